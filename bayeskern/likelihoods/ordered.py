@@ -25,7 +25,8 @@ from bayeskern.likelihoods.links import log1mexp
 class Ordered(Classifier):
     """One of K classes in order: P(y <= k) = F(c_k - eta), F being logistic or normal.
 
-    The cutpoints c include the intercept: data cannot separate one in eta from them.
+    The cutpoints c replace the intercept: the data cannot distinguish an intercept in eta from a
+    shift of all cutpoints.
 
     Args:
         cutpoints: K - 1 ascending numbers. By default the order statistics of K - 1 draws from F,

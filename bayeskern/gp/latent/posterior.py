@@ -74,7 +74,7 @@ class ConditionedLatent(eqx.Module):
     def moments(self, at: LatentPoints) -> tuple[Array, Array]:
         """Means (C, m) of the latent functions, and their C x C covariances at each point.
 
-        Without the prior mean for a component.
+        The moments of a component leave out the prior mean.
         """
         mean, covariance = self.prior.moments(self.weights, self.factor, at)
         return mean + self._prior_means(at), covariance
@@ -295,7 +295,7 @@ def response_prediction(
 ) -> ResponsePrediction:
     """New observations at X_new: their mean, `size` draws, and the probabilities of classes.
 
-    Draws are joint over chunks of 512 points, which are independent given the hyperparameters.
+    Draws are joint within chunks of 512 points; chunks are independent given the hyperparameters.
     """
     per_draw = -(-size // count_draws(latents.draws))
     key, key_order = jax.random.split(jax.random.key(seed))
@@ -328,7 +328,6 @@ def _responses(
     latents: LatentMixture, X_new: Array, extra: dict[str, Array], key: Array, number: int
 ) -> tuple[list[Array], Array]:
     """Averages over draws, (m,) and (m, K), and `number` draws of y for each: (S, number, m)."""
-
     points = LatentPoints(X_new)
 
     def at_draw(draw, key):

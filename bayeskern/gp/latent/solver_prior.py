@@ -132,7 +132,8 @@ class SolverPrior(LatentPrior):
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        return _deviations_jit(self, posterior.factor, key, size)
+        # `approximate` of this class factors by the solver.
+        return _deviations_jit(self, posterior.factor, key, size)  # pyright: ignore[reportArgumentType]
 
     def log_ratio(
         self, posterior: LaplaceApproximation, key: Array, size: int
