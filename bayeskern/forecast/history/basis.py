@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern.forecast.history.basis_blocks import (
-    Block,
+    BasisBlock,
     EffectColumns,
     Line,
     NestedSeason,
@@ -67,7 +67,7 @@ class Basis:
         upper: Last time at which the functions of the trend may be used.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BasisBlock, ...]
     upper: float
 
     @classmethod
@@ -108,7 +108,7 @@ class Basis:
         # Variances of the steps of level and slope in a year.
         level_variance = LogNormalPrior(-1.5 - log_unit, 1.5)
         bend_variance = LogNormalPrior(-4.0 - 3.0 * log_unit, 1.5)
-        blocks: list[Block] = [
+        blocks: list[BasisBlock] = [
             Line(center, (variance, slope_variance)),
             RandomWalkLevel(start, upper, options.level_functions, (level_variance,)),
             RandomWalkSlope(start, upper, options.slope_functions, (bend_variance,)),

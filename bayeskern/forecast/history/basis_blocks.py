@@ -34,7 +34,7 @@ class Variances(NamedTuple):
     constant_slopes: np.ndarray | float = 0.0
 
 
-class Block(Protocol):
+class BasisBlock(Protocol):
     """Functions of time that stand for one kernel.
 
     Attributes:

@@ -142,20 +142,18 @@ def effects_of(
         of_holidays, unseen = holiday_columns(holidays, window, times, count, calendar)
         sources.append((of_holidays, "holidays"))
     columns: dict[str, np.ndarray] = {}
-    components: list[str] = []
+    component_of: dict[str, str] = {}
     for source, component in sources:
-        twice = [*(columns.keys() & source), *({component} & {*components})]
+        twice = [*(columns.keys() & source), *({component} & {*component_of.values()})]
         if twice:
             raise ValueError(f"{twice[0]} is the name of two effects; rename one of them.")
         columns |= source
-        components += [component or name for name in source]
+        component_of |= {name: component or name for name in source}
     kernels = _kernels(kernels or {}, series)
     if not columns:
         return None
     # Columns with kernels come last.
-    order = sorted(columns, key=lambda name: name in kernels)
-    places = dict(zip(columns, components, strict=True))
-    columns, components = {n: columns[n] for n in order}, [places[n] for n in order]
+    columns = {name: columns[name] for name in sorted(columns, key=lambda name: name in kernels)}
     Z, units, switches = [], [], []
     for name, values in columns.items():
         own = values[:count]
@@ -169,12 +167,17 @@ def effects_of(
         Z.append((values - center) / size)
         units.append(1.0 / size)
         switches.append(switch)
-    x = calendar.positions(times)
-    names = tuple(columns), tuple(components)
-    ordered = tuple(kernels[name] for name in columns if name in kernels)
-    Z = np.stack(Z, axis=1)
-    step = calendar.step
-    return Effects(*names, np.array(units), x, Z, step, ordered, unseen, tuple(switches))
+    return Effects(
+        columns=tuple(columns),
+        components=tuple(component_of[name] for name in columns),
+        units=np.array(units),
+        at=calendar.positions(times),
+        Z=np.stack(Z, axis=1),
+        step=calendar.step,
+        kernels=tuple(kernels[name] for name in columns if name in kernels),
+        unseen=unseen,
+        switches=tuple(switches),
+    )
 
 
 def _kernels(kernels: Mapping[str, Kernel], series: Series) -> dict[str, Kernel]:
