@@ -7,7 +7,7 @@ of their latents.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -137,15 +137,6 @@ class Process(NamedTuple):
         return GaussianProcess(kernel, process.X, process.noise, mask=mask, solver=solver).explain()
 
 
-@runtime_checkable
-class HasChanges(Protocol):
-    """Evidence of a series that is short enough for changes of components."""
-
-    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the change of a component between times (2,), (S,) each."""
-        ...
-
-
 class ForecastProcess(NamedTuple):
     """The most probable structure of a forecast, with the interface of a `Process`.
 
@@ -215,10 +206,8 @@ class ForecastProcess(NamedTuple):
             for name, (m, v) in parts.items()
         }
 
-    def changes(self, name: str, ends: np.ndarray) -> np.ndarray | None:
-        """Draws of the change of a component between two times (2, 1); None for long series."""
-        if not isinstance(self.fitted.evidence, HasChanges):
-            return None
+    def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
+        """Draws of the change of a component between two times (2, 1)."""
         means, variances = self.fitted.evidence.changes(self.z, name, ends[:, 0])
         standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
         return (means + standard * np.sqrt(variances)).ravel()

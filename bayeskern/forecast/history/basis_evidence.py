@@ -322,6 +322,12 @@ class BasisEvidence:
             moments[name] = means, variances
         return moments
 
+    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
+        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
+        with self.threads():
+            means, variances = _stacked([p.change(name, ends) for p in self._posteriors(z)])
+        return means, variances
+
     def coefficients(self, z: np.ndarray) -> Moments:
         """Means and variances of the coefficients of the effects, for z (S, d): (S, k) each."""
         with self.threads():

@@ -111,6 +111,21 @@ class SeriesPosterior:
         root = self.weights.root(np.eye(self.basis.size)[columns])
         return self.weights.mean[columns], np.square(root).sum(axis=0)
 
+    def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
+        """Mean and variance of the change of a component between two times (2,)."""
+        if name == SHORT_TERM:
+            state, _ = self.history.smoothed(self.residual, ends)
+            row, shift = np.diff(-state[:, :-1], axis=0), np.diff(state[:, -1])
+            contrast = np.array([-1.0, 1.0])
+            own = self.noise * contrast @ self.residual.covariance(ends) @ contrast
+        else:
+            columns = self.basis.of_component(name)
+            row, shift, own = np.zeros((1, self.basis.size)), 0.0, 0.0
+            row[:, columns] = np.diff(self.basis.functions(ends), axis=0)[:, columns]
+        mean = row @ self.weights.mean + shift
+        variance = self.weights.variance(row) + max(own, 0.0)
+        return float(mean[0]), float(variance[0])
+
     def components(
         self, functions: np.ndarray, x_new: np.ndarray, level: str
     ) -> dict[str, Moments]:

@@ -78,6 +78,10 @@ class Evidence(Protocol):
         """Means and variances of every component at x_new, centred, for each of z (S, d)."""
         ...
 
+    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
+        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
+        ...
+
     def coefficients(self, z: np.ndarray) -> Moments:
         """Means and variances of the k coefficients of linear effects, for z (S, d): (S, k)."""
         ...

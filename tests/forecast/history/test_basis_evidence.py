@@ -225,6 +225,18 @@ def test_components_are_those_of_the_dense_process(evidence, place):
     np.testing.assert_allclose(total, evidence.moments(z[None], x_new)[0][0], atol=1e-9)
 
 
+@pytest.mark.parametrize("name", [LEVEL, "season_weekly", SHORT_TERM, PRICE])
+def test_changes_are_those_of_the_dense_process(evidence, name):
+    z, ends = point(evidence), evidence.x[[100, -1]]
+    K = dense(evidence, z)
+    cross = np.diff(grams(evidence, z, evidence.x, ends)[name], axis=1)[:, 0]
+    own = grams(evidence, z, ends, ends)[name]
+    mean, variance = evidence.changes(z[None], name, ends)
+    np.testing.assert_allclose(mean[0], cross @ np.linalg.solve(K, evidence.y), rtol=1e-6)
+    prior = own[0, 0] + own[1, 1] - 2.0 * own[0, 1]
+    np.testing.assert_allclose(variance[0], prior - cross @ np.linalg.solve(K, cross), rtol=1e-5)
+
+
 def test_coefficients_are_those_of_the_dense_process(evidence):
     z, Z = point(evidence), evidence.basis.effects.rows(evidence.x)
     solved = np.linalg.solve(dense(evidence, z), Z)

@@ -149,10 +149,8 @@ def _sentence(
         return f"{sentence}."
     if not _repeats(kernel):
         ends = np.array([[process.X.min()], [process.X.max()]])
-        changes = process.changes(name, ends)
-        if changes is not None:
-            changes = _centred(scale).back(changes)
-            return f"{sentence}; {direction(changes, scale.log)}."
+        changes = _centred(scale).back(process.changes(name, ends))
+        return f"{sentence}; {direction(changes, scale.log)}."
     return f"{sentence}." if part is None else f"{sentence}{_span(part, scale)}."
 
 
