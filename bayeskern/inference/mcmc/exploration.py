@@ -90,8 +90,9 @@ class Exploration:
         exchanges: Exchangeable members.
         findings: Earlier findings, the search, and a point of each region.
         spikes: Modes with much mass around them that the chains have passed by.
-        log_integrals: Log integral of the density over each region, once the shares are
-            estimated, where there are several.
+        regions: The regions with their shares of the posterior, and the spikes, once the shares
+            are estimated.
+        log_integrals: Log integral of the density over each region, where there are several.
     """
 
     def __init__(self, target: Target, rows: Transitions, visit: Visit, exchanges: Exchanges):
@@ -108,6 +109,7 @@ class Exploration:
         self.chains = [tuple(g.tolist()) for g in numbers]
         self.visits, self.left, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
+        self.regions: list[Region] = []
         self.log_integrals: list[Estimate] = []
         self.findings = Findings()
         self._evidence_by_region: list[float] = []
@@ -273,16 +275,17 @@ class Exploration:
         neighbours = Neighbours(np.concatenate(region.z))
         return bool(np.mean(connected(self.target, some, neighbours)) > 0.5)
 
-    def keep_influential(self, regions: list[Region]) -> None:
-        """Leave out regions that only visits found and in which next to nothing lies.
+    @property
+    def has_shares(self) -> bool:
+        """True if the share of each region could be estimated."""
+        return all(np.isfinite(region.share.value) for region in self.regions)
 
-        Args:
-            regions: The regions with their shares, from `regions`.
-        """
+    def keep_influential(self) -> None:
+        """Leave out regions that only visits found and in which next to nothing lies."""
         root = robust_cholesky(shrunk_covariance(np.concatenate(self._given_z)))
         centre = np.mean(self._given_z, axis=(0, 1))
         keep = []
-        for region in regions[: len(self.rows)]:
+        for region in self.regions[: len(self.rows)]:
             steps = solve_triangular(root, np.mean(region.z, axis=(0, 1)) - centre, lower=True)
             share = region.share.value + 2.0 * region.share.error
             keep.append(bool(region.chains) or _effect(share, steps) > EXPLORATION.min_effect)
@@ -303,8 +306,8 @@ class Exploration:
                 all_rows.append(self._sorted_visit(visit, rows.z[0, -1 - i]))
             self.rows[k] = Transitions.joined(all_rows, axis=0)
 
-    def regions(self, seed: int) -> list[Region]:
-        """The regions with their shares of the posterior, and the spikes.
+    def estimate_shares(self, seed: int) -> None:
+        """Estimate the share of each region.
 
         Args:
             seed: Seed of the integrals.
@@ -317,8 +320,8 @@ class Exploration:
                 self._log_integral_of_region(z, k, nearest, seed) for k, z in enumerate(draws)
             ]
             shares = proportions(self.log_integrals)
-        regions = zip(self.chains, draws, shares, strict=True)
-        return [*(Region(*region) for region in regions), *self.spikes]
+        regions = map(Region, self.chains, draws, shares)
+        self.regions = [*regions, *self.spikes]
 
     def log_evidence(self, seed: int) -> Estimate:
         """Log integral over all regions and all orders of exchangeable members."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -40,22 +40,8 @@ from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import REGION, Assessable, Fit, Region
+from bayeskern.inference.result import REGION, Assessable, Fit
 from bayeskern.inference.verdict import Trust
-
-
-class ExploredRegions(NamedTuple):
-    """Regions of a posterior that chains have explored.
-
-    Attributes:
-        exploration: The exploration.
-        regions: The regions with their shares.
-        weighed: True if draws are to come from each region by its share.
-    """
-
-    exploration: Exploration
-    regions: list[Region]
-    weighed: bool
 
 
 @dataclass(frozen=True)
@@ -151,13 +137,13 @@ class NUTS(Method):
             rows = self._sample(target, stages, progress, file)
             rows, evidence = self._rerun_divergent(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
-            explored = self._explore(target, rows, stages[0].scale, optimum, seed)
-        evidence |= explored.exploration.evidence
+            exploration, weighs = self._explore(target, rows, stages[0].scale, optimum, seed)
+        evidence |= exploration.evidence
         evidence |= {} if optimum is None else optimum.search_evidence
-        if explored.weighed:
-            fit = self._weighed_fit(explored, evidence, seed)
+        if weighs:
+            fit = self._weighed_fit(exploration, evidence, seed)
         else:
-            fit = self._plain_fit(rows, explored, evidence, seed)
+            fit = self._plain_fit(rows, exploration, evidence, seed)
         return replace(fit, timing={"sampling": watch.seconds["run"]})
 
     # -- sampling ---------------------------------------------------------------------------------
@@ -241,7 +227,7 @@ class NUTS(Method):
         scale: np.ndarray,
         optimum: Optimum | None,
         seed: int,
-    ) -> ExploredRegions:
+    ) -> tuple[Exploration, bool]:
         """Visit what the chains have missed, and estimate the shares of all regions.
 
         Args:
@@ -250,22 +236,25 @@ class NUTS(Method):
             scale: Scale of the coordinates, as in `ScaledTarget`.
             optimum: The modes, where there was a search.
             seed: Seed of the visits and integrals.
+
+        Returns:
+            The exploration, and True if draws are to come from each region by its share.
         """
         exchanges = Exchanges() if optimum is None else optimum.exchanges
         draws = self.draws // self.thin
         visits = ChainVisits(target, self._options(target), scale, draws, self.thin, seed)
         exploration = Exploration(target, rows, visits, exchanges)
         exploration.explore(optimum, self.known or Findings(), seed)
-        regions = exploration.regions(seed)
-        if not (self._wants_shares(exploration) and _have_shares(regions)):
-            return ExploredRegions(exploration, regions, False)
-        exploration.keep_influential(regions)
+        exploration.estimate_shares(seed)
+        if not (self._wants_shares(exploration) and exploration.has_shares):
+            return exploration, False
+        exploration.keep_influential()
         if not self._wants_shares(exploration):
-            return ExploredRegions(exploration, regions, False)
+            return exploration, False
         # R-hat of a region needs two chains.
         exploration.extend_regions(2, replace(visits, full_length=True))
-        regions = exploration.regions(seed)
-        return ExploredRegions(exploration, regions, _have_shares(regions))
+        exploration.estimate_shares(seed)
+        return exploration, exploration.has_shares
 
     def _wants_shares(self, exploration: Exploration) -> bool:
         """True if draws are to come from several regions, or orders, by their shares."""
@@ -275,11 +264,10 @@ class NUTS(Method):
     # -- fits -------------------------------------------------------------------------------------
 
     def _plain_fit(
-        self, rows: Transitions, explored: ExploredRegions, evidence: dict[str, Any], seed: int
+        self, rows: Transitions, exploration: Exploration, evidence: dict[str, Any], seed: int
     ) -> Fit:
         """Fit with the draws of the chains as they ran."""
-        exploration, regions, _ = explored
-        stats = _sample_stats(rows, self.max_tree_depth)
+        stats, regions = _sample_stats(rows, self.max_tree_depth), exploration.regions
 
         def assess(posterior: Assessable) -> Trust:
             left, exchanges = exploration.left, exploration.exchanges
@@ -301,10 +289,9 @@ class NUTS(Method):
             findings=exploration.findings,
         )
 
-    def _weighed_fit(self, explored: ExploredRegions, evidence: dict[str, Any], seed: int) -> Fit:
+    def _weighed_fit(self, exploration: Exploration, evidence: dict[str, Any], seed: int) -> Fit:
         """Fit with draws from each region by its share, exchangeable members in any order."""
-        exploration, regions, _ = explored
-        rows, exchanges = exploration.rows, exploration.exchanges
+        rows, regions, exchanges = exploration.rows, exploration.regions, exploration.exchanges
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
         counts = np.floor(shares * total).astype(int)
@@ -374,11 +361,6 @@ def _require_blocks(blocks: Any) -> None:
             f"dense_mass must be True, False, or a list of tuples of sites, as [('a', 'b')]; got "
             f"{blocks!r}."
         )
-
-
-def _have_shares(regions: Sequence[Region]) -> bool:
-    """True if the share of each region could be estimated."""
-    return all(np.isfinite(region.share.value) for region in regions)
 
 
 def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:
