@@ -210,9 +210,9 @@ def _run_steps(families: Batched, targets: Batched, states, rates, counts, lengt
     length: Largest of the counts, at most STRETCH_STEPS; the ELBO is computed in as many steps.
     """
 
-    def run_fit(family, target, *numbers):
+    def run_fit(family, target, state, rate, count):
         family, target = eqx.combine(family, families.shared), eqx.combine(target, targets.shared)
-        return _adam_steps(family, target, *numbers, length, setting)
+        return _adam_steps(family, target, state, rate, count, length, setting)
 
     stacked = families.stacked, targets.stacked, states, rates, counts
     if len(rates) > 1:

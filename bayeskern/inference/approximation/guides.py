@@ -203,13 +203,11 @@ class UserGuide(eqx.Module):
         model_sites = {s.name for s in self.target.latents}
         # Without the auxiliary site of an autoguide, from which the others follow.
         guide_sites = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
-        if guide_sites != model_sites:
-            missing, extra = sorted(model_sites - guide_sites), sorted(guide_sites - model_sites)
-            says = f"has no site {missing}, which the model has" if missing else ""
-            says += " and " if missing and extra else ""
-            says += f"has sites {extra}, which the model has not" if extra else ""
+        missing, extra = sorted(model_sites - guide_sites), sorted(guide_sites - model_sites)
+        if missing or extra:
+            problem = f"no site {missing}" if missing else f"sites {extra}, which the model has not"
             raise ValueError(
-                f"the guide {says}: give each latent site of the model one of the same name."
+                f"the guide has {problem}: give each latent site of the model one of the same name."
             )
 
     def approximation(self, params: Parameters) -> Approximation:
