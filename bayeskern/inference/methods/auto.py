@@ -47,7 +47,7 @@ class Auto(Method):
     proposal around all modes where their draws miss some; where the correction is bad, NUTS is
     next. If no verdict is good, the result of NUTS is returned with its own verdict. The findings
     of each attempt count for the next ones: draws must cover the modes, and chains visit the
-    places. Where chains stay in several regions, draws come from each region by its share.
+    points. Where chains stay in several regions, draws come from each region by its share.
     `posterior.attempts` lists the methods tried, their seconds, verdicts and reasons.
     """
 
