@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,10 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, figure, legend_above, tidy
 from bayeskern.course.least_squares import TruncatedSVD, centered, rounding
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class CoefficientPath(NamedTuple):
@@ -31,7 +35,7 @@ class CoefficientPath(NamedTuple):
     kind: str
     columns: tuple[str, ...]
 
-    def plot(self, ax=None):
+    def plot(self, ax: Axes | None = None) -> Figure:
         """Plot each coefficient against the penalty, on a logarithmic axis.
 
         Args:

@@ -137,13 +137,13 @@ class Squared(Loss):
         array([2.])
     """
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return 0.5 * np.square(y - f)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return f - y
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         return s * y + 0.5 * np.square(s)
 
     def _solve(self, K, y, weights, intercept):
@@ -181,16 +181,16 @@ class Absolute(Kinked):
         array([2.])
     """
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.abs(y - f)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.sign(f - y)
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         return s * y
 
-    def kinks(self, y):
+    def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         one = np.ones((1, len(y)))
         return y[None], -one, one
 
@@ -219,17 +219,17 @@ class Huber(Kinked):
     def __post_init__(self):
         validation.positive(self.delta, "delta")
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         bounded = np.minimum(np.abs(y - f), self.delta)
         return bounded * (np.abs(y - f) - 0.5 * bounded)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.clip(f - y, -self.delta, self.delta)
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         return s * y + 0.5 * np.square(s)
 
-    def kinks(self, y):
+    def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         slope = np.full((1, len(y)), self.delta)
         return y[None], -slope, slope
 
@@ -256,16 +256,16 @@ class EpsilonInsensitive(Kinked):
     def __post_init__(self):
         validation.positive(self.epsilon, "epsilon", zero=True)
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.maximum(np.abs(y - f) - self.epsilon, 0.0)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.sign(f - y) * (np.abs(y - f) > self.epsilon)
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         return s * y + self.epsilon * np.abs(s)
 
-    def kinks(self, y):
+    def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         zero, one = np.zeros_like(y), np.ones_like(y)
         kinks = np.stack([y - self.epsilon, y + self.epsilon])
         return kinks, np.stack([-one, zero]), np.stack([zero, one])
@@ -324,16 +324,16 @@ class Hinge(Kinked, MarginLoss):
         array([0.5, 1.5])
     """
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.maximum(1.0 - y * f, 0.0)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return -y * (y * f < 1.0)
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         return s * y
 
-    def kinks(self, y):
+    def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return y[None], np.minimum(-y, 0.0)[None], np.maximum(-y, 0.0)[None]
 
 
@@ -350,13 +350,13 @@ class Logistic(MarginLoss):
         array([0.693])
     """
 
-    def value(self, y, f):
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.logaddexp(0.0, -y * f)
 
-    def derivative(self, y, f):
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return -y * expit(-y * f)
 
-    def conjugate(self, y, s):
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
         t = np.clip(-y * s, 0.0, 1.0)
         return xlogy(t, t) + xlogy(1.0 - t, 1.0 - t)
 
@@ -364,7 +364,14 @@ class Logistic(MarginLoss):
         P, c, iterations = _logistic_regression(K, y > 0.0, weights, intercept)
         return weights * ((y > 0.0) - P[:, 1]), float(c[0]), iterations
 
-    def classify(self, K, codes, classes, weights, intercept=False):
+    def classify(
+        self,
+        K: np.ndarray,
+        codes: np.ndarray,
+        classes: int,
+        weights: np.ndarray,
+        intercept: bool = False,
+    ) -> Minimum:
         """Minimise J, for several classes with the multinomial loss."""
         if classes == 2:
             return super().classify(K, codes, classes, weights, intercept)

@@ -52,7 +52,7 @@ class CollapsedModel(eqx.Module):
         return loc, (sd * jnp.sqrt(noise) if self.model.prior.per_noise else sd), noise
 
     @by_one_thread
-    def scales_at(self, draw: dict):
+    def scales_at(self, draw: dict) -> tuple:
         """The scales at one draw of their sites."""
         return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=draw)()
 
@@ -62,7 +62,7 @@ class CollapsedModel(eqx.Module):
         keys = jax.random.split(key, count)
         return {**draws, **self.sites(_recover_coefficients(self, data, draws, keys, mean))}
 
-    def design_matrix(self, X):
+    def design_matrix(self, X) -> jax.Array:
         """The columns of the coefficients: [1, x - center], or x without an intercept."""
         intercept = self.model.intercept
         if intercept is None:

@@ -78,11 +78,11 @@ class LinearGaussian(eqx.Module):
         )
         return SeveralOutputs(data) if several else data
 
-    def squared_error(self, b):
+    def squared_error(self, b) -> jax.Array:
         """|y - X b|^2."""
         return self.rss + jnp.sum(jnp.square(self.t - self.H @ b))
 
-    def log_likelihood(self, b, noise):
+    def log_likelihood(self, b, noise) -> jax.Array:
         """log N(y; X b, noise I)."""
         squared_error = self.squared_error(b)
         return -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
@@ -101,7 +101,7 @@ class LinearGaussian(eqx.Module):
         """p(b | y, scales); sd: (p,), infinite where the prior is flat."""
 
     @abstractmethod
-    def log_evidence(self, loc, sd, noise):
+    def log_evidence(self, loc, sd, noise) -> jax.Array:
         """log p(y | scales), with b integrated out; flat priors count as density 1."""
 
 
@@ -111,11 +111,11 @@ class ConditionalPosterior(eqx.Module):
     mean: jax.Array
 
     @abstractmethod
-    def draw(self, key) -> jax.Array:
+    def draw(self, key: jax.Array) -> jax.Array:
         """One draw: (p,)."""
 
     @abstractmethod
-    def variance(self, X) -> jax.Array:
+    def variance(self, X: jax.Array) -> jax.Array:
         """x' covariance x for each row x of X (m, p): (m,)."""
 
 
@@ -126,7 +126,7 @@ class WeightSpace(LinearGaussian):
     roots of the two terms.
     """
 
-    def posterior(self, loc, sd, noise):
+    def posterior(self, loc, sd, noise) -> ConditionalPosterior:
         # With the targets as a last column, Q is not needed.
         A, z = self._stacked_roots(loc, sd, noise)
         z = jnp.concatenate([z, jnp.zeros_like(sd)])
@@ -134,7 +134,7 @@ class WeightSpace(LinearGaussian):
         R, projected_targets = R[:, :-1], R[:, -1]
         return PrecisionPosterior(loc + solve_triangular(R, projected_targets), R)
 
-    def log_evidence(self, loc, sd, noise):
+    def log_evidence(self, loc, sd, noise) -> jax.Array:
         shift, logdet = self._posterior_shift(loc, sd, noise)
         proper = jnp.isfinite(sd)
         standardized = jnp.where(proper, shift / jnp.where(proper, sd, 1.0), 0.0)
@@ -184,22 +184,22 @@ class PrecisionPosterior(ConditionalPosterior):
 
     R: jax.Array
 
-    def draw(self, key):
+    def draw(self, key: jax.Array) -> jax.Array:
         return self.mean + solve_triangular(self.R, jax.random.normal(key, self.mean.shape))
 
-    def variance(self, X):
+    def variance(self, X: jax.Array) -> jax.Array:
         return jnp.sum(jnp.square(solve_triangular(self.R, X.T, trans=1)), axis=0)
 
 
 class FunctionSpace(LinearGaussian):
     """Fewer rows than coefficients, k < p: solved by the k x k covariance of the data."""
 
-    def posterior(self, loc, sd, noise):
+    def posterior(self, loc, sd, noise) -> ConditionalPosterior:
         L, whitened, B = self._factored(loc, sd, noise)
         mean = loc + jnp.square(sd) * (B.T @ solve_triangular(L, whitened, lower=True, trans=1))
         return MatheronPosterior(mean, sd, B, L, noise)
 
-    def log_evidence(self, loc, sd, noise):
+    def log_evidence(self, loc, sd, noise) -> jax.Array:
         L, whitened, _ = self._factored(loc, sd, noise)
         k = len(self.S)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) + (self.n - k) * jnp.log(noise)
@@ -221,7 +221,7 @@ class MatheronPosterior(ConditionalPosterior):
     L: jax.Array
     noise: jax.Array
 
-    def draw(self, key):
+    def draw(self, key: jax.Array) -> jax.Array:
         key_prior, key_noise = jax.random.split(key)
         b = self.sd * jax.random.normal(key_prior, self.sd.shape)
         e = jnp.sqrt(self.noise) * jax.random.normal(key_noise, self.B.shape[:1])
@@ -229,7 +229,7 @@ class MatheronPosterior(ConditionalPosterior):
         solved = cho_solve((self.L, True), self.B @ b + e)
         return self.mean + b - jnp.square(self.sd) * (self.B.T @ solved)
 
-    def variance(self, X):
+    def variance(self, X: jax.Array) -> jax.Array:
         # In Joseph's form: a difference of variances would lose all digits under a wide prior.
         cross = X * jnp.square(self.sd)
         gain = cho_solve((self.L, True), self.B @ cross.T)
@@ -253,11 +253,11 @@ class SeveralOutputs(eqx.Module):
     each: LinearGaussian
 
     @property
-    def n(self):
+    def n(self) -> jax.Array:
         """The number of observations of all outputs together."""
         return self.each.n * len(self.each.rss)
 
-    def squared_error(self, b):
+    def squared_error(self, b) -> jax.Array:
         """|Y - X b'|^2, b (k, p)."""
         return jnp.sum(self._map(lambda data, b: data.squared_error(b), b))
 
@@ -270,7 +270,7 @@ class SeveralOutputs(eqx.Module):
         """p(b | y, scales) of every output."""
         return SeveralPosteriors(self._map(lambda data, loc: data.posterior(loc, sd, noise), loc))
 
-    def log_evidence(self, loc, sd, noise):
+    def log_evidence(self, loc, sd, noise) -> jax.Array:
         """log p(Y | scales): the sum over the outputs, which are independent."""
         return jnp.sum(self._map(lambda data, loc: data.log_evidence(loc, sd, noise), loc))
 
@@ -301,12 +301,12 @@ class SeveralPosteriors(eqx.Module):
         """The means: (k, p)."""
         return self.each.mean
 
-    def draw(self, key) -> jax.Array:
+    def draw(self, key: jax.Array) -> jax.Array:
         """One draw: (k, p)."""
         keys = jax.random.split(key, len(self.mean))
         return jax.vmap(lambda posterior, key: posterior.draw(key))(self.each, keys)
 
-    def variance(self, X) -> jax.Array:
+    def variance(self, X: jax.Array) -> jax.Array:
         """x' covariance x for each row x of X (m, p), k times each: (m k,)."""
         first = jax.tree.map(lambda leaf: leaf[0], self.each)
         return jnp.repeat(first.variance(X), len(self.mean))

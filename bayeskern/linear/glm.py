@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from bayeskern.core import validation
@@ -91,7 +92,9 @@ class BayesianGLM(LinearModel):
                 "cutpoints a prior."
             )
 
-    def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
+    def prepare(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, **extra
+    ) -> tuple[Self, tuple]:
         """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
 
         Raises:
@@ -118,7 +121,12 @@ class BayesianGLM(LinearModel):
         return whitened(self, X, y, extra)
 
     def prior_predictive(
-        self, X, y=None, draws: int = 1000, seed: int = 0, **extra
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+        **extra,
     ) -> SampledPrediction:
         """Draw new observations from the prior: see `LinearModel.prior_predictive`."""
         without_batches = dataclasses.replace(self, batch=None)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.likelihoods import Likelihood
@@ -27,6 +28,7 @@ from bayeskern.linear.prediction import (
 from bayeskern.linear.priors import GaussianGivenScales, Prior, as_prior
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
+from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 from bayeskern.protocols import NotKeptError
 
@@ -157,7 +159,9 @@ class LinearModel(eqx.Module):
 
     # -- data -------------------------------------------------------------------------------------
 
-    def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
+    def prepare(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, **extra
+    ) -> tuple[Self, tuple]:
         """Compute the features, check the data and set default priors.
 
         Args:
@@ -372,8 +376,14 @@ class LinearModel(eqx.Module):
     # -- prediction -------------------------------------------------------------------------------
 
     def predictive(
-        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
-    ):
+        self,
+        draws: dict,
+        data: tuple,
+        X_new: ArrayLike,
+        latent: bool = False,
+        seed: int = 0,
+        **extra,
+    ) -> Quantiles:
         """Predict new observations at X_new.
 
         At many points the draws are thinned evenly, to save memory.
@@ -408,7 +418,12 @@ class LinearModel(eqx.Module):
         return ResponsePrediction(y, mean, probabilities, self.classes, ordered=ordered)
 
     def prior_predictive(
-        self, X, y=None, draws: int = 1000, seed: int = 0, **extra
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+        **extra,
     ) -> SampledPrediction:
         """Draw new observations from the prior.
 

@@ -103,7 +103,7 @@ class GaussianGivenScales(Prior):
             The means and standard deviations of the weights, shapes (p,).
         """
 
-    def distribution(self, p, noise=None):
+    def distribution(self, p: int, noise=None) -> Distribution:
         loc, sd = self.moments(p)
         if self.per_noise:
             assert noise is not None
@@ -130,10 +130,10 @@ class Gaussian(GaussianGivenScales):
     scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
     loc: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
-    def with_defaults(self, sd_x, sd_y, n):
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         return _with_scale(self, _default_scale(sd_x, sd_y))
 
-    def shape(self, sd_x, sd_y):
+    def shape(self, sd_x: np.ndarray, sd_y: float) -> np.ndarray | None:
         p = len(sd_x)
         if not hyper.is_specified(self.scale):
             return np.broadcast_to(np.asarray(self.scale), (p,))
@@ -141,7 +141,7 @@ class Gaussian(GaussianGivenScales):
             return None
         return np.full(p, sd_y / (np.sqrt(np.mean(np.square(sd_x))) or 1.0))
 
-    def moments(self, p):
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         sampled = self.sample()
         return _per_feature("loc", sampled.loc, p), _per_feature("scale", sampled.scale, p)
 
@@ -163,7 +163,7 @@ class Conjugate(Gaussian):
 
     per_noise: ClassVar[bool] = True
 
-    def with_defaults(self, sd_x, sd_y, n):
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         return _with_scale(self, _default_scale(sd_x, 10.0 / DEFAULT_SCALE_SDS))
 
 
@@ -181,11 +181,11 @@ class ARD(GaussianGivenScales):
 
     scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
 
-    def with_defaults(self, sd_x, sd_y, n):
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         prior = dist.HalfCauchy(_default_scale(sd_x, sd_y))
         return _with_scale(self, hyper.as_hyperparameter(prior))
 
-    def moments(self, p):
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         scale = hyper.sample_value("prior.scale", _expanded(self.scale, p))
         return jnp.zeros(p), _per_feature("scale", scale, p)
 
@@ -219,7 +219,7 @@ class Horseshoe(GaussianGivenScales):
         static=True, default=1, converter=lambda m: validation.positive_integer(m, "relevant")
     )
 
-    def with_defaults(self, sd_x, sd_y, n):
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         p, m = len(sd_x), self.relevant
         if self.scale is None and m >= p:
             raise ValueError(
@@ -234,7 +234,7 @@ class Horseshoe(GaussianGivenScales):
             prior = hyper.replace(prior, [("unit",)], [unit])
         return prior
 
-    def moments(self, p):
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         tau = numpyro.sample("prior.tau", dist.HalfCauchy(self.scale))
         local = numpyro.sample("prior.local", dist.HalfCauchy(jnp.ones(p)).to_event(1))
         half_df = 0.5 * self.slab_df
@@ -260,10 +260,10 @@ class Laplace(Prior):
 
     scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
 
-    def with_defaults(self, sd_x, sd_y, n):
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         return _with_scale(self, _default_scale(sd_x, sd_y) / np.sqrt(2.0))
 
-    def distribution(self, p, noise=None):
+    def distribution(self, p: int, noise=None) -> Distribution:
         scale = _per_feature("scale", self.sample().scale, p)
         return dist.Laplace(jnp.zeros(p), scale).to_event(1)
 
@@ -277,7 +277,7 @@ class Independent(Prior):
 
     each: Distribution
 
-    def distribution(self, p, noise=None):
+    def distribution(self, p: int, noise=None) -> Distribution:
         if self.each.event_shape == () and self.each.batch_shape in ((), (p,)):
             return self.each.expand([p]).to_event(1)
         if self.each.event_shape == (p,) and self.each.batch_shape == ():
@@ -296,10 +296,10 @@ class Flat(GaussianGivenScales):
 
     proper: ClassVar[bool] = False
 
-    def moments(self, p):
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         return jnp.zeros(p), jnp.full(p, jnp.inf)
 
-    def distribution(self, p, noise=None):
+    def distribution(self, p: int, noise=None) -> Distribution:
         return dist.ImproperUniform(constraints.real_vector, (), (p,))
 
 

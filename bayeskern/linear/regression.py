@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from numpy.typing import ArrayLike
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
@@ -31,7 +32,7 @@ from bayeskern.linear.prediction import linear_predictors, thinned_draws
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.closed_form import ClosedFormPrediction
-from bayeskern.prediction.mixture import Prediction, mixture, thin
+from bayeskern.prediction.mixture import Prediction, Quantiles, mixture, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
@@ -91,7 +92,9 @@ class BayesianLinearRegression(LinearModel):
 
     # -- data -------------------------------------------------------------------------------------
 
-    def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
+    def prepare(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, **extra
+    ) -> tuple[Self, tuple]:
         """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
 
         Without X and y, the model is prepared for the rows given to `update`.
@@ -108,7 +111,7 @@ class BayesianLinearRegression(LinearModel):
         model = dataclasses.replace(model, outputs=outputs)
         return model._prepared_with(_summarize(features, y)), (features, y)
 
-    def update(self, X, y) -> Self:
+    def update(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Condition the model on rows, which become part of its prior.
 
         Only O(p^2) numbers are kept of the rows. Learnt features are fitted to the first rows.
@@ -307,8 +310,14 @@ class BayesianLinearRegression(LinearModel):
     # -- prediction -------------------------------------------------------------------------------
 
     def predictive(
-        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
-    ):
+        self,
+        draws: dict,
+        data: tuple,
+        X_new: ArrayLike,
+        latent: bool = False,
+        seed: int = 0,
+        **extra,
+    ) -> Quantiles:
         """Predict new observations at X_new: see `LinearModel.predictive` for the arguments.
 
         Gaussian weights are integrated out exactly given the scales. Conjugate noise is integrated

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -88,7 +89,7 @@ class SufficientStatistics(NamedTuple):
         """True if all rows and their squares were finite."""
         return bool(np.all(np.isfinite(self.R)) and np.all(np.isfinite(self.mean)))
 
-    def log_likelihood(self, weights, intercept, noise):
+    def log_likelihood(self, weights, intercept, noise) -> jax.Array:
         """log N(y; intercept + X weights, noise I); the arguments may be traced."""
         error = jnp.concatenate([-weights, jnp.ones(1)])
         mean_error = self.mean @ error - intercept

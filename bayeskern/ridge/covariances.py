@@ -41,7 +41,7 @@ class Covariances(NamedTuple):
         constant = Constant(self.u, np.zeros_like(self.u), None) if self.constant else None
         return RidgeSystem(SolverFactor(self, alpha), constant)
 
-    def systems(self, alphas) -> Iterator[tuple[int, RidgeSystem]]:
+    def systems(self, alphas: np.ndarray) -> Iterator[tuple[int, RidgeSystem]]:
         """The index of each alpha, and its system, one at a time."""
         return enumerate(map(self.at, alphas))
 
@@ -98,19 +98,19 @@ class SolverFactor(RidgeFactor):
                 f"K + {alpha:g} I is singular to rounding. Take a larger alpha, or solver='eigen'."
             )
 
-    def solve(self, B):
+    def solve(self, B: np.ndarray) -> np.ndarray:
         u = as_column(self.u, B)
         return np.asarray(_compiled(self.factor.solve, B / u)) / u
 
     @cached_property
-    def inverse_diagonal(self):
+    def inverse_diagonal(self) -> np.ndarray:
         return np.asarray(_compiled(self.factor.inv_diag)) / np.square(self.u)
 
-    def logdet(self):
+    def logdet(self) -> float | np.ndarray:
         return self._logdet
 
 
-def as_noise(alpha, u: np.ndarray) -> np.ndarray:
+def as_noise(alpha: float | np.ndarray, u: np.ndarray) -> np.ndarray:
     """alpha W^-1: a number where all weights are 1, otherwise (n,)."""
     weights = np.square(u)
     return alpha / weights if np.any(weights != 1.0) else np.asarray(alpha)

@@ -43,7 +43,7 @@ class Moments:
         """The number k of columns of y."""
         return len(self._yy)
 
-    def add(self, phi, Y, sqrt_weights) -> None:
+    def add(self, phi: np.ndarray, Y: np.ndarray, sqrt_weights: np.ndarray) -> None:
         """Add rows phi (b, m), which is overwritten, Y (b, k) and sqrt_weights (b,), above 0."""
         if self.origin is not None:
             phi -= self.origin[0]
@@ -103,7 +103,7 @@ class CenteredMoments(NamedTuple):
     weight: float
     log_weights: float
 
-    def path(self, eigen: Eigendecomposition, alphas) -> RegularizationPath:
+    def path(self, eigen: Eigendecomposition, alphas: np.ndarray) -> RegularizationPath:
         """GCV and the evidence for each alpha, from S = V D V'. Leave-one-out needs the rows."""
         # Summed over what each axis leaves unexplained, which loses few digits in close fits.
         D = np.maximum(eigen.values, 0.0)[:, None]

@@ -132,7 +132,7 @@ class RegularizationPath(NamedTuple):
                 f"to {ends[1]:.3g}: the best may lie beyond. Give wider alphas, or ask whether "
                 "the kernel suits the scale of X and y.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         estimator.alphas_ = self.alphas
         for name, values in zip(CRITERIA, self[1:], strict=True):

@@ -128,7 +128,7 @@ def solve_iteratively(
             "the size of y. Take a larger alpha, which needs fewer steps, a larger tol, or "
             "NystromRidge.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     c = solution.x / S
     if not constant:

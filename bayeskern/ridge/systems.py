@@ -71,14 +71,14 @@ class CholeskyFactor(RidgeFactor):
             raise np.linalg.LinAlgError(f"K + {alpha:g} I is singular to rounding.")
         self.L = L
 
-    def solve(self, B):
+    def solve(self, B: np.ndarray) -> np.ndarray:
         return cho_solve((self.L, True), B)
 
     @cached_property
-    def inverse_diagonal(self):
+    def inverse_diagonal(self) -> np.ndarray:
         return np.diagonal(lapack.inverse_triangle(self.L)).copy()
 
-    def logdet(self):
+    def logdet(self) -> float | np.ndarray:
         return lapack.logdet(self.L)
 
 
@@ -99,7 +99,7 @@ class Eigendecomposition(NamedTuple):
         # The transpose is the same matrix in LAPACK's order, which saves a copy.
         return cls(*eigh(M.T, driver="evd", overwrite_a=True, check_finite=False))
 
-    def at(self, alpha) -> EigenFactor:
+    def at(self, alpha: float | np.ndarray) -> EigenFactor:
         """The factor of M + alpha I, for one alpha or for several, (k,)."""
         return EigenFactor(self, alpha)
 
@@ -126,27 +126,27 @@ class EigenFactor(RidgeFactor):
         shrinkage = np.where(kept, values / np.where(kept, self._bounded, 1.0), 0.0)
         self._effective_dof = np.sum(shrinkage, axis=0)
 
-    def solve(self, B):
+    def solve(self, B: np.ndarray) -> np.ndarray:
         V = self.eigen.V
         return V @ (as_column(V.T @ B, self.inverse_values) * as_column(self.inverse_values, B))
 
     @property
-    def inverse_diagonal(self):
+    def inverse_diagonal(self) -> np.ndarray:
         # In parts, since the squares of V take as much memory as V.
         parts = np.array_split(self.eigen.V, 16)
         return np.concatenate([np.square(V) @ self.inverse_values for V in parts])
 
-    def logdet(self):
+    def logdet(self) -> float | np.ndarray:
         return np.sum(np.log(self._bounded), axis=0)
 
     @property
-    def effective_dof(self):
+    def effective_dof(self) -> float | np.ndarray:
         return self._effective_dof
 
-    def at(self, alpha):
+    def at(self, alpha: float) -> RidgeFactor:
         return self.eigen.at(alpha)
 
-    def for_loo(self):
+    def for_loo(self) -> RidgeFactor:
         return EigenFactor(self.eigen, self.alpha, keep_all=True)
 
 
@@ -270,11 +270,11 @@ class RidgeSpectrum(NamedTuple):
     eigen: Eigendecomposition
     constant: Constant | None
 
-    def systems(self, alphas) -> Iterator[tuple[slice, RidgeSystem]]:
+    def systems(self, alphas: np.ndarray) -> Iterator[tuple[slice, RidgeSystem]]:
         """The indices of alphas, and their system: all of them at once."""
         yield slice(None), self.at(alphas)
 
-    def at(self, alpha) -> RidgeSystem:
+    def at(self, alpha: float | np.ndarray) -> RidgeSystem:
         """The system with one alpha, or several."""
         return RidgeSystem(self.eigen.at(alpha), self.constant)
 

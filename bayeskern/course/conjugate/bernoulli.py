@@ -79,13 +79,13 @@ class BetaBernoulli(ConjugateModel):
         """The number of trials that the prior is worth: a + b."""
         return self.a + self.b
 
-    def parameters(self):
+    def parameters(self) -> dict:
         return {"p": numpyro.sample("p", dist.Beta(self.a, self.b))}
 
-    def observation(self, p, trials):
+    def observation(self, p, trials) -> dist.Distribution:
         return dist.Binomial(trials.astype(int), p)
 
-    def given(self, y, trials):
+    def given(self, y, trials) -> Self:
         return dataclasses.replace(self, a=self.a + y.sum(), b=self.b + (trials - y).sum())
 
     def new(self, trials=1):

@@ -92,14 +92,14 @@ class DirichletCategorical(ConjugateModel):
         """The number of observations that the prior is worth: the sum of the concentrations."""
         return self.concentration.sum()
 
-    def parameters(self):
+    def parameters(self) -> dict:
         prior = dist.Dirichlet(self.concentration)
         return {"p": numpyro.sample("p", prior, infer={"event_dims": ["class"]})}
 
-    def observation(self, p):
+    def observation(self, p) -> dist.Distribution:
         return dist.Categorical(p)
 
-    def given(self, y):
+    def given(self, y) -> Self:
         counts = np.bincount(y, minlength=len(self.concentration))
         return dataclasses.replace(self, concentration=self.concentration + counts)
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from numpy.typing import ArrayLike
 from numpyro import handlers
 from numpyro.distributions import Distribution
 from numpyro.infer import init_to_mean
@@ -28,6 +29,7 @@ from bayeskern.core.tracing import by_one_thread
 from bayeskern.likelihoods import Likelihood
 from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
+from bayeskern.prediction.mixture import Quantiles
 from bayeskern.protocols import ClosedForm
 
 
@@ -92,7 +94,7 @@ class ConjugateModel(eqx.Module):
         """
 
     @abstractmethod
-    def new(self, **extra):
+    def new(self, **extra) -> Any:
         """The SciPy distribution of a new observation, with theta integrated out."""
 
     # -- the NumPyro model ------------------------------------------------------------------------
@@ -106,7 +108,7 @@ class ConjugateModel(eqx.Module):
         y = None if y is None else jnp.asarray(y)
         return numpyro.sample("y", self.observation(**theta, **extra).expand([n]), obs=y)
 
-    def prepare(self, y=None, **extra) -> tuple[Self, tuple]:
+    def prepare(self, y: ArrayLike | None = None, **extra) -> tuple[Self, tuple]:
         """Check the observations.
 
         Args:
@@ -182,7 +184,7 @@ class ConjugateModel(eqx.Module):
         theta: Any = handlers.seed(self.parameters, key)()
         return theta
 
-    def update(self, y, **extra) -> Self:
+    def update(self, y: ArrayLike, **extra) -> Self:
         """Condition the model on observations: the posterior becomes its prior.
 
         `bk.infer(model)` conditions on all observations given to `update`, and `bk.infer(model, y)`
@@ -210,7 +212,9 @@ class ConjugateModel(eqx.Module):
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def predictive(self, draws: dict, data: tuple, n: int | None = None, seed: int = 0, **extra):
+    def predictive(
+        self, draws: dict, data: tuple, n: int | None = None, seed: int = 0, **extra
+    ) -> Quantiles:
         """Predict new observations.
 
         theta is integrated out in closed form, whatever the draws; at a point estimate the

@@ -74,13 +74,13 @@ class NormalNormal(ConjugateModel):
         """The number of observations that the prior is worth: noise / variance."""
         return self.noise / self.variance
 
-    def parameters(self):
+    def parameters(self) -> dict:
         return {"mu": numpyro.sample("mu", dist.Normal(self.mean, jnp.sqrt(self.variance)))}
 
-    def observation(self, mu):
+    def observation(self, mu) -> dist.Distribution:
         return dist.Normal(mu, jnp.sqrt(self.noise))
 
-    def given(self, y):
+    def given(self, y) -> Self:
         precision = 1.0 / self.variance + y.size / self.noise
         mean = (self.mean / self.variance + y.sum() / self.noise) / precision
         return dataclasses.replace(self, mean=mean, variance=1.0 / precision)
@@ -152,15 +152,15 @@ class NormalGamma(ConjugateModel):
         half = 0.5 * validation.positive(strength, "strength")
         return cls(mean, strength, half, half * validation.positive(variance, "variance"))
 
-    def parameters(self):
+    def parameters(self) -> dict:
         precision = numpyro.sample("precision", dist.Gamma(self.a, self.b))
         sd = 1.0 / jnp.sqrt(self.strength * precision)
         return {"precision": precision, "mu": numpyro.sample("mu", dist.Normal(self.mean, sd))}
 
-    def observation(self, precision, mu):
+    def observation(self, precision, mu) -> dist.Distribution:
         return dist.Normal(mu, 1.0 / jnp.sqrt(precision))
 
-    def given(self, y):
+    def given(self, y) -> Self:
         n, strength = y.size, self.strength + y.size
         # Around its own mean, so that y far from 0 loses no digits.
         ybar = y.sum() / max(n, 1)

@@ -23,7 +23,7 @@ class GammaRate(ConjugateModel):
     a: np.ndarray = eqx.field(converter=above_0("a"))
     b: np.ndarray = eqx.field(converter=above_0("b"))
 
-    def parameters(self):
+    def parameters(self) -> dict:
         return {"rate": numpyro.sample("rate", dist.Gamma(self.a, self.b))}
 
     def after(self, events, time) -> Self:
@@ -90,10 +90,10 @@ class GammaPoisson(GammaRate):
         """The number of observations that the prior is worth: b."""
         return self.b
 
-    def observation(self, rate, exposure):
+    def observation(self, rate, exposure) -> dist.Distribution:
         return dist.Poisson(exposure * rate)
 
-    def given(self, y, exposure):
+    def given(self, y, exposure) -> Self:
         return self.after(y.sum(), exposure.sum())
 
     def new(self, exposure=1.0):
@@ -154,11 +154,11 @@ class GammaExponential(GammaRate):
         """The number of waiting times that the prior is worth: a - 1."""
         return self.a - 1.0
 
-    def observation(self, rate):
+    def observation(self, rate) -> dist.Distribution:
         # NumPyro's exponential distribution has no waiting time of 0.
         return self.likelihood.of_log_mean(-jnp.log(rate))
 
-    def given(self, y):
+    def given(self, y) -> Self:
         return self.after(y.size, y.sum())
 
     def new(self):
