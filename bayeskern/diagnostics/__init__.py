@@ -1,4 +1,4 @@
-"""How far posteriors can be trusted, and how they differ."""
+"""Diagnostics of posteriors: comparison, simulation-based calibration, reports."""
 
 from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.calibration.simulation_based import calibrate

@@ -1,4 +1,4 @@
-"""The report on a posterior: one HTML file that says first how far to trust it, and then why."""
+"""Reports: one HTML file with the verdict first, then the evidence for it."""
 
 from bayeskern.core import extras
 

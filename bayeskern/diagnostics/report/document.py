@@ -14,6 +14,7 @@ from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import Block, environment, missing
+from bayeskern.diagnostics.report.figures.style import with_prefixed_ids
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.fit import fit
@@ -23,7 +24,6 @@ from bayeskern.diagnostics.report.sections.process import process
 from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
 from bayeskern.diagnostics.report.sections.structures import structures
 from bayeskern.diagnostics.report.sections.verdict import verdict
-from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import Subject, UnreadableError
 from bayeskern.diagnostics.report.wording import of_series
 from bayeskern.forecast.result import Forecast

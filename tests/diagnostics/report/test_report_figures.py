@@ -14,15 +14,10 @@ from PIL import Image
 
 import bayeskern as bk
 from bayeskern.core.formatting import short
-from bayeskern.diagnostics.report import kernel_description, report, style
+from bayeskern.diagnostics.report import kernel_description, report
 from bayeskern.diagnostics.report.blocks import Block, Figure
 from bayeskern.diagnostics.report.document import Section, leave_out
-from bayeskern.diagnostics.report.sections import (
-    convergence_plots,
-    fit_plots,
-    parameters_plots,
-    process_plots,
-)
+from bayeskern.diagnostics.report.figures import convergence, fit, parameters, process, style
 from bayeskern.kernels import RBF, Cosine, Periodic
 from tests.diagnostics.report.pages import page_of
 
@@ -61,7 +56,7 @@ def quantile(q):
 def test_observed_points_are_seen_on_light_and_dark_paper(count):
     x = np.linspace(0.0, 1.0, count)
     picture = svg(
-        process_plots.functions,
+        process.functions,
         [("x", np.linspace(0.0, 1.0, 50), quantile)],
         "y",
         (x, 5.0 + x),
@@ -69,7 +64,7 @@ def test_observed_points_are_seen_on_light_and_dark_paper(count):
     if count == 30:
         assert not len(pixels(picture)) and "currentColor" in picture
         return
-    cloud = svg(fit_plots.residuals, x, np.sin(40.0 * x))
+    cloud = svg(fit.residuals, x, np.sin(40.0 * x))
     assert len(pixels(cloud))
     seen = np.concatenate([pixels(picture), pixels(cloud)])
     for colour in np.unique(seen[seen[:, 3] > 170][:, :3], axis=0):
@@ -95,16 +90,14 @@ def test_a_long_history_takes_the_ink_of_the_page():
         series, times = Series(), np.arange(2000.0, 2050.0)
         quantile = staticmethod(quantile)
 
-    picture = svg(process_plots.forecast, Forecast(), 0)
+    picture = svg(process.forecast, Forecast(), 0)
     assert not len(pixels(picture)) and "stroke: currentColor" in picture
     assert ">time</text>" in picture and ">value</text>" in picture
 
 
 def test_names_in_a_figure_stay_as_they_are():
     name = 'id="q" x="#000000" url(#a)'
-    picture = style.with_prefixed_ids(
-        svg(parameters_plots.forest, {name: rng.normal(size=50)}), "f1-"
-    )
+    picture = style.with_prefixed_ids(svg(parameters.forest, {name: rng.normal(size=50)}), "f1-")
     assert f">{name}</text>" in picture
     ids = re.findall(r'<[^>]*\bid="([^"]*)"', picture)
     assert all(i.startswith("f1-") for i in ids) and len(set(ids)) == len(ids)
@@ -117,7 +110,7 @@ def test_a_predictive_check_of_counts_with_a_heavy_tail_is_drawn_at_once():
     replicates = np.floor(np.exp(rng.normal(0.0, 4.0, size=(400, 8))))
     assert np.quantile(replicates, 0.999) > 10_000
     start = time.perf_counter()
-    picture = svg(fit_plots.predictive_check, y, replicates, True)
+    picture = svg(fit.predictive_check, y, replicates, True)
     assert time.perf_counter() - start < 5.0
     assert len(picture) < 100_000
     said = re.search(r"\((\S+) % of the simulated values lie outside\)", picture)
@@ -127,7 +120,7 @@ def test_a_predictive_check_of_counts_with_a_heavy_tail_is_drawn_at_once():
 
 def bars(y, replicates):
     """The places, heights, and middles of the model that a check of counts draws."""
-    axis = fit_plots.predictive_check(y, replicates, True).axes[0]
+    axis = fit.predictive_check(y, replicates, True).axes[0]
     (markers, *_) = axis.containers[1].lines
     heights = [bar.get_height() for bar in axis.containers[0]]
     return markers.get_xdata(), np.array(heights), markers.get_ydata()
@@ -152,7 +145,7 @@ def test_whole_numbers_of_a_wide_range_share_bars_and_none_is_lost():
 
 def test_heavy_tails_leave_the_observed_values_to_be_seen():
     y = rng.normal(size=40)
-    made = fit_plots.predictive_check(y, rng.standard_cauchy(size=(200, 40)), False)
+    made = fit.predictive_check(y, rng.standard_cauchy(size=(200, 40)), False)
     (axis,) = made.axes
     low, high = axis.get_xlim()
     assert low <= y.min() and y.max() <= high
@@ -161,7 +154,7 @@ def test_heavy_tails_leave_the_observed_values_to_be_seen():
 
 
 def test_a_constant_observed_value_is_drawn():
-    assert "</svg>" in svg(fit_plots.predictive_check, np.full(5, 2.0), np.full((9, 5), 2.0), True)
+    assert "</svg>" in svg(fit.predictive_check, np.full(5, 2.0), np.full((9, 5), 2.0), True)
 
 
 def test_short_names_keep_both_ends_and_all_their_letters():
@@ -173,14 +166,14 @@ def test_short_names_keep_both_ends_and_all_their_letters():
 
 def test_every_row_of_small_figures_has_labelled_axes():
     draws = {name: rng.normal(size=(2, 50)) for name in "abcd"}
-    axes = convergence_plots.ranks(draws, dict.fromkeys(draws, 100.0)).axes
+    axes = convergence.ranks(draws, dict.fromkeys(draws, 100.0)).axes
     # Of four in rows of three, the second and third have nothing below them.
     for i, (column, last) in enumerate([(0, False), (1, True), (2, True), (0, True)]):
         assert bool(axes[i].get_xlabel()) is last
         assert axes[i].xaxis.get_tick_params()["labelbottom"] is last
         assert bool(axes[i].get_ylabel()) is (column == 0)
     parts = {name: (np.arange(50), quantile) for name in "ab"}
-    labels = [a.get_xlabel() for a in process_plots.components(parts, x_label="year").axes]
+    labels = [a.get_xlabel() for a in process.components(parts, x_label="year").axes]
     assert labels == ["", "year"]
 
 
@@ -195,10 +188,10 @@ def test_long_names_leave_room_for_what_is_drawn():
     name, x = "N" * 200, np.arange(50)
     parts = {name: (x, quantile), "b": (x, quantile)}
     made = (
-        process_plots.functions([(name, x, quantile), ("b", x, quantile)], name),
-        process_plots.components(parts, x_label=name),
-        process_plots.variance_shares([name, "noise"], [0.4, 0.6]),
-        parameters_plots.forest({name: rng.normal(size=50)}),
+        process.functions([(name, x, quantile), ("b", x, quantile)], name),
+        process.components(parts, x_label=name),
+        process.variance_shares([name, "noise"], [0.4, 0.6]),
+        parameters.forest({name: rng.normal(size=50)}),
     )
     for one in made:
         one.canvas.draw()
@@ -219,7 +212,7 @@ def test_dates_along_an_axis_can_be_told_apart(step, count):
     months = np.datetime64("2017-01") + np.arange(count)
     hours = np.datetime64("2017-01-30T00") + np.arange(count).astype(step if step != "M" else "m8")
     x = months.astype("M8[D]") if step == "M" else hours
-    made = process_plots.components({"f": (x, lambda q: np.zeros(count))}, x_label="time")
+    made = process.components({"f": (x, lambda q: np.zeros(count))}, x_label="time")
     made.canvas.draw()
     (axis,) = made.axes
     boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]

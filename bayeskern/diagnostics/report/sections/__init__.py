@@ -1,1 +1,1 @@
-"""The sections of a report, one a file: each is a function of a Subject that yields blocks."""
+"""The sections of a report: each is a function of a subject that yields blocks."""

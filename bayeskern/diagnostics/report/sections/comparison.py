@@ -14,7 +14,7 @@ from bayeskern.diagnostics.comparison.comparison import (
     table_cells,
 )
 from bayeskern.diagnostics.report.blocks import Block, text
-from bayeskern.diagnostics.report.style import drawn
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.inference import Posterior
 
 block = partial(Block, "comparison")

@@ -11,8 +11,8 @@ from arviz_stats.base.array import array_stats
 from bayeskern.core.formatting import alike, number
 from bayeskern.diagnostics.report.blocks import Block
 from bayeskern.diagnostics.report.evidence import measures
-from bayeskern.diagnostics.report.sections import convergence_plots as plots
-from bayeskern.diagnostics.report.style import drawn
+from bayeskern.diagnostics.report.figures import convergence as plots
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference import Posterior
 from bayeskern.inference.result import REGION

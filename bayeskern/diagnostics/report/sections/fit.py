@@ -9,13 +9,13 @@ import numpy as np
 
 from bayeskern.core.formatting import alike
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
+from bayeskern.diagnostics.report.figures import fit as plots
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.observations import (
     MIN_OBSERVATIONS,
     Observations,
     observations,
 )
-from bayeskern.diagnostics.report.sections import fit_plots as plots
-from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.approximation.psis import khat_threshold

@@ -16,8 +16,8 @@ from numpyro.primitives import Messenger
 
 from bayeskern.core.formatting import number
 from bayeskern.diagnostics.report.blocks import Block, code, heading, missing, text
-from bayeskern.diagnostics.report.sections import parameters_plots as plots
-from bayeskern.diagnostics.report.style import drawn
+from bayeskern.diagnostics.report.figures import parameters as plots
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, shape_text
 from bayeskern.protocols import columns_of, coords_of

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from bayeskern.diagnostics.report.blocks import Block, heading
+from bayeskern.diagnostics.report.figures import parameters as plots
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.priors import DensityCurve, density_of_draws
-from bayeskern.diagnostics.report.sections import parameters_plots as plots
-from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.posterior.summary import texts
 

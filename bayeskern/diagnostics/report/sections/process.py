@@ -13,6 +13,8 @@ from scipy.special import ndtri
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import alike, number, three_digits
 from bayeskern.diagnostics.report.blocks import Block, code, heading
+from bayeskern.diagnostics.report.figures import process as plots
+from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.kernel_description import (
     InputAxis,
     describe,
@@ -20,8 +22,6 @@ from bayeskern.diagnostics.report.kernel_description import (
     rounded,
 )
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
-from bayeskern.diagnostics.report.sections import process_plots as plots
-from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.evaluate.scores import COVERAGES

@@ -28,7 +28,7 @@ WIDTH = 5.2
 
 def drawn(draw: Callable, *args, **options) -> Figure:
     """The figure that draw(*args, **options) returns, for a page."""
-    style = Path(__file__).parent / "templates" / "report.mplstyle"
+    style = Path(__file__).parents[1] / "templates" / "report.mplstyle"
     with matplotlib.style.context(style), warnings.catch_warnings():
         # Names may have letters that the font lacks; the font of the browser has them.
         warnings.simplefilter("ignore")

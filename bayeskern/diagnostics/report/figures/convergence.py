@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bayeskern.core.plotting import BLUE, COLORS, ORANGE
-from bayeskern.diagnostics.report.style import GREY, legend_above, panel, panels, title
+from bayeskern.diagnostics.report.figures.style import GREY, legend_above, panel, panels, title
 
 
 def ranks(draws: dict[str, np.ndarray], ess: dict[str, float], columns: int = 3) -> Any:

@@ -10,8 +10,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import BLUE, ORANGE, figure
 from bayeskern.diagnostics.drawing import interval, kde, within
-from bayeskern.diagnostics.report.priors import DensityCurve
-from bayeskern.diagnostics.report.style import (
+from bayeskern.diagnostics.report.figures.style import (
     GREY,
     WIDTH,
     curve,
@@ -20,6 +19,7 @@ from bayeskern.diagnostics.report.style import (
     points,
     title,
 )
+from bayeskern.diagnostics.report.priors import DensityCurve
 
 
 def densities(curves: list[DensityCurve]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import BLUE, concise_dates
-from bayeskern.diagnostics.report.style import (
+from bayeskern.diagnostics.report.figures.style import (
     GREY,
     INK,
     RULE,

@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest
 from bayeskern.core.batching import evenly
 from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import kde, within
-from bayeskern.diagnostics.report.style import (
+from bayeskern.diagnostics.report.figures.style import (
     GREY,
     INK,
     legend_above,

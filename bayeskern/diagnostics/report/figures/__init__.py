@@ -1,0 +1,1 @@
+"""Figures of a report: the style, and the figures of each section."""
