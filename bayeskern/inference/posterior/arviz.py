@@ -16,7 +16,6 @@ from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import dataset
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
-from bayeskern.inference.model.trace.sites import conditional_sites
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
 from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
@@ -124,14 +123,14 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
     target = posterior.known_target
     if posterior.is_point or not predictive.draws_own_data(target):
         return {}
-    conditional = conditional_sites(target)
-    shapes = predictive.shapes_of_data(target, predictive.latents(posterior), conditional)
+    model = predictive.at_own_data(target)
+    shapes = model.shapes(predictive.latents(posterior))
     if not _has_rows(shapes):
         return {}
     chains, count = posterior.shape
-    rows = evenly(count, _most_replicates(shapes, conditional) // chains)
+    rows = evenly(count, _most_replicates(shapes, model.conditional) // chains)
     thinned = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
-    new = predictive.replicates(target, thinned, chains * len(rows), conditional, shapes)
+    new = predictive.replicates(model, thinned, shapes)
     new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
     values = _unmasked(new, data, masks, 2)
     group = _dataset(posterior, values, rows=rows, sites=target.sites(), masks=masks)
@@ -143,10 +142,10 @@ def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Datase
     target, groups = posterior.known_target, {}
     if target.without_prior:
         return {}
-    sites, conditional = target.sites(), conditional_sites(target)
-    shapes = predictive.shapes_of_data(target, predictive.latents(posterior), conditional)
+    sites, model = target.sites(), predictive.at_own_data(target)
+    shapes = model.shapes(predictive.latents(posterior))
     size = sum(math.prod(site.shape) for site in sites.values())
-    most = _most_replicates(shapes, conditional)
+    most = _most_replicates(shapes, model.conditional)
     count = min(1000, most, max(1, MAX_REPLICATE_NUMBERS // max(1, size)))
     prior = predictive.prior(target, count, size)
     if prior:
@@ -154,7 +153,8 @@ def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Datase
         groups["prior"] = _dataset(posterior, by_site, sites=sites)
     if _has_rows(shapes):
         latents = {s.name: prior[s.name] for s in target.latents}
-        new = predictive.replicates(target, latents, count, (), shapes)
+        model = predictive.at_own_data(target, conditional=False)
+        new = predictive.replicates(model, latents, shapes)
         values = _unmasked({name: new[name][None] for name in shapes}, data, masks, 2)
         groups["prior_predictive"] = _dataset(posterior, values, sites=sites, masks=masks)
     return groups

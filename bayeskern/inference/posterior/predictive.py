@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -18,13 +18,93 @@ from bayeskern.inference.model.trace.handlers import DrawObserved
 from bayeskern.inference.model.trace.sites import conditional_sites, trace_at, upstream_sites
 from bayeskern.inference.model.trace.validation import CannotDrawError, is_factor
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
-from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
+from bayeskern.prediction.mixture import count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive
 
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
 Draws = dict[str, np.ndarray]
+
+
+class PredictiveModel(eqx.Module):
+    """A model at new arguments, whose observed sites are drawn anew.
+
+    Attributes:
+        target: The model at the arguments of the fit.
+        new: New positional and named arguments.
+        conditional: Sites whose new values are conditioned on the observed ones.
+        given: Observed sites that stay at their data.
+    """
+
+    target: Target
+    new: tuple[tuple, dict]
+    conditional: tuple[str, ...] = eqx.field(static=True)
+    given: frozenset[str] = eqx.field(static=True)
+
+    def trace(self, draw: dict, key: jax.Array) -> dict[str, dict]:
+        """Trace at a draw of the latents, with zeros at conditional sites."""
+        model = DrawObserved(self.target.model, self.conditional, self.given)
+        return trace_at(model, draw, key, *self.new)
+
+    def observations(self, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
+        """Values of the observed sites that are not given, in the order of the model."""
+        # Discrete latents are drawn on the way, and are no prediction.
+        skipped = {*draw, *self.target.discrete, *self.given}
+        return {
+            name: jnp.asarray(site["value"])
+            for name, site in self.trace(draw, key).items()
+            if site["type"] == "sample" and not (name in skipped or is_factor(site))
+        }
+
+    def deterministics(self, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
+        """Values of the deterministic sites."""
+        trace = self.trace(draw, key)
+        sites = {n: site for n, site in trace.items() if site["type"] == "deterministic"}
+        return {name: jnp.asarray(site["value"]) for name, site in sites.items()}
+
+    def new_values(self, site: str, draw_and_key: tuple[dict, jax.Array], rows: jax.Array) -> Any:
+        """Distribution of new values of a conditional site, given the observed ones."""
+        draw, key = draw_and_key
+        old = self.target.trace_at(draw, key)[site]
+        new = trace_at(DrawObserved(self.target.model, (site,)), draw, key, *self.new)[site]
+        return old["fn"].given(old["value"], new["fn"], rows)
+
+    def shapes(self, draws: Draws) -> dict[str, tuple[int, ...]]:
+        """Shape of every site that can be predicted, in the order of the model."""
+        order: list[str] = []
+
+        def run(model: PredictiveModel, draw: dict) -> dict[str, jax.Array]:
+            values = model.observations(draw, jax.random.key(0))
+            order.extend(values)
+            return values
+
+        shapes = eqx.filter_eval_shape(run, self, _first(draws))
+        return {name: shapes[name].shape for name in order}
+
+    def samples(self, draws: Draws, keys: jax.Array, size: int, joint: bool = False) -> Draws:
+        """New values of the observed sites at each draw, which are `size` numbers.
+
+        joint: draw the conditional sites as well, each given the observed values.
+        """
+        batch = None if joint and self.conditional else batch_size(size)
+        return by_chunk(lambda items: _sample(self, items, joint, batch), (draws, keys), size)
+
+
+@eqx.filter_jit
+def _sample(
+    model: PredictiveModel, items: tuple[dict, jax.Array], joint: bool, batch: int | None
+) -> dict[str, jax.Array]:
+    def one(item: tuple[dict, jax.Array]) -> dict[str, jax.Array]:
+        _, key = item
+        values = model.observations(*item)
+        for i, site in enumerate(model.conditional):
+            rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
+            if joint:
+                values[site] = model.new_values(site, item, rows).sample(site_key, 1)[0]
+        return values
+
+    return jax.lax.map(one, items, batch_size=batch)
 
 
 def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> Any:
@@ -52,24 +132,22 @@ def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: 
                 "latents to extend: leave extend=True out."
             )
         return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
-    sites, conditional = target.sites(), conditional_sites(target)
-    draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
-    shapes = shapes_of(target, draws, new, conditional, given)
-    predictions: dict[str, Any] = {
-        name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
-        for name in shapes
-        if name in conditional
-    }
-    if set(shapes) - set(conditional):
-        if posterior.is_point:
-            draws = _repeated(draws)
-        count = DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
-        keys = jax.random.split(jax.random.key(seed), count)
-        size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
-        samples = _samples(target, draws, keys, new, conditional, given, size, batch_size(size))
-        predictions |= {
-            name: SampledPrediction(name, samples[name]) for name in shapes if name in samples
-        }
+    draws, model = _at_new(posterior, args, seed, extend, kwargs)
+    shapes, sites = model.shapes(draws), target.sites()
+    predictions: dict[str, Any] = {}
+    for name in shapes:
+        if name in model.conditional:
+            thinned, n = thin(draws), sites[name].shape[-1]
+            keys = jax.random.split(jax.random.key(seed), count_draws(thinned))
+            conditional_at = eqx.Partial(PredictiveModel.new_values, model, name)
+            rows = np.arange(shapes[name][-1])
+            predictions[name] = mixture(conditional_at, (thinned, keys), rows, n)
+    if set(shapes) - set(model.conditional):
+        draws = _repeated(draws) if posterior.is_point else draws
+        keys = jax.random.split(jax.random.key(seed), _count(posterior))
+        size = sum(math.prod(s) for name, s in shapes.items() if name not in model.conditional)
+        samples = model.samples(draws, keys, size)
+        predictions |= {n: SampledPrediction(n, samples[n]) for n in shapes if n in samples}
     if not predictions:
         raise ValueError("the model has no site to predict: all of its sample sites are latent.")
     return Predictions(predictions) if len(predictions) > 1 else next(iter(predictions.values()))
@@ -80,10 +158,15 @@ def _repeated(draws: Draws) -> Draws:
     return {k: np.broadcast_to(v, (DRAWS_AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
 
 
+def _count(posterior: Posterior) -> int:
+    """Number of draws of a prediction."""
+    return DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
+
+
 def _at_new(
     posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
-) -> tuple[Draws, tuple[tuple, dict], frozenset[str]]:
-    """Draws for new arguments, these arguments as JAX takes them, and the sites that they fix."""
+) -> tuple[Draws, PredictiveModel]:
+    """Draws for new arguments, and the model at them."""
     target = posterior.known_target
     draws, new = latents(posterior), as_jax((args, kwargs))
     if target.holds_data:
@@ -92,7 +175,8 @@ def _at_new(
         draws = _extended(posterior, draws, new, seed)
     shapes = {name: values.shape[1:] for name, values in draws.items()}
     draws |= _sampled_deterministics(posterior, draws, new)
-    return draws, new, upstream_sites(target, *new, shapes).given
+    given = upstream_sites(target, new[0], new[1], shapes).given
+    return draws, PredictiveModel(target, new, conditional_sites(target), given)
 
 
 def latents(posterior: Posterior) -> Draws:
@@ -115,11 +199,9 @@ def _extended(posterior: Posterior, draws: Draws, new: tuple[tuple, dict], seed:
     grown = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
     if not grown:
         return draws
-    if posterior.is_point:
-        # New members have a spread where the parameters have none.
-        draws = _repeated(draws)
-    count = DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), count)
+    # New members have a spread where the parameters have none.
+    draws = _repeated(draws) if posterior.is_point else draws
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), _count(posterior))
     size = sum(math.prod(shapes[name].shape) for name in grown)
     function = eqx.Partial(_latents_at, target, new=new, names=grown)
     return draws | _at_each(function, draws, keys, size)
@@ -156,104 +238,6 @@ def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple
     return {name: posterior.flat[name] for name in set(sampled) & set(target.deterministics)}
 
 
-# -- draws of the observations ---------------------------------------------------------------------
-
-
-def _drawn(
-    target: Target,
-    draw: dict,
-    key: jax.Array,
-    new: tuple[tuple, dict],
-    conditional: Collection[str],
-    given: Collection[str],
-) -> dict[str, jax.Array]:
-    """Values of all sites that are neither latent nor given; 0 at conditional ones.
-
-    In the order of the model.
-    """
-    model = DrawObserved(target.model, conditional, given)
-    # Discrete latents are drawn on the way, and are no prediction.
-    skipped = {*draw, *target.discrete, *given}
-    trace = trace_at(model, draw, key, *new)
-    return {
-        name: jnp.asarray(site["value"])
-        for name, site in trace.items()
-        if site["type"] == "sample" and not (name in skipped or is_factor(site))
-    }
-
-
-def shapes_of(
-    target: Target,
-    draws: Draws,
-    new: tuple[tuple, dict],
-    conditional: Collection[str],
-    given: Collection[str],
-) -> dict[str, tuple[int, ...]]:
-    """Shape of every site that can be predicted, in the order of the model.
-
-    Args:
-        target: The model.
-        draws: Draws of its latents.
-        new: Its arguments.
-        conditional: Sites that are conditioned on the observed values.
-        given: Observed sites that stay as they are.
-    """
-    order: list[str] = []
-
-    def run(draw: dict, new: tuple[tuple, dict]) -> dict[str, jax.Array]:
-        values = _drawn(target, draw, jax.random.key(0), new, conditional, given)
-        order.extend(values)
-        return values
-
-    shapes = eqx.filter_eval_shape(run, _first(draws), new)
-    return {name: shapes[name].shape for name in order}
-
-
-def _samples(
-    target: Target,
-    draws: Draws,
-    keys: jax.Array,
-    new: tuple[tuple, dict],
-    conditional: tuple[str, ...],
-    given: frozenset[str],
-    size: int,
-    batch: int | None,
-    joint: bool = False,
-) -> Draws:
-    """New values of the observed sites at each draw, which are `size` numbers.
-
-    joint: draw the conditional sites as well, each given the observed values.
-    """
-    return by_chunk(
-        lambda items: _sample(target, items, new, conditional, given, joint, batch),
-        (draws, keys),
-        size,
-    )
-
-
-@eqx.filter_jit
-def _sample(
-    target: Target,
-    items: tuple[dict, jax.Array],
-    new: tuple[tuple, dict],
-    conditional: tuple[str, ...],
-    given: frozenset[str],
-    joint: bool,
-    batch: int | None,
-) -> dict[str, jax.Array]:
-    def one(item: tuple[dict, jax.Array]) -> dict[str, jax.Array]:
-        draw, key = item
-        values = _drawn(target, draw, key, new, conditional, given)
-        for i, site in enumerate(conditional):
-            rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
-            if joint:
-                new_values = _new_values(target, new, site, (draw, key), rows)
-                values[site] = new_values.sample(site_key, 1)[0]
-        return values
-
-    return jax.lax.map(one, items, batch_size=batch)
-
-
 def deterministics(
     posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
 ) -> Draws:
@@ -271,29 +255,12 @@ def deterministics(
             f"are known at the arguments of the fit only: {', '.join(target.deterministics)} in "
             "posterior.draws."
         )
-    conditional = conditional_sites(target)
-    draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
-    function = eqx.Partial(_deterministics, target, conditional, given, new)
+    draws, model = _at_new(posterior, args, seed, extend, kwargs)
+    function = eqx.Partial(PredictiveModel.deterministics, model)
     shapes = eqx.filter_eval_shape(function, _first(draws), jax.random.key(0))
     size = sum(math.prod(shape.shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(seed), len(next(iter(draws.values()))))
     return _at_each(function, draws, keys, size)
-
-
-def _deterministics(
-    target: Target,
-    conditional: tuple[str, ...],
-    given: frozenset[str],
-    new: tuple[tuple, dict],
-    draw: dict,
-    key: jax.Array,
-) -> dict[str, jax.Array]:
-    trace = trace_at(DrawObserved(target.model, conditional, given), draw, key, *new)
-    return {
-        name: jnp.asarray(site["value"])
-        for name, site in trace.items()
-        if site["type"] == "deterministic"
-    }
 
 
 def infer_discrete(posterior: Posterior, seed: int) -> Draws:
@@ -306,38 +273,6 @@ def infer_discrete(posterior: Posterior, seed: int) -> Draws:
     size = sum(math.prod(sites[name].shape) for name in target.discrete)
     keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
     return _at_each(eqx.Partial(Target.draw_discrete, target), latents(posterior), keys, size)
-
-
-# -- sites that condition on observed values -------------------------------------------------------
-
-
-def _new_values(
-    target: Target,
-    new: tuple[tuple, dict],
-    site: str,
-    draw_and_key: tuple[dict, jax.Array],
-    rows: jax.Array,
-) -> Any:
-    """Distribution of new values of a site, given the observed ones, at one draw."""
-    draw, key = draw_and_key
-    old = trace_at(target.model, draw, key, target.args, target.kwargs)[site]
-    model = DrawObserved(target.model, (site,))
-    return old["fn"].given(old["value"], trace_at(model, draw, key, *new)[site]["fn"], rows)
-
-
-def _mixture(
-    target: Target,
-    draws: Draws,
-    new: tuple[tuple, dict],
-    site: str,
-    n: int,
-    m: int,
-    seed: int,
-) -> Prediction:
-    """Gaussians at m new values of a site, one for each draw, given n observed ones."""
-    draws = thin(draws)
-    keys = jax.random.split(jax.random.key(seed), count_draws(draws))
-    return mixture(eqx.Partial(_new_values, target, new, site), (draws, keys), np.arange(m), n)
 
 
 # -- replicates of the data, and the prior ---------------------------------------------------------
@@ -356,46 +291,29 @@ def replicates_at(posterior: Posterior, count: int) -> Draws:
     target = posterior.known_target
     if not draws_own_data(target):
         return {}
-    conditional, draws = conditional_sites(target), latents(posterior)
-    size = math.prod(posterior.shape)
-    rows = np.resize(evenly(size, count), count)
-    at_rows = {name: values[rows] for name, values in draws.items()}
+    model, draws = at_own_data(target), latents(posterior)
+    rows = np.resize(evenly(math.prod(posterior.shape), count), count)
     try:
-        shapes = shapes_of_data(target, draws, conditional)
+        shapes = model.shapes(draws)
     except CannotDrawError:
         return {}
-    return replicates(target, at_rows, count, conditional, shapes)
+    return replicates(model, {name: values[rows] for name, values in draws.items()}, shapes)
 
 
-def shapes_of_data(
-    target: Target, draws: Draws, conditional: tuple[str, ...]
-) -> dict[str, tuple[int, ...]]:
-    """Shape of every site of the model's own data, in the order of the model."""
-    fixed = upstream_sites(target).fixed
-    return shapes_of(target, draws, target.arguments, conditional, fixed)
+def at_own_data(target: Target, conditional: bool = True) -> PredictiveModel:
+    """The model at its own arguments.
 
-
-def replicates(
-    target: Target,
-    draws: Draws,
-    count: int,
-    conditional: tuple[str, ...],
-    shapes: dict[str, tuple[int, ...]],
-) -> Draws:
-    """New data at the model's own arguments, one set for each of `count` draws.
-
-    Args:
-        target: The model.
-        draws: Draws of its latents, each (count, *site).
-        count: Number of draws.
-        conditional: Sites that are conditioned on the observed values.
-        shapes: Shapes of the data, from `shapes_of_data`.
+    conditional: False to draw conditional sites without the observed values.
     """
-    fixed = upstream_sites(target).fixed
+    sites = conditional_sites(target) if conditional else ()
+    return PredictiveModel(target, target.arguments, sites, upstream_sites(target).fixed)
+
+
+def replicates(model: PredictiveModel, draws: Draws, shapes: dict[str, tuple[int, ...]]) -> Draws:
+    """New data, one set for each draw of the latents, of the shapes of `model.shapes`."""
     size = sum(math.prod(shape) for shape in shapes.values())
-    keys = jax.random.split(jax.random.key(0), count)
-    batch = None if conditional else batch_size(size)
-    return _samples(target, draws, keys, target.arguments, conditional, fixed, size, batch, True)
+    keys = jax.random.split(jax.random.key(0), count_draws(draws))
+    return model.samples(draws, keys, size, joint=True)
 
 
 def prior(target: Target, count: int, size: int) -> Draws:

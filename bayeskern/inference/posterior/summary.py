@@ -40,7 +40,7 @@ def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFr
         table = cast(
             "pd.DataFrame", az.summary(data, **{"round_to": "none", **options, "kind": "stats"})
         )
-        return table[["mean"]].rename(columns={"mean": "value"})
+        return table[["mean"]].rename(columns={"mean": "value"})  # pyright: ignore[reportCallIssue]
     if not posterior.has_chains:
         median = options.pop("kind", "stats").endswith("_median")
         options["kind"] = "stats_median" if median else "stats"

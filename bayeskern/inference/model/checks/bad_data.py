@@ -159,7 +159,7 @@ def _is_inside(site: dict) -> jax.Array:
             mask = jnp.asarray(wrapper._mask)
             events = wrapper.event_dim - fn.event_dim
             inside = inside | ~mask.reshape(mask.shape + (1,) * events)
-        wrapper = wrapper.base_dist
+        wrapper = wrapper.base_dist  # pyright: ignore[reportAttributeAccessIssue]
     return jnp.asarray(inside)
 
 

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import (  # pyright: ignore[reportPrivateImportUsage]
-    ClosedJaxpr,
+from jax.extend.core import (
+    ClosedJaxpr,  # pyright: ignore[reportPrivateImportUsage]
     Jaxpr,
     Literal,
     jaxpr_as_fun,
