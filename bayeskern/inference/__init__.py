@@ -1,4 +1,4 @@
-"""Any NumPyro model in, a posterior out, with a verdict on how far to trust it."""
+"""Inference for any NumPyro model: a posterior with a verdict on its draws."""
 
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings

@@ -86,7 +86,7 @@ class NeverRun(Method):
         (
             {"coords": {"day": ["Monday"]}, "dims": {"y": ["day"]}},
             ValueError,
-            "coords has 1 label for 'day', but that axis of 'y' has 3 places",
+            "coords has 1 label for 'day', but that axis of 'y' has size 3",
         ),
     ],
 )

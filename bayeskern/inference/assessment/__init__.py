@@ -1,1 +1,1 @@
-"""How far the result of a method can be trusted, and why."""
+"""Verdicts on the results of inference methods."""

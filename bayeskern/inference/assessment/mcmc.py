@@ -34,9 +34,9 @@ MAX_MISSING_SHARE = 0.03
 def assess_mcmc(
     posterior: Assessable,
     regions: Sequence[Region] = (),
-    left: int = 0,
-    seen: dict | None = None,
-    in_vain: bool = False,
+    unvisited: int = 0,
+    search_evidence: dict | None = None,
+    shares_unknown: bool = False,
 ) -> Trust:
     """Verdict on the draws of several chains, over all latent and deterministic sites.
 
@@ -46,9 +46,9 @@ def assess_mcmc(
     Args:
         posterior: The draws.
         regions: Regions of the chains, and others that a search found.
-        left: Number of points that a search found and that were not visited.
-        seen: Further evidence.
-        in_vain: True if shares of regions were wanted and could not be estimated.
+        unvisited: Number of points that a search found and that were not visited.
+        search_evidence: Evidence on the search for regions.
+        shares_unknown: True if shares of regions were wanted and could not be estimated.
 
     Returns:
         The verdict.
@@ -61,7 +61,7 @@ def assess_mcmc(
     evidence = worst_convergence(varying_names, x[..., varying])
     evidence |= step_evidence([posterior.sample_stats]) | divergence_evidence(posterior)
     evidence["constants_left_out"] = int(np.sum(~varying))
-    evidence |= seen or {}
+    evidence |= search_evidence or {}
     broken = (
         advice_if_not_finite(names, x)
         or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
@@ -73,7 +73,7 @@ def assess_mcmc(
     trust = verdict_on_chains(evidence, worst, chains * count)
     if trust.verdict != "good":
         trust = replace(trust, advice=trust.advice + _agreement(posterior, evidence))
-    missing = _missing(posterior, regions, left, evidence, in_vain)
+    missing = _missing(posterior, regions, unvisited, evidence, shares_unknown)
     if trust.verdict == "bad":
         return trust
     if missing or trust.verdict != "good":
@@ -110,12 +110,16 @@ def _agreement(posterior: Assessable, evidence: dict) -> str:
 
 
 def _missing(
-    posterior: Assessable, regions: Sequence[Region], left: int, evidence: dict, in_vain: bool
+    posterior: Assessable,
+    regions: Sequence[Region],
+    unvisited: int,
+    evidence: dict,
+    shares_unknown: bool,
 ) -> Trust | None:
     """Verdict where much of the posterior may lie in regions without a chain."""
     others = [region for region in regions if not region.chains]
-    if left:
-        evidence["places_left"] = left
+    if unvisited:
+        evidence["places_left"] = unvisited
     share, change, at = 0.0, 0.0, ""
     if others:
         share = float(sum(region.share.value for region in others))
@@ -124,14 +128,14 @@ def _missing(
             change, at = _change(posterior, others, share)
     # A mean, in sds, or a log sd may change by 0.15. Written so that NaN is not below.
     if share < MAX_MISSING_SHARE and change < 0.15:
-        return Trust("bad", unvisited(left), evidence) if left else None
+        return Trust("bad", unvisited_advice(unvisited), evidence) if unvisited else None
     largest = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
     where = _where(posterior, largest)
     remedy = (
         "Take method='importance' or 'smc', which draw from each region by its share, or change "
         "the model so that one region is left."
     )
-    if in_vain:
+    if shares_unknown:
         remedy = (
             "Its share of the posterior could not be estimated, so that nothing was weighed: "
             "take more draws, or change the model so that one region is left."
@@ -191,15 +195,15 @@ def _change(posterior: Assessable, others: list[Region], share: float) -> tuple[
     return float(change[at]), moments.names[at]
 
 
-def unvisited(left: int) -> str:
+def unvisited_advice(count: int) -> str:
     """Advice where no chain came near some points that a search found."""
-    places = counted(
-        left,
-        "more place that no chain came near and that was not visited",
-        "more places that no chain came near and that were not visited",
+    points = counted(
+        count,
+        "more point that no chain came near and that was not visited",
+        "more points that no chain came near and that were not visited",
     )
     return (
-        f"A search or an earlier fit found {places}: how much of the posterior lies there is not "
+        f"A search or an earlier fit found {points}: how much of the posterior lies there is not "
         "known. Take more chains, or method='smc'."
     )
 

@@ -15,7 +15,7 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
-from bayeskern.inference.assessment.mcmc import regions_mean_error, unvisited
+from bayeskern.inference.assessment.mcmc import regions_mean_error, unvisited_advice
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.result import Assessable, Region
@@ -27,8 +27,8 @@ def assess_regions(
     regions: Sequence[Region],
     stats: Sequence[dict[str, np.ndarray]],
     exchanges: Exchanges,
-    left: int = 0,
-    seen: dict | None = None,
+    unvisited: int = 0,
+    search_evidence: dict | None = None,
 ) -> Trust:
     """Verdict on draws that were taken from each of several regions by its share.
 
@@ -39,8 +39,8 @@ def assess_regions(
         regions: The regions, with exchangeable members sorted into one order.
         stats: Sample statistics of the chains of each region.
         exchanges: Exchangeable members, which the draws have in any order.
-        left: Number of points that a search found and that were not visited.
-        seen: Further evidence.
+        unvisited: Number of points that a search found and that were not visited.
+        search_evidence: Evidence on the search for regions.
 
     Returns:
         The verdict.
@@ -55,7 +55,7 @@ def assess_regions(
         variances = np.square(shares) / np.array([e[part] for e in each])
         evidence[part] = float(1.0 / np.sum(variances))
         evidence[f"{part}_at"] = each[int(np.argmax(variances))][f"{part}_at"]
-    evidence |= step_evidence(stats) | divergence_evidence(posterior) | (seen or {})
+    evidence |= step_evidence(stats) | divergence_evidence(posterior) | (search_evidence or {})
     evidence |= {
         "regions": len(regions),
         "shares": ", ".join(f"{share:.2g}" for share in shares),
@@ -68,10 +68,10 @@ def assess_regions(
     at = coordinates.index(evidence["rhat_at"])
     trust = verdict_on_chains(evidence, regions[worst].z[..., at], total)
     evidence |= regions_mean_error(posterior, regions)
-    if left:
-        evidence["places_left"] = left
+    if unvisited:
+        evidence["places_left"] = unvisited
         if trust.verdict != "bad":
-            return Trust("bad", unvisited(left), evidence)
+            return Trust("bad", unvisited_advice(unvisited), evidence)
     if trust.verdict != "good":
         return trust
     # Two standard errors of a mean may reach a quarter of an sd.
@@ -93,8 +93,8 @@ def assess_one_order(
     regions: Sequence[Region],
     stats: dict[str, np.ndarray],
     exchanges: Exchanges,
-    left: int,
-    seen: dict,
+    unvisited: int,
+    search_evidence: dict,
 ) -> Trust:
     """Verdict on chains that stay in one or a few orders of exchangeable members.
 
@@ -106,13 +106,13 @@ def assess_one_order(
         regions: As in `assess_regions`.
         stats: Sample statistics of the chains.
         exchanges: As in `assess_regions`.
-        left: As in `assess_regions`.
-        seen: As in `assess_regions`.
+        unvisited: As in `assess_regions`.
+        search_evidence: As in `assess_regions`.
 
     Returns:
         The verdict.
     """
-    trust = assess_regions(posterior, regions, [stats], exchanges, left, seen)
+    trust = assess_regions(posterior, regions, [stats], exchanges, unvisited, search_evidence)
     unsorted = worst_convergence(posterior.fitted_target.coordinates, posterior.z)
     evidence = trust.evidence | {"rhat_sorted": trust.evidence["rhat"]} | unsorted
     if trust.verdict == "bad":

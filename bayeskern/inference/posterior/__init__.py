@@ -1,1 +1,1 @@
-"""What people do with a posterior: predict, summarise, hand to ArviZ, save."""
+"""Posteriors: predictions, summaries, conversion to ArviZ, files."""

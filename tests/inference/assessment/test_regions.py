@@ -64,5 +64,5 @@ def test_verdicts(options, verdict, says):
 
 def test_places_that_were_not_visited_are_a_caution():
     trust = assessed(left=3)
-    assert trust.verdict == "bad" and "3 more places" in trust.advice
+    assert trust.verdict == "bad" and "3 more points" in trust.advice
     assert trust.evidence["places_left"] == 3

@@ -44,7 +44,7 @@ def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) ->
     for axis, labels in coords.items():
         if np.ndim(labels) != 1:
             raise TypeError(
-                f"coords of {axis!r} must be a list of labels, one for each place; got {labels!r}."
+                f"coords of {axis!r} must be a list of labels, one for each index; got {labels!r}."
             )
     for name, site in sites.items():
         _axes(name, site.shape, site, coords, dims)
@@ -73,7 +73,7 @@ def _axes(
         if axis in coords and len(coords[axis]) != size:
             raise ValueError(
                 f"coords has {counted(len(coords[axis]), 'label')} for {axis!r}, but that "
-                f"axis of {name!r} has {counted(size, 'place')}."
+                f"axis of {name!r} has size {size}."
             )
     return names
 
@@ -113,7 +113,7 @@ def dataset(
     import arviz as az
     import numpyro
 
-    labels = {axis: np.asarray(places) for axis, places in coords.items()}
+    labels = {axis: np.asarray(axis_labels) for axis, axis_labels in coords.items()}
     if rows is not None:
         labels["draw"] = rows
     named_axes: dict[str, list[str | None]] = {}
@@ -131,7 +131,7 @@ def dataset(
     return az.dict_to_dataset(
         {netcdf_name(name, values): np.asarray(value) for name, value in values.items()},
         dims={netcdf_name(name, values): axes for name, axes in named_axes.items()},
-        coords={axis.replace("/", "."): places for axis, places in labels.items()},
+        coords={axis.replace("/", "."): index for axis, index in labels.items()},
         sample_dims=list(sample_dims),
         attrs={"method": method} | ({"thinned": thinned} if thinned else {}),
         inference_library=numpyro,
