@@ -238,12 +238,10 @@ def _duration(seconds: float) -> str:
 
 def _exact_duration(seconds: float) -> str:
     """Duration in whole units: '84 hours', 'hour'; never in days, whose length clocks change."""
-    unit, count = "nanosecond", seconds
-    for unit, size in SECONDS_PER_UNIT.items():
-        count = seconds / size
-        if unit != "day" and round(count) and abs(count - round(count)) < 1e-9 * count:
-            break
-    return unit if round(count) == 1 else f"{count:.6g} {unit}s"
+    counts = {u: seconds / size for u, size in SECONDS_PER_UNIT.items() if u != "day"}
+    whole = (u for u, n in counts.items() if round(n) and abs(n - round(n)) < 1e-9 * n)
+    unit = next(whole, "nanosecond")
+    return unit if round(counts[unit]) == 1 else f"{counts[unit]:.6g} {unit}s"
 
 
 def _gap_remark(is_gap: np.ndarray) -> tuple[str, ...]:
