@@ -227,7 +227,7 @@ HARD = {
         12,
         "at 20 is far from its prediction from all other values",
     ),
-    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from its prediction from all"),
+    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from its prediction"),
     "a tiny value": (changed(20, 5e-324), 12, "the value 4.94e-324 at 20 is taken for 0"),
     "a huge value": (changed(20, 1e300), 12, "the value 1e+300 at 20 is left out as an error"),
     "two huge values": (changed([20, 30], -1e300), 12, "-1e+300 at 20, and 1 more, is left out"),
