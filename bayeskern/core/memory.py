@@ -33,9 +33,6 @@ class Memory:
                 self._results.popitem(last=False)
         return result
 
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Memory], tuple[int]]:
         # Another process starts with an empty cache.
         return Memory, (self._max_results,)

@@ -1,5 +1,7 @@
 """Memory keeps what the last few different calls gave."""
 
+import copy
+
 import pytest
 
 from bayeskern.core.memory import Memory
@@ -23,3 +25,10 @@ def test_an_error_is_not_kept():
     with pytest.raises(ZeroDivisionError):
         memory.recall("key", lambda: 1 / 0)
     assert memory.recall("key", lambda: 1) == 1
+
+
+def test_a_copy_is_empty():
+    """What is sent to another process does not take the results along."""
+    memory = Memory(2)
+    assert memory.recall("key", lambda: 1) == 1
+    assert copy.deepcopy(memory).recall("key", lambda: 2) == 2
