@@ -198,7 +198,8 @@ def direction(changes: np.ndarray, factor: bool = False) -> str:
     """
     none = 1.0 if factor else 0.0
     median, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
-    chance_of_rise = float(np.mean(changes > none))
+    # Draws show no certainty.
+    chance_of_rise = float(np.clip(np.mean(changes > none), 1e-6, 1.0 - 1e-6))
     if low <= none <= high:
         chance = percent(chance_of_rise)
         return f"its direction over the data is uncertain (chance of a rise {chance})"

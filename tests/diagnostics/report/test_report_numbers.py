@@ -208,6 +208,7 @@ def test_words_say_how_certain_a_length_and_a_direction_are():
         "over the data it rises by 10 (8.36 to 11.6;"
     )
     assert "it falls by 10" in kernel_description.direction(draws - 10.0)
+    assert "chance of a fall more than 99 %" in kernel_description.direction(draws - 10.0)
     assert "is uncertain (chance of a rise 69 %)" in kernel_description.direction(draws + 0.5)
     assert "rises by a factor of 2" in kernel_description.direction(
         2.0 * np.exp(0.01 * draws), factor=True
