@@ -15,7 +15,7 @@ from bayeskern.course.least_squares import TruncatedSVD, centered, rounding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
 class CoefficientPath(NamedTuple):
@@ -35,7 +35,7 @@ class CoefficientPath(NamedTuple):
     kind: str
     columns: tuple[str, ...]
 
-    def plot(self, ax: Axes | None = None) -> Figure:
+    def plot(self, ax: Axes | None = None) -> Figure | SubFigure:
         """Plot each coefficient against the penalty, on a logarithmic axis.
 
         Args:

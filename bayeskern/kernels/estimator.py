@@ -82,7 +82,7 @@ class KernelEstimator(BaseEstimator):
             )
         if positive_definite:
             for node in kernel.nodes():
-                if not node.positive_definite:
+                if isinstance(node, Kernel) and not node.positive_definite:
                     raise ValueError(
                         f"{node!r} is not positive definite, so it has no feature space for "
                         f"{type(self).__name__}. InverseMultiquadric is the positive definite "

@@ -54,7 +54,10 @@ class CollapsedModel(eqx.Module):
     @by_one_thread
     def scales_at(self, draw: dict) -> tuple:
         """The scales at one draw of their sites."""
-        return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=draw)()
+        scales: Any = handlers.substitute(
+            handlers.seed(self.scales, jax.random.key(0)), data=draw
+        )()
+        return scales
 
     def recover(self, data, draws: dict, key: jax.Array, mean: bool) -> dict:
         """Add draws, or means, of weights and intercept to draws of the scales: each (S, shape)."""

@@ -192,7 +192,7 @@ class LinearModel(eqx.Module):
             return model._prepared_without_y(features), (features, None, extra)
         statistics = SufficientStatistics.of_features(features)
         require_finite(statistics, features)
-        location, sd = likelihood.eta_location_scale(y, extra)
+        location, sd = likelihood.eta_location_scale(y, extra)  # pyright: ignore[reportArgumentType]
         model = dataclasses.replace(model, statistics=statistics)
         model = model._with_default_priors(statistics, location, sd, design.names)
         return model, (features, y, extra) if extra else (features, y)

@@ -433,7 +433,9 @@ def _sign(kernel: Kernel) -> float:
     Raises ValueError where a kernel is neither: a multiquadric in a product, or beside others.
     """
     leaves = [node for node in kernel.nodes() if not node.children()]
-    multiquadrics = [leaf for leaf in leaves if not leaf.positive_definite]
+    multiquadrics = [
+        leaf for leaf in leaves if isinstance(leaf, Kernel) and not leaf.positive_definite
+    ]
     if not multiquadrics:
         return 1.0
     in_product = any(isinstance(k, Product | Power | Exp | Modulated) for k in kernel.nodes())

@@ -75,7 +75,9 @@ class Moments:
         P = P - np.outer(total, mean_y)
         yy = yy - total_y * mean_y
         origin, origin_y = self.origin
-        return CenteredMoments(S, P, yy, origin + mean, origin_y + mean_y, 1.0 / weight, *totals)
+        return CenteredMoments(
+            S, P, yy, origin + mean, origin_y + mean_y, float(1.0 / weight), *totals
+        )
 
 
 class CenteredMoments(NamedTuple):

@@ -97,7 +97,7 @@ class DirichletCategorical(ConjugateModel):
         return {"p": numpyro.sample("p", prior, infer={"event_dims": ["class"]})}
 
     def observation(self, p) -> dist.Distribution:
-        return dist.Categorical(p)
+        return dist.Categorical(p)  # pyright: ignore[reportReturnType]
 
     def given(self, y) -> Self:
         counts = np.bincount(y, minlength=len(self.concentration))
