@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import equinox as eqx
 import jax
@@ -544,7 +544,7 @@ class Select(Wrapper):
         if columns is None:
             return self
         indices = validation.column_indices(self.columns, columns)
-        return Select(self.inner.resolve([columns[i] for i in indices]), indices)
+        return Select(self.inner.resolve(tuple(columns[i] for i in indices)), indices)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         return self.inner.evaluate(self._take(X), None if Z is None else self._take(Z))
@@ -627,7 +627,7 @@ def _flat(operation: type[CompoundKernel], kernel: Kernel) -> tuple[Kernel, ...]
     return kernel.terms if type(kernel) is operation else (kernel,)
 
 
-def _is_scalar(value) -> bool:
+def _is_scalar(value: object) -> TypeGuard[Scalar]:
     """Whether a value is a number c, or a prior of one, in `c * k` and `k + c`."""
     if isinstance(value, Distribution | Free):
         return True

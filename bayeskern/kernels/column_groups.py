@@ -1,31 +1,32 @@
 """Kernels that are products over groups of columns, k(x, z) = prod_g k_g(x_g, z_g).
 
-Each kernel says in its method `by_columns` which factors it has: a dictionary from the columns of a
-factor to the factor, itself a kernel of points with all columns, of which it looks at no others. On
-a full grid the Gram matrix of such a kernel is a Kronecker product. Saatci (2011), "Scalable
-inference for structured Gaussian process models", section 5.1.
+The method `by_columns` of a kernel returns its factors: a dictionary from the columns of a factor
+to the factor, a kernel of points with all columns that ignores the other columns. On a full grid
+the Gram matrix of such a kernel is a Kronecker product. Saatci (2011), "Scalable inference for
+structured Gaussian process models", section 5.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
 from bayeskern.hyperparameters import replace
 from bayeskern.kernels import metrics
 
-# The columns that a factor looks at, in order; () for a number.
+# Sorted columns of a factor; () for a number.
 Columns = tuple[int, ...]
 
 
 def joined(groups: Iterable[Columns]) -> Columns:
-    """All the columns of these groups."""
+    """All columns of the groups, sorted."""
     return tuple(sorted({column for group in groups for column in group}))
 
 
-def multiplied(factors) -> dict:
-    """Factors (columns, kernel) by their columns, those that share a column multiplied."""
+def multiplied(factors: Iterable[tuple[Columns, Any]]) -> dict[Columns, Any]:
+    """Factors (columns, kernel) by their columns; factors that share a column are multiplied."""
     by_columns = {}
     for columns, kernel in factors:
         shared = [other for other in by_columns if other == columns or {*other} & {*columns}]
@@ -35,10 +36,13 @@ def multiplied(factors) -> dict:
     return by_columns
 
 
-def one_by_one(kernel, names: Sequence[str], d: int) -> dict:
-    """The factors of a kernel that is its variance times a product over d columns.
+def one_by_one(kernel: Any, names: Sequence[str], d: int) -> dict[Columns, Any]:
+    """Factors of a kernel that is its variance times a product over d columns.
 
-    names: the hyperparameters that are a number or a vector (d,).
+    Args:
+        kernel: The kernel.
+        names: Names of the hyperparameters that are a number or a vector (d,).
+        d: Number of columns.
     """
     X = jnp.zeros((1, d))
     values = [

@@ -1,4 +1,4 @@
-"""The additive components of a kernel: those terms of a sum that share a name, and the rest."""
+"""Additive components of a kernel: the terms of a sum that share a name, and the rest."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from bayeskern.core import validation
 from bayeskern.kernels.base import Kernel, Sum
 
 
-def components(kernel) -> dict[str, Kernel]:
-    """The additive components of a kernel, which sum to it.
+def components(kernel: Kernel) -> dict[str, Kernel]:
+    """Additive components of a kernel, which sum to it.
 
     Args:
         kernel: A kernel, whose terms may have names given with `named`.
 
     Returns:
         The components by their outermost name, in the order of the sum. The unnamed terms together
-        are "rest", which comes last.
+        form "rest", which comes last.
 
     Examples:
         >>> from bayeskern.kernels import RBF, Linear, components
@@ -27,19 +27,22 @@ def components(kernel) -> dict[str, Kernel]:
     return {name: component(kernel, name) for name in component_names(kernel)}
 
 
-def component_names(kernel) -> list[str]:
-    """The names of the additive components, in the order of the sum, "rest" last."""
+def component_names(kernel: Kernel) -> list[str]:
+    """Names of the additive components, in the order of the sum, "rest" last."""
     names = dict.fromkeys(names[0] if names else "rest" for names, _ in kernel.terms_of_sum())
     return [n for n in names if n != "rest"] + ["rest"] * ("rest" in names)
 
 
-def component(kernel, name: str) -> Kernel:
+def component(kernel: Kernel, name: str) -> Kernel:
     """One additive component of a kernel.
 
     Args:
         kernel: A kernel.
-        name: The name of the component, a dotted path for a name inside a named sum, or "rest" for
-            the unnamed terms.
+        name: Name of the component, a dotted path for a name inside a named sum, or "rest" for the
+            unnamed terms.
+
+    Returns:
+        The component, a kernel.
 
     Raises:
         ValueError: There is no component with this name.
@@ -47,25 +50,25 @@ def component(kernel, name: str) -> Kernel:
     return _sum_of(kernel, in_component(kernel, name))
 
 
-def part_of(kernel, name: str | None) -> Kernel:
-    """The kernel itself, or its component of this name."""
+def part_of(kernel: Kernel, name: str | None) -> Kernel:
+    """Component of a kernel by its name; the kernel itself for None."""
     return kernel if name is None else component(kernel, name)
 
 
-def without(kernel, name: str) -> Kernel | None:
-    """What there is of a kernel beside its component of this name; None if nothing."""
+def without(kernel: Kernel, name: str) -> Kernel | None:
+    """The kernel without one component; None if nothing remains."""
     others = [not is_in for is_in in in_component(kernel, name)]
     return _sum_of(kernel, others) if any(others) else None
 
 
-def _sum_of(kernel, kept: list[bool]) -> Kernel:
+def _sum_of(kernel: Kernel, kept: list[bool]) -> Kernel:
     pairs = zip(kernel.terms_of_sum(), kept, strict=True)
     terms = [term for (_, term), is_in in pairs if is_in]
     return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 
 
-def in_component(kernel, name: str) -> list[bool]:
-    """Which of the additive terms make up a component. Raises ValueError if there is none."""
+def in_component(kernel: Kernel, name: str) -> list[bool]:
+    """Mask of the additive terms in a component. Raises ValueError if it does not exist."""
     path = () if name == "rest" else tuple(name.split("."))
     is_in = [
         names == () if name == "rest" else names[: len(path)] == path

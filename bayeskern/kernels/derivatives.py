@@ -1,16 +1,16 @@
 """Gram matrices of functions of time with their derivatives, in NumPy: nothing is compiled.
 
-The formulas are those of the kernels. Derivatives go backwards: from weights A to the slopes of
-sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of a product is weighed once and
-what depends on the lag alone is summed over the lags first. For a few hundred values this takes
-less time than JAX needs to look up what it has compiled.
+The formulas are those of the kernels. Derivatives are accumulated in reverse: from weights A to the
+slopes of sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of a product is weighted
+once, and a function of the lag alone is summed over the lags first. For a few hundred values this
+takes less time than JAX needs to look up a compiled program.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from functools import cached_property, reduce, singledispatch
+from functools import cached_property, partial, reduce, singledispatch
 
 import numpy as np
 from scipy.special import expit, i0e, i1e
@@ -20,72 +20,76 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.families import dot_product, periodic, stationary, trend
 
-# What computes a slope when it is wanted.
+# Computes a slope when it is called.
 Slope = Callable[[], float]
-# From weights to the slope in each hyperparameter.
+# From weights of the pairs to the slope in each hyperparameter.
 Pullback = Callable[["PairWeights"], list[Slope]]
-# From an iterator over values of the hyperparameters, and pairs of times, to a Gram matrix and its
-# derivative. The matrix is given at the lags, at the pairs, or as one number for all of them.
-Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, Pullback]]
-# Lags that differ by less than this share of the longest are rounded from the same one.
-LAG_TOL = 1e-9
-# The most different lags for each time, for which it pays to take them one by one.
-MAX_LAGS_PER_TIME = 8
+# A Gram matrix and its derivative. The matrix is given at the lags, at the pairs, or as one number
+# for all of them.
+Evaluation = tuple[np.ndarray, Pullback]
 
 
 class Pairs:
-    """Pairs of times s and t, arrays that broadcast, and what several kernels need of them.
+    """Pairs of times s and t, arrays that broadcast, and values that several kernels share.
 
     Attributes:
-        lag: s - t. Where `between` has found that few lags occur, it holds each of them once.
-        index: The place in `lag` of each pair then, else None.
+        s: First times.
+        t: Second times.
+        lag: s - t. With `index`, each distinct lag once.
+        index: Place in `lag` of each pair, where `between` found few distinct lags; else None.
         are_same: Whether s and t are the same points, not only points at the same times.
     """
 
+    #: Lags that differ by less than this share of the longest count as equal.
+    LAG_TOL = 1e-9
+    #: Distinct lags are taken one by one if there are at most this many for each time.
+    MAX_LAGS_PER_TIME = 8
+
     are_same = False
 
-    def __init__(self, s, t):
+    def __init__(self, s: np.ndarray, t: np.ndarray):
         self.s, self.t, self.lag, self.index = s, t, s - t, None
-        self._kept = {}
+        self._cache = {}
 
     @classmethod
-    def between(cls, x, x_new) -> Pairs:
+    def between(cls, x: np.ndarray, x_new: np.ndarray) -> Pairs:
         """All pairs of times x (n,) and x_new (m,): (n, m).
 
-        Each lag is looked at once where the steps are regular, gaps or not.
+        Each lag is computed once where the steps are regular, with gaps or without.
         """
         pairs = cls(x[:, None], x_new[None, :])
         longest = np.abs(pairs.lag).max(initial=0.0)
-        steps = np.rint(pairs.lag / (LAG_TOL * longest or 1.0))
+        steps = np.rint(pairs.lag / (cls.LAG_TOL * longest or 1.0))
         lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
-        if len(lags) <= MAX_LAGS_PER_TIME * max(steps.shape):
+        if len(lags) <= cls.MAX_LAGS_PER_TIME * max(steps.shape):
             pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
         return pairs
 
     @classmethod
-    def among(cls, x) -> Pairs:
+    def among(cls, x: np.ndarray) -> Pairs:
         """All pairs of times x (n,) with themselves: (n, n)."""
         pairs = cls.between(x, x)
         pairs.are_same = True
         return pairs
 
-    def spread(self, values) -> np.ndarray:
-        """Values at the lags, or at the pairs, as values at the pairs; one number stays one."""
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Values at the pairs, from values at the lags or the pairs; one number stays one."""
         if self.index is None or values.shape != self.lag.shape:
             return values
         return values.take(self.index)
 
     @cached_property
     def squared_lag(self) -> np.ndarray:
+        """Squared lags."""
         return np.square(self.lag)
 
-    def kept(self, function: Callable, *values):
-        """function(pairs, *values), which is kept for as long as the same values come again."""
-        known = self._kept.get(function)
-        if known is None or known[0] != values:
-            # One assignment, since several threads may look at the same pairs.
-            known = self._kept[function] = values, function(self, *values)
-        return known[1]
+    def cached(self, function: Callable, *values: float):
+        """function(pairs, *values), kept for as long as the values stay the same."""
+        entry = self._cache.get(function)
+        if entry is None or entry[0] != values:
+            # One assignment, since several threads may use the same pairs.
+            entry = self._cache[function] = values, function(self, *values)
+        return entry[1]
 
 
 class PairWeights:
@@ -114,19 +118,19 @@ class PairWeights:
     @cached_property
     def total(self) -> float:
         """sum_ij A_ij."""
-        return np.sum(self._values)
+        return float(np.sum(self._values))
 
     def dot(self, values: np.ndarray) -> float:
         """sum_ij A_ij values_ij, of values at the lags or at the pairs, or of one number."""
         if values.ndim == 0:
-            return values * self.total
+            return float(values) * self.total
         weights = self._at_lags if values.shape == self.pairs.lag.shape else self._values
-        return np.vdot(weights, values)
+        return float(np.vdot(weights, values))
 
     def dot_increments(self, of_s: np.ndarray, of_t: np.ndarray, of_lag: np.ndarray) -> float:
         """sum_ij A_ij (of_s_i + of_t_j - of_lag_ij), of values at s, at t and at the lags."""
         by_s, by_t = self._sums
-        return np.vdot(by_s, of_s) + np.vdot(by_t, of_t) - self.dot(of_lag)
+        return float(np.vdot(by_s, of_s) + np.vdot(by_t, of_t)) - self.dot(of_lag)
 
     @cached_property
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -143,148 +147,167 @@ class PairWeights:
 
 
 class Gram:
-    """The formulas of a kernel and of its additive components, read from it once."""
+    """Gram matrix of a kernel and of its additive components, by formulas.
+
+    Args:
+        kernel: The kernel.
+
+    Raises:
+        NotImplementedError: A part of the kernel has no formula here.
+    """
 
     def __init__(self, kernel: Kernel):
-        """Raises NotImplementedError if a part of the kernel has no formula here."""
+        for node in kernel.nodes():
+            if _evaluate.dispatch(type(node)) is _unknown:
+                raise NotImplementedError(type(node).__name__)
         terms = kernel.terms if isinstance(kernel, base.Sum) else (kernel,)
         if any(len(component_names(term)) > 1 for term in terms):
             raise NotImplementedError("a product or a multiple of several named terms")
-        self._whole = _formula(kernel)
-        self._parts = [(*component_names(term), _formula(term)) for term in terms]
+        self._kernel = kernel
+        self._components = [(*component_names(term), term) for term in terms]
 
-    def __call__(self, values, pairs: Pairs) -> tuple[np.ndarray, Pullback]:
+    def __call__(self, values: Iterator[float], pairs: Pairs) -> Evaluation:
         """k(s, t) at the lags or, if need be, the pairs, and its derivative.
 
-        values: one for each of the `sites` of the kernel, in their order, which is that of the
-        slopes too; those that the kernel holds do not count.
+        Args:
+            values: Values of the `sites` of the kernel, in their order, which is also the order of
+                the slopes. They replace the values that the kernel holds.
+            pairs: The pairs of times.
         """
-        K, pullback = self._whole(iter(values), pairs)
+        K, pullback = _evaluate(self._kernel, iter(values), pairs)
         return K if K.ndim else np.full(pairs.lag.shape, K), pullback
 
-    def of_components(self, values, pairs: Pairs) -> dict[str, np.ndarray]:
-        """k(s, t) of each component by its name, at the pairs; they add up to the whole."""
+    def of_components(self, values: Iterator[float], pairs: Pairs) -> dict[str, np.ndarray]:
+        """k(s, t) of each component by its name, at the pairs; they add up to the kernel."""
         values, grams = iter(values), {}
-        for name, formula in self._parts:
-            K = pairs.spread(formula(values, pairs)[0])
+        for name, term in self._components:
+            K = pairs.spread(_evaluate(term, values, pairs)[0])
             grams[name] = grams.get(name, 0.0) + K
         shape = np.broadcast_shapes(np.shape(pairs.s), np.shape(pairs.t))
         return {name: np.broadcast_to(K, shape) for name, K in grams.items()}
 
 
-@singledispatch
-def _formula(kernel) -> Formula:
+def _unknown(kernel, values: Iterator[float], pairs: Pairs) -> Evaluation:
     raise NotImplementedError(type(kernel).__name__)
 
 
-# -- kernels made of others ------------------------------------------------------------------------
+# Gram matrix and derivative of a kernel, at the next values of the iterator.
+_evaluate = singledispatch(_unknown)
 
 
-@_formula.register
-def _(kernel: base.Sum) -> Formula:
-    formulas = [_formula(term) for term in kernel.terms]
-
-    def gram(values, pairs):
-        grams, pullbacks = zip(*(f(values, pairs) for f in formulas), strict=True)
-        # What is one number, and what depends on the lag alone, is added up before it is spread.
-        numbers = [K for K in grams if K.ndim == 0]
-        at_lags = [K for K in grams if K.shape == pairs.lag.shape]
-        at_pairs = [K for K in grams if K.ndim and K.shape != pairs.lag.shape]
-        total = _sum([*numbers, *at_lags]) if numbers or at_lags else None
-        if at_pairs and total is not None:
-            at_pairs.append(pairs.spread(total))
-        total = _sum(at_pairs) if at_pairs else total
-        return total, lambda w: [slope for pull in pullbacks for slope in pull(w)]
-
-    return gram
+# -- composed kernels ------------------------------------------------------------------------------
 
 
-def _sum(arrays: list[np.ndarray]) -> np.ndarray:
-    """Their sum, of shapes that broadcast."""
-    return reduce(operator.add, arrays)
+@_evaluate.register
+def _(kernel: base.Sum, values, pairs):
+    grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
+    # Numbers and functions of the lag alone are added up before they are spread.
+    at_lags = [K for K in grams if K.ndim == 0] + [K for K in grams if K.shape == pairs.lag.shape]
+    at_pairs = [K for K in grams if K.ndim and K.shape != pairs.lag.shape]
+    if at_lags:
+        total = reduce(operator.add, at_lags)
+        at_pairs = [*at_pairs, pairs.spread(total) if at_pairs else total]
+    total = reduce(operator.add, at_pairs)
+    return total, lambda w: [slope for pull in pullbacks for slope in pull(w)]
 
 
-@_formula.register
-def _(kernel: base.Product) -> Formula:
-    formulas = [_formula(term) for term in kernel.terms]
+@_evaluate.register
+def _(kernel: base.Product, values, pairs):
+    grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
+    is_at_lags = all(K.ndim == 0 or K.shape == pairs.lag.shape for K in grams)
+    if not is_at_lags:
+        grams = [pairs.spread(K) for K in grams]
 
-    def gram(values, pairs):
-        grams, pullbacks = zip(*(f(values, pairs) for f in formulas), strict=True)
-        is_at_lags = all(K.ndim == 0 or K.shape == pairs.lag.shape for K in grams)
-        if not is_at_lags:
-            grams = [pairs.spread(K) for K in grams]
+    def pullback(w):
+        times = w.times_at_lags if is_at_lags else w.times
+        slopes = []
+        for i, pull in enumerate(pullbacks):
+            others = reduce(operator.mul, [*grams[:i], *grams[i + 1 :]])
+            slopes += pull(times(others))
+        return slopes
 
-        def pullback(w):
-            times = w.times_at_lags if is_at_lags else w.times
-            slopes = []
-            for i, pull in enumerate(pullbacks):
-                others = reduce(operator.mul, [*grams[:i], *grams[i + 1 :]])
-                slopes += pull(times(others))
-            return slopes
-
-        return reduce(operator.mul, grams), pullback
-
-    return gram
+    return reduce(operator.mul, grams), pullback
 
 
-@_formula.register
-def _(kernel: base.Scaled) -> Formula:
-    inner = _formula(kernel.inner)
+@_evaluate.register
+def _(kernel: base.Scaled, values, pairs):
+    scale = next(values)
+    K, pull = _evaluate(kernel.inner, values, pairs)
 
-    def gram(values, pairs):
-        scale = next(values)
-        K, pull = inner(values, pairs)
+    def pullback(w):
+        return [partial(w.dot, K), *(partial(_times, scale, slope) for slope in pull(w))]
 
-        def pullback(w):
-            return [lambda: w.dot(K), *(_times(scale, slope) for slope in pull(w))]
-
-        return scale * K, pullback
-
-    return gram
+    return scale * K, pullback
 
 
-def _times(factor: float, slope: Slope) -> Slope:
-    return lambda: factor * slope()
+def _times(factor: float, slope: Slope) -> float:
+    return factor * slope()
 
 
-@_formula.register
-def _(kernel: base.Named) -> Formula:
-    return _formula(kernel.inner)
+@_evaluate.register
+def _(kernel: base.Named, values, pairs):
+    return _evaluate(kernel.inner, values, pairs)
 
 
-def _leaf(kind: type[Kernel]):
-    """Register the formula of a kernel that is made of no others.
+@_evaluate.register
+def _(kernel: trend.ChangePoint, values, pairs):
+    location, width = next(values), next(values)
+    before, pull_before = _evaluate(kernel.before, values, pairs)
+    after, pull_after = _evaluate(kernel.after, values, pairs)
+    before, after = pairs.spread(before), pairs.spread(after)
+    s, t = (pairs.s - location) / width, (pairs.t - location) / width
+    u, v = expit(s), expit(t)
+    # The derivatives of u and v in their arguments.
+    du, dv = u * (1.0 - u), v * (1.0 - v)
+    off, on = (1.0 - u) * (1.0 - v), u * v
 
-    It returns the Gram matrix and what computes the derivative in each hyperparameter.
-    """
+    def directional(of_s, of_t):
+        """The derivative where the arguments of u and v change at these rates."""
+        falls = -of_s * du * (1.0 - v) - (1.0 - u) * of_t * dv
+        rises = of_s * du * v + u * of_t * dv
+        return falls * before + rises * after
 
-    def register(formula) -> Formula:
-        def gram(values, pairs):
-            K, derivatives = formula(values, pairs)
-            return K, lambda w: [_slope(w, derivative) for derivative in derivatives]
+    def pullback(w):
+        return [
+            lambda: w.dot(directional(-1.0 / width, -1.0 / width)),
+            lambda: w.dot(directional(-s / width, -t / width)),
+            *pull_before(w.times(off)),
+            *pull_after(w.times(on)),
+        ]
 
-        _formula.register(kind)(lambda kernel: gram)
-        return gram
-
-    return register
-
-
-def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> Slope:
-    return lambda: w.dot(derivative())
+    return off * before + on * after, pullback
 
 
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-@_formula.register
-def _(kernel: base.Constant) -> Formula:
-    return lambda values, pairs: (np.asarray(next(values)), lambda w: [lambda: w.total])
+def _leaf(kind: type[Kernel]) -> Callable:
+    """Register a formula (values, pairs) -> (K, functions for the derivatives of K)."""
+
+    def register(formula: Callable) -> Callable:
+        def evaluate(kernel, values, pairs):
+            K, derivatives = formula(values, pairs)
+            return K, lambda w: [partial(_slope, w, derivative) for derivative in derivatives]
+
+        _evaluate.register(kind, evaluate)
+        return formula
+
+    return register
+
+
+def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> float:
+    return w.dot(derivative())
+
+
+@_evaluate.register
+def _(kernel: base.Constant, values, pairs):
+    return np.asarray(next(values)), lambda w: [lambda: w.total]
 
 
 @_leaf(dot_product.Linear)
 def _(values, pairs):
     variance, center = next(values), next(values)
-    products = pairs.kept(_products, center)
+    products = pairs.cached(_products, center)
 
     def in_center():
         return -variance * (pairs.s + pairs.t - 2.0 * center)
@@ -358,7 +381,7 @@ def _(values, pairs):
 @_leaf(trend.Brownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
-    side, unit = pairs.kept(_level, start)
+    side, unit = pairs.cached(_level, start)
     return variance * unit, [lambda: unit, lambda: -variance * side]
 
 
@@ -370,7 +393,7 @@ def _level(pairs, start):
 @_leaf(trend.IntegratedBrownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
-    unit, in_start = pairs.kept(_ramp, start)
+    unit, in_start = pairs.cached(_ramp, start)
     return variance * unit, [lambda: unit, lambda: variance * in_start]
 
 
@@ -381,18 +404,14 @@ def _ramp(pairs, start):
     return unit, -side * earlier * later
 
 
-@_formula.register
-def _(kernel: trend.IntegratedOrnsteinUhlenbeck) -> Formula:
-    return _damped_slope
-
-
-def _damped_slope(values, pairs):
+@_evaluate.register
+def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
     lengthscale, variance, start = next(values), next(values), next(values)
     s, t = pairs.s - start, pairs.t - start
 
     def increments(function):
         """function(s), function(t) and function(s - t), the last at the lags."""
-        # All at once: there are few of them, and each step of Python costs as much as a hundred.
+        # One call for all: a step of Python costs as much as a hundred numbers.
         together = function(np.concatenate([s, t, pairs.lag], axis=None))
         of_s, of_t, of_lag = np.split(together, [s.size, s.size + t.size])
         return of_s.reshape(s.shape), of_t.reshape(t.shape), of_lag.reshape(pairs.lag.shape)
@@ -420,45 +439,8 @@ def _damped_slope(values, pairs):
     return K, pullback
 
 
-@_formula.register
-def _(kernel: trend.ChangePoint) -> Formula:
-    before, after = _formula(kernel.before), _formula(kernel.after)
-
-    def gram(values, pairs):
-        own = next(values), next(values)
-        return _change(*own, before(values, pairs), after(values, pairs), pairs)
-
-    return gram
-
-
-def _change(location, width, of_before, of_after, pairs):
-    (before, pull_before), (after, pull_after) = of_before, of_after
-    before, after = pairs.spread(before), pairs.spread(after)
-    s, t = (pairs.s - location) / width, (pairs.t - location) / width
-    u, v = expit(s), expit(t)
-    # The derivatives of u and v in their arguments.
-    du, dv = u * (1.0 - u), v * (1.0 - v)
-    off, on = (1.0 - u) * (1.0 - v), u * v
-
-    def along(of_s, of_t):
-        """The derivative where the arguments of u and v change at these rates."""
-        falls = -of_s * du * (1.0 - v) - (1.0 - u) * of_t * dv
-        rises = of_s * du * v + u * of_t * dv
-        return falls * before + rises * after
-
-    def pullback(w):
-        return [
-            lambda: w.dot(along(-1.0 / width, -1.0 / width)),
-            lambda: w.dot(along(-s / width, -t / width)),
-            *pull_before(w.times(off)),
-            *pull_after(w.times(on)),
-        ]
-
-    return off * before + on * after, pullback
-
-
 def _since(start, pairs):
-    """Which side of the start both times lie on (0 if not one), the earlier and the later."""
+    """Side of the start of both times (0 if they differ), and the times by distance from it."""
     s, t = pairs.s - start, pairs.t - start
     side = np.where((s < 0.0) == (t < 0.0), np.where(s < 0.0, -1.0, 1.0), 0.0)
     s, t = np.abs(s), np.abs(t)

@@ -1,4 +1,4 @@
-"""The base of scikit-learn estimators that hold a kernel."""
+"""Base classes of scikit-learn estimators that hold a kernel."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.stationary import RBF
 from bayeskern.kernels.gram_matrix import gram_times
 
-# How scikit-learn writes the parameters of a parameter.
-OF_KERNEL = "kernel__"
+# Prefix of scikit-learn for the parameters of the parameter `kernel`.
+KERNEL_PREFIX = "kernel__"
 
 
 class KernelEstimator(BaseEstimator):
@@ -26,26 +26,26 @@ class KernelEstimator(BaseEstimator):
     """
 
     def get_params(self, deep: bool = True) -> dict:
-        """The parameters by name; with `deep`, the hyperparameters of the kernel too."""
+        """Parameters by name; with `deep`, the hyperparameters of the kernel too."""
         params = super().get_params(deep)
         kernel = RBF() if self.kernel is None else self.kernel
         if deep and isinstance(kernel, Kernel):
-            params |= {f"{OF_KERNEL}{name}": v for name, v in kernel.hyperparameters().items()}
+            params |= {f"{KERNEL_PREFIX}{name}": v for name, v in kernel.hyperparameters().items()}
         return params
 
     def set_params(self, **params) -> Self:
-        """Set parameters; those of the kernel by its hyperparameters' names, in a copy of it.
+        """Set parameters; hyperparameters of the kernel by name, in a copy of the kernel.
 
         Raises:
             ValueError: A name is unknown, or a value is not allowed.
         """
-        inner = {name: v for name, v in params.items() if name.startswith(OF_KERNEL)}
+        inner = {name: v for name, v in params.items() if name.startswith(KERNEL_PREFIX)}
         super().set_params(**{name: v for name, v in params.items() if name not in inner})
         if inner:
             kernel = RBF() if self.kernel is None else self.kernel
             if not isinstance(kernel, Kernel):
                 raise ValueError(f"{', '.join(inner)}: kernel={kernel!r} has no such parameters.")
-            values = {name.removeprefix(OF_KERNEL): v for name, v in inner.items()}
+            values = {name.removeprefix(KERNEL_PREFIX): v for name, v in inner.items()}
             self.kernel = kernel.at(values)
         return self
 
@@ -76,7 +76,7 @@ class KernelEstimator(BaseEstimator):
         if unset:
             raise TypeError(
                 f"{', '.join(unset)} of {kernel!r} have no value yet, but {type(self).__name__} "
-                "wants a kernel of numbers. Give it numbers, or a kernel fitted elsewhere, "
+                "needs a kernel of numbers. Give it numbers, or a kernel fitted elsewhere, "
                 'kernel.at(posterior.point("mean")). KernelRidge(optimize="loo") finds what is '
                 "marked with Free(start)."
             )

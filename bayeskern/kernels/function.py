@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Parametrized
-from bayeskern.kernels import feature_maps, plot, spectral_density
+from bayeskern.kernels import plot, spectral_density
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
 if TYPE_CHECKING:
@@ -204,8 +204,18 @@ class CovarianceFunction(Parametrized):
             [[1.    2.828 4.   ]]
         """
         kernel, X, _ = self._read(X)
-        feature_maps.check_degree(kernel, degree)
+        series = kernel.series()
+        if series and degree is None:
+            raise ValueError(
+                f"{series[0]!r} has infinitely many features: give the degree at which their "
+                "series is cut, such as feature_map(X, degree=8), or use RandomFourierFeatures."
+            )
         if degree is not None:
+            if not series:
+                raise ValueError(
+                    f"degree={degree!r} cuts the series of an RBF, and {kernel!r} has none. "
+                    "Leave it out."
+                )
             degree = validation.positive_integer(degree, "degree")
         return kernel.features(X, degree)
 

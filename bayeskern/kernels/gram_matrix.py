@@ -10,11 +10,11 @@ import numpy as np
 
 from bayeskern.kernels.base import Kernel
 
-# A block of a Gram matrix that is used up at once has about this many entries.
-BLOCK = 4_000_000
+# Entries of a block of a Gram matrix.
+BLOCK_ENTRIES = 4_000_000
 
 
-def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
+def gram(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     """k(X, Z), (n, m), or k(X) if Z is None, as a NumPy array that may be written to.
 
     Raises ValueError if an entry is NaN or infinite.
@@ -23,13 +23,13 @@ def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
     return _require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
 
 
-def diagonal(kernel: Kernel, X) -> np.ndarray:
+def diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """k(x, x) for each row of X, (n,), without white noise, unlike `k.diag(X)`."""
     return np.array(_diagonal(kernel, X))
 
 
-def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
-    """k(X, Z) B, (n,) or (n, k), in blocks of rows of X; k(X, Z) is never held as a whole."""
+def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """k(X, Z) B, (n,) or (n, k), in blocks of rows of X, without the whole matrix in memory."""
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
         out[rows] = np.asarray(_gram_times(kernel, padded(X[rows]), Z, B))[: len(X[rows])]
@@ -37,13 +37,13 @@ def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
-    """Slices of the rows of an (n, m) matrix: of about BLOCK entries, and of 256 rows at least."""
-    size = max(256, BLOCK // m)
+    """Slices of the rows of an (n, m) matrix: BLOCK_ENTRIES entries, and at least 256 rows."""
+    size = max(256, BLOCK_ENTRIES // m)
     return (slice(start, start + size) for start in range(0, n, size))
 
 
-def padded(X):
-    """X and copies of its last row, up to a number of rows that is shared by many n.
+def padded(X: np.ndarray) -> np.ndarray:
+    """X padded with copies of its last row, to a number of rows that many n share.
 
     Between a power of 2 and the next there are four such numbers, each compiled once.
     """
@@ -56,7 +56,7 @@ def _require_finite(kernel, K):
     if not np.isfinite(np.sum(K)) and not np.all(np.isfinite(K)):
         raise ValueError(
             f"{kernel!r} is NaN or infinite at some of these points. Scale the points so that they "
-            "are of order 1 beside its lengthscales, or take a kernel that grows less."
+            "are of the order of its lengthscales, or use a kernel that grows less."
         )
     return K
 

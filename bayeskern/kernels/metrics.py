@@ -1,18 +1,22 @@
-"""Lengthscales (scalar, one per dimension, or a full metric) and squared distances."""
+"""Lengthscales (a number, one per dimension, or a full metric) and squared distances."""
 
 from __future__ import annotations
+
+import operator
+from functools import reduce
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-# Differences are taken directly in up to this many dimensions; in more, the square is expanded
+# Differences are computed directly in up to this many dimensions; in more, the square is expanded
 # into matrix products.
-FEW_DIMENSIONS = 8
+MAX_DIRECT_DIMENSIONS = 8
 
 
-def scale(X: Float[Array, "n d"], lengthscale) -> Float[Array, "n d"]:
+def scale(X: Float[Array, "n d"], lengthscale: ArrayLike) -> Float[Array, "n d"]:
     """Divide the points by a lengthscale: a number, a vector (d,) or a Cholesky factor (d, d).
 
     For a lower triangular L the distance afterwards is |L^-1 (x - z)|, the metric (L L')^-1.
@@ -28,8 +32,12 @@ def scale(X: Float[Array, "n d"], lengthscale) -> Float[Array, "n d"]:
     return X / lengthscale
 
 
-def per_dimension(name: str, value, X: Float[Array, "n d"]):
-    """Return the value if it is a number or a vector (d,); otherwise raise, naming it."""
+def per_dimension(name: str, value: Array, X: Float[Array, "n d"]) -> Array:
+    """The value, which must be a number or a vector (d,).
+
+    Raises:
+        ValueError: The value has another shape.
+    """
     if jnp.shape(value) not in ((), (1,), X.shape[1:]):
         raise ValueError(
             f"{name} has shape {jnp.shape(value)} but the points have {X.shape[1]} dimensions; "
@@ -38,10 +46,12 @@ def per_dimension(name: str, value, X: Float[Array, "n d"]):
     return value
 
 
-def center(X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None):
+def center(
+    X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
+) -> tuple[Float[Array, "n d"], Float[Array, "m d"] | None]:
     """Shift both by the mean of Z (of X when Z is None).
 
-    A common shift changes no distance and no derivative, but far from 0 digits would be lost.
+    A common shift changes no distance and no derivative, but large numbers lose digits.
     """
     mean = jax.lax.stop_gradient(jnp.mean(X if Z is None else Z, axis=0))
     return X - mean, None if Z is None else Z - mean
@@ -55,7 +65,7 @@ def squared_distance(
 
 
 # The derivative is written as matrix products, d|x-z|^2 = 2 (x-z)'(dx-dz). No temporary is larger
-# than the result, and at x = z first and second derivatives are finite and right.
+# than the result, and at x = z first and second derivatives are finite and correct.
 
 
 @jax.custom_jvp
@@ -73,7 +83,7 @@ def _between_jvp(primals, tangents):
 @jax.custom_jvp
 def _within(X):
     U = _squared_distances(X, X)
-    if X.shape[1] > FEW_DIMENSIONS:
+    if X.shape[1] > MAX_DIRECT_DIMENSIONS:
         U = jnp.where(jnp.eye(X.shape[0], dtype=bool), 0.0, U)
     return U
 
@@ -86,15 +96,17 @@ def _within_jvp(primals, tangents):
 
 
 def _tangent(X, Z, dX, dZ):
-    # The factor 2 and the signs stay on the small arrays, and X = Z is no case of its own, so that
+    # The factor 2 and the signs multiply the small arrays, and X = Z is no special case, so that
     # reverse mode makes matrix products and no further n x m temporaries.
     rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
     return rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T
 
 
 def _squared_distances(X, Z):
-    if X.shape[1] <= FEW_DIMENSIONS:
-        return sum(jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
-    X, Z = center(X, Z)
+    if X.shape[1] <= MAX_DIRECT_DIMENSIONS:
+        squares = (jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
+        return reduce(operator.add, squares)
+    mean = jax.lax.stop_gradient(jnp.mean(Z, axis=0))
+    X, Z = X - mean, Z - mean
     U = jnp.sum(X * X, 1)[:, None] + jnp.sum(Z * Z, 1)[None, :] - 2.0 * (X @ Z.T)
     return jnp.maximum(U, 0.0)

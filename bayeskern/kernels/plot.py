@@ -1,28 +1,27 @@
-"""A picture of a kernel: its covariances with single points, and its Gram matrix."""
+"""Plot of a kernel: its covariances with single points, and its Gram matrix."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short, three_digits
 from bayeskern.core.plotting import COLORS, along, figure, legend_above, tidy
 from bayeskern.hyperparameters import at_medians
 
-# Where it is drawn by default.
-REACH = (-3.0, 3.0)
-# The points x0 of a kernel that is not stationary, as shares of the way.
-REFERENCES = (0.2, 0.5, 0.8)
-# Covariances that differ by less than this share of the largest are the same to the eye, and one
-# that is less far below 0 is 0.
-SAME = 1e-6
-# The most letters of the kernel, and of the name of the input.
-LETTERS, NAME_LETTERS = 100, 32
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Differences below this share of the largest covariance are invisible, and count as 0.
+VISIBLE_SHARE = 1e-6
 
 
-def kernel(k, X=None, fig=None):
+def kernel(k, X: ArrayLike | None = None, fig: Figure | None = None) -> Figure:
     """Two panels: k(x, x0) along a line, and the Gram matrix on it; returns the figure."""
-    X, columns = validation.inputs(REACH if X is None else X, "X")
+    X, columns = validation.inputs((-3.0, 3.0) if X is None else X, "X")
     points, concrete = along(X, "X"), at_medians(k.resolve(columns))
     K, x = np.asarray(concrete(points)), points[:, 0]
     if not np.all(np.isfinite(K)):
@@ -32,14 +31,14 @@ def kernel(k, X=None, fig=None):
         )
     fig = figure((9.0, 3.8)) if fig is None else fig
     left, right = fig.subplots(1, 2, width_ratios=(1.2, 1.0))
-    name = short(columns[0], NAME_LETTERS) if columns else "x"
-    if np.allclose(K[1:, 1:], K[:-1, :-1], rtol=0.0, atol=SAME * np.abs(K).max()):
+    name = short(columns[0], 32) if columns else "x"
+    if np.allclose(K[1:, 1:], K[:-1, :-1], rtol=0.0, atol=VISIBLE_SHARE * np.abs(K).max()):
         _along_lags(left, x - x[0], K[0])
     else:
         _from_references(left, x, K, name)
     _image(right, x, K, name)
     values = {name: three_digits(v) for name, v in concrete.hyperparameters().items()}
-    fig.suptitle(short(repr(concrete.at(values)), LETTERS), fontsize=10, parse_math=False)
+    fig.suptitle(short(repr(concrete.at(values)), 100), fontsize=10, parse_math=False)
     return fig
 
 
@@ -52,7 +51,7 @@ def _along_lags(ax, lags, covariances) -> None:
 
 
 def _from_references(ax, x, K, name: str) -> None:
-    rows = [round(share * (len(x) - 1)) for share in REFERENCES]
+    rows = [round(share * (len(x) - 1)) for share in (0.2, 0.5, 0.8)]
     for i, color in zip(rows, COLORS, strict=False):
         ax.plot(x, K[i], color=color, linewidth=1.6, label=f"x₀ = {x[i]:.3g}")
         ax.plot(x[i], K[i, i], "o", color=color, markersize=5)
@@ -63,17 +62,17 @@ def _from_references(ax, x, K, name: str) -> None:
 
 
 def _finish(ax, covariances) -> None:
-    """Light axes, in which 0 is seen: how far from it a covariance is, is what it says."""
+    """Light axes that contain 0, the reference for every covariance."""
     low, high = np.min(covariances, initial=0.0), np.max(covariances, initial=0.0)
-    room = 0.05 * (high - low) or 1.0
-    ax.set_ylim(low - room if _reaches_below_0(covariances) else 0.0, high + room)
+    margin = 0.05 * (high - low) or 1.0
+    ax.set_ylim(low - margin if _reaches_below_0(covariances) else 0.0, high + margin)
     ax.axhline(0.0, color="#8a8a8a", linewidth=0.8, zorder=0)
     tidy(ax)
 
 
 def _image(ax, x, K, name: str) -> None:
     top = np.abs(K).max() or 1.0
-    # White is 0: no covariance.
+    # White stands for a covariance of 0.
     colors, low = ("RdBu_r", -top) if _reaches_below_0(K) else ("Blues", 0.0)
     extent = (x[0], x[-1], x[0], x[-1])
     image = ax.imshow(K, cmap=colors, vmin=low, vmax=top, origin="lower", extent=extent)
@@ -84,4 +83,4 @@ def _image(ax, x, K, name: str) -> None:
 
 
 def _reaches_below_0(covariances) -> bool:
-    return np.min(covariances) < -SAME * np.abs(covariances).max()
+    return np.min(covariances) < -VISIBLE_SHARE * np.abs(covariances).max()

@@ -1,14 +1,16 @@
-"""A numerical check that a function of two points is a kernel."""
+"""Numerical check that a function of two points is a kernel."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError
+from bayeskern.kernels.base import Kernel
 
 
-def check_psd(kernel, X) -> float:
+def check_psd(kernel: Kernel, X: ArrayLike) -> float:
     """Check on some points that a kernel is symmetric and positive semi-definite.
 
     A pass is evidence for these points, not a proof.
@@ -18,7 +20,7 @@ def check_psd(kernel, X) -> float:
         X: Points, shape (n, d) or (n,), or a data frame.
 
     Returns:
-        The smallest eigenvalue of k(X), divided by the largest.
+        Smallest eigenvalue of k(X), divided by the largest.
 
     Raises:
         NotPositiveDefiniteError: k(X) is not symmetric, its diagonal differs from k.diag(X), or it

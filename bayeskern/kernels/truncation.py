@@ -1,4 +1,4 @@
-"""The periodic kernels in a kernel, whose state-space forms are cut at a number of harmonics."""
+"""Harmonics of the periodic kernels in a kernel, at which their state-space models are cut."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import jax.numpy as jnp
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.periodic import Periodic
-from bayeskern.kernels.state_space.harmonics import ERROR, count_harmonics, least_lengthscale
+from bayeskern.kernels.state_space.harmonics import (
+    MAX_RELATIVE_ERROR,
+    count_harmonics,
+    least_lengthscale,
+)
 
 
-def harmonics_of(kernel) -> tuple[int | None, ...]:
-    """How many harmonics each of the periodic kernels takes; None where that is not known."""
+def harmonics_of(kernel: Kernel) -> tuple[int | None, ...]:
+    """Number of harmonics of each periodic kernel; None where it is not known."""
     return tuple(node.harmonics or count_harmonics(node.lengthscale) for node in _periodic(kernel))
 
 
-def with_harmonics(kernel, harmonics: tuple[int | None, ...]) -> Kernel:
+def with_harmonics(kernel: Kernel, harmonics: tuple[int | None, ...]) -> Kernel:
     """A copy whose periodic kernels have these numbers of harmonics."""
     if harmonics == tuple(node.harmonics for node in _periodic(kernel)):
         return kernel
@@ -30,32 +34,34 @@ def with_harmonics(kernel, harmonics: tuple[int | None, ...]) -> Kernel:
     )
 
 
-def certified(kernel) -> jax.Array:
-    """Whether the harmonics are known to be enough for the lengthscales, which may be traced."""
-    enough = [
-        jnp.all(node.lengthscale >= least_lengthscale(node.harmonics)) for node in _periodic(kernel)
-    ]
+def certified(kernel: Kernel) -> jax.Array:
+    """Whether the harmonics suffice for the lengthscales, which may be traced."""
+    enough = [jnp.all(node.lengthscale >= _least_lengthscale(node)) for node in _periodic(kernel)]
     return jnp.all(jnp.asarray(enough, bool))
 
 
-def stated_error(kernel) -> str | None:
-    """What is certain of the error of the state-space form; None if there is no error."""
+def stated_error(kernel: Kernel) -> str | None:
+    """Error bound of the state-space model in words; None if it is exact."""
     ranges = [
-        f"{node.harmonics} harmonics for lengthscales of {least_lengthscale(node.harmonics):.3g} "
-        "and more"
+        f"{node.harmonics} harmonics for lengthscales of {_least_lengthscale(node):.3g} and more"
         for node in _periodic(kernel)
     ]
     if not ranges:
         return None
     return (
-        f"within {ERROR:g} of the variance by {'; '.join(ranges)}; the log density of smaller "
-        "ones is -inf"
+        f"within {MAX_RELATIVE_ERROR:g} of the variance by {'; '.join(ranges)}; the log density of "
+        "smaller ones is -inf"
     )
 
 
-def _periodic(kernel) -> list[Periodic]:
-    return [node for node in kernel.nodes() if _is_periodic(node)]
+def _periodic(kernel: Kernel) -> list[Periodic]:
+    return [node for node in kernel.nodes() if isinstance(node, Periodic)]
 
 
 def _is_periodic(node) -> bool:
     return isinstance(node, Periodic)
+
+
+def _least_lengthscale(node: Periodic) -> float:
+    assert node.harmonics is not None
+    return least_lengthscale(node.harmonics)

@@ -1,4 +1,4 @@
-"""The functions that warp a kernel: their weights as hyperparameters, their values at points."""
+"""Functions that warp a kernel: their weights as hyperparameters, their values at points."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bayeskern.hyperparameters import Free
 
 
 def sites(f: Callable) -> list[tuple]:
-    """The weights of a module as hyperparameters: (name, path below f, constraint).
+    """Weights of a module as hyperparameters: (name, path below f, constraint).
 
-    Weights are floating arrays, and distributions and `Free` in their place. A name is the path of
-    the weight, "warp.layers.0.bias".
+    Weights are floating arrays, and distributions and `Free` that replace them. A name is the path
+    of the weight, "warp.layers.0.bias".
     """
     return [(".".join(("warp", *map(str, path))), path, constraints.real) for path in _weights(f)]
 
@@ -30,7 +30,10 @@ def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Call
 
     Args:
         f: The module.
-        weights: The prior, a distribution of one number; the class `Free`; None for no change.
+        weights: Prior, a distribution of one number; the class `Free`; None for no change.
+
+    Returns:
+        The copy.
 
     Raises:
         TypeError: weights is none of them.
@@ -38,17 +41,17 @@ def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Call
     """
     if weights is None:
         return f
-    if weights is not Free and not isinstance(weights, Distribution):
+    if isinstance(weights, Distribution):
+        if weights.shape() != ():
+            raise ValueError(
+                "weights must be a distribution of one number, the prior of every weight, but "
+                f"{hyper.show(weights)} has shape {weights.shape()}. For priors that differ, "
+                "replace arrays of the network by distributions, with eqx.tree_at."
+            )
+    elif weights is not Free:
         raise TypeError(
             "weights must be a NumPyro distribution, such as Normal(0, 1), the prior of every "
-            "weight, or the class Free, which trains them from the values that they have; got "
-            f"{weights!r}."
-        )
-    if weights is not Free and weights.shape() != ():
-        raise ValueError(
-            "weights must be a distribution of one number, the prior of every weight, but "
-            f"{hyper.show(weights)} has shape {weights.shape()}. For priors that differ, put "
-            "distributions in the place of arrays of the network, with eqx.tree_at."
+            f"weight, or the class Free, which trains them from their values; got {weights!r}."
         )
     numbers = {path: leaf for path, leaf in _weights(f).items() if not hyper.is_specified(leaf)}
     if not numbers:
@@ -59,7 +62,7 @@ def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Call
     return hyper.replace(f, list(numbers), [_trained(leaf, weights) for leaf in numbers.values()])
 
 
-def values(f: Callable, X) -> jax.Array:
+def values(f: Callable, X: jax.Array) -> jax.Array:
     """f(x) of each row x of X: (n, e), where f returns a number (e is 1) or a vector.
 
     Raises:
@@ -69,7 +72,7 @@ def values(f: Callable, X) -> jax.Array:
 
 
 def show(f: Callable) -> str:
-    """The name of a function; of a network, that of its class and how many weights are what."""
+    """Name of a function; for a network, its class and the numbers of its weights by kind."""
     counts = Counter()
     for leaf in _weights(f).values():
         counts[_kind(leaf)] += int(np.prod(hyper.shape(leaf)))
@@ -78,7 +81,7 @@ def show(f: Callable) -> str:
 
 
 def _weights(f) -> dict[tuple, object]:
-    """The weights of a module by their paths."""
+    """Weights of a module by their paths."""
     leaves = jtu.tree_leaves_with_path(f, is_leaf=hyper.is_specified)
     return {tuple(map(_step, keys)): leaf for keys, leaf in leaves if _is_weight(leaf)}
 
@@ -89,7 +92,7 @@ def _is_weight(leaf) -> bool:
 
 
 def _step(key) -> str | int:
-    """The name, index or key by which one step down a tree is taken."""
+    """Name, index or key of one step down a tree."""
     match key:
         case jtu.GetAttrKey(name=step) | jtu.SequenceKey(idx=step) | jtu.DictKey(key=step):
             return step
@@ -117,7 +120,7 @@ def _vector(f, x):
     except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
         raise ValueError(
             f"f must return a number or a vector of the same shape for each point, but {show(f)} "
-            "asks for the values in a point, as `if x > 0` and `x[x > 0]` do. Take jnp.where."
+            "needs the values in a point, as `if x > 0` and `x[x > 0]` do. Use jnp.where."
         ) from error
     try:
         array = jnp.asarray(value)

@@ -19,7 +19,7 @@ from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import AnyArray, Factor
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Solver
 
 # Matrix size from which it is cheaper to compute an n x n array again than to fetch it from memory.
 RECOMPUTE_MIN_SIZE = 1000
@@ -87,7 +87,9 @@ class DenseSolver(Solver):
 
     name = "dense"
 
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits:
         n = X.shape[0]
         # potrf and potri; the matrix, its inverse, and two arrays for the gradient.
         return Fits(Cost(float(n) ** 3, 4.0 * 8.0 * n**2))

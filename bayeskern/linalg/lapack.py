@@ -1,6 +1,6 @@
 """Cholesky factors and inverses by LAPACK, for NumPy arrays; JAX has no potri.
 
-Inside a JAX program they are reached by a callback, which is worth its cost where `is_faster`.
+A JAX program calls them through a callback, which pays off where `is_faster`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import jax
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-# Below this size the callback costs more than LAPACK saves.
-MIN_SIZE = 150
+# Matrix size below which the callback costs more than LAPACK saves.
+MIN_CALLBACK_SIZE = 150
 
 
 def is_faster(n: int) -> bool:
     """Whether a callback to LAPACK is faster than XLA for an n x n matrix."""
-    return n >= MIN_SIZE and jax.default_backend() == "cpu"
+    return n >= MIN_CALLBACK_SIZE and jax.default_backend() == "cpu"
 
 
 def cholesky(A: np.ndarray) -> np.ndarray | None:
-    """The lower Cholesky factor of a symmetric matrix, or None if it is not positive definite.
+    """Lower Cholesky factor of a symmetric matrix, or None if it is not positive definite.
 
-    A may be overwritten. What stands above the diagonal of the factor is not 0 but undefined.
+    A may be overwritten. The entries above the diagonal of the factor are undefined.
     """
     (potrf,) = get_lapack_funcs(("potrf",), (A,))
     # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
@@ -29,9 +29,9 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
     return L if info == 0 else None
 
 
-def logdet(L: np.ndarray):
+def logdet(L: np.ndarray) -> float:
     """log |L L'|."""
-    return 2.0 * np.sum(np.log(np.diagonal(L)))
+    return 2.0 * float(np.sum(np.log(np.diagonal(L))))
 
 
 def solve(L: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def solve(L: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def inverse_triangle(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
-    """The lower triangle of (L L')^-1; what stands above it is undefined."""
+    """Lower triangle of (L L')^-1; the entries above it are undefined."""
     (potri,) = get_lapack_funcs(("potri",), (L,))
     triangle, _ = potri(L, lower=1, overwrite_c=overwrite)
     return triangle

@@ -19,7 +19,7 @@ from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of
 from bayeskern.linalg.factor import AnyArray, Factor
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 
 class LowRankFactor(Factor):
@@ -100,8 +100,8 @@ class LowRankFactor(Factor):
         return (1.0 - jnp.sum(jnp.square(self.Q1), axis=1)) / jnp.square(self.sd)
 
 
-def _divide(B, sd):
-    return B / (sd if B.ndim == 1 else sd[:, None])
+def _divide(B: AnyArray, sd: jax.Array) -> jax.Array:
+    return jnp.divide(B, sd if B.ndim == 1 else sd[:, None])
 
 
 def _exceeds_rounding(phi, noise) -> jax.Array:
@@ -159,7 +159,9 @@ class LowRankSolver(Solver):
 
     name = "low_rank"
 
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits | Refused:
         for part in kernel.series():
             return Refused(f"{part!r} has infinitely many features")
         points = jax.ShapeDtypeStruct(X.shape, X.dtype)

@@ -14,11 +14,12 @@ from bayeskern.hyperparameters.values import shape
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from bayeskern.linalg.dense import DenseSolver
+from bayeskern.linalg.factor import AnyArray
 from bayeskern.linalg.kronecker.solver import KroneckerSolver
 from bayeskern.linalg.low_rank import LowRankSolver
 from bayeskern.linalg.markov.solver import MarkovSolver
 from bayeskern.linalg.neighbors.solver import NeighborsSolver
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
@@ -66,7 +67,13 @@ class Choice(NamedTuple):
         return "\n".join(lines)
 
 
-def choose(kernel: Kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
+def choose(
+    kernel: Kernel,
+    X,
+    solver: str = "auto",
+    noise: Noise = 0.0,
+    observed: AnyArray | None = None,
+) -> Choice:
     """Choose the solver of k(X) + noise I.
 
     Args:
@@ -107,7 +114,13 @@ def choose(kernel: Kernel, X, solver: str = "auto", noise=0.0, observed=None) ->
     return choice
 
 
-def solver_of(kernel: Kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None) -> Solver:
+def solver_of(
+    kernel: Kernel,
+    X,
+    solver: str | Solver = "auto",
+    noise: Noise = 0.0,
+    observed: AnyArray | None = None,
+) -> Solver:
     """Prepare the solver that `choose` takes; a solver that is prepared stays as it is.
 
     Args:

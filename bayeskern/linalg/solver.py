@@ -10,12 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
+from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import part_of
-from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.root import draw
+
+# A noise variance, or its prior.
+Noise = ArrayLike | Distribution | Free
 
 
 class Cost(NamedTuple):
@@ -62,15 +67,15 @@ class NoisyGram(NamedTuple):
 
     Attributes:
         kernel: A kernel of numbers.
-        X: Points, shape (n, d).
+        X: Points, shape (n, d), of NumPy or JAX.
         noise: Noise variance, a number or shape (n,).
         observed: Mask of the observed rows, shape (n,); None for all rows.
     """
 
     kernel: Kernel
-    X: ArrayLike
+    X: jax.Array
     noise: ArrayLike
-    observed: ArrayLike | None = None
+    observed: jax.Array | None = None
 
     def dense(self) -> jax.Array:
         """The matrix itself, shape (n, n)."""
@@ -85,7 +90,7 @@ class NoisyGram(NamedTuple):
         """Noise variance of each row, shape (n,)."""
         return jnp.broadcast_to(self.noise, self.X.shape[:1])
 
-    def cross(self, part: str | None, X_new: ArrayLike) -> jax.Array:
+    def cross(self, part: str | None, X_new: jax.Array) -> jax.Array:
         """Covariances of the rows with f, or a component of it, at X_new: (n, m)."""
         K = part_of(self.kernel, part).evaluate(self.X, X_new)
         return K if self.observed is None else jnp.where(self.observed[:, None], K, 0.0)
@@ -113,7 +118,9 @@ class Solver(eqx.Module):
     approximate: ClassVar[bool] = False
 
     @abstractmethod
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits | Refused:
         """Whether the solver can compute with k(X) + noise I, and at what cost.
 
         Args:
@@ -124,7 +131,7 @@ class Solver(eqx.Module):
         """
 
     def prepare(self, kernel: Kernel, X) -> Solver:
-        """A copy of the solver that knows what it needs of these inputs."""
+        """A copy of the solver that holds what it needs to know about these inputs."""
         return self
 
     @abstractmethod

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayeskern import kernels as k
-from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights, _formula
+from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights, _evaluate
 
 # Times before and after the start of the kernels that have one.
 S, T = np.array([-0.7, 0.0, 0.4, 1.9, 3.1]), np.array([-0.7, 0.2, 0.4, 2.6])
@@ -34,7 +34,7 @@ KERNELS = {
 
 
 def test_every_kernel_with_a_formula_is_tested():
-    assert {type(kernel) for kernel in KERNELS.values()} == set(_formula.registry) - {object}
+    assert {type(kernel) for kernel in KERNELS.values()} == set(_evaluate.registry) - {object}
 
 
 @pytest.mark.parametrize("make", [Pairs.between, lambda s, t: Pairs(s[:, None], t[None])])

@@ -12,9 +12,9 @@ from scipy.stats import norm
 from bayeskern import Free
 from bayeskern.kernels import Matern32, Periodic
 from bayeskern.kernels.state_space.harmonics import (
-    ERROR,
-    LEFT_OUT,
-    MOST_HARMONICS,
+    MAX_EXCLUDED_PROBABILITY,
+    MAX_HARMONICS,
+    MAX_RELATIVE_ERROR,
     coefficients,
     count_harmonics,
     least_lengthscale,
@@ -42,7 +42,7 @@ def test_coefficients_are_those_of_the_series_with_what_is_moved_to_them(lengths
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-14)
     # As near to those of the endless series as is stated.
-    np.testing.assert_allclose(found, bessel(j, z), rtol=0.0, atol=ERROR)
+    np.testing.assert_allclose(found, bessel(j, z), rtol=0.0, atol=MAX_RELATIVE_ERROR)
 
 
 @lengthscales
@@ -50,13 +50,13 @@ def test_the_error_is_at_most_what_is_stated(lengthscale):
     z, J = lengthscale**-2, count_harmonics(lengthscale)
     beyond = bessel(np.arange(J + 1, J + 2000), z).sum()
     bound = np.exp(log_error(lengthscale, J))
-    assert 2.0 * beyond <= bound <= ERROR
+    assert 2.0 * beyond <= bound <= MAX_RELATIVE_ERROR
     d = np.linspace(0.0, 1.0, 2001)
     series = np.cos(2.0 * np.pi * np.outer(d, np.arange(J + 1))) @ coefficients(lengthscale, J)
     error = np.abs(series - np.exp(-2.0 * (np.sin(np.pi * d) / lengthscale) ** 2)).max()
     assert error <= 2.0 * beyond + 1e-14
     # A tenth less would not do.
-    assert 2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > ERROR
+    assert 2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > MAX_RELATIVE_ERROR
 
 
 def test_derivatives_of_the_coefficients_are_those_of_bessel_functions():
@@ -82,8 +82,10 @@ def test_derivatives_of_the_coefficients_are_those_of_bessel_functions():
 
 def test_as_many_harmonics_as_a_number_asks_for():
     assert [count_harmonics(x) for x in (0.02, 0.1, 0.5, 1.0, 4.0)] == [None, 71, 17, 11, 5]
-    for J in (1, 11, MOST_HARMONICS):
-        root = brentq(lambda x, J=J: log_error(np.exp(x), J) - np.log(ERROR), -10.0, 10.0)
+    for J in (1, 11, MAX_HARMONICS):
+        root = brentq(
+            lambda x, J=J: log_error(np.exp(x), J) - np.log(MAX_RELATIVE_ERROR), -10.0, 10.0
+        )
         np.testing.assert_allclose(least_lengthscale(J), np.exp(root), rtol=1e-9)
         assert count_harmonics(least_lengthscale(J)) == J
 
@@ -104,7 +106,7 @@ def test_nothing_is_known_of_a_traced_number():
 def test_a_prior_is_cut_where_hardly_anything_of_it_is():
     J = count_harmonics(dist.LogNormal(0.2, 0.4))
     left_out = [norm(0.2, 0.4).cdf(np.log(least_lengthscale(k))) for k in (J, J - 1)]
-    assert left_out[0] <= LEFT_OUT < left_out[1]
+    assert left_out[0] <= MAX_EXCLUDED_PROBABILITY < left_out[1]
     # One that does not reach small lengthscales is not cut at all.
     assert count_harmonics(dist.Uniform(0.5, 2.0)) == count_harmonics(0.5)
 

@@ -31,7 +31,7 @@ from bayeskern.kernels import (
     White,
 )
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space.harmonics import ERROR, coefficients
+from bayeskern.kernels.state_space.harmonics import MAX_RELATIVE_ERROR, coefficients
 from bayeskern.kernels.state_space.space import NoStateSpaceError
 from bayeskern.kernels.state_space.terms import lower_gammas
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
@@ -64,10 +64,10 @@ KERNELS = {
 # Those of a few harmonics are near the kernel, as is stated of them; sums of many damped waves lose
 # digits in the Gram matrix.
 TOLERANCES = {
-    "periodic": ERROR,
-    "seasonal": ERROR,
-    "drifting season": ERROR,
-    "quasi-periodic": ERROR,
+    "periodic": MAX_RELATIVE_ERROR,
+    "seasonal": MAX_RELATIVE_ERROR,
+    "drifting season": MAX_RELATIVE_ERROR,
+    "quasi-periodic": MAX_RELATIVE_ERROR,
     "markov rbf": 1e-11,
 }
 most_slow = pytest.mark.parametrize(
@@ -197,7 +197,9 @@ def test_the_error_of_a_season_is_relative_to_its_own_variance(lengthscale):
     space, start = kernel.state_space(), jnp.asarray(0.0)
     for d in np.linspace(0.0, 0.7, 9):
         found = space.h(jnp.asarray(d)) @ (space.covariance(0.0) @ space.h(start))
-        np.testing.assert_allclose(found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * ERROR)
+        np.testing.assert_allclose(
+            found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * MAX_RELATIVE_ERROR
+        )
 
 
 def test_white_noise_is_beside_the_state():

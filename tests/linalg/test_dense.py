@@ -13,7 +13,7 @@ from bayeskern import NotPositiveDefiniteError
 from bayeskern.linalg import DenseFactor, dense, lapack, log_density
 from tests.marks import few, slow
 
-BELOW, ABOVE = 12, lapack.MIN_SIZE + 5
+BELOW, ABOVE = 12, lapack.MIN_CALLBACK_SIZE + 5
 both_paths = pytest.mark.parametrize("n", [BELOW, ABOVE])
 most_slow = pytest.mark.parametrize("n", few([BELOW, ABOVE], ABOVE))
 
@@ -125,7 +125,9 @@ def test_factor_can_be_differentiated():
 # -- the log density ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [slow(1), slow(lapack.MIN_SIZE - 1), lapack.MIN_SIZE])
+@pytest.mark.parametrize(
+    "n", [slow(1), slow(lapack.MIN_CALLBACK_SIZE - 1), lapack.MIN_CALLBACK_SIZE]
+)
 def test_log_density_against_scipy(n):
     K, r = spd(n)
     expected = multivariate_normal(np.zeros(n), K).logpdf(r)
@@ -143,9 +145,9 @@ def test_log_density_against_scipy(n):
 def test_large_matrices_go_through_lapack(monkeypatch):
     calls, original = [], dense._by_lapack
     monkeypatch.setattr(dense, "_by_lapack", lambda K, r: calls.append(len(r)) or original(K, r))
-    for n in (lapack.MIN_SIZE - 1, lapack.MIN_SIZE):
+    for n in (lapack.MIN_CALLBACK_SIZE - 1, lapack.MIN_CALLBACK_SIZE):
         jax.block_until_ready(jax.grad(log_density)(*spd(n)))
-    assert calls == [lapack.MIN_SIZE]
+    assert calls == [lapack.MIN_CALLBACK_SIZE]
 
 
 @most_slow

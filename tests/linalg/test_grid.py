@@ -59,7 +59,7 @@ def test_a_grid_with_a_hole_is_refused():
 
 def test_a_cell_that_stands_twice_is_refused():
     X = cells([0.0, 1.0], [-0.0, 2.0])
-    with pytest.raises(NoGridError, match=r"the point \(1\.0, 0\.0\) stands twice"):
+    with pytest.raises(NoGridError, match=r"the point \(1\.0, 0\.0\) occurs twice"):
         Grid.of(np.append(X, [[1.0, 0.0]], axis=0), GROUPS[:2])
 
 

@@ -9,11 +9,11 @@ from bayeskern.kernels import RBF, Linear, Matern32, Multiquadric, White
 from bayeskern.linalg import Status, conjugate_gradients
 from bayeskern.linalg.iterative import conjugate_gradients as iterative
 from bayeskern.linalg.iterative import tiled_gram
-from bayeskern.linalg.iterative.tiled_gram import TILE, TiledGram
+from bayeskern.linalg.iterative.tiled_gram import TILE_ROWS, TiledGram
 from tests.marks import few
 
 RNG = np.random.default_rng(3)
-N = TILE + 64
+N = TILE_ROWS + 64
 X = RNG.normal(size=(N, 3))
 B = np.stack([np.sin(X.sum(axis=1)), RNG.normal(size=N), np.ones(N)], axis=1)
 NOISE = RNG.uniform(0.01, 2.0, size=N)
@@ -32,7 +32,7 @@ def residual(kernel, X, noise, B, x):
 # -- the product -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", few([1, 5, TILE, TILE + 1, N], 5, N))
+@pytest.mark.parametrize("n", few([1, 5, TILE_ROWS, TILE_ROWS + 1, N], 5, N))
 @pytest.mark.parametrize("kernel", [Matern32(1.5), RBF().on([0]) * Linear() + White(0.3)], ids=repr)
 def test_product_by_tiles_is_that_with_the_matrix(kernel, n):
     found = TiledGram(kernel, X[:n]) @ B[:n]
@@ -41,7 +41,7 @@ def test_product_by_tiles_is_that_with_the_matrix(kernel, n):
 
 def test_other_hyperparameters_and_about_as_many_points_are_not_compiled_for_again():
     before = tiled_gram._products._cached._cache_size()
-    for n, kernel in ((9 * TILE, RBF(1.0, 2.0)), (9 * TILE + 5, RBF(0.3, 1.7))):
+    for n, kernel in ((9 * TILE_ROWS, RBF(1.0, 2.0)), (9 * TILE_ROWS + 5, RBF(0.3, 1.7))):
         TiledGram(kernel, np.resize(X, (n, 3))) @ np.ones((n, 1))
     assert tiled_gram._products._cached._cache_size() == before + 1
 

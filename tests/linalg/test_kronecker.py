@@ -356,7 +356,7 @@ def test_draws_have_the_covariance():
     ("kernel", "X", "why"),
     [
         (RBF(), GRID[:-1], r"the grid of 16 x 16 lacks the cell \("),
-        (RBF(), np.r_[GRID, GRID[:1]], r"the point \(.*\) stands twice"),
+        (RBF(), np.r_[GRID, GRID[:1]], r"the point \(.*\) occurs twice"),
         (RBF(), AXIS[:, None], "there is one input"),
         (RBF() + Matern12(), GRID, "is no product of kernels of different columns"),
         (RBF(np.eye(2)), GRID, "is no product of kernels of different columns"),

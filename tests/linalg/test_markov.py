@@ -25,11 +25,11 @@ from bayeskern.kernels import (
     Periodic,
     White,
 )
-from bayeskern.kernels.state_space.harmonics import ERROR
+from bayeskern.kernels.state_space.harmonics import MAX_RELATIVE_ERROR
 from bayeskern.linalg import Fits, NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver
-from bayeskern.linalg.markov.factor import BLOCK, MarkovFactor, ObservedProcess
+from bayeskern.linalg.markov.factor import BLOCK_STEPS, MarkovFactor, ObservedProcess
 from bayeskern.linalg.markov.solver import MarkovSolver
 from tests.linalg.by_hand import masked
 from tests.marks import few
@@ -53,7 +53,7 @@ some = pytest.mark.parametrize("name", few(KERNELS, "damped slope"))
 SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
 
-def case(n=BLOCK + 60, seed=0):
+def case(n=BLOCK_STEPS + 60, seed=0):
     """Times in no order, some of them three times, with noise, of which some do not count."""
     rng = np.random.default_rng(seed)
     t = rng.uniform(0.0, 12.0, n)
@@ -74,7 +74,7 @@ def test_factor_against_numpy(name, all_count):
         np.testing.assert_allclose(factor.whiten(factor.sqrt_mul(right)), right, atol=1e-11)
     L = factor.sqrt_mul(jnp.eye(len(X)))
     # A few harmonics are not quite the kernel, of variance 1.3.
-    atol = 1.3 * ERROR if name == "quasi-periodic" else 1e-12
+    atol = 1.3 * MAX_RELATIVE_ERROR if name == "quasi-periodic" else 1e-12
     np.testing.assert_allclose(L @ L.T, K, rtol=1e-12, atol=atol)
     # Nor are the sums of damped waves in its Gram matrix exact to all digits.
     rtol = 1e-11 if name == "markov rbf" else 1e-12

@@ -148,7 +148,7 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     many = RNG.normal(size=(600, 2))
     ours = KernelRidge(RBF(), 0.1, fit_intercept=True).fit(X, Y)
     mean, sd = ours.predict(many, return_std=True)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     again, sd_again = ours.predict(many, return_std=True)
     np.testing.assert_allclose(again, mean, rtol=1e-12)
     np.testing.assert_allclose(sd_again, sd, rtol=1e-12)

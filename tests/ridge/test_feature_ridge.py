@@ -135,7 +135,7 @@ def test_an_offset_of_y_and_features_costs_no_digits():
 
 def test_memory_is_that_of_a_block(monkeypatch):
     many = RNG.normal(size=(20_000, 2))
-    monkeypatch.setattr(gram_matrix, "BLOCK", 20_000)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 20_000)
     model = NystromRidge(RBF(), 50, "random")
     model.fit(many[:1000], many[:1000, 0])
     tracemalloc.start()

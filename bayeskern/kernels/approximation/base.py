@@ -1,10 +1,12 @@
-"""The base of the transformers: reading points and column names as scikit-learn does."""
+"""Base of the transformers: reads points and column names as scikit-learn does."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,7 +20,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     `_n_features_out`, and `_features`.
     """
 
-    def fit(self, X, y=None):
+    seed: int
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn the map from points.
 
         Args:
@@ -28,11 +32,11 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Returns:
             The transformer itself.
         """
-        X = validate_data(self, X, dtype=np.float64)
-        self._fit(X, validation.seed(self.seed))
+        points = np.asarray(validate_data(self, X, dtype=np.float64))
+        self._fit(points, validation.seed(self.seed))
         return self
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Features phi(X).
 
         Args:
@@ -42,7 +46,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Array of shape (n, m).
         """
         check_is_fitted(self)
-        return self._features(validate_data(self, X, dtype=np.float64, reset=False))
+        points = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._features(np.asarray(points))
 
     @abstractmethod
     def _fit(self, X: np.ndarray, seed: int) -> None:
@@ -52,8 +57,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _features(self, X: np.ndarray) -> np.ndarray:
         """phi(X), (n, m), for points (n, d)."""
 
-    def _read_points(self, name: str, points, X) -> np.ndarray:
-        """Points that the user gave, with the columns of X in their order."""
+    def _read_points(self, name: str, points: ArrayLike, X: np.ndarray) -> np.ndarray:
+        """Points that the user passed, with the columns of X in their order."""
         names = getattr(self, "feature_names_in_", None)
         points = np.asarray(validation.inputs(points, name, names)[0])
         if points.shape[1] != X.shape[1]:

@@ -1,8 +1,8 @@
-"""Selections of landmarks for the Nystrom approximation: m points that stand for all n.
+"""Selections of landmarks for the Nystrom approximation: m representatives of n points.
 
 Each function takes a kernel, points X (n, d), the number of landmarks m and a seed, and returns
 the landmarks (m, d). There are fewer where X has fewer distinct points, or for `random`, which may
-take equal points, where X has fewer rows. Kumar, Mohri and Talwalkar (2012) compare them.
+select equal points, where X has fewer rows. Kumar, Mohri and Talwalkar (2012) compare them.
 """
 
 from __future__ import annotations
@@ -11,38 +11,39 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.cluster import KMeans
 
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import diagonal, gram
 
 EPS = np.finfo(float).eps
-# Leverage and greedy selection look at a random subset of many points, small enough that the matrix
+# Leverage and greedy selection use a random subset of many points, small enough that the matrix
 # (candidates, landmarks) has at most this many entries.
-MAX_ENTRIES = 32_000_000
-# k-means needs no more points than this for each center.
-POINTS_PER_CENTER = 20
+MAX_MATRIX_ENTRIES = 32_000_000
 
 
-def kmeans(kernel, X, m: int, seed: int) -> np.ndarray:
-    """Centers that k-means finds in X. Zhang, Tsang and Kwok (2008)."""
+def kmeans(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
+    """Centers of k-means on X. Zhang, Tsang and Kwok (2008)."""
     distinct = np.unique(X, axis=0)
     if m >= len(distinct):
         return distinct
-    points = _subsample(X, max(POINTS_PER_CENTER * m, 10_000), seed)
-    return KMeans(m, n_init=1, random_state=seed).fit(points).cluster_centers_
+    # k-means needs no more than 20 points for each center.
+    points = _subsample(X, max(20 * m, 10_000), seed)
+    model = KMeans(m, n_init=1, random_state=seed)  # pyright: ignore[reportArgumentType]
+    return model.fit(points).cluster_centers_
 
 
-def random(kernel, X, m: int, seed: int) -> np.ndarray:
+def random(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
     """Rows of X, all equally likely. Williams and Seeger (2001)."""
     return _subsample(X, m, seed)
 
 
-def leverage(kernel, X, m: int, seed: int) -> np.ndarray:
+def leverage(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
     """Rows of X at random, with probabilities proportional to their ridge leverage scores.
 
     The scores [K (K + a I)^-1]_ii are bounded from above by those of a uniform sample S,
     (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a. Here a is the trace of K - K_XS K_SS^-1 K_SX,
     divided by the number of landmarks. Musco and Musco (2017), lemma 6.
     """
-    X = _subsample(np.unique(X, axis=0), MAX_ENTRIES // m, seed)
+    X = _subsample(np.unique(X, axis=0), MAX_MATRIX_ENTRIES // m, seed)
     if m >= len(X):
         return X
     rng = np.random.default_rng([seed, 1])
@@ -57,13 +58,13 @@ def leverage(kernel, X, m: int, seed: int) -> np.ndarray:
     return X[rng.choice(len(X), m, replace=False, p=scores / np.sum(scores))]
 
 
-def greedy(kernel, X, m: int, seed: int) -> np.ndarray:
-    """Rows of X, each the one with the largest variance given those before it.
+def greedy(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
+    """Rows of X, each with the largest variance given the rows selected before it.
 
     These are the pivots of a Cholesky factorisation, which stops after m columns, or where the
-    remaining variances are rounding. Fine and Scheinberg (2001).
+    remaining variances are rounding errors. Fine and Scheinberg (2001).
     """
-    X = _subsample(X, MAX_ENTRIES // m, seed)
+    X = _subsample(X, MAX_MATRIX_ENTRIES // m, seed)
     m = min(m, len(X))
     variances = diagonal(kernel, X)
     rounding = len(X) * EPS * np.max(variances)

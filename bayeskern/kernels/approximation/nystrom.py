@@ -1,13 +1,15 @@
-"""Nystrom features: the projection of a kernel on its values at some landmarks."""
+"""Nystrom features: projection of a kernel on its values at some landmarks."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
+from numpy.typing import ArrayLike
+from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
 
 from bayeskern.core import validation
 from bayeskern.kernels.approximation.base import FeatureTransformer
 from bayeskern.kernels.approximation.landmarks import SELECTIONS
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
@@ -21,13 +23,13 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
 
     Args:
         kernel: Any positive definite kernel of numbers.
-        n_components: The number of landmarks m, or the landmarks themselves, shape (m, d). There
-            are fewer than m where X has fewer distinct points ("random": fewer rows).
-        selection: How landmarks are chosen. "kmeans": centers that k-means finds in X. "random":
-            rows of X, all equally likely. "leverage": rows of X, with probabilities proportional
-            to their ridge leverage scores. "greedy": rows of X, each the one with the largest
-            variance given those before it (pivoted Cholesky).
-        seed: A whole number from 0 to 2**32 - 1; the same seed chooses the same landmarks.
+        n_components: Number of landmarks m, or the landmarks themselves, shape (m, d). There are
+            fewer than m where X has fewer distinct points ("random": fewer rows).
+        selection: Selection of the landmarks. "kmeans": centers of k-means on X. "random": rows of
+            X, all equally likely. "leverage": rows of X, with probabilities proportional to their
+            ridge leverage scores. "greedy": rows of X, each with the largest variance given the
+            rows before it (pivoted Cholesky).
+        seed: A whole number from 0 to 2**32 - 1, for the selection.
 
     Attributes:
         landmarks_: The landmarks Z, shape (m, d).
@@ -53,7 +55,13 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
         True
     """
 
-    def __init__(self, kernel, n_components=100, selection="kmeans", seed=0):
+    def __init__(
+        self,
+        kernel: Kernel,
+        n_components: int | ArrayLike = 100,
+        selection: str = "kmeans",
+        seed: int = 0,
+    ):
         self.kernel = kernel
         self.n_components = n_components
         self.selection = selection
@@ -77,7 +85,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
             )
         rounding = len(eigenvalues) * np.finfo(float).eps * max(eigenvalues[-1], 0.0)
         kept = eigenvalues > rounding
-        # Any rotation of features will do, and one of them makes this lower triangular.
+        # Features are arbitrary up to a rotation, and one rotation makes this lower triangular.
         self.normalization_ = np.linalg.qr((V[:, kept] / np.sqrt(eigenvalues[kept])).T, "r").T
         self._n_features_out = self.normalization_.shape[1]
 
@@ -88,7 +96,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
         return features
 
     def _normalize(self, K_XZ):
-        """k(X, Z) N, which overwrites k(X, Z) if N is square."""
+        """k(X, Z) N; overwrites k(X, Z) if N is square."""
         N = self.normalization_
         if N.shape[0] > N.shape[1]:
             return K_XZ @ N

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.kernels.approximation.base import FeatureTransformer
@@ -15,9 +16,9 @@ class RadialBasis(FeatureTransformer):
     """Gaussian radial basis functions, phi_j(x) = exp(-|x - c_j|^2 / (2 lengthscale^2)).
 
     Args:
-        centers: The centers c, shape (m, d), or their number m; k-means then finds them in X, at
+        centers: Centers c, shape (m, d), or their number m; k-means then computes them from X, at
             most as many as there are distinct points.
-        lengthscale: The width of the bumps in the units of the inputs: a number, a vector (d,) or
+        lengthscale: Width of the bumps in the units of the inputs: a number, a vector (d,) or
             a lower triangular matrix (d, d), as for `RBF`.
         seed: A whole number from 0 to 2**32 - 1, for k-means.
 
@@ -34,7 +35,7 @@ class RadialBasis(FeatureTransformer):
                [0.607, 0.607]])
     """
 
-    def __init__(self, centers, lengthscale=1.0, seed=0):
+    def __init__(self, centers: int | ArrayLike, lengthscale: ArrayLike = 1.0, seed: int = 0):
         self.centers = centers
         self.lengthscale = lengthscale
         self.seed = seed

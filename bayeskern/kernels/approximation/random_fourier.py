@@ -8,6 +8,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.kernels import spectral_density
 from bayeskern.kernels.approximation.base import FeatureTransformer
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 
 
@@ -16,19 +17,19 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
 
     phi(x) = sqrt(v / h) [cos w_1'x, ..., cos w_h'x, sin w_1'x, ..., sin w_h'x], with v = k(x, x).
     Then phi(x)'phi(z) is k(x, z) on average, with an error of order v / sqrt(h), and phi(x)'phi(x)
-    is v exactly. In a sum each term has frequencies of its own, and the more of them
-    the larger its variance is.
+    is v exactly. In a sum each term has its own frequencies; their number grows with the variance
+    of the term.
 
     Args:
         kernel: RBF, Matern, RationalQuadratic, InverseMultiquadric, SpectralMixture, Periodic or
             Cosine, or sums, products, powers, multiples and selections of columns of them.
-        n_components: The number of features m = 2 h; an odd number is rounded up.
+        n_components: Number of features m = 2 h; an odd number is rounded up.
         orthogonal: Draw Gaussian directions at right angles, which lowers the error.
-        seed: A whole number from 0 to 2**32 - 1; the same seed draws the same frequencies.
+        seed: A whole number from 0 to 2**32 - 1, for the frequencies.
 
     Attributes:
         frequencies_: The frequencies w, shape (h, d), in radians per unit of the inputs.
-        amplitudes_: What each cosine and sine is multiplied by, shape (h,).
+        amplitudes_: Factors of the cosines and sines, shape (h,).
 
     Raises:
         TypeError: A hyperparameter is still a distribution or free (raised by `fit`).
@@ -52,7 +53,9 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
         True
     """
 
-    def __init__(self, kernel, n_components=100, orthogonal=False, seed=0):
+    def __init__(
+        self, kernel: Kernel, n_components: int = 100, orthogonal: bool = False, seed: int = 0
+    ):
         self.kernel = kernel
         self.n_components = n_components
         self.orthogonal = orthogonal
@@ -82,7 +85,7 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
     def _features(self, X):
         features = np.empty((X.shape[0], self._n_features_out))
         cosines, sines = np.split(features, 2, axis=1)
-        # In place: nothing else of this size is made.
+        # In place, without another array of this size.
         angles = np.matmul(X, self.frequencies_.T, out=cosines)
         np.sin(angles, out=sines)
         np.cos(angles, out=cosines)
@@ -92,9 +95,9 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
 
 
 def _pairs_per_term(pairs: int, variances: np.ndarray) -> np.ndarray:
-    """How many of the pairs each term has: one, and of the rest in proportion to its variance.
+    """Number of pairs of each term: one, and a share of the rest proportional to its variance.
 
-    That allocation lowers the error most, since the error of a term with n pairs is of order
+    This allocation minimises the error, since the error of a term with n pairs is of order
     v / sqrt(n) (Neyman 1934).
     """
     total = np.sum(variances)

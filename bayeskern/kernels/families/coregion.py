@@ -1,8 +1,9 @@
-"""Several correlated outputs: the covariance between their numbers, which stand in a column."""
+"""Coregionalization: several correlated outputs, whose numbers are a column of the inputs."""
 
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution, constraints
@@ -16,26 +17,26 @@ from bayeskern.kernels.base import Kernel
 class Coregion(Kernel):
     """Coregionalization kernel, k(i, j) = B_ij with B = W W' + diag(kappa), of output numbers.
 
-    The points are the numbers 0, 1, ... of the outputs, one column: each row of the data is one
+    The points are the numbers 0, 1, ... of the outputs, in one column: each row of the data is one
     value of one output. Multiplied by a kernel of the other columns it is the intrinsic
-    coregionalization model, in which all outputs vary in the same way and are correlated:
+    coregionalization model, in which all outputs vary alike and are correlated:
     `RBF().on([0]) * Coregion(outputs=2).on([1])`. A sum of such products is the linear model of
     coregionalization. Fix the variance of the other kernel, which only multiplies B.
 
     Args:
-        outputs: How many outputs there are, P; static.
-        rank: How many functions the outputs share, R; static.
-        weights: W, how much of each shared function each output has, in the units of the outputs:
-            shape (P, R). A number, `Free` or a distribution of one number stands for each of them.
-            The sign of a column of W is open, and for R > 1 its rotation too, as in factor
+        outputs: Number of outputs P; static.
+        rank: Number of functions R that the outputs share; static.
+        weights: Weights W of the shared functions in the outputs, in the units of the outputs:
+            shape (P, R). A number, `Free` or a distribution of one number applies to all of them.
+            The sign of a column of W is not identified, and for R > 1 its rotation, as in factor
             analysis.
-        kappa: The variance that each output has for itself, in its squared units: shape (P,), or
-            of one number for each of them. 0 or more.
+        kappa: Variance of each output's own part, in its squared units, 0 or more: shape (P,), or
+            one number for all.
 
     Raises:
         ValueError: The weights or kappa have another shape; or, when the kernel is evaluated, a
-            point is none of the numbers 0, ..., P - 1. Under `jax.jit`, where nothing can be
-            raised, its covariances are NaN instead.
+            point is none of the numbers 0, ..., P - 1. Under `jax.jit` its covariances are NaN
+            instead.
 
     References:
         Bonilla, Chai and Williams (2008), "Multi-task Gaussian process prediction", equation 1;
@@ -67,21 +68,21 @@ class Coregion(Kernel):
         for name, shape in self._shapes():
             setattr(self, name, _for_each(name, getattr(self, name), shape))
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         i, W = self._outputs_of(X)
         j, V = (i, W) if Z is None else self._outputs_of(Z)
         return W @ V.T + jnp.where(i[:, None] == j, jnp.take(self.kappa, i)[:, None], 0.0)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         i, W = self._outputs_of(X)
         return jnp.sum(W * W, axis=1) + jnp.take(self.kappa, i)
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         i, W = self._outputs_of(X)
         return jnp.concatenate([W, jnp.diag(jnp.sqrt(self.kappa))[i]], axis=1)
 
     def _outputs_of(self, X):
-        """The number of the output of each row, (n,), and its weights, (n, R)."""
+        """Output number of each row, (n,), and its weights, (n, R)."""
         for name, shape in self._shapes():
             if jnp.shape(getattr(self, name)) != shape:
                 raise _wrong_shape(name, jnp.shape(getattr(self, name)), shape)
@@ -108,7 +109,7 @@ class Coregion(Kernel):
 
 
 def _for_each(name: str, value, shape):
-    """The hyperparameter of this shape, where one number stands for each of its own."""
+    """The hyperparameter with this shape; one number is repeated."""
     value = hyper.as_hyperparameter(value)
     if hyper.shape(value) == shape:
         return value

@@ -1,4 +1,4 @@
-"""Kernels from functions: of two points, or of one point, whose values are features."""
+"""Kernels from Python functions: of two points, or of one point, whose values are features."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bayeskern.kernels.families.dot_product import Linear
 
 
 class Custom(Kernel):
-    """The kernel k(x, z) = f(x, z, **values) of a Python function. Try `check_psd` on it.
+    """Kernel k(x, z) = f(x, z, **values) of a Python function. Try `check_psd` on it.
 
     Args:
-        f: A function of two points, shape (d,), and of the hyperparameters by keyword, to a
-            number, in the operations of JAX.
-        values: The hyperparameters by name: numbers, NumPyro distributions or `Free`.
+        f: Function of two points, shape (d,), and of the hyperparameters by keyword, to a number,
+            in the operations of JAX.
+        values: Hyperparameters by name: numbers, NumPyro distributions or `Free`.
         constraints: NumPyro constraints by name; a hyperparameter without one is positive.
 
     Examples:
@@ -42,7 +42,7 @@ class Custom(Kernel):
         static=True, default=(), converter=lambda c: tuple(dict(c).items())
     )
 
-    def own_hyperparameters(self):
+    def own_hyperparameters(self) -> list[tuple]:
         declared = dict(self.constraints)
         for name in declared:
             validation.one_of("constraint for", name, self.values)
@@ -51,14 +51,14 @@ class Custom(Kernel):
             for name in self.values
         ]
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         Z = X if Z is None else Z
         return jax.vmap(lambda x: jax.vmap(lambda z: self.f(x, z, **self.values))(Z))(X)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jax.vmap(lambda x: self.f(x, x, **self.values))(X)
 
-    def label(self):
+    def label(self) -> str:
         name = getattr(self.f, "__name__", "")
         return name if name.isidentifier() else "custom"
 
@@ -68,16 +68,19 @@ class Custom(Kernel):
 
 
 def kernel_from_features(phi: Callable, weights: Distribution | type[Free] | None = None) -> Kernel:
-    """The kernel k(x, z) = phi(x)'phi(z) of explicit features; `feature_map` leads back.
+    """Kernel k(x, z) = phi(x)'phi(z) of explicit features; `feature_map` returns the features.
 
     Args:
-        phi: A function of one point, shape (d,), to a number or a vector (m,), in the operations
+        phi: Function of one point, shape (d,), to a number or a vector (m,), in the operations
             of JAX; it may be an equinox module, as for `k.warp(phi)`.
-        weights: The prior of the weights of such a module, or the class `Free`, as for `warp`.
+        weights: Prior of the weights of such a module, or the class `Free`, as for `warp`.
+
+    Returns:
+        The kernel.
 
     Raises:
         TypeError: phi is not a function, or weights is neither a distribution nor `Free`.
-        ValueError: There is nothing to train in phi.
+        ValueError: phi has nothing to train.
 
     Examples:
         >>> import jax.numpy as jnp

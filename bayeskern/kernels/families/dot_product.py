@@ -1,4 +1,4 @@
-"""Kernels made of the inner product x'z."""
+"""Dot-product kernels: functions of the inner product x'z."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 
@@ -24,9 +25,10 @@ class Linear(Kernel):
     linear regression with slopes ~ N(0, variance).
 
     Args:
-        variance: The prior variance of the slopes, in the squared units of the output over those
-            of the inputs: a number or a vector (d,).
-        center: Where the function is 0, in the units of the inputs: a number or a vector (d,).
+        variance: Prior variance of the slopes, in the squared units of the output over those of
+            the inputs: a number or a vector (d,).
+        center: Point where the function is 0, in the units of the inputs: a number or a vector
+            (d,).
 
     References:
         Rasmussen and Williams (2006), section 4.2.2.
@@ -42,21 +44,21 @@ class Linear(Kernel):
     variance: Hyperparameter = hyperparameter(1.0, scalar=False)
     center: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         variance = metrics.per_dimension("variance", self.variance, X)
         X_centered = self._from_center(X)
         Z_centered = X_centered if Z is None else self._from_center(Z)
         return (X_centered * variance) @ Z_centered.T
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         variance = metrics.per_dimension("variance", self.variance, X)
         return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         slope = jnp.stack([jnp.zeros(()), number(self, "variance")])
         return StateSpace((PolynomialTerm(1, slope, number(self, "center")),))
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         variance = metrics.per_dimension("variance", self.variance, X)
         return jnp.sqrt(variance) * self._from_center(X)
 
@@ -70,9 +72,9 @@ class Polynomial(Kernel):
     Functions drawn from it are polynomials of this degree.
 
     Args:
-        degree: A whole number of at least 1, which is static.
-        offset: A number of 0 or more, in the squared units of the inputs: the larger, the
-            more weight the lower degrees have.
+        degree: A whole number of at least 1; static.
+        offset: A number of 0 or more, in the squared units of the inputs. A larger offset gives
+            lower degrees more weight.
         variance: A positive factor.
 
     References:
@@ -92,20 +94,20 @@ class Polynomial(Kernel):
     offset: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
     variance: Hyperparameter = hyperparameter(1.0)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         return self.variance * (self.offset + X @ (X if Z is None else Z).T) ** self.degree
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return self.variance * (self.offset + jnp.sum(X * X, axis=1)) ** self.degree
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         # The binomial theorem.
         p = self.degree
         variances = [math.comb(p, j) * self.offset ** (p - j) for j in range(p + 1)]
         term = PolynomialTerm(p, self.variance * jnp.stack(variances), jnp.zeros(()))
         return StateSpace((term,))
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         constant = jnp.full((len(X), 1), jnp.sqrt(self.offset))
         phi = jnp.concatenate([constant, X], axis=1)
         return jnp.sqrt(self.variance) * feature_maps.multinomial(self, phi, self.degree)
@@ -135,7 +137,7 @@ class AllSubsets(Kernel):
 
     variance: Hyperparameter = hyperparameter(1.0)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         Z = X if Z is None else Z
         # One dimension at a time: the (n, m, d) array is never formed.
         gram = self.variance
@@ -143,17 +145,17 @@ class AllSubsets(Kernel):
             gram = gram * (1.0 + X[:, None, i] * Z[None, :, i])
         return gram
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return self.variance * jnp.prod(1.0 + X * X, axis=1)
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         feature_maps.check_size(self, len(X), 2 ** X.shape[1])
         phi = jnp.full((len(X), 1), jnp.sqrt(self.variance))
         for column in X.T:
             phi = jnp.concatenate([phi, phi * column[:, None]], axis=1)
         return phi
 
-    def by_columns(self, d):
+    def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return column_groups.one_by_one(self, (), d)
 
 
@@ -161,7 +163,7 @@ class ArcCosine(Kernel):
     """Arc-cosine kernel: an infinitely wide neural network with one hidden layer.
 
     k(x, z) = variance * |x|^p |z|^p J_p(angle) / J_p(0) for order p, where a 1 is appended to x and
-    z for the bias, and angle is the one between them. On the diagonal it is
+    z for the bias, and angle is the angle between them. On the diagonal it is
     variance * (1 + |x|^2)^p.
 
     Args:
@@ -188,16 +190,16 @@ class ArcCosine(Kernel):
         if self.order not in (0, 1, 2):
             raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         X_norm, X_unit = _with_bias(X)
         Z_norm, Z_unit = (X_norm, X_unit) if Z is None else _with_bias(Z)
         cosine = X_unit @ Z_unit.T
         if Z is None:
             cosine = jnp.where(jnp.eye(X.shape[0], dtype=bool), 1.0, cosine)
         scale = (X_norm[:, None] * Z_norm[None, :]) ** self.order
-        return self.variance * scale * _ARC[self.order](cosine)
+        return self.variance * scale * (_arc0, _arc1, _arc2)[self.order](cosine)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return self.variance * (1.0 + jnp.sum(X * X, axis=1)) ** self.order
 
     def _arguments(self):
@@ -205,14 +207,14 @@ class ArcCosine(Kernel):
 
 
 def _with_bias(X):
-    """The norms (n,) of the points with a 1 appended, and these points divided by them."""
+    """Norms (n,) of the points with a 1 appended, and these points divided by their norms."""
     norm = jnp.sqrt(1.0 + jnp.sum(X * X, axis=1))
     return norm, jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1) / norm[:, None]
 
 
-# J_p as a function of c = cos(angle), divided by its value at c = 1. Each is, up to a factor, the
-# derivative of the next. Only the derivative of order 0 is singular, at c = 1; it is set to 0
-# there. Rounding may put c a little outside [-1, 1]: values are clipped there, derivatives are not.
+# J_p as a function of c = cos(angle), divided by its value at c = 1. J_p is, up to a factor, the
+# derivative of J_{p+1}. Only the derivative of order 0 is singular, at c = 1; it is set to 0 there.
+# Rounding may put c slightly outside [-1, 1]: values are clipped there, derivatives are not.
 
 
 def _arc0(c):
@@ -243,6 +245,3 @@ def _arc2(c):
 @_arc2.defjvp
 def _arc2_jvp(primals, tangents):
     return _arc2(*primals), 4.0 / 3.0 * _arc1(*primals) * tangents[0]
-
-
-_ARC = {0: _arc0, 1: _arc1, 2: _arc2}

@@ -6,6 +6,7 @@ import math
 from functools import partial
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,6 +15,7 @@ from bayeskern.core import validation
 from bayeskern.kernels import feature_maps
 from bayeskern.kernels.base import Wrapper
 from bayeskern.kernels.families.stationary import Stationary
+from bayeskern.kernels.function import CovarianceFunction
 
 
 def _corner(name: str, value) -> tuple[float, ...]:
@@ -30,32 +32,31 @@ def _counts(m) -> tuple[int, ...]:
 
 
 class HilbertSpace(Wrapper):
-    """A stationary kernel by m features, the first eigenfunctions in a box that holds all points.
+    """Stationary kernel by m features, the first eigenfunctions in a box around all points.
 
     k(x, z) ~ sum_j S(w_j) phi_j(x) phi_j(z), with S the spectral density of the kernel and one j
     for each choice of frequencies 1, ..., m_d along the axes:
 
         w_jd = pi j_d / (b_d - a_d),  phi_j(x) = prod_d sqrt(2 / (b_d - a_d)) sin(w_jd (x_d - a_d)).
 
-    A process with it takes O(n m^2) time ("low_rank"), for a million points too. At the sides of
-    the box f is 0, so that the box has to be wider than the points and what is predicted, by some
-    two lengthscales. Frequencies reach up to W inverse lengthscales with m_d about
-    W (b_d - a_d) / (pi lengthscale); the variance above them is lost, in one dimension 0.3 % of an
+    A process with this kernel takes O(n m^2) time ("low_rank"), for a million points too. At the
+    sides of the box f is 0, so that the box has to exceed the points, and those of predictions, by
+    about two lengthscales. Frequencies reach up to W inverse lengthscales with m_d about
+    W (b_d - a_d) / (pi lengthscale). The variance above them is lost: in one dimension 0.3 % of an
     RBF for W = 3, and for W = 10 0.02 % of a Matern52, 0.2 % of a Matern32 and 6 % of a Matern12.
-    `evaluate` beside that of the kernel shows what is lost in all.
+    Compare `evaluate` with that of the kernel to see the total error.
 
     Args:
         inner: RBF, Matern12, Matern32 or Matern52, its lengthscale a number or a vector.
-        lower: The lower corner a of the box, a number or one for each dimension, in the units of
+        lower: Lower corner a of the box, a number or one for each dimension, in the units of
             the inputs.
-        upper: The upper corner b.
-        m: How many frequencies, a number or one for each dimension; m_1 m_2 ... features in all.
+        upper: Upper corner b of the box.
+        m: Number of frequencies, for all dimensions or for each; m_1 m_2 ... features in all.
 
     Raises:
-        TypeError: The kernel inside is no such kernel.
+        TypeError: The kernel inside is none of these.
         ValueError: The box is empty, or the lengthscale a matrix; or, when the kernel is evaluated,
-            a point lies outside of the box. Under `jax.jit`, where nothing can be raised, its
-            covariances are NaN instead.
+            a point lies outside the box. Under `jax.jit` its covariances are NaN instead.
 
     References:
         Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
@@ -73,6 +74,7 @@ class HilbertSpace(Wrapper):
         True
     """
 
+    inner: Stationary
     lower: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "lower"))
     upper: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "upper"))
     m: tuple[int, ...] = eqx.field(static=True, converter=_counts)
@@ -95,14 +97,14 @@ class HilbertSpace(Wrapper):
                 "dimension of the box."
             )
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         phi = self.features(X, None)
         return phi @ (phi if Z is None else self.features(Z, None)).T
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.sum(jnp.square(self.features(X, None)), axis=1)
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         n, d = X.shape
         lower, upper, m = self._along(d)
         feature_maps.check_size(self, n, math.prod(m))
@@ -125,17 +127,17 @@ class HilbertSpace(Wrapper):
         amplitudes = jnp.sqrt(self.inner.spectral_density(jnp.asarray(W)))
         return jnp.where(inside[:, None], phi * amplitudes, jnp.nan)
 
-    def series(self):
-        # The features are those of the box, not of the kernel inside.
+    def series(self) -> list[CovarianceFunction]:
+        # The features are finitely many, even for an RBF inside.
         return []
 
     def _along(self, d: int):
-        """The corners of the box and the numbers of frequencies, each (d,)."""
+        """Corners of the box and numbers of frequencies, each (d,)."""
         try:
             return [np.broadcast_to(x, (d,)) for x in (self.lower, self.upper, self.m)]
         except ValueError:
             raise ValueError(
-                f"the points have {d} dimensions, and the box {self!r} has others: give lower, "
+                f"the points have {d} dimensions, and the box of {self!r} does not: give lower, "
                 f"upper and m as numbers, or as {d} each."
             ) from None
 

@@ -1,4 +1,4 @@
-"""The RBF in time by a rational spectral density: its process has a state of few numbers."""
+"""RBF in time by a rational spectral density, which has a state-space model."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term
 
-# Fewer numbers are too few for the series near 0; more lose as many digits as they gain.
-ORDERS = range(6, 11)
-# Below this distance the profile is a series: what it leaves out is of order r^7.
-NEAR = 0.01
-# Below this step its transition is a series of so many terms, to the last digit. Of many short
-# steps the rounding errors of eigenvectors would add up.
-SHORT, TERMS = 0.5, 26
+# Below this distance the profile is a series, with an error of order r^7.
+SERIES_MAX_DISTANCE = 0.01
+# Below this step the transition is a power series with this number of terms, to the last digit. The
+# rounding errors of eigenvectors would accumulate over many short steps.
+SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
 
 
 class Modes(NamedTuple):
-    """The process of lengthscale and variance 1, f = x[0], dx = F x dt + noise, x ~ N(0, I).
+    """Process of lengthscale and variance 1, f = x[0], dx = F x dt + noise, x ~ N(0, I).
 
     Attributes:
-        rates: Those of f(r^2) = sum_j amplitudes_j exp(rates_j r), (s,), complex.
-        amplitudes: The residues of the spectral density, which have more digits than those that
-            eigenvectors give.
-        eigenvalues: Of F; rates with fewer digits.
-        V: Its eigenvectors, (s, s).
-        inverse: The inverse of V.
-        powers: F^k / k! of k = TERMS, ..., 1: (TERMS, s, s).
-        series: Those of f near 0 in powers of r^2, highest first.
-        error: The largest distance of the covariances from those of an RBF.
+        rates: Complex rates of f(r^2) = sum_j amplitudes_j exp(rates_j r), shape (s,).
+        amplitudes: Residues of the spectral density, which have more digits than those from
+            eigenvectors.
+        eigenvalues: Eigenvalues of F: the rates with fewer digits.
+        V: Eigenvectors of F, shape (s, s).
+        inverse: Inverse of V.
+        powers: F^k / k! for k = SERIES_TERMS, ..., 1, shape (SERIES_TERMS, s, s).
+        series: Coefficients of f near 0 in powers of r^2, highest first.
+        error: Largest difference of the covariances from those of an RBF.
     """
 
     rates: np.ndarray
@@ -54,13 +52,14 @@ class Modes(NamedTuple):
 
 def _order(value) -> int:
     order = validation.positive_integer(value, "order")
-    if order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(map(str, ORDERS))}, got {order}.")
+    # Lower orders are too low for the series near 0; higher ones lose as many digits as they gain.
+    if not 6 <= order <= 10:
+        raise ValueError(f"order must be one of 6, 7, 8, 9, 10, got {order}.")
     return order
 
 
 class MarkovRBF(Stationary):
-    """A squared-exponential kernel of one input whose process has a state of `order` numbers.
+    """Squared-exponential kernel of one input whose process has a state of `order` numbers.
 
     The spectral density sqrt(2 pi) exp(-w^2 / 2) of the RBF is replaced by its Pade approximant in
     w^2 / 2 with a numerator of degree 2 and a denominator of degree `order`. A process with it
@@ -73,13 +72,13 @@ class MarkovRBF(Stationary):
     Functions drawn from it have order - 3 derivatives.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the input.
-        variance: The prior variance k(x, x), in the squared units of the output.
-        order: How many numbers the state has, from 6 to 10.
+        lengthscale: Distance over which the function changes, in the units of the input.
+        variance: Prior variance k(x, x), in the squared units of the output.
+        order: Number of numbers in the state, from 6 to 10; static.
 
     Raises:
-        ValueError: If the order is none of these; when it is evaluated, if there are several
-            inputs: `.on([0])` takes one of them.
+        ValueError: The order is none of these; or, when the kernel is evaluated, there are several
+            inputs: `.on([0])` selects one of them.
 
     References:
         Hartikainen and Sarkka (2010), "Kalman filtering and smoothing solutions to temporal
@@ -99,34 +98,35 @@ class MarkovRBF(Stationary):
 
     @property
     def error(self) -> float:
-        """The largest distance of the covariances from those of an RBF, over the variance."""
+        """Largest difference of the covariances from those of an RBF, over the variance."""
         return _modes(self.order).error
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         modes = _modes(self.order)
-        near = u < NEAR**2
-        r = jnp.sqrt(jnp.where(near, 1.0, u))[..., None]
+        is_small = u < SERIES_MAX_DISTANCE**2
+        r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
         # Pairs of conjugates: their sum is twice the real part of one.
-        upper = modes.rates.imag > 0.0
+        upper = np.imag(modes.rates) > 0.0
         rates, c = modes.rates[upper], 2.0 * modes.amplitudes[upper]
-        waves = c.real * jnp.cos(rates.imag * r) - c.imag * jnp.sin(rates.imag * r)
-        real = modes.rates.imag == 0.0
-        decays = modes.amplitudes[real].real * jnp.exp(modes.rates[real].real * r)
-        far = jnp.sum(jnp.exp(rates.real * r) * waves, axis=-1) + jnp.sum(decays, axis=-1)
-        return jnp.where(near, jnp.polyval(jnp.asarray(modes.series), u), far)
+        angles = np.imag(rates) * r
+        waves = np.real(c) * jnp.cos(angles) - np.imag(c) * jnp.sin(angles)
+        real = np.imag(modes.rates) == 0.0
+        decays = np.real(modes.amplitudes[real]) * jnp.exp(np.real(modes.rates[real]) * r)
+        exact = jnp.sum(jnp.exp(np.real(rates) * r) * waves, axis=-1) + jnp.sum(decays, axis=-1)
+        return jnp.where(is_small, jnp.polyval(jnp.asarray(modes.series), u), exact)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         if X.shape[1] != 1:
             raise ValueError(
-                f"MarkovRBF is a kernel of one input, and the points have {X.shape[1]}: take one "
-                "of them by .on([0]), or RBF."
+                f"MarkovRBF is a kernel of one input, and the points have {X.shape[1]}: select one "
+                "of them with .on([0]), or use RBF."
             )
         return super().evaluate(X, Z)
 
     def _arguments(self):
         return [*super()._arguments(), f"order={self.order}"]
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         term = RationalTerm(self.order, number(self, "lengthscale"), self.variance)
         return StateSpace((term,))
 
@@ -139,22 +139,23 @@ class RationalTerm(Term):
     variance: jax.Array
 
     @property
-    def b(self):
+    def b(self) -> int:
         return self.order
 
-    def prior(self, t):
+    def prior(self, t: jax.Array) -> jax.Array:
         return self.variance * jnp.eye(self.order)
 
-    def transition(self, t, d):
+    def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         modes, u = _modes(self.order), d / self.lengthscale
-        short = u < SHORT
-        near, far = jnp.where(short, u, 0.0), jnp.where(short, SHORT, u)
-        # A - I, so that neither it nor I - A A' loses digits.
-        change = near * reduce(lambda total, power: near * total + power, jnp.asarray(modes.powers))
-        A = ((modes.V * jnp.exp(modes.eigenvalues * far)) @ modes.inverse).real
+        is_short = u < SERIES_MAX_STEP
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
+        # A - I, so that neither A - I nor I - A A' loses digits.
+        powers = jnp.asarray(modes.powers)
+        change = short * reduce(lambda total, power: short * total + power, powers)
+        A = ((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse).real
         identity = jnp.eye(self.order)
-        Q = jnp.where(short, -(change + change.T + change @ change.T), identity - A @ A.T)
-        return jnp.where(short, identity + change, A), self.variance * Q
+        Q = jnp.where(is_short, -(change + change.T + change @ change.T), identity - A @ A.T)
+        return jnp.where(is_short, identity + change, A), self.variance * Q
 
 
 @lru_cache
@@ -164,7 +165,7 @@ def _modes(order: int) -> Modes:
     # S(s) = N(x) / D(x) with x = -s^2 / 2, and k is the sum of its residues on the left.
     x, slope = -0.5 * poles**2, polynomial.polyder(denominator)
     residues = polynomial.polyval(x, numerator) / (-poles * polynomial.polyval(x, slope))
-    amplitudes = residues / np.sum(residues).real
+    amplitudes = residues / np.real(np.sum(residues))
     F = _schwarz(polynomial.polyfromroots(poles).real)
     # f is the numerator, in derivatives, of the first number of the state.
     h, power = np.zeros(order), np.eye(order)[0]
@@ -172,13 +173,15 @@ def _modes(order: int) -> Modes:
         h += coefficient * power
         power = F.T @ power
     h /= np.linalg.norm(h)
-    # A reflection turns the state, whose covariance stays I, so that f is its first number.
-    turned = h + math.copysign(1.0, h[0]) * np.eye(order)[0]
-    H = np.eye(order) - 2.0 * np.outer(turned, turned) / (turned @ turned)
+    # A reflection of the state, whose covariance remains I, makes f its first number.
+    normal = h + math.copysign(1.0, h[0]) * np.eye(order)[0]
+    H = np.eye(order) - 2.0 * np.outer(normal, normal) / (normal @ normal)
     F = H @ F @ H
     eigenvalues, V = np.linalg.eig(F)
     powers = list(
-        accumulate(range(1, TERMS + 1), lambda power, k: power @ F / k, initial=np.eye(order))
+        accumulate(
+            range(1, SERIES_TERMS + 1), lambda power, k: power @ F / k, initial=np.eye(order)
+        )
     )
     # Odd powers below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
@@ -197,7 +200,7 @@ def _pade(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _roots(p: np.ndarray) -> np.ndarray:
-    """The roots s on the left of p(x), x = -s^2 / 2, to the last digit."""
+    """Roots s in the left half-plane of p(x), x = -s^2 / 2, to the last digit."""
     x = polynomial.polyroots(p).astype(complex)
     for _ in range(2):
         x -= polynomial.polyval(x, p) / polynomial.polyval(x, polynomial.polyder(p))
@@ -205,9 +208,9 @@ def _roots(p: np.ndarray) -> np.ndarray:
 
 
 def _schwarz(p: np.ndarray) -> np.ndarray:
-    """The matrix F with the characteristic polynomial p for which the covariance of a state is I.
+    """Matrix F with characteristic polynomial p for which the covariance of the state is I.
 
-    It is antisymmetric but for the last number on its diagonal, where the noise comes in: then
+    F is antisymmetric except for the last number on its diagonal, where the noise enters:
     F + F' + noise = 0. Routh's table gives its numbers. Anderson, Jury and Mansour (1976), "Schwarz
     matrix properties for continuous and discrete time systems".
     """

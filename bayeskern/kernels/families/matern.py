@@ -1,4 +1,4 @@
-"""The Matern profiles with their derivatives, and their spectral densities.
+"""Matern profiles with their derivatives, and their spectral densities.
 
 Rasmussen and Williams (2006), section 4.2.1.
 """
@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 
 # The Matern profiles are not smooth functions of u = r^2 at 0. The derivative of each is written
-# with the rougher profile, so that derivatives of all orders are right where they exist. Where they
-# do not (the first of Matern12, the second of Matern32) they multiply a vanishing du and are set
-# to 0.
+# with the rougher profile, so that derivatives of all orders are correct where they exist. Those
+# that do not exist (the first of Matern12, the second of Matern32) multiply a vanishing du and are
+# set to 0.
 
 
 @jax.custom_jvp
-def matern12(u):
+def matern12(u: jax.Array) -> jax.Array:
     """exp(-r)."""
     return jnp.exp(-jnp.sqrt(u))
 
@@ -30,7 +30,7 @@ def _matern12_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def matern32(u):
+def matern32(u: jax.Array) -> jax.Array:
     """(1 + s) exp(-s), s = sqrt(3) r."""
     s = jnp.sqrt(3.0 * u)
     return (1.0 + s) * jnp.exp(-s)
@@ -43,7 +43,7 @@ def _matern32_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def matern52(u):
+def matern52(u: jax.Array) -> jax.Array:
     """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
     s = jnp.sqrt(5.0 * u)
     return (1.0 + s + s * s / 3.0) * jnp.exp(-s)
@@ -55,17 +55,17 @@ def _matern52_jvp(primals, tangents):
     return matern52(u), -(5.0 / 6.0) * matern32(5.0 / 3.0 * u) * du
 
 
-def mixing(key, nu, n):
-    """n precisions of the mixture of RBF profiles that the Matern profile of order nu is.
+def mixing(key: jax.Array, nu: float, n: int) -> jax.Array:
+    """Draw n precisions of the Gaussian scale mixture that equals the Matern profile of order nu.
 
-    Its spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
-    precision has the gamma distribution, of mean 1.
+    The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
+    precision has a gamma distribution of mean 1.
     """
     return nu / jax.random.gamma(key, nu, (n,))
 
 
-def spectrum(u, nu, d):
-    """The spectral density of order nu in d dimensions, of u = |w|^2, lengthscale and variance 1.
+def spectrum(u: jax.Array, nu: float, d: int) -> jax.Array:
+    """Spectral density of order nu in d dimensions at u = |w|^2, for lengthscale and variance 1.
 
     Rasmussen and Williams (2006), equation 4.15, with frequencies in radians.
     """

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
+from types import ModuleType
 
 import equinox as eqx
 import jax
@@ -16,8 +19,9 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families.trend import time_of
-from bayeskern.kernels.state_space.harmonics import MOST_HARMONICS, coefficients, count_harmonics
+from bayeskern.kernels.state_space.harmonics import MAX_HARMONICS, coefficients, count_harmonics
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace, number
 from bayeskern.kernels.state_space.terms import HarmonicTerm
 
@@ -30,12 +34,12 @@ class Periodic(Kernel):
 
     Args:
         period: The period, in the units of the inputs: a number or a vector (d,).
-        lengthscale: How fast the function changes within a period, without units: a number or a
-            vector (d,). Above 2 or so it is close to a sine wave, below 1/2 rich in detail.
-        variance: The prior variance k(x, x), in the squared units of the output.
-        harmonics: How many sine waves the Markov solver makes it of, where they do not follow from
-            the lengthscale or its prior. They are enough for lengthscales that are not too small
-            (20 for 0.4 and more), and the log density of a process is -inf at smaller ones.
+        lengthscale: Smoothness within a period, without units: a number or a vector (d,). Above
+            about 2 the function is close to a sine wave, below 1/2 rich in detail.
+        variance: Prior variance k(x, x), in the squared units of the output.
+        harmonics: Number of sine waves in the state-space model, where it does not follow from the
+            lengthscale or its prior. It is sufficient for lengthscales that are not too small
+            (20 for 0.4 and more); the log density of a process is -inf at smaller ones.
 
     References:
         MacKay (1998), "Introduction to Gaussian processes", equation 47; Rasmussen and Williams
@@ -56,15 +60,15 @@ class Periodic(Kernel):
         static=True, default=None, kw_only=True, converter=lambda j: _harmonics(j)
     )
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         X, Z = metrics.center(X, Z)
         on_circle = self._circle(X), None if Z is None else self._circle(Z)
         return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*on_circle))
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
-    def frequencies(self, key, n, d, orthogonal=False):
+    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         # exp(a cos t - a) is the Fourier series sum_k exp(-a) I_k(a) cos(k t), whose coefficients
         # are the probabilities that two Poisson(a / 2) numbers differ by k (Skellam 1946).
         X = jnp.zeros((1, d))
@@ -73,10 +77,10 @@ class Periodic(Kernel):
         counts = jax.random.poisson(key, 0.5 / jnp.square(lengthscale), (2, n, d))
         return 2.0 * jnp.pi * (counts[0] - counts[1]) / period
 
-    def by_columns(self, d):
+    def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return column_groups.one_by_one(self, ("period", "lengthscale"), d)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((self._harmonic_term(0),))
 
     def _harmonic_term(self, further: int) -> HarmonicTerm:
@@ -85,7 +89,7 @@ class Periodic(Kernel):
         if J is None:
             raise NoStateSpaceError(
                 f"{self!r} has a lengthscale that is not known beforehand, or too small, so that "
-                "it cannot be said how many harmonics are enough: say it, as in harmonics=20."
+                "the number of harmonics does not follow from it: say it, as in harmonics=20."
             )
         J += further
         weights = coefficients(number(self, "lengthscale"), J)
@@ -93,8 +97,8 @@ class Periodic(Kernel):
         return HarmonicTerm(period, self.variance * weights, tuple(range(J + 1)))
 
     def _arguments(self):
-        given = [] if self.harmonics is None else [f"harmonics={self.harmonics}"]
-        return super()._arguments() + given
+        harmonics = [] if self.harmonics is None else [f"harmonics={self.harmonics}"]
+        return super()._arguments() + harmonics
 
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
@@ -108,16 +112,16 @@ class Seasonal(Periodic):
 
     k(s, t) = variance * (exp(-2 sin^2(pi (s - t) / period) / lengthscale^2) - c) / (1 - c), with c
     the mean of the exponential over a period, exp(-a) I_0(a) at a = 1 / lengthscale^2. It is the
-    `Periodic` kernel without its constant part, so that a level beside it has a meaning of its
-    own. At large lengthscales it is the `Cosine` kernel; at small ones distant values have the
-    correlation of 1 / c effects that sum to zero. Times `Brownian`, the season drifts.
+    `Periodic` kernel without its constant part, so that a separate level is identified. At large
+    lengthscales it is the `Cosine` kernel; at small ones distant values have the correlation of
+    1 / c effects that sum to zero. Times `Brownian`, the season drifts.
 
     Args:
         period: The period, in the units of the time.
-        lengthscale: How fast the function changes within a period, as in `Periodic`.
-        variance: The prior variance k(x, x), in the squared units of the output.
-        harmonics: As in `Periodic`. The Markov solver takes one sine wave more, since the error is
-            relative to the variance that is left without the constant part.
+        lengthscale: Smoothness within a period, as in `Periodic`.
+        variance: Prior variance k(x, x), in the squared units of the output.
+        harmonics: As in `Periodic`. The state-space model has one sine wave more, since the error
+            is relative to the variance without the constant part.
 
     References:
         Harvey (1989), "Forecasting, structural time series models and the Kalman filter", section
@@ -131,7 +135,7 @@ class Seasonal(Periodic):
          [-0.087 -0.087  1.   ]]
     """
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         s = time_of(self, X)
         t = s if Z is None else time_of(self, Z)
         a = 1.0 / jnp.square(metrics.per_dimension("lengthscale", self.lengthscale, X))
@@ -139,17 +143,17 @@ class Seasonal(Periodic):
         squares = jnp.square(jnp.sin(jnp.pi * (s[:, None] - t[None, :]) / period))
         return self.variance * (1.0 + jnp.expm1(-2.0 * a * squares) / variation(a, i0e))
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         time_of(self, X)
         return super().evaluate_diag(X)
 
-    def frequencies(self, key, n, d, orthogonal=False):
+    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         return Kernel.frequencies(self, key, n, d, orthogonal)
 
-    def by_columns(self, d):
+    def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return Kernel.by_columns(self, d)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         term = self._harmonic_term(1)
         waves = term.variances[1:]
         variances = waves * self.variance / jnp.sum(waves)
@@ -175,22 +179,22 @@ class Cosine(Kernel):
     period: Hyperparameter = hyperparameter(1.0, constraints.positive, scalar=False)
     variance: Hyperparameter = hyperparameter(1.0)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         on_circle = self._circle(X)
         return self.variance * (on_circle @ (on_circle if Z is None else self._circle(Z)).T)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
-    def frequencies(self, key, n, d, orthogonal=False):
+    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         period = metrics.per_dimension("period", self.period, jnp.zeros((1, d)))
         sign = jax.random.rademacher(key, (n, 1))
         return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((HarmonicTerm(number(self, "period"), self.variance[None], (1,)),))
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         return jnp.sqrt(self.variance) * self._circle(X)
 
     def _circle(self, X):
@@ -198,20 +202,31 @@ class Cosine(Kernel):
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
 
 
-# 1 - exp(-a) I_0(a) = -sum_j (1/2)_j (-2 a)^j / (j!)^2 over j >= 1, to the last digit for a <= 1.
-POWERS = np.arange(1.0, 30.0)
-SERIES = np.array([-((-2.0) ** j) * poch(0.5, j) / math.factorial(int(j)) ** 2 for j in POWERS])
+@lru_cache
+def _variation_series() -> tuple[np.ndarray, np.ndarray]:
+    """Powers and coefficients of 1 - exp(-a) I_0(a), to the last digit for a <= 1.
+
+    The series is -sum_j (1/2)_j (-2 a)^j / (j!)^2 over j >= 1.
+    """
+    powers = np.arange(1.0, 30.0)
+    terms = [-((-2.0) ** j) * poch(0.5, j) / math.factorial(int(j)) ** 2 for j in powers]
+    return powers, np.array(terms)
 
 
-def variation(a, i0e, xp=jnp):
+def variation(a, i0e: Callable, xp: ModuleType = jnp):
     """1 - exp(-a) I_0(a), without cancellation where a is small.
 
-    i0e: exp(-a) I_0(a), of SciPy or JAX; xp: NumPy or JAX's.
+    Args:
+        a: A number or an array.
+        i0e: exp(-a) I_0(a), of SciPy or JAX.
+        xp: NumPy or `jax.numpy`.
     """
-    small = a < 1.0
-    near, far = xp.where(small, a, 0.0), xp.where(small, 1.0, a)
-    # Powers at once: a is one number, and Horner's rule is 60 operations on it.
-    return xp.where(small, xp.power(near[..., None], POWERS) @ SERIES, 1.0 - i0e(far))
+    is_small = a < 1.0
+    small, large = xp.where(is_small, a, 0.0), xp.where(is_small, 1.0, a)
+    powers, coefficients = _variation_series()
+    # All powers at once: a is one number, and Horner's rule would take 60 operations on it.
+    series = xp.power(small[..., None], powers) @ coefficients
+    return xp.where(is_small, series, 1.0 - i0e(large))
 
 
 def _harmonics(count) -> int | None:
@@ -219,6 +234,6 @@ def _harmonics(count) -> int | None:
     if count is None:
         return None
     count = validation.positive_integer(count, "harmonics")
-    if count > MOST_HARMONICS:
-        raise ValueError(f"harmonics must be at most {MOST_HARMONICS}, got {count}.")
+    if count > MAX_HARMONICS:
+        raise ValueError(f"harmonics must be at most {MAX_HARMONICS}, got {count}.")
     return count

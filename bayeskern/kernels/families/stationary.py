@@ -18,21 +18,22 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families import matern
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import MaternTerm
 
 
 class Stationary(Kernel):
-    """The base of k(x, z) = variance * f(r^2), with f(0) = 1 and r = |x - z| / lengthscale.
+    """Base of k(x, z) = variance * f(r^2), with f(0) = 1 and r = |x - z| / lengthscale.
 
-    A subclass writes `profile`, and `mixing` if it has random Fourier features.
+    A subclass defines `profile`, and `mixing` if it has random Fourier features.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number; a vector (d,), one for each dimension (automatic relevance determination); or
             a lower triangular matrix L (d, d), with r = |L^-1 (x - z)|.
-        variance: The prior variance k(x, x), in the squared units of the output.
+        variance: Prior variance k(x, x), in the squared units of the output.
     """
 
     lengthscale: Hyperparameter = hyperparameter(1.0, constraints.real, scalar=False)
@@ -41,10 +42,10 @@ class Stationary(Kernel):
     has_spectrum: ClassVar[bool] = False
 
     @abstractmethod
-    def profile(self, u):
-        """The function f of u = r^2, elementwise."""
+    def profile(self, u: jax.Array) -> jax.Array:
+        """Profile f of u = r^2, elementwise."""
 
-    def mixing(self, key, n: int):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         """Draw the precisions g >= 0 of a Gaussian scale mixture, f(u) = E exp(-g u / 2).
 
         A radial function is positive definite in every dimension exactly if it is such a mixture
@@ -52,7 +53,7 @@ class Stationary(Kernel):
 
         Args:
             key: A JAX random key.
-            n: How many to draw.
+            n: Number of draws.
 
         Returns:
             Array of shape (n,).
@@ -62,14 +63,21 @@ class Stationary(Kernel):
         """
         raise spectral_density.no_spectral_density(self)
 
-    def spectrum(self, u, d: int):
-        """The spectral density of the kernel in d dimensions with variance and lengthscale 1.
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
+        """Spectral density of the kernel in d dimensions with variance and lengthscale 1.
 
-        It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2. Kernels whose
-        `has_spectrum` is True have it.
+        It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2, and exists where
+        `has_spectrum` is True.
+
+        Args:
+            u: Squared norms of the frequencies.
+            d: Dimension of the points.
+
+        Returns:
+            Array of the shape of u.
 
         Raises:
-            ValueError: The kernel has none in closed form.
+            ValueError: The kernel has no spectral density in closed form.
         """
         raise ValueError(
             f"{self!r} has no spectral density in closed form here; RBF, Matern12, Matern32 and "
@@ -77,7 +85,7 @@ class Stationary(Kernel):
         )
 
     def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
-        """The spectral density S, k(x, z) = (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
+        """Spectral density S: k(x, z) is (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
 
         Args:
             W: Frequencies in radians per unit of the inputs, shape (m, d).
@@ -89,19 +97,19 @@ class Stationary(Kernel):
             Rasmussen and Williams (2006), equation 4.5, with frequencies in radians.
         """
         d = W.shape[1]
-        # The columns of L, whose determinant is the volume that lengthscale 1 becomes.
+        # The columns of L, whose determinant is the volume of the unit cube after scaling.
         L = jnp.linalg.inv(metrics.scale(jnp.eye(d), self.lengthscale).T)
         u = jnp.sum(jnp.square(W @ L), axis=1)
         return self.variance * jnp.abs(jnp.linalg.det(L)) * self.spectrum(u, d)
 
-    def frequencies(self, key, n, d, orthogonal=False):
+    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         key_direction, key_mixing = jax.random.split(key)
         g = self.mixing(key_mixing, n)
         w = jnp.sqrt(g)[:, None] * spectral_density.gaussian(key_direction, n, d, orthogonal)
         # w'L^-1 (x - z) = (L^-T w)'(x - z), and scaling the unit vectors gives L^-T.
         return w @ metrics.scale(jnp.eye(d), self.lengthscale).T
 
-    def own_hyperparameters(self):
+    def own_hyperparameters(self) -> list[tuple]:
         # A scalar or a vector must be positive; of a Cholesky factor only the diagonal must.
         matrix = len(hyper.shape(self.lengthscale)) == 2
         lengthscale = constraints.lower_cholesky if matrix else constraints.positive
@@ -110,13 +118,13 @@ class Stationary(Kernel):
             for name, path, constraint in super().own_hyperparameters()
         ]
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         X, Z = metrics.center(X, Z)
         X = metrics.scale(X, self.lengthscale)
         Z = None if Z is None else metrics.scale(Z, self.lengthscale)
         return self.variance * self.profile(metrics.squared_distance(X, Z))
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
 
@@ -128,10 +136,10 @@ class RBF(Stationary):
     lengthscale 1 / sqrt(2 gamma).
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs; 1 by
+        lengthscale: Distance over which the function changes, in the units of the inputs; 1 by
             default. A number; a vector (d,), one for each dimension (automatic relevance
             determination, ARD); or a lower triangular matrix L (d, d), with r = |L^-1 (x - z)|.
-        variance: The prior variance k(x, x) of the function, in the squared units of the output; 1
+        variance: Prior variance k(x, x) of the function, in the squared units of the output; 1
             by default.
 
     Both may also be a NumPyro distribution, a prior that `infer` turns into a posterior, or
@@ -156,21 +164,22 @@ variance=1.0)
     features_are_a_series: ClassVar[bool] = True
     has_spectrum: ClassVar[bool] = True
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return jnp.exp(-0.5 * u)
 
-    def spectrum(self, u, d):
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         return (2.0 * math.pi) ** (0.5 * d) * jnp.exp(-0.5 * u)
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return jnp.ones(n)
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         # exp(-|x - z|^2 / 2) = exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_a x^a z^a / a!
+        assert degree is not None, "feature_map checks the degree"
         X = metrics.scale(X, self.lengthscale)
         return feature_maps.gaussian_series(self, X, degree, self.variance)
 
-    def by_columns(self, d):
+    def by_columns(self, d: int) -> dict[Columns, Kernel]:
         if jnp.ndim(self.lengthscale) == 2:
             return super().by_columns(d)
         return column_groups.one_by_one(self, ("lengthscale",), d)
@@ -183,9 +192,9 @@ class Matern12(Stationary):
     Ornstein-Uhlenbeck processes.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: The prior variance k(x, x), in the squared units of the output.
+        variance: Prior variance k(x, x), in the squared units of the output.
 
     References:
         Rasmussen and Williams (2006), section 4.2.1.
@@ -199,16 +208,16 @@ class Matern12(Stationary):
 
     has_spectrum: ClassVar[bool] = True
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern12(u)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((MaternTerm(0, 1.0 / number(self, "lengthscale"), self.variance),))
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return matern.mixing(key, 0.5, n)
 
-    def spectrum(self, u, d):
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         return matern.spectrum(u, 0.5, d)
 
 
@@ -218,9 +227,9 @@ class Matern32(Stationary):
     Functions drawn from it are once differentiable.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: The prior variance k(x, x), in the squared units of the output.
+        variance: Prior variance k(x, x), in the squared units of the output.
 
     References:
         Rasmussen and Williams (2006), equation 4.17.
@@ -234,18 +243,18 @@ class Matern32(Stationary):
 
     has_spectrum: ClassVar[bool] = True
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern32(u)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace(
             (MaternTerm(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance),)
         )
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return matern.mixing(key, 1.5, n)
 
-    def spectrum(self, u, d):
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         return matern.spectrum(u, 1.5, d)
 
 
@@ -255,9 +264,9 @@ class Matern52(Stationary):
     Functions drawn from it are twice differentiable.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: The prior variance k(x, x), in the squared units of the output.
+        variance: Prior variance k(x, x), in the squared units of the output.
 
     References:
         Rasmussen and Williams (2006), equation 4.17.
@@ -271,18 +280,18 @@ class Matern52(Stationary):
 
     has_spectrum: ClassVar[bool] = True
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern52(u)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace(
             (MaternTerm(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance),)
         )
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return matern.mixing(key, 2.5, n)
 
-    def spectrum(self, u, d):
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         return matern.spectrum(u, 2.5, d)
 
 
@@ -292,10 +301,10 @@ class RationalQuadratic(Stationary):
     It is a mixture of RBF kernels over lengthscales; for large alpha it is the RBF itself.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: The prior variance k(x, x), in the squared units of the output.
-        alpha: The shape of the mixture, without units: the smaller, the wider its range of
+        variance: Prior variance k(x, x), in the squared units of the output.
+        alpha: Shape of the mixture, without units: a smaller alpha gives a wider range of
             lengthscales.
 
     References:
@@ -310,10 +319,10 @@ class RationalQuadratic(Stationary):
 
     alpha: Hyperparameter = hyperparameter(1.0)
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return jnp.exp(-self.alpha * jnp.log1p(0.5 * u / self.alpha))
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return jax.random.gamma(key, self.alpha, (n,)) / self.alpha
 
 
@@ -323,9 +332,9 @@ class InverseMultiquadric(Stationary):
     Its correlations decay slowly, as 1 / r.
 
     Args:
-        lengthscale: The distance over which the function changes, in the units of the inputs: a
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
             number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: The prior variance k(x, x), in the squared units of the output.
+        variance: Prior variance k(x, x), in the squared units of the output.
 
     References:
         Micchelli (1986), "Interpolation of scattered data".
@@ -337,22 +346,22 @@ class InverseMultiquadric(Stationary):
          [0.707 1.   ]]
     """
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return 1.0 / jnp.sqrt(1.0 + u)
 
-    def mixing(self, key, n):
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return 2.0 * jax.random.gamma(key, 0.5, (n,))
 
 
 class Multiquadric(Stationary):
     """Multiquadric, variance * (1 + r^2)^(1/2), which is NOT positive definite.
 
-    Its negative is conditionally positive definite of order one. It serves interpolation and
+    Its negative is conditionally positive definite of order one. Use it for interpolation and
     kernel ridge regression only; a Gaussian process refuses it, and `InverseMultiquadric` is the
     positive definite relative.
 
     Args:
-        lengthscale: The distance at which it turns from a parabola to a cone, in the units of the
+        lengthscale: Distance at which it turns from a parabola to a cone, in the units of the
             inputs: a number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
         variance: Its value k(x, x).
 
@@ -368,7 +377,7 @@ class Multiquadric(Stationary):
 
     positive_definite: ClassVar[bool] = False
 
-    def profile(self, u):
+    def profile(self, u: jax.Array) -> jax.Array:
         return jnp.sqrt(1.0 + u)
 
 
@@ -394,18 +403,18 @@ class White(Kernel):
 
     variance: Hyperparameter = hyperparameter(1.0)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         if Z is None:
             return self.variance * jnp.eye(X.shape[0], dtype=X.dtype)
         return jnp.zeros((X.shape[0], Z.shape[0]), X.dtype)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((), (self.variance,))
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         raise ValueError(
             f"{self!r} has no feature map: white noise is no function of a point. Leave it out, "
             "and give its variance as the noise of the model."
@@ -419,10 +428,10 @@ class SpectralMixture(Kernel):
     w, means m and scales s.
 
     Args:
-        weights: The variances of the Q components, shape (Q,), in the squared units of the output.
-        means: Their frequencies, in cycles per unit of the input: shape (Q, d), or (Q, 1) for all
-            dimensions alike.
-        scales: The standard deviations of their frequencies, in the same units and shapes.
+        weights: Variances of the Q components, shape (Q,), in the squared units of the output.
+        means: Mean frequencies of the components, in cycles per unit of the input: shape (Q, d), or
+            (Q, 1) for all dimensions alike.
+        scales: Standard deviations of the frequencies, in the same units and shapes.
 
     References:
         Wilson and Adams (2013), "Gaussian process kernels for pattern discovery and
@@ -442,7 +451,7 @@ class SpectralMixture(Kernel):
     means: Hyperparameter = hyperparameter(((1.0,),), constraints.nonnegative, scalar=False)
     scales: Hyperparameter = hyperparameter(((1.0,),), scalar=False)
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         self._check_shapes(X)
         X, Z = metrics.center(X, Z)
         among_X, Z = Z is None, X if Z is None else Z
@@ -457,15 +466,15 @@ class SpectralMixture(Kernel):
             total = total + term
         return total
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         self._check_shapes(X)
         return jnp.broadcast_to(jnp.sum(self.weights), X.shape[:1])
 
-    def frequencies(self, key, n, d, orthogonal=False):
+    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         self._check_shapes(jnp.zeros((1, d)))
         key_component, key_sign, key_spread = jax.random.split(key, 3)
         q = jax.random.categorical(key_component, jnp.log(self.weights), shape=(n,))
-        # The cosines of the dimensions are multiplied, so that each has a sign of its own.
+        # The cosines of the dimensions are multiplied, so that each has its own sign.
         means = jax.random.rademacher(key_sign, (n, d)) * self.means[q]
         spread = self.scales[q] * spectral_density.gaussian(key_spread, n, d, orthogonal)
         return 2.0 * jnp.pi * (means + spread)

@@ -1,18 +1,22 @@
-"""Kernels of a trend: levels and slopes that wander, and changes from one kernel to another.
+"""Kernels of a trend: random levels and slopes, and changes from one kernel to another.
 
-They are functions of time, one column. Up to its start a level or a slope that wanders is known;
-`Constant` and `Linear` beside it say how far it may be from 0 there.
+They are functions of time, one column. A random level or slope is 0 at its start; add `Constant` or
+`Linear` for an unknown level or slope there.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
@@ -21,8 +25,8 @@ from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.kernels.state_space.terms import IntegratedOrnsteinUhlenbeckTerm, IntegratedTerm
 
 
-def time_of(kernel: Kernel, X, start=0.0):
-    """The one column of X, as time since the start: (n,)."""
+def time_of(kernel: Kernel, X: jax.Array, start: ArrayLike = 0.0) -> jax.Array:
+    """The single column of X, as time since the start: (n,)."""
     if X.shape[1] != 1:
         raise ValueError(
             f"{type(kernel).__name__} is a kernel of one column, a time, but the points have "
@@ -32,18 +36,22 @@ def time_of(kernel: Kernel, X, start=0.0):
 
 
 class Trend(Kernel):
-    """A function of the time since `start`, where it is 0."""
+    """Base of the kernels of functions that are 0 at a time `start`."""
+
+    if TYPE_CHECKING:
+        variance: Hyperparameter
+        start: Hyperparameter
 
     @abstractmethod
-    def _covariance(self, s, t):
-        """The covariance at times s and t since the start, arrays that broadcast."""
+    def _covariance(self, s: jax.Array, t: jax.Array) -> jax.Array:
+        """Covariance at times s and t since the start, arrays that broadcast."""
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         t = time_of(self, X, self.start)
         s = t if Z is None else time_of(self, Z, self.start)
         return self.variance * self._covariance(t[:, None], s[None, :])
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         t = time_of(self, X, self.start)
         return self.variance * self._covariance(t, t)
 
@@ -52,12 +60,12 @@ class Brownian(Trend):
     """Brownian motion, k(s, t) = variance * min(|s|, |t|) on the same side of the start, else 0.
 
     Functions drawn from it are random walks in continuous time, 0 at the start: a local level.
-    Matern12 is its damped form, which is pulled back to its mean.
+    Matern12 is its damped, mean-reverting form.
 
     Args:
-        variance: The variance that the function gains in a unit of time, in the squared units of
-            the output over those of the input.
-        start: Where the function is 0, in the units of the inputs.
+        variance: Variance that the function gains in a unit of time, in the squared units of the
+            output over those of the input.
+        start: Time at which the function is 0, in the units of the inputs.
 
     References:
         Rasmussen and Williams (2006), appendix B.2.1, the Wiener process.
@@ -73,7 +81,7 @@ class Brownian(Trend):
     variance: Hyperparameter = hyperparameter(1.0)
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((IntegratedTerm(0, self.variance, self.start),))
 
     def _covariance(self, s, t):
@@ -84,14 +92,14 @@ class IntegratedBrownian(Trend):
     """Integrated Brownian motion, k(s, t) = variance * (m^3 / 3 + |s - t| m^2 / 2).
 
     Here m = min(|s|, |t|) on the same side of the start, else k = 0. The slope of the functions
-    drawn from it is a random walk, 0 at the start as they are themselves: a local slope. With a
-    line of unknown level and slope beside it, the mean given noisy data is a cubic smoothing
+    drawn from it is a random walk; function and slope are 0 at the start: a local slope. With a
+    line of unknown level and slope added, the posterior mean given noisy data is a cubic smoothing
     spline.
 
     Args:
-        variance: The variance that the slope gains in a unit of time, in the squared units of the
-            output over the cubed ones of the input.
-        start: Where the function and its slope are 0, in the units of the inputs.
+        variance: Variance that the slope gains in a unit of time, in the squared units of the
+            output over the cubed units of the input.
+        start: Time at which the function and its slope are 0, in the units of the inputs.
 
     References:
         Rasmussen and Williams (2006), section 6.3; Wahba (1978).
@@ -106,11 +114,11 @@ class IntegratedBrownian(Trend):
     variance: Hyperparameter = hyperparameter(1.0)
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return StateSpace((IntegratedTerm(1, self.variance, self.start),))
 
     def _covariance(self, s, t):
-        # Branches rather than the minimum, whose derivatives at s = t are those of neither.
+        # Branches, since the derivatives of the minimum at s = t are wrong.
         def cubic(s, t):
             below, above = s * s * (3.0 * t - s), t * t * (3.0 * s - t)
             return jnp.where(s <= t, below, above) / 6.0
@@ -119,20 +127,19 @@ class IntegratedBrownian(Trend):
 
 
 class IntegratedOrnsteinUhlenbeck(Trend):
-    """Integral of an Ornstein-Uhlenbeck process, a slope that is pulled back to 0.
+    """Integral of an Ornstein-Uhlenbeck process, a slope that reverts to 0.
 
     k(s, t) = variance * (g(s) + g(t) - g(s - t)), where
     g(t) = lengthscale^2 (r - 1 + exp(-r)) and r = |t| / lengthscale. The slope of the functions
-    drawn from it has the kernel variance * exp(-r): it is forgotten over a lengthscale, and is no
-    more certain at the start than elsewhere. It is the damped form of `IntegratedBrownian`. For a
-    short lengthscale the functions are Brownian motion with variance 2 variance lengthscale, for a
-    long one they are straight lines.
+    drawn from it has the kernel variance * exp(-r): its correlation decays over a lengthscale,
+    and its variance at the start is the same as elsewhere. It is the damped form of
+    `IntegratedBrownian`. For a short lengthscale the functions are Brownian motion with
+    variance 2 variance lengthscale, for a long one they are straight lines.
 
     Args:
-        lengthscale: How long a slope lasts, in the units of the inputs.
-        variance: The variance of the slope, in the squared units of the output over those of the
-            input.
-        start: Where the function is 0, in the units of the inputs.
+        lengthscale: Correlation time of the slope, in the units of the inputs.
+        variance: Variance of the slope, in the squared units of the output over those of the input.
+        start: Time at which the function is 0, in the units of the inputs.
 
     References:
         Taylor, Cumberland and Sy (1994), "A stochastic model for analysis of longitudinal AIDS
@@ -149,7 +156,7 @@ class IntegratedOrnsteinUhlenbeck(Trend):
     variance: Hyperparameter = hyperparameter(1.0)
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         term = IntegratedOrnsteinUhlenbeckTerm(self.lengthscale, self.variance, self.start)
         return StateSpace((term,))
 
@@ -157,12 +164,12 @@ class IntegratedOrnsteinUhlenbeck(Trend):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)
 
     def _half_variogram(self, t):
-        # The square of t stands alone, so that the second derivative at 0 is right.
+        # t^2 is a factor of its own, so that the second derivative at 0 is correct.
         return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
 
 
 class LogisticTransition(eqx.Module):
-    """1 / (1 + exp(-(t - location) / width)) of a time t; it falls where the width is negative."""
+    """Logistic function 1 / (1 + exp(-(t - location) / width)) of time; a negative width falls."""
 
     location: jax.Array
     width: jax.Array
@@ -180,9 +187,9 @@ class ChangePoint(Kernel):
     Args:
         before: The kernel before the change.
         after: The kernel after it.
-        location: When the change is half over, in the units of the inputs.
-        width: How long it takes, in the units of the inputs: nine tenths of it lie within three
-            widths on either side.
+        location: Midpoint of the change, in the units of the inputs.
+        width: Width of the change, in the units of the inputs: nine tenths of it lie within three
+            widths on either side of the midpoint.
 
     References:
         Lloyd et al. (2014), "Automatic construction and natural-language description of
@@ -205,22 +212,22 @@ class ChangePoint(Kernel):
 
     branches = True
 
-    def children(self):
+    def children(self) -> list[tuple[tuple, Kernel]]:
         return [(("before",), self.before), (("after",), self.after)]
 
-    def evaluate(self, X, Z=None):
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         time_of(self, X)
         return self._as_sum().evaluate(X, Z)
 
-    def evaluate_diag(self, X):
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
         time_of(self, X)
         return self._as_sum().evaluate_diag(X)
 
-    def features(self, X, degree):
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         time_of(self, X)
         return self._as_sum().features(X, degree)
 
-    def state_space(self):
+    def state_space(self) -> StateSpace:
         return self._as_sum().state_space()
 
     def _as_sum(self) -> Kernel:
@@ -236,22 +243,27 @@ def _on_the_same_side(s, t, covariance):
     return jnp.where((s < 0.0) == (t < 0.0), covariance(jnp.abs(s), jnp.abs(t)), 0.0)
 
 
-# (exp(-r) - 1 + r) / r^2 = sum_j (-r)^j / (j + 2)!, to the last digit for r <= 1.
-SERIES = np.array([(-1.0) ** j / math.factorial(j + 2) for j in reversed(range(18))])
-SLOPE_OF_SERIES = np.polyder(SERIES)
+@lru_cache
+def _remainder_series() -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (-1)^j / (j + 2)! of `remainder` and of its derivative, highest first.
+
+    They give the last digit for r <= 1.
+    """
+    series = np.array([(-1.0) ** j / math.factorial(j + 2) for j in reversed(range(18))])
+    return series, np.polyder(series)
 
 
-def remainder(r, xp=jnp):
-    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0. xp: NumPy or JAX's."""
-    small = r < 1.0
-    near, far = xp.where(small, r, 0.0), xp.where(small, 1.0, r)
-    closed = (far + xp.expm1(-far)) / xp.square(far)
-    return xp.where(small, xp.polyval(SERIES, near), closed)
+def remainder(r, xp: ModuleType = jnp):
+    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0. xp: NumPy or `jax.numpy`."""
+    is_small = r < 1.0
+    small, large = xp.where(is_small, r, 0.0), xp.where(is_small, 1.0, r)
+    closed = (large + xp.expm1(-large)) / xp.square(large)
+    return xp.where(is_small, xp.polyval(_remainder_series()[0], small), closed)
 
 
-def remainder_slope(r) -> np.ndarray:
-    """The derivative of `remainder`, in NumPy."""
-    small = r < 1.0
-    near, far = np.where(small, r, 0.0), np.where(small, 1.0, r)
-    closed = (-far - 2.0 * np.expm1(-far) - far * np.exp(-far)) / far**3
-    return np.where(small, np.polyval(SLOPE_OF_SERIES, near), closed)
+def remainder_slope(r: np.ndarray) -> np.ndarray:
+    """Derivative of `remainder`, in NumPy."""
+    is_small = r < 1.0
+    small, large = np.where(is_small, r, 0.0), np.where(is_small, 1.0, r)
+    closed = (-large - 2.0 * np.expm1(-large) - large * np.exp(-large)) / large**3
+    return np.where(is_small, np.polyval(_remainder_series()[1], small), closed)

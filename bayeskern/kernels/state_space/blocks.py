@@ -1,23 +1,24 @@
-"""Block-diagonal matrices whose blocks repeat, as they move the states of processes in time."""
+"""Block-diagonal matrices with repeated blocks: transitions of state-space models."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+import operator
+from functools import reduce
+from itertools import accumulate, pairwise
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
 
 class Weighted(eqx.Module):
-    """The covariance matrix with B_i x diag(w_i) on its diagonal, x for Kronecker's product.
+    """Covariance matrix with blocks B_i x diag(w_i) on its diagonal; x is the Kronecker product.
 
     Attributes:
-        blocks: B_i, (b_i, b_i) each.
-        weights: w_i, (m_i,) each.
+        blocks: B_i, shapes (b_i, b_i).
+        weights: w_i, shapes (m_i,).
     """
 
     blocks: tuple[jax.Array, ...]
@@ -30,13 +31,13 @@ class Weighted(eqx.Module):
 
 
 class Repeated(eqx.Module):
-    """The matrix with B_i x I on its diagonal, x for Kronecker's product.
+    """Matrix with blocks B_i x I on its diagonal; x is the Kronecker product.
 
-    A product with s x s numbers takes s^2 b operations, not s^3.
+    A product with an s x s matrix takes s^2 b operations, not s^3.
 
     Attributes:
-        blocks: B_i, (b_i, b_i) each.
-        copies: The sizes m_i of the identities.
+        blocks: B_i, shapes (b_i, b_i).
+        copies: Sizes m_i of the identities.
     """
 
     blocks: tuple[jax.Array, ...]
@@ -47,6 +48,7 @@ class Repeated(eqx.Module):
 
     @property
     def T(self) -> Repeated:
+        """Transpose."""
         return Repeated(tuple(B.T for B in self.blocks), self.copies)
 
     def __matmul__(self, X: Float[Array, " s *n"]) -> Float[Array, " s *n"]:
@@ -68,7 +70,7 @@ class Repeated(eqx.Module):
         return jnp.concatenate(parts, axis=1)
 
     def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
-        """The derivative of tr(C'A X) in A: of each block and all its copies."""
+        """Derivative of tr(C'A X) in A, for each block the sum over its copies."""
         if self.copies == (1,):
             return Repeated((C @ X.T,), self.copies)
         parts = zip(self.blocks, self.copies, self._split(C, 0), self._split(X, 0), strict=True)
@@ -79,23 +81,23 @@ class Repeated(eqx.Module):
 
     def _split(self, X, axis: int) -> list[jax.Array]:
         sizes = [len(B) * m for B, m in zip(self.blocks, self.copies, strict=True)]
-        ends = np.cumsum([0, *sizes])
+        ends = accumulate(sizes, initial=0)
         return [jax.lax.slice_in_dim(X, i, j, axis=axis) for i, j in pairwise(ends)]
 
 
-def _times(B, X):
+def _times(B, X) -> jax.Array:
     """B (b, b) times X (b, m, ...), as sums that fill whole registers."""
     columns = B.reshape(*B.shape, *(1,) * (X.ndim - 1))
-    return sum(columns[:, j] * X[j] for j in range(len(B)))
+    return reduce(operator.add, (columns[:, j] * X[j] for j in range(len(B))))
 
 
-def _times_from_right(X, B):
+def _times_from_right(X, B) -> jax.Array:
     """X (n, b, m) times B (b, b)."""
-    return sum(X[:, i, None] * B[i, :, None] for i in range(len(B)))
+    return reduce(operator.add, (X[:, i, None] * B[i, :, None] for i in range(len(B))))
 
 
 def _products(C, X):
     """The sums of C[i] * X[j] for (b, m, n) arrays: (b, b)."""
     pairs = jnp.stack([jnp.stack([jnp.sum(c * x, axis=0) for x in X]) for c in C])
-    # In two steps, since XLA adds up one number after the other where all of them make one sum.
+    # In two steps, since XLA computes a sum of all of them number by number.
     return jnp.sum(jax.lax.optimization_barrier(pairs), axis=-1)

@@ -1,7 +1,7 @@
-"""Conjugate gradients with a Nystrom preconditioner, for Gram matrices that no memory holds.
+"""Conjugate gradients with a Nystrom preconditioner, for Gram matrices too large for memory.
 
-A product with k(X) takes O(n^2) operations and O(n) memory. How many it takes depends on the
-eigenvalues that the preconditioner has not taken out. Hestenes and Stiefel (1952); Frangella, Tropp
+A product with k(X) takes O(n^2) operations and O(n) memory. The number of products depends on the
+eigenvalues that the preconditioner leaves. Hestenes and Stiefel (1952); Frangella, Tropp
 and Udell (2023), "Randomized Nystrom preconditioning".
 """
 
@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from bayeskern.core import validation
@@ -21,18 +22,9 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import diagonal
 from bayeskern.linalg.iterative.tiled_gram import TiledGram
 
-# The default number of landmarks is so many times the square root of n, in at most this part of
-# the memory.
-LANDMARKS = 10.0
-PART_OF_MEMORY = 1.0 / 8.0
-# A solution starts again from its true residual while that falls by this factor at least.
-WORTH_A_RESTART = 0.5
-# Seconds after which a bar is shown.
-MOMENT = 2.0
-
 
 class Status(StrEnum):
-    """How conjugate gradients ended, and if they did not converge, why."""
+    """Outcome of conjugate gradients: convergence, or the reason why not."""
 
     CONVERGED = "it converged"
     EXHAUSTED = "the iterations are used up"
@@ -42,13 +34,13 @@ class Status(StrEnum):
 
 
 class Solution(NamedTuple):
-    """What conjugate gradients found.
+    """Result of conjugate gradients.
 
     Attributes:
-        x: The solution, of the shape of the right-hand sides.
-        status: Whether it converged, and if not, why.
+        x: Solution, of the shape of the right-hand sides.
+        status: Convergence, or the reason why not.
         residual: |b - (k(X) + noise I) x| / |b|, computed from x; the largest of several columns.
-        iterations: How many steps were taken, a product each.
+        iterations: Number of steps, each with one product.
     """
 
     x: np.ndarray
@@ -58,15 +50,15 @@ class Solution(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether the residual is as small as was asked for."""
+        """Whether the residual is at most `tol`."""
         return self.status is Status.CONVERGED
 
 
 def conjugate_gradients(
     kernel: Kernel,
-    X,
-    noise,
-    B,
+    X: ArrayLike | list,
+    noise: ArrayLike,
+    B: ArrayLike,
     *,
     tol: float = 1e-6,
     max_iterations: int = 1000,
@@ -76,30 +68,30 @@ def conjugate_gradients(
 ) -> Solution:
     """Solve (k(X) + noise I) x = b by conjugate gradients, without holding the matrix.
 
-    The memory is that of a few vectors and of the preconditioner, n numbers for each landmark. The
-    values of the mean f = k(X) x at X are within residual |b| of those that exact x gives. Columns
-    of B are solved for side by side, each by its own steps; tiles of the matrix serve all of them.
+    Memory holds a few vectors and the preconditioner, n numbers for each landmark. The values of
+    the mean f = k(X) x at X are within residual |b| of those of the exact x. Columns of B are
+    solved for side by side, each by its own steps, and share the tiles of the matrix.
 
     Args:
         kernel: A positive definite kernel of numbers.
         X: Inputs, shape (n, d) or (n,).
-        noise: The noise variance, a number or shape (n,).
+        noise: Noise variance, a number or shape (n,).
         B: Right-hand sides, shape (n,) or (n, k).
-        tol: The relative residual at which a solution is good enough.
-        max_iterations: The most steps.
-        rank: The number of landmarks of the preconditioner. By default 10 sqrt(n), or as many as
-            an eighth of the memory holds.
-        seed: A whole number from 0 to 2**32 - 1, from which the landmarks follow.
-        progress: Whether to show a bar on a terminal.
+        tol: Relative residual at which the iteration stops.
+        max_iterations: Maximum number of steps.
+        rank: Number of landmarks of the preconditioner. By default 10 sqrt(n), or as many as an
+            eighth of the memory holds.
+        seed: Seed of the landmarks, a whole number from 0 to 2**32 - 1.
+        progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        The solution with its status, which has to be looked at: nothing is raised where it did not
-        converge. x is then what had been found until then.
+        The solution with its status. Check the status: nothing is raised where the iteration did
+        not converge, and x is then the best solution so far.
 
     Raises:
         TypeError: A hyperparameter is still a distribution or free.
-        ValueError: For input of other shapes, NaN or infinite, for negative noise, and for a kernel
-            that is not positive definite by construction, or NaN at some of the points.
+        ValueError: Input has other shapes, or is NaN or infinite; noise is negative; the kernel is
+            not positive definite by construction, or NaN at some of the points.
 
     Examples:
         >>> import numpy as np
@@ -118,7 +110,7 @@ def conjugate_gradients(
     n = len(X)
     noise, B = _read_noise(noise, n), _read_right_hand_sides(B, n)
     tol = validation.positive(tol, "tol")
-    most = validation.positive_integer(max_iterations, "max_iterations")
+    max_iterations = validation.positive_integer(max_iterations, "max_iterations")
     rank = _default_rank(n) if rank is None else validation.positive_integer(rank, "rank")
     precondition = Preconditioner.of(kernel, X, noise, min(rank, n), validation.seed(seed))
     columns, gram = B.reshape(n, -1), TiledGram(kernel, X)
@@ -130,28 +122,27 @@ def conjugate_gradients(
     sizes = np.linalg.norm(columns, axis=0)
     sizes[sizes == 0.0] = 1.0
     digits = math.ceil(max(-10.0 * math.log10(tol), 1.0))
-    with Progress("conjugate gradients", digits, progress, delay=MOMENT) as bar:
+    with Progress("conjugate gradients", digits, progress, delay=2.0) as bar:
 
         def report(R):
-            left = np.max(np.linalg.norm(R, axis=0) / sizes)
-            done = -10.0 * math.log10(left) if left > tol else digits
-            bar.to(int(np.clip(done, 0, digits)), f"residual {left:.1e}")
+            residual = np.max(np.linalg.norm(R, axis=0) / sizes)
+            done = -10.0 * math.log10(residual) if residual > tol else digits
+            bar.to(int(np.clip(done, 0, digits)), f"residual {residual:.1e}")
 
-        x, *ended = _solve(multiply, precondition, columns, sizes, tol, most, report)
-    return Solution(x.reshape(B.shape), *ended)
+        solution = _solve(multiply, precondition, columns, sizes, tol, max_iterations, report)
+    return solution._replace(x=solution.x.reshape(B.shape))
 
 
 class Preconditioner(NamedTuple):
-    """The inverse of D^1/2 (L L' + I) D^1/2, where D^1/2 L L' D^1/2 stands for k(X).
+    """Inverse of D^1/2 (L L' + I) D^1/2, where D^1/2 L L' D^1/2 approximates k(X).
 
-    D is the noise with what else is known of the diagonal alone. k(X) minus its Nystrom
-    approximation is positive semidefinite, so that no eigenvalue of the preconditioned matrix is
-    below 1.
+    D is the noise with white noise of the kernel. k(X) minus its Nystrom approximation is positive
+    semidefinite, so that no eigenvalue of the preconditioned matrix is below 1.
 
     Attributes:
-        root: The square roots of D, (n, 1).
-        L: Features at the landmarks, divided by root: (n, m).
-        factor: I + L'L as SciPy's `cho_factor` has it.
+        root: Square roots of D, shape (n, 1).
+        L: Features at the landmarks, divided by root, shape (n, m).
+        factor: I + L'L as returned by SciPy's `cho_factor`.
     """
 
     root: np.ndarray
@@ -159,19 +150,21 @@ class Preconditioner(NamedTuple):
     factor: tuple
 
     @classmethod
-    def of(cls, kernel: Kernel, X, noise, rank: int, seed: int) -> Preconditioner:
-        """X: (n, d); noise: (n,); rank: the number of landmarks.
+    def of(
+        cls, kernel: Kernel, X: np.ndarray, noise: np.ndarray, rank: int, seed: int
+    ) -> Preconditioner:
+        """Preconditioner for X (n, d), noise (n,) and `rank` landmarks.
 
-        They are drawn by their ridge leverage scores, which know of the kernel, and other than
-        pivots are not led astray by outliers. Musco and Musco (2017).
+        The landmarks are drawn by their ridge leverage scores, which depend on the kernel and,
+        unlike pivots, are robust to outliers. Musco and Musco (2017).
         """
-        # Here, since scikit-learn takes half a second to import.
+        # scikit-learn takes half a second to import.
         from bayeskern.kernels.approximation import NystromFeatures
 
         variances, smooth = np.asarray(kernel.evaluate_diag(X)), diagonal(kernel, X)
         features = NystromFeatures(kernel, rank, "leverage", seed)
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
-        # White noise has no features. Without any noise there are still rounding errors.
+        # White noise has no features. Rounding errors remain without any noise.
         white = np.maximum(variances - smooth, 0.0)
         rounding = len(X) * np.finfo(float).eps * np.mean(variances)
         root = np.sqrt(noise + white + rounding)[:, None]
@@ -180,48 +173,52 @@ class Preconditioner(NamedTuple):
         M[np.diag_indices_from(M)] += 1.0
         return cls(root, L, cho_factor(M, lower=True, overwrite_a=True))
 
-    def __call__(self, R):
-        """The product with R (n, k)."""
+    def __call__(self, R: np.ndarray) -> np.ndarray:
+        """Product with R (n, k)."""
         W = R / self.root
         return (W - self.L @ cho_solve(self.factor, self.L.T @ W)) / self.root
 
 
-def _solve(multiply, precondition, B, sizes, tol, most, report):
-    """(x, status, residual, iterations) for B: (n, k) with the norms `sizes` of its columns.
+def _solve(multiply, precondition, B, sizes, tol, max_iterations, report) -> Solution:
+    """Solution for B (n, k), with the norms `sizes` of its columns.
 
-    The residual that the recurrence of conjugate gradients carries along drifts away from the true
-    one, b - A x. Where it alone has reached tol, they start again from the true one.
+    The residual in the recurrence of conjugate gradients drifts away from the true residual b - Ax.
+    Where the former alone has reached tol, the iteration restarts from the true residual, for as
+    long as a restart at least halves it.
     """
     x, R, residual, taken = np.zeros_like(B), B, np.inf, 0
     while True:
-        step, steps, status = _descend(multiply, precondition, R, tol * sizes, most - taken, report)
+        step, steps, status = _descend(
+            multiply, precondition, R, tol * sizes, max_iterations - taken, report
+        )
         taken += steps
         R = B - multiply(x + step)
-        left = np.max(np.linalg.norm(R, axis=0) / sizes)
-        if not np.isfinite(left):
-            return x, Status.NOT_FINITE, residual, taken
-        before, residual = residual, min(residual, left)
-        x = x + step if left <= before else x
+        new = np.max(np.linalg.norm(R, axis=0) / sizes)
+        if not np.isfinite(new):
+            return Solution(x, Status.NOT_FINITE, float(residual), taken)
+        before, residual = residual, min(residual, new)
+        x = x + step if new <= before else x
         if residual <= tol:
-            return x, Status.CONVERGED, float(residual), taken
-        if status is not Status.CONVERGED:
-            return x, status, float(residual), taken
-        if left > WORTH_A_RESTART * before:
-            return x, Status.STALLED, float(residual), taken
+            status = Status.CONVERGED
+        elif status is Status.CONVERGED:
+            if new <= 0.5 * before:
+                continue
+            status = Status.STALLED
+        return Solution(x, status, float(residual), taken)
 
 
 def _descend(
-    multiply: Callable, precondition: Callable, R, goals, most: int, report: Callable
+    multiply: Callable, precondition: Callable, R, goals, max_iterations: int, report: Callable
 ) -> tuple[np.ndarray, int, Status]:
-    """(x, steps, status) with |R - A x| at most `goals` by its recurrence, from x = 0.
+    """x, number of steps and status, with |R - A x| at most `goals` by its recurrence, from x = 0.
 
     R: (n, k); goals: (k,). Golub and Van Loan (2013), algorithm 11.5.1. A column that has reached
-    its goal stays as it is.
+    its goal is no longer changed.
     """
     x, Z = np.zeros_like(R), precondition(R)
     directions, products = Z, np.sum(R * Z, axis=0)
     active = np.linalg.norm(R, axis=0) > goals
-    for taken in range(most):
+    for taken in range(max_iterations):
         if not np.any(active):
             return x, taken, Status.CONVERGED
         AD = multiply(directions)
@@ -239,12 +236,12 @@ def _descend(
         directions = Z + directions * np.divide(
             products, before, np.zeros_like(products), where=active
         )
-    return x, most, Status.EXHAUSTED if np.any(active) else Status.CONVERGED
+    return x, max_iterations, Status.EXHAUSTED if np.any(active) else Status.CONVERGED
 
 
 def _default_rank(n: int) -> int:
-    held = PART_OF_MEMORY * validation.machine_memory() / (8.0 * n)
-    return max(1, int(min(n, LANDMARKS * math.sqrt(n), held)))
+    in_memory = 0.125 * validation.machine_memory() / (8.0 * n)
+    return max(1, int(min(n, 10.0 * math.sqrt(n), in_memory)))
 
 
 def _read_noise(noise, n: int) -> np.ndarray:
@@ -255,7 +252,7 @@ def _read_noise(noise, n: int) -> np.ndarray:
             f"noise must be a variance, or one for each of {n} points, got shape {np.shape(noise)}."
         ) from None
     if not np.all(np.isfinite(variances) & (variances >= 0.0)):
-        raise ValueError("noise must be finite variances of 0 or more. Look for NaN and signs.")
+        raise ValueError("noise must be finite variances of 0 or more. Check for NaN and signs.")
     return variances
 
 

@@ -1,37 +1,39 @@
 """Covariance matrices on full grids, K = K_1 x K_2 x ... + noise I, as Kronecker products.
 
-With the eigendecompositions K_g = V_g diag(l_g) V_g', that of K is V diag(l_1 x l_2 x ... + noise)
-V' with V = V_1 x V_2 x ...: time O(sum n_g^3 + n sum n_g) for n = n_1 n_2 ... cells. Saatci (2011),
+From the eigendecompositions K_g = V_g diag(l_g) V_g' follows K = V diag(l_1 x l_2 x ... + noise) V'
+with V = V_1 x V_2 x ..., in time O(sum n_g^3 + n sum n_g) for n = n_1 n_2 ... cells. Saatci (2011),
 "Scalable inference for structured Gaussian process models", chapter 5; Wilson, Gilboa, Nehorai and
 Cunningham (2014), "Fast kernel learning for multidimensional pattern extrapolation".
 
-Derivatives do not pass through the eigenvectors, which have none where eigenvalues coincide, as
-those of two equal axes do.
+Derivatives do not pass through the eigenvectors, which have none where eigenvalues coincide, for
+example on two equal axes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from functools import reduce
+from collections.abc import Sequence
+from functools import partial, reduce
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg.dense import MAX_JITTER_GROWTHS
-from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.factor import AnyArray, Factor
 
 
 class GridSpectrum(eqx.Module):
-    """The eigendecomposition of K.
+    """Eigendecomposition of K.
 
     Attributes:
-        vectors: V_g, (n_g, n_g) each.
-        factors: The eigenvalues l_g of the K_g, (n_g,) each.
-        values: Those of K, (n_1, n_2, ...); NaN where K is not positive definite.
-        jitter: What was added to them.
+        vectors: Eigenvectors V_g of the K_g, shapes (n_g, n_g).
+        factors: Eigenvalues l_g of the K_g, shapes (n_g,).
+        values: Eigenvalues of K, shape (n_1, n_2, ...); NaN where K is not positive definite.
+        jitter: Number added to the eigenvalues.
     """
 
     vectors: tuple[jax.Array, ...]
@@ -40,27 +42,27 @@ class GridSpectrum(eqx.Module):
     jitter: jax.Array
 
     @classmethod
-    def of(cls, grams, noise) -> GridSpectrum:
-        """grams: K_g, (n_g, n_g) each, symmetric; noise: a number."""
+    def of(cls, grams: Sequence[AnyArray], noise: ArrayLike) -> GridSpectrum:
+        """Decompose K. grams: symmetric K_g, shapes (n_g, n_g); noise: a number."""
         factors, vectors = zip(*(jnp.linalg.eigh(K) for K in grams), strict=True)
         values = outer(factors) + noise
         scale = noise + reduce(jnp.multiply, [jnp.mean(jnp.diagonal(K)) for K in grams])
         rounding = jax.lax.stop_gradient(values.size * jnp.finfo(values.dtype).eps * scale)
-        tried = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
-        least = jnp.min(values) + tried
+        jitters = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
+        least = jnp.min(values) + jitters
         enough = (least >= rounding) & (least > 0.0)
-        jitter = jnp.where(jnp.any(enough), tried[jnp.argmax(enough)], jnp.nan)
+        jitter = jnp.where(jnp.any(enough), jitters[jnp.argmax(enough)], jnp.nan)
         return cls(vectors, factors, values + jitter, jitter)
 
-    def whiten(self, B) -> jax.Array:
+    def whiten(self, B: AnyArray) -> jax.Array:
         """L^-1 B for L = V diag(sqrt(values)) and B (n, k)."""
         return multiply([V.T for V in self.vectors], B) / self._sd
 
-    def whiten_transposed(self, B) -> jax.Array:
+    def whiten_transposed(self, B: AnyArray) -> jax.Array:
         """L^-T B."""
         return multiply(self.vectors, B / self._sd)
 
-    def sqrt_mul(self, B) -> jax.Array:
+    def sqrt_mul(self, B: AnyArray) -> jax.Array:
         """L B."""
         return multiply(self.vectors, self._sd * B)
 
@@ -69,12 +71,12 @@ class GridSpectrum(eqx.Module):
         return jnp.sqrt(self.values).reshape(-1, 1)
 
 
-def outer(vectors) -> jax.Array:
-    """The products of one number of each vector (n_g,): (n_1, n_2, ...)."""
+def outer(vectors: Sequence[AnyArray]) -> jax.Array:
+    """Outer product of vectors (n_g,): (n_1, n_2, ...)."""
     return reduce(jnp.multiply.outer, vectors)
 
 
-def multiply(matrices, T) -> jax.Array:
+def multiply(matrices: Sequence[AnyArray], T: AnyArray) -> jax.Array:
     """(M_1 x M_2 x ...) T for matrices (n_g, n_g) and T (n, k)."""
     shape = T.shape
     T = T.reshape(*(M.shape[1] for M in matrices), -1)
@@ -83,8 +85,8 @@ def multiply(matrices, T) -> jax.Array:
     return T.reshape(shape)
 
 
-def contract(T, rows) -> jax.Array:
-    """sum over the cells of T (n_1, n_2, ...) times rows_1 x rows_2 x ..., (m, n_g) each: (m,)."""
+def contract(T: AnyArray, rows: Sequence[AnyArray]) -> jax.Array:
+    """Sum over the cells of T (n_1, n_2, ...) times rows_1 x rows_2 x ..., (m, n_g) each: (m,)."""
     first, *others = rows
     total = first @ T.reshape(len(T), -1)
     for row in others:
@@ -92,17 +94,17 @@ def contract(T, rows) -> jax.Array:
     return total[:, 0]
 
 
-def product(grams, noise, B) -> jax.Array:
+def product(grams: Sequence[AnyArray], noise: ArrayLike, B: AnyArray) -> jax.Array:
     """K B for B (n, k)."""
     return multiply(grams, B) + noise * B
 
 
-# Where nothing is differentiated, the spectrum says all of K. Derivatives are those of formulas in
-# the K_g and the noise, which hold near the matrix K_0 that the spectrum is of.
+# Values are computed from the spectrum alone. Derivatives are those of formulas in the K_g and the
+# noise, which hold near the matrix K_0 of the spectrum.
 
 
-def solve(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
-    """K^-1 B for B (n, k), which may be differentiated any number of times."""
+def solve(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
+    """K^-1 B for B (n, k), which can be differentiated any number of times."""
     spectrum = jax.lax.stop_gradient(spectrum)
 
     def by_spectrum(_, B):
@@ -114,8 +116,8 @@ def solve(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
 
 
 @jax.custom_jvp
-def whiten(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
-    """L^-1 B for B (n, k) and some L with L L' = K, which may be differentiated twice."""
+def whiten(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
+    """L^-1 B for B (n, k) and some L with L L' = K, which can be differentiated twice."""
     return spectrum.whiten(B)
 
 
@@ -131,7 +133,7 @@ def _whiten_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def sqrt_mul(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
+def sqrt_mul(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
     """L B for B (n, k), with the L of `whiten`."""
     return spectrum.sqrt_mul(B)
 
@@ -149,7 +151,7 @@ def _sqrt_mul_jvp(primals, tangents):
 
 @jax.custom_jvp
 def explained(spectrum: GridSpectrum, grams, noise, cross) -> jax.Array:
-    """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., by their parts (m, n_g): (m,)."""
+    """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., given their parts (m, n_g): (m,)."""
     whitened = [C @ V for C, V in zip(cross, spectrum.vectors, strict=True)]
     return contract(1.0 / spectrum.values, [jnp.square(C) for C in whitened])
 
@@ -165,27 +167,28 @@ def _explained_jvp(primals, tangents):
 
 def _jvp_of(formula, primals, tangents):
     spectrum = jax.lax.stop_gradient(primals[0])
-    return jax.jvp(lambda *given: formula(spectrum, *given), primals[1:], tangents[1:])
+    return jax.jvp(partial(formula, spectrum), primals[1:], tangents[1:])
 
 
 def _relative_change(spectrum, grams, noise, B):
-    """F B for K = L_0 (I + F) L_0': it is 0, and has the derivatives of K up to the second."""
-    given = _differentiable((grams, noise), 2)
+    """F B for K = L_0 (I + F) L_0': F is 0, and has the derivatives of K up to the second."""
+    grams, noise = _differentiable((grams, noise), 2)
+    grams_0, noise_0 = jax.lax.stop_gradient((grams, noise))
     B = spectrum.whiten_transposed(B)
-    return spectrum.whiten(product(*given, B) - product(*jax.lax.stop_gradient(given), B))
+    return spectrum.whiten(product(grams, noise, B) - product(grams_0, noise_0, B))
 
 
 def logdet(spectrum: GridSpectrum, grams, noise) -> jax.Array:
-    """log |K|, with the right first and second derivatives, and no third ones.
+    """log |K|, with correct first and second derivatives, and no third ones.
 
-    In the eigenvectors, K near these grams is the diagonal matrix of the values plus E. To second
-    order in what stands beside the diagonal, log |K| is the sum of the logs of the diagonal minus
-    1/2 sum_{p != q} E_pq^2 / (values_p values_q), and E_pq counts there only where the cells p and
+    In the basis of the eigenvectors, K near these grams is the diagonal matrix of the values plus
+    E. To second order in the off-diagonal entries, log |K| is the sum of the logs of the diagonal
+    minus 1/2 sum_{p != q} E_pq^2 / (values_p values_q), where only the E_pq count whose cells p and
     q differ on one axis.
     """
     spectrum = jax.lax.stop_gradient(spectrum)
     grams, noise = _differentiable((grams, noise), 2)
-    # They are 0, and carry the derivatives.
+    # The changes are 0, and carry the derivatives.
     changes = [
         V.T @ (K - jax.lax.stop_gradient(K)) @ V
         for K, V in zip(grams, spectrum.vectors, strict=True)
@@ -201,7 +204,7 @@ def logdet(spectrum: GridSpectrum, grams, noise) -> jax.Array:
 
 
 def _differentiable(x, times: int):
-    """x, of which derivatives may be taken so many times: more of them would be wrong."""
+    """x, which can be differentiated at most `times` times: further derivatives would be wrong."""
 
     @jax.custom_jvp
     def same(x):
@@ -211,7 +214,7 @@ def _differentiable(x, times: int):
     def _same_jvp(primals, tangents):
         if times == 0:
             raise NotImplementedError(
-                "the log density on a grid has two derivatives, and a third was asked for. "
+                "the log density on a grid has two derivatives, and a third was requested. "
                 "Take solver='dense'."
             )
         return _differentiable(primals[0], times - 1), tangents[0]
@@ -219,10 +222,10 @@ def _differentiable(x, times: int):
     return same(x)
 
 
-def log_density(grams, noise, R) -> jax.Array:
+def log_density(grams: Sequence[AnyArray], noise: ArrayLike, R: AnyArray) -> jax.Array:
     """log N(r; 0, K) of each row r of R (..., n), the cells in the order of the grid.
 
-    It may be differentiated twice.
+    It can be differentiated twice.
 
     Args:
         grams: K_1, K_2, ..., symmetric, shapes (n_g, n_g).
@@ -233,7 +236,7 @@ def log_density(grams, noise, R) -> jax.Array:
         Shape (...); -inf, with a gradient of 0, if K is not positive definite.
     """
     finite = jnp.isfinite(noise) & jnp.all(jnp.array([jnp.all(jnp.isfinite(K)) for K in grams]))
-    # Numbers whose derivatives are finite take the place of those that have none.
+    # Where the density is -inf, numbers with finite derivatives replace the arguments.
     grams = tuple(jnp.where(finite, K, jnp.eye(len(K))) for K in grams)
     spectrum = jax.lax.stop_gradient(GridSpectrum.of(grams, jnp.where(finite, noise, 1.0)))
     proper = finite & jnp.isfinite(spectrum.jitter)
@@ -252,16 +255,16 @@ def log_density(grams, noise, R) -> jax.Array:
 
 
 class KroneckerFactor(Factor):
-    """A covariance matrix on a grid by its eigendecomposition, L = V diag(sqrt(values)).
+    """Covariance matrix on a grid by its eigendecomposition, L = V diag(sqrt(values)).
 
-    `compute` makes it; each product takes O(n sum n_g) time for a column.
+    Made by `compute`. Each product takes O(n sum n_g) time for a column.
 
     Attributes:
-        spectrum: The eigendecomposition, the cells in the order of the grid.
+        spectrum: Eigendecomposition, the cells in the order of the grid.
         grams: K_1, K_2, ..., shapes (n_g, n_g).
-        noise: The noise variance.
-        rows: Which row of the inputs has each cell, (n,).
-        jitter: What was added to the diagonal.
+        noise: Noise variance.
+        rows: Row number of each cell, shape (n,).
+        jitter: Number added to the diagonal.
     """
 
     spectrum: GridSpectrum
@@ -271,37 +274,39 @@ class KroneckerFactor(Factor):
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, grams, noise, rows) -> KroneckerFactor:
+    def compute(
+        cls, grams: tuple[jax.Array, ...], noise: ArrayLike, rows: jax.Array
+    ) -> KroneckerFactor:
         """Factor K_1 x K_2 x ... + noise I, with a jitter where the least eigenvalue is rounding.
 
         Raises:
             NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
-                `jax.jit`, where nothing can be raised, the factor is NaN instead.
+                `jax.jit` the factor is NaN instead.
         """
         spectrum = GridSpectrum.of(grams, noise)
         if not is_traced(spectrum.jitter) and not np.isfinite(spectrum.jitter):
             raise NotPositiveDefiniteError(_failure_message(spectrum.factors))
         return cls(
             spectrum=spectrum,
-            grams=tuple(grams),
+            grams=grams,
             noise=jnp.asarray(noise),
             rows=rows,
             jitter=spectrum.jitter,
         )
 
-    def solve(self, B):
+    def solve(self, B: AnyArray) -> jax.Array:
         return self._to_inputs(self._apply(solve, B[self.rows]))
 
-    def whiten(self, B):
+    def whiten(self, B: AnyArray) -> jax.Array:
         return self._apply(whiten, B[self.rows])
 
-    def sqrt_mul(self, B):
+    def sqrt_mul(self, B: AnyArray) -> jax.Array:
         return self._to_inputs(self._apply(sqrt_mul, B))
 
-    def logdet(self):
+    def logdet(self) -> jax.Array:
         return logdet(self.spectrum, self.grams, self.noise)
 
-    def inv_diag(self):
+    def inv_diag(self) -> jax.Array:
         squares = [jnp.square(V) for V in self.spectrum.vectors]
         inverse = 1.0 / self.spectrum.values.reshape(-1, 1)
         return self._to_inputs(multiply(squares, inverse)[:, 0])
@@ -311,7 +316,7 @@ class KroneckerFactor(Factor):
         return function(self.spectrum, self.grams, self.noise, columns).reshape(B.shape)
 
     def _to_inputs(self, cells):
-        """From the order of the grid to that of the inputs: (n, ...)."""
+        """Rows (n, ...) in the order of the inputs, from the order of the grid."""
         return jnp.zeros_like(cells).at[self.rows].set(cells, unique_indices=True)
 
 
@@ -319,6 +324,6 @@ def _failure_message(factors) -> str:
     ranges = " and ".join(f"from {min(x):.3g} to {max(x):.3g}" for x in map(np.asarray, factors))
     return (
         "the covariance matrix on the grid is not positive definite: the eigenvalues of its "
-        f"factors run {ranges}. Look at the hyperparameters and the inputs, add noise, or try "
+        f"factors run {ranges}. Check the hyperparameters and the inputs, add noise, or run "
         "bayeskern.kernels.check_psd(kernel, X)."
     )

@@ -1,4 +1,4 @@
-"""Inputs that are a full product grid, in NumPy: its axes, and where each of its cells stands."""
+"""Full product grids among inputs, in NumPy: the axes of a grid, and the row of each cell."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.kernels.column_groups import Columns, joined
+from bayeskern.linalg.factor import AnyArray
 
-# Of more groups of columns than this it is not tried which of them make one axis together.
-MOST_JOINED = 10
+# With more groups of columns, the search for groups that form one axis is skipped.
+MAX_SEARCHED_GROUPS = 10
 
 
 class NoGridError(ValueError):
-    """The inputs are no full product grid."""
+    """The inputs are not a full product grid."""
 
 
 class Grid(NamedTuple):
-    """Inputs X (n, d) that have each cell of a product of axes once, their rows in any order.
+    """Inputs X (n, d) that contain each cell of a product of axes once, in any order.
 
     Attributes:
-        columns: The columns that each axis is made of.
-        axes: Which rows of X have the points of each axis, (n_1,), (n_2,), ...
-        rows: Which row of X has each cell, the last axis changing fastest, (n,).
+        columns: Columns of each axis.
+        axes: Row numbers of the points of each axis, shapes (n_1,), (n_2,), ...
+        rows: Row number of each cell, the last axis changing fastest, shape (n,).
     """
 
     columns: tuple[Columns, ...]
-    axes: tuple[np.ndarray, ...]
-    rows: np.ndarray
+    axes: tuple[AnyArray, ...]
+    rows: AnyArray
 
     @classmethod
-    def of(cls, X, groups: Sequence[Columns]) -> Grid:
-        """The grid of most axes, each of which is made of one or more of the groups of columns.
+    def of(cls, X: AnyArray, groups: Sequence[Columns]) -> Grid:
+        """Grid with the most axes, each made of one or more of the groups of columns.
 
         Raises:
-            NoGridError: A cell is missing or stands twice, naming it.
+            NoGridError: A cell, which the message names, is missing or repeated.
         """
-        # Of 0.0 and -0.0, which are equal, only the first.
+        # -0.0 becomes 0.0, which is equal.
         points = _Points(np.asarray(X) + 0.0)
         groups = sorted(groups)
         n = len(points.X)
         if points.distinct(joined(groups)) < n:
-            raise NoGridError(f"the point {points.repeated()} stands twice in the inputs")
+            raise NoGridError(f"the point {points.repeated()} occurs twice in the inputs")
         axes = points.axes(groups)
         if len(axes) < 2:
             raise NoGridError(points.missing(groups))
@@ -55,11 +56,11 @@ class Grid(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many points the axes have."""
+        """Numbers of points of the axes."""
         return tuple(len(axis) for axis in self.axes)
 
-    def is_of(self, X) -> bool:
-        """Whether it is the grid of these inputs."""
+    def is_of(self, X: AnyArray) -> bool:
+        """Whether the inputs have this grid."""
         X = np.asarray(X)
         if len(X) != len(self.rows):
             return False
@@ -72,32 +73,32 @@ class Grid(NamedTuple):
 
 
 class _Points:
-    """Inputs X (n, d), and which of their points differ in some of the columns."""
+    """Inputs X (n, d), and their distinct points in some of the columns."""
 
-    def __init__(self, X):
-        self.X, self._seen = X, {}
+    def __init__(self, X: np.ndarray):
+        self.X, self._cache = X, {}
 
     def of(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """A row with each of the points in these columns, and which of them each row has: (n,)."""
-        if columns not in self._seen:
+        """Row numbers of the distinct points in these columns, and the point of each row: (n,)."""
+        if columns not in self._cache:
             values = self.X[:, columns[0]] if len(columns) == 1 else self.X[:, list(columns)]
             _, first, index = np.unique(values, return_index=True, return_inverse=True, axis=0)
-            self._seen[columns] = first, index.reshape(-1)
-        return self._seen[columns]
+            self._cache[columns] = first, index.reshape(-1)
+        return self._cache[columns]
 
     def distinct(self, columns: Columns) -> int:
         return len(self.of(columns)[0]) if columns else 1
 
     def axes(self, groups: Sequence[Columns]) -> list[Columns]:
-        """The finest axes that the groups of columns can be joined to, one axis if there are none.
+        """Finest axes into which the groups of columns can be joined; a single axis if none.
 
-        Points are the product of what they are in some columns and in the others if there are as
-        many of them as of both multiplied.
+        Points are a product over two sets of columns if their number is the product of the numbers
+        of distinct points in either set.
         """
         if not groups:
             return []
         first, *others = groups
-        most = range(len(others) + 1 if len(groups) <= MOST_JOINED else 1)
+        most = range(len(others) + 1 if len(groups) <= MAX_SEARCHED_GROUPS else 1)
         for more in (more for size in most for more in combinations(others, size)):
             rest = [group for group in others if group not in more]
             if self._is_product([first, *more], rest, self.distinct(joined(groups))):
@@ -111,22 +112,22 @@ class _Points:
         return self.distinct(joined(groups)) * self.distinct(joined(rest)) == n
 
     def repeated(self) -> tuple[float, ...]:
-        """A point that stands twice."""
+        """A point that occurs twice."""
         _, index = self.of(tuple(range(self.X.shape[1])))
         again = np.flatnonzero(np.bincount(index) > 1)[0]
         return tuple(self.X[index == again][0].tolist())
 
     def missing(self, groups: Sequence[Columns]) -> str:
-        """Which cell the grid of the groups lacks."""
+        """Sentence that names the cell that the grid of the groups lacks."""
         first, index = zip(*(self.of(columns) for columns in groups), strict=True)
         sizes, n = [len(f) for f in first], len(self.X)
-        found = np.array(index)[:, np.lexsort(index[::-1])]
-        # Up to the cell that is missing, the rows are the cells in their order.
-        wanted, left = np.empty((len(sizes), n + 1), int), np.arange(n + 1)
+        occupied = np.array(index)[:, np.lexsort(index[::-1])]
+        # Before the cell that is missing, the sorted rows are the cells in their order.
+        cells, rest = np.empty((len(sizes), n + 1), int), np.arange(n + 1)
         for i in reversed(range(len(sizes))):
-            left, wanted[i] = np.divmod(left, sizes[i])
-        differs = np.flatnonzero((wanted[:, :n] != found).any(axis=0))
-        cell = wanted[:, differs[0] if len(differs) else n]
+            rest, cells[i] = np.divmod(rest, sizes[i])
+        differs = np.flatnonzero((cells[:, :n] != occupied).any(axis=0))
+        cell = cells[:, differs[0] if len(differs) else n]
         point = np.empty(self.X.shape[1])
         for columns, rows, i in zip(groups, first, cell, strict=True):
             point[list(columns)] = self.X[rows[i]][list(columns)]

@@ -23,7 +23,7 @@ from bayeskern.linalg.kronecker.factor import (
     product,
 )
 from bayeskern.linalg.kronecker.grid import Grid, NoGridError
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 
 class KroneckerSolver(Solver):
@@ -41,7 +41,9 @@ class KroneckerSolver(Solver):
 
     name = "kronecker"
 
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits | Refused:
         if shape(noise) != ():
             return Refused("the noise differs from point to point")
         if observed is not None:

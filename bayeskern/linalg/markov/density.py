@@ -1,14 +1,16 @@
-"""The log density of a process with a state, with a hand-written derivative.
+"""Log density of a state-space model, with a hand-written derivative.
 
-It is differentiated by going back over the times: what a change of the state's mean and covariance
-at a time would do to the density of all later values follows from the same of the next time. That
-takes about as long as the filter, which is run again for it, a block at a time; differentiating
-through the filter would take several times as long. Koopman and Shephard (1992), "Exact score for
+The derivative is a backward pass over the times: the slopes of the density of all later values in
+the mean and covariance of the state at one time follow from those at the next time. The pass takes
+about as long as the filter, which is run again for it, block by block; differentiating through the
+filter would take several times as long. Koopman and Shephard (1992), "Exact score for
 time series models in state space form".
 """
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -16,28 +18,35 @@ import jax.numpy as jnp
 
 from bayeskern.kernels.state_space.blocks import Weighted
 from bayeskern.kernels.state_space.space import StateSpace
-from bayeskern.linalg.markov.factor import Known, ObservedProcess, Row, in_blocks, moves
+from bayeskern.linalg.factor import AnyArray
+from bayeskern.linalg.markov.factor import (
+    FilterCovariance,
+    ObservedProcess,
+    Row,
+    in_blocks,
+    moves,
+)
 
 
-def log_density(series: ObservedProcess, r):
-    """log N(r; 0, K) of residuals r (n,), in the order of the times as they were given.
+def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
+    """log N(r; 0, K) of residuals r (n,), in the original order of the times.
 
-    It may be differentiated twice.
+    It can be differentiated twice.
 
     Returns:
         A number; -inf, with a gradient of 0, if K is not positive definite.
     """
-    d = jnp.diff(series.t, append=series.t[-1:])
-    rows = (series.t, d, series.noise, series.counts, r[series.order])
-    # Whole numbers have no derivatives that could be added up.
+    d = jnp.diff(process.t, append=process.t[-1:])
+    rows = (process.t, d, process.noise, process.counts, r[process.order])
+    # Integers have no derivatives that could be added up.
     return _log_density(
-        *jax.tree.map(lambda x: jnp.asarray(x, float), (series.space, series.initial.P, rows))
+        *jax.tree.map(lambda x: jnp.asarray(x, float), (process.space, process.initial.P, rows))
     )
 
 
 @jax.custom_jvp
 def _log_density(space: StateSpace, P, rows):
-    """P: the covariance of the state at the first time. rows: t, d, noise, counts, r, each (n,)."""
+    """P: covariance of the state at the first time; rows: t, d, noise, counts, r, each (n,)."""
     end, _ = _filter(space, P, rows)
     return end.value(rows)
 
@@ -46,43 +55,54 @@ def _log_density(space: StateSpace, P, rows):
 def _log_density_jvp(primals, tangents):
     value, gradient = _value_and_gradient(*primals)
     products = jax.tree.map(jnp.vdot, gradient, tangents)
-    return value, sum(jax.tree.leaves(products))
+    return value, reduce(operator.add, jax.tree.leaves(products))
 
 
 class FilterState(NamedTuple):
-    """What the filter carries: the mean of the state, what is open of it, and the sums so far."""
+    """Carry of the filter.
+
+    Attributes:
+        x: Mean of the state, shape (s,).
+        covariance: Covariance of the state.
+        total: Sum of squared scaled innovations and log variances so far.
+        positive: Whether all variances so far are positive.
+    """
 
     x: jax.Array
-    known: Known
+    covariance: FilterCovariance
     total: jax.Array
     positive: jax.Array
 
-    def value(self, rows):
+    def value(self, rows) -> jax.Array:
+        """Log density after the last time."""
         counted = jnp.sum(rows[3])
         value = -0.5 * (self.total + counted * jnp.log(2.0 * jnp.pi))
         return jnp.where(self.positive & jnp.isfinite(value), value, -jnp.inf)
 
-    def later(self, row: Row, y) -> tuple[FilterState, tuple]:
-        """The state at the next time, and what its derivative is made of."""
-        S, gain, known = self.known.given(row)
+    def step(self, row: Row, y: jax.Array) -> tuple[FilterState, tuple]:
+        """State at the next time, and the numbers that its derivative needs."""
+        S, gain, covariance = self.covariance.update(row)
         v = row.counts * (y - row.h @ self.x)
         positive, S = self.positive & (S > 0.0), jnp.where(S > 0.0, S, 1.0)
         x, total = self.x + gain * v, self.total + v * v / S + jnp.log(S)
-        seen = (x, known.P, S, gain, v)
-        return FilterState(row.A @ x, known.later(row), total, positive), seen
+        kept = (x, covariance.P, S, gain, v)
+        return FilterState(row.A @ x, covariance.predict(row), total, positive), kept
 
 
 def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
-    """The last state of the filter, and those before each block."""
+    """Last state of the filter, and the states before each block."""
 
     def over_block(state, block):
         t, d, noise, counts, r = block
         steps = Row(*moves(space, t, d), noise, counts)
-        end, _ = jax.lax.scan(lambda s, data: (s.later(*data)[0], None), state, (steps, r))
+        end, _ = jax.lax.scan(lambda s, data: (s.step(*data)[0], None), state, (steps, r))
         return end, state
 
     start = FilterState(
-        jnp.zeros(space.size), Known(P, jnp.zeros(())), jnp.zeros(()), jnp.asarray(True)
+        jnp.zeros(space.size),
+        FilterCovariance(P, jnp.zeros(())),
+        jnp.zeros(()),
+        jnp.asarray(True),
     )
     return jax.lax.scan(over_block, start, in_blocks(space.size, *rows))
 
@@ -95,15 +115,15 @@ def _value_and_gradient(space: StateSpace, P, rows):
         state, (t, d, noise, counts, r) = block
         (A, Q, h), pull = jax.vjp(moves, space, t, d)
         rows = Row(A, Q, h, noise, counts)
-        _, seen = jax.lax.scan(lambda s, data: s.later(*data), state, (rows, r))
-        slope, (of_rows, of_r) = jax.lax.scan(_before, slope, (rows, *seen), reverse=True)
+        _, kept = jax.lax.scan(lambda s, data: s.step(*data), state, (rows, r))
+        slope, (of_rows, of_r) = jax.lax.scan(_step_back, slope, (rows, *kept), reverse=True)
         more, of_t, of_d = pull((of_rows.A, of_rows.Q, of_rows.h))
         of_space = jax.tree.map(jnp.add, of_space, more)
         return (slope, of_space), (of_t, of_d, of_rows.noise, of_rows.counts, of_r)
 
-    nothing = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
+    slope = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
     blocks = starts, in_blocks(space.size, *rows)
-    carry = nothing, jax.tree.map(jnp.zeros_like, space)
+    carry = slope, jax.tree.map(jnp.zeros_like, space)
     ((_, of_P), of_space), of_rows = jax.lax.scan(over_block, carry, blocks, reverse=True)
     n = len(rows[0])
     of_rows = tuple(x.reshape(-1)[:n] for x in of_rows)
@@ -114,15 +134,15 @@ def _value_and_gradient(space: StateSpace, P, rows):
     return value, gradient
 
 
-def _before(slope, data):
-    """From the slopes in mean and covariance of the next state to those of this one.
+def _step_back(slope, data):
+    """Slopes in the mean and covariance of this state, from those in the next state.
 
     Returns:
-        The slopes (s,), (s, s); those in the row, and in its value.
+        The slopes (s,), (s, s); then the slopes in the row and in its value.
     """
     of_x, of_P = slope
     row, x, P, S, gain, v = data
-    # The step from x, P to A x, A P A' + Q, of which both sides change alike.
+    # The step from x, P to A x, A P A' + Q, which is symmetric in its two factors A.
     one_side = of_P @ row.A
     of_A = jax.tree.map(
         jnp.add, row.A.slope(of_x[:, None], x[:, None]), row.A.slope(2.0 * one_side, P)

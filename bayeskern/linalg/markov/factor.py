@@ -1,35 +1,43 @@
-"""Covariance matrices of processes with a state: the Kalman filter as a Cholesky factor.
+"""Covariance matrices of state-space models: the Kalman filter as a Cholesky factor.
 
-The filter passes over the times in order. What it adds to what is known, the innovations, are
-L^-1 y, and the sds of the innovations the diagonal of L: K = L L' is factored without being written
-down, in O(n s^2 b) time for states of s numbers that move in blocks of b. Kalman (1960); Sarkka
+The filter passes over the times in order. Its scaled innovations are L^-1 y, and the sds of the
+innovations are the diagonal of L: K = L L' is factored without being formed, in O(n s^2 b) time for
+states of s numbers whose transitions have blocks of size b. Kalman (1960); Sarkka
 (2013), "Bayesian Filtering and Smoothing", theorem 4.2; for the diagonal of K^-1, de Jong (1989),
 "Smoothing and interpolation with the state-space model".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
 from bayeskern.kernels.state_space.space import StateSpace
-from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.factor import AnyArray, Factor
 
-# Steps whose transitions are computed at once, and whose states are computed again for a gradient;
-# fewer where a state has many numbers, so that they stay in the cache.
-BLOCK, FEW_NUMBERS = 256, 8
+# Steps whose transitions are computed at once, and whose states are computed again for a gradient.
+BLOCK_STEPS = 256
+# With larger states the blocks are shorter, so that they stay in the cache.
+MAX_STATE_OF_LONG_BLOCKS = 8
 
 
 class Row(NamedTuple):
-    """A time of a series: what f is of the state there, and how the state goes on from there.
+    """State-space model at one time.
 
-    A, Q: to the next time. h: f = h'x. counts: 1.0 where a value counts, 0.0 where it does not.
+    Attributes:
+        A: Transition matrix to the next time.
+        Q: Noise covariance of the transition.
+        h: Coefficients of the state in f = h'x.
+        noise: Noise variance.
+        counts: 1.0 where the value counts, 0.0 where it does not.
     """
 
     A: Repeated
@@ -40,14 +48,14 @@ class Row(NamedTuple):
 
 
 class ObservedProcess(eqx.Module):
-    """A process with a state, seen with noise at n times.
+    """A state-space model observed with noise at n times.
 
     Attributes:
-        space: The process.
-        t: The times in order, (n,).
-        noise: The noise variances, (n,).
-        counts: 1.0 where a value counts, 0.0 where it does not, (n,).
-        order: Where each of the times stood before they were sorted: (n,).
+        space: The state-space model.
+        t: Sorted times, shape (n,).
+        noise: Noise variances, shape (n,).
+        counts: 1.0 where a value counts, 0.0 where it does not, shape (n,).
+        order: Place of each time before sorting, shape (n,).
     """
 
     space: StateSpace
@@ -57,15 +65,26 @@ class ObservedProcess(eqx.Module):
     order: jax.Array
 
     @classmethod
-    def of(cls, space: StateSpace, t, noise, observed=None, order=None) -> ObservedProcess:
+    def of(
+        cls,
+        space: StateSpace,
+        t: AnyArray,
+        noise: ArrayLike,
+        observed: AnyArray | None = None,
+        order: AnyArray | None = None,
+    ) -> ObservedProcess:
         """A process at times in any order, repeated or not.
 
-        t: (n,); noise: () or (n,); observed: (n,) or None; order: that of t, (n,), where it is
-        known.
+        Args:
+            space: The state-space model.
+            t: Times, shape (n,).
+            noise: Noise variance, a number or shape (n,).
+            observed: Mask of the values that count, shape (n,); None for all.
+            order: Order of the times, shape (n,), where it is known.
         """
         t = jnp.asarray(t)
         if order is None:
-            # Sorting takes longer than all that follows.
+            # Sorting takes longer than the filter.
             in_order = jnp.all(jnp.diff(t) >= 0.0)
             order = jax.lax.cond(in_order, lambda: jnp.arange(len(t)), lambda: jnp.argsort(t))
         counts = jnp.ones(t.shape) if observed is None else jnp.asarray(observed, t.dtype)
@@ -73,21 +92,28 @@ class ObservedProcess(eqx.Module):
         return cls(space, t[order], noise[order], counts[order], order)
 
     @property
-    def initial(self) -> Known:
-        """What is known of the state before the first value; NaN before the process begins."""
+    def initial(self) -> FilterCovariance:
+        """Covariance of the state before the first value; NaN before the process starts."""
         P = self.space.covariance(self.t[0])
         for start in self.space.starts:
             P = jnp.where(self.t[0] >= start, P, jnp.nan)
-        return Known(P, jnp.zeros(()))
+        return FilterCovariance(P, jnp.zeros(()))
 
-    def unsorted(self, rows) -> jax.Array:
-        """Rows (n, ...) in the order of the times as they were given."""
+    def unsorted(self, rows: jax.Array) -> jax.Array:
+        """Rows (n, ...) in the original order of the times."""
         return jnp.zeros_like(rows).at[self.order].set(rows, unique_indices=True)
 
-    def scan(self, body, carry, *data, reverse: bool = False):
-        """Pass over the times: (carry, results), as `jax.lax.scan`.
+    def scan(self, body: Callable, carry, *data, reverse: bool = False):
+        """Pass over the times, like `jax.lax.scan`.
 
-        body: (carry, (row, *data)) -> (carry, result), with data of n rows.
+        Args:
+            body: (carry, (row, *data)) -> (carry, result).
+            carry: Initial carry.
+            data: Arrays of n rows.
+            reverse: Whether to start from the last time.
+
+        Returns:
+            The carry and the results, arrays of n rows.
         """
         d = jnp.diff(self.t, append=self.t[-1:])
 
@@ -102,150 +128,155 @@ class ObservedProcess(eqx.Module):
         return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: len(d)], results)
 
 
-def moves(space: StateSpace, t, d) -> tuple[Repeated, Weighted, jax.Array]:
+def moves(space: StateSpace, t: jax.Array, d: jax.Array) -> tuple[Repeated, Weighted, jax.Array]:
     """A, Q and h at the times t (n,), for steps d (n,) from there."""
     return jax.vmap(lambda t, d: (*space.step(t, d), space.h(t)))(t, d)
 
 
 def block_length(size: int) -> int:
-    """How many steps make a block, for states of so many numbers."""
-    return BLOCK if size <= FEW_NUMBERS else BLOCK // 4
+    """Number of steps in a block, for states of `size` numbers."""
+    return BLOCK_STEPS if size <= MAX_STATE_OF_LONG_BLOCKS else BLOCK_STEPS // 4
 
 
 def in_blocks(size: int, t, d, noise, counts, *data) -> tuple[jax.Array, ...]:
-    """Arrays of n rows in blocks, of which the last is filled up.
+    """Arrays of n rows in blocks, padded with copies of the last row that do not count.
 
-    What comes after the last row are copies of it that do not count, with no time between them.
+    The steps between the copies are 0.
     """
     length = block_length(size)
     blocks = -(-len(t) // length)
 
-    def filled(x, mode="edge"):
+    def padded(x, mode="edge"):
         x = jnp.pad(x, [(0, blocks * length - len(t))] + [(0, 0)] * (x.ndim - 1), mode)
         return x.reshape(blocks, length, *x.shape[1:])
 
-    return filled(t), filled(d), filled(noise), filled(counts, "constant"), *map(filled, data)
+    return padded(t), padded(d), padded(noise), padded(counts, "constant"), *map(padded, data)
 
 
-class Known(NamedTuple):
-    """What the values so far leave open: the covariance P of the state, (s, s).
+class FilterCovariance(NamedTuple):
+    """Covariance of the state given the values so far.
 
-    rounding: the least variance of f that is not made of rounding errors.
+    Attributes:
+        P: The covariance, shape (s, s).
+        rounding: Variance of f below which it consists of rounding errors.
     """
 
     P: jax.Array
     rounding: jax.Array
 
-    def given(self, row: Row) -> tuple[jax.Array, jax.Array, Known]:
-        """The variance S of the next value, the gain P h / S (s,), and what that value leaves open.
+    def update(self, row: Row) -> tuple[jax.Array, jax.Array, FilterCovariance]:
+        """Variance S of the next value, gain P h / S (s,), and covariance given that value.
 
-        S is 0 where there is nothing but rounding. A value that does not count is one of variance 1
-        that has nothing to do with the state.
+        S is 0 where the variance is rounding. A value that does not count is treated as one of
+        variance 1 that is independent of the state.
         """
         Ph = self.P @ row.h
         f = row.h @ Ph
         S = jnp.where(f + row.noise > self.rounding, f + row.noise, 0.0)
         S = jnp.where(row.counts > 0.0, S, 1.0)
         gain = Ph * (row.counts / jnp.where(S > 0.0, S, 1.0))
-        # What is left of f where two numbers of about its size cancel.
+        # Rounding error of a difference of two numbers of the size of f.
         rounding = jnp.where(row.counts > 0.0, 4.0 * jnp.finfo(f.dtype).eps * f, self.rounding)
         P = self.P - gain[:, None] * Ph[None, :]
-        return S, gain, Known(P, jax.lax.stop_gradient(rounding))
+        return S, gain, FilterCovariance(P, jax.lax.stop_gradient(rounding))
 
-    def later(self, row: Row) -> Known:
+    def predict(self, row: Row) -> FilterCovariance:
+        """Covariance of the state at the next time."""
         return self._replace(P=row.A @ self.P @ row.A.T + row.Q.dense())
 
 
 class MarkovFactor(Factor):
-    """The covariance matrix of a process with a state, K = h'P(t_i, t_j)h + noise I, factored.
+    """Covariance matrix of a state-space model, K = h'P(t_i, t_j)h + noise I. Made by `compute`.
 
-    L is lower triangular in the order of time. `compute` makes it; each product takes O(n s b)
-    time for a column, the diagonal of the inverse O(n s^2 b).
+    L is lower triangular in the order of time. Each product takes O(n s b) time for a column, the
+    diagonal of the inverse O(n s^2 b).
 
     Attributes:
-        series: The process at its times.
-        sd: The diagonal of L, the sds of the innovations, (n,).
-        gain: What the state takes of each innovation, (n, s).
+        process: The process at its times.
+        sd: Diagonal of L, the sds of the innovations, shape (n,).
+        gain: Kalman gains, shape (n, s).
         jitter: 0.
     """
 
-    series: ObservedProcess
+    process: ObservedProcess
     sd: jax.Array
     gain: jax.Array
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, series: ObservedProcess) -> MarkovFactor:
-        """Factor the covariance matrix of a series.
+    def compute(cls, process: ObservedProcess) -> MarkovFactor:
+        """Factor the covariance matrix of the values of a process.
 
         Raises:
-            NotPositiveDefiniteError: An innovation has no variance. Under `jax.jit`, where nothing
-                can be raised, its sd is NaN instead.
+            NotPositiveDefiniteError: An innovation has no variance. Under `jax.jit` its sd is NaN
+                instead.
         """
 
-        def body(known, data):
+        def body(covariance, data):
             (row,) = data
-            S, gain, known = known.given(row)
-            return known.later(row), (S, gain)
+            S, gain, covariance = covariance.update(row)
+            return covariance.predict(row), (S, gain)
 
-        _, (S, gain) = series.scan(body, series.initial)
+        _, (S, gain) = process.scan(body, process.initial)
         sd = jnp.sqrt(jnp.where(S > 0.0, S, jnp.nan))
         if not is_traced(sd) and not np.all(np.isfinite(sd)):
             first = int(np.argmax(~np.isfinite(sd)))
             raise NotPositiveDefiniteError(
-                f"the value at time {float(series.t[first])!r} follows from those before it, to "
+                f"the value at time {float(process.t[first])!r} follows from those before it, to "
                 "rounding, so that their covariance matrix cannot be factored. Give it more noise, "
-                "or solver='dense', which adds to the diagonal what rounding asks for."
+                "or use solver='dense', which adds a jitter to the diagonal."
             )
-        return cls(series=series, sd=sd, gain=gain, jitter=jnp.zeros(()))
+        return cls(process=process, sd=sd, gain=gain, jitter=jnp.zeros(()))
 
-    def solve(self, B):
+    def solve(self, B: AnyArray) -> jax.Array:
         W = self.whiten(B)
         (B,) = jax.linear_transpose(self.whiten, B)(W)
         return B
 
-    def whiten(self, B):
+    def whiten(self, B: AnyArray) -> jax.Array:
         def body(x, data):
             row, sd, gain, b = data
             v = b - row.counts * (row.h @ x)
             return row.A @ (x + _outer(gain, v)), v / sd
 
-        start = jnp.zeros((self.series.space.size, *B.shape[1:]))
-        _, W = self.series.scan(body, start, self.sd, self.gain, B[self.series.order])
+        start = jnp.zeros((self.process.space.size, *B.shape[1:]))
+        _, W = self.process.scan(body, start, self.sd, self.gain, B[self.process.order])
         return W
 
-    def sqrt_mul(self, B):
+    def sqrt_mul(self, B: AnyArray) -> jax.Array:
         def body(x, data):
             row, sd, gain, w = data
             v = sd * w
             return row.A @ (x + _outer(gain, v)), v + row.counts * (row.h @ x)
 
-        start = jnp.zeros((self.series.space.size, *B.shape[1:]))
-        _, Y = self.series.scan(body, start, self.sd, self.gain, B)
-        return self.series.unsorted(Y)
+        start = jnp.zeros((self.process.space.size, *B.shape[1:]))
+        _, Y = self.process.scan(body, start, self.sd, self.gain, B)
+        return self.process.unsorted(Y)
 
-    def logdet(self):
+    def logdet(self) -> jax.Array:
         return 2.0 * jnp.sum(jnp.log(self.sd))
 
-    def inv_diag(self):
+    def inv_diag(self) -> jax.Array:
         def body(N, data):
             row, sd, gain = data
-            after, N = from_here_on(N, row, gain, jnp.square(sd))
+            after, N = information(N, row, gain, jnp.square(sd))
             return N, 1.0 / jnp.square(sd) + gain @ after @ gain
 
-        s = self.series.space.size
+        s = self.process.space.size
         start = jnp.zeros((s, s))
-        _, precision = self.series.scan(body, start, self.sd, self.gain, reverse=True)
-        return self.series.unsorted(precision)
+        _, precision = self.process.scan(body, start, self.sd, self.gain, reverse=True)
+        return self.process.unsorted(precision)
 
 
-def from_here_on(N, row: Row, gain, S) -> tuple[jax.Array, jax.Array]:
-    """What the values after a time, and those from it on, say of the state there: (s, s) each.
+def information(
+    N: jax.Array, row: Row, gain: jax.Array, S: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Information about the state in the values after a time, and from it on: (s, s) each.
 
-    N: what they say of the state at the next time; S: the variance of the value.
+    N: information in the later values about the state at the next time; S: variance of the value.
     """
     after = row.A.T @ N @ row.A
-    # R'after R with R = I - gain h', what is left of the state when its value is taken from it.
+    # R'after R with R = I - gain h', the update of the state by the value.
     u = after @ gain
     on_h = 0.5 * (gain @ u + row.counts / S) * row.h - u
     return after, after + on_h[:, None] * row.h + row.h[:, None] * on_h

@@ -18,7 +18,7 @@ from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
 from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 # Numbers of the draws that are made at a time, 128 MB.
 DRAWS_BATCH_NUMBERS = 2**24
@@ -39,7 +39,9 @@ class MarkovSolver(Solver):
 
     name = "markov"
 
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits | Refused:
         if X.shape[1] != 1:
             return Refused(f"there are {X.shape[1]} inputs, and time is one")
         if self.order is not None and not _is_order(self.order, X):

@@ -1,9 +1,9 @@
-"""On which of the points before it each point is conditioned: an order, and the nearest before.
+"""Conditioning sets of Vecchia's approximation: an order of the points, and nearest predecessors.
 
-In maximin order each point is as far as can be from those before it, so that the first ones are
-spread over the whole and the later ones fill the gaps. Guinness (2018), "Permutation and grouping
-methods for sharpening Gaussian process approximations", sections 3 and 4. All of this is for inputs
-that are known numbers, in NumPy and deterministic.
+In maximin order each point is as far as possible from its predecessors: the first points are spread
+over the whole region, and the later ones fill the gaps. Guinness (2018), "Permutation and grouping
+methods for sharpening Gaussian process approximations", sections 3 and 4. The functions take NumPy
+arrays and are deterministic.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from bayeskern.core.validation import is_traced
+from bayeskern.kernels.base import Kernel
 
-# A random order becomes about maximin in this many rounds; more of them change nothing.
-ROUNDS = 2
-# A tree holds the points before those that are looked up in it, and these, a quarter of all.
-GROWTH = 1.25
-# Columns are compared by the distances at which the correlation has fallen to this.
-CORRELATION = 0.9
+# Columns are scaled by the distance at which the correlation has fallen to this.
+SCALE_CORRELATION = 0.9
 
 
-def column_scales(kernel, X: np.ndarray) -> np.ndarray:
-    """What the columns are divided by, so that points are near if they are correlated: (d,).
+def column_scales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Divisors of the columns after which points are close if they are correlated: (d,).
 
-    That is the distance along a column at which the correlation with the middle of the points has
+    The divisor is the distance along a column at which the correlation with the median point has
     fallen to 0.9; while a hyperparameter is not known, the column's sd. A column that the kernel
-    takes no notice of has an infinite scale.
+    ignores has an infinite scale.
 
     Args:
         kernel: The kernel; a hyperparameter that is NaN or traced is not known.
@@ -41,78 +38,84 @@ def column_scales(kernel, X: np.ndarray) -> np.ndarray:
     # Under jit, too, the kernel is evaluated here and now.
     with jax.ensure_compile_time_eval():
         if is_known:
-            found = np.array([_reach(kernel, X, column, sd) for column, sd in enumerate(sds)])
+            scales = [_correlation_length(kernel, X, i, sd) for i, sd in enumerate(sds)]
         else:
-            # Which values they have does not matter to which columns are looked at.
+            # The columns that the kernel uses do not depend on the values.
             kernel = eqx.combine(jax.tree.map(lambda x: np.ones(x.shape), numbers), rest)
-            found = np.where([_sees(kernel, X, column) for column in range(len(sds))], sds, np.inf)
-    return found if np.any(np.isfinite(found)) else sds
+            scales = np.where([_uses(kernel, X, i) for i in range(len(sds))], sds, np.inf)
+    return np.asarray(scales) if np.any(np.isfinite(scales)) else sds
 
 
-def _reach(kernel, X, column: int, sd: float) -> float:
-    """How far the correlation with the middle of the points reaches along a column."""
+def _correlation_length(kernel: Kernel, X, column: int, sd: float) -> float:
+    """Distance along a column at which the correlation with the median point has fallen to 0.9."""
     if not np.isfinite(sd):
         return np.inf
     middle, distances = np.median(X, axis=0), sd * np.geomspace(1e-4, 1e3, 500)
     along = np.tile(middle, (len(distances), 1))
     along[:, column] += distances
     covariances = np.asarray(kernel.evaluate(middle[None], along))[0]
-    # Between points, so that the variance has no part that each point has of its own.
+    # Between two points, so that the variance contains no white noise.
     variance = np.asarray(kernel.evaluate(middle[None], middle[None]))[0, 0]
-    has_fallen = covariances < CORRELATION * variance
+    has_fallen = covariances < SCALE_CORRELATION * variance
     return float(distances[np.argmax(has_fallen)]) if has_fallen.any() else np.inf
 
 
-def _sees(kernel, X, column: int) -> bool:
-    """Whether the kernel takes notice of a column."""
+def _uses(kernel: Kernel, X, column: int) -> bool:
+    """Whether the kernel depends on a column."""
     point = X[:1].copy()
     point[0, column] = np.nan
     return bool(np.isnan(np.asarray(kernel.evaluate(point, X[:1]))[0, 0]))
 
 
 def maximin_order(X: np.ndarray) -> np.ndarray:
-    """The rows of X, scaled (n, d), in an order that is about maximin: (n,).
+    """Approximate maximin order of the rows of X, scaled, (n, d): (n,).
 
-    A random order is sorted by the distances to the nearest point before, and so again.
+    A random order is sorted by the distances to the nearest predecessor, twice; further rounds
+    change nothing.
     """
     order = np.random.default_rng(0).permutation(len(X))
-    for _ in range(ROUNDS):
+    for _ in range(2):
         distances, _ = nearest_before(X[order], 1)
         order = order[np.argsort(-distances[:, 0], kind="stable")]
     return order
 
 
 def nearest_before(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """The m nearest of the points before each point, nearest first: distances and rows, (n, m).
-
-    Where there are fewer before, the distances left are infinite and the rows its own.
+    """The m nearest predecessors of each point, nearest first.
 
     Args:
         X: Points in order, scaled, (n, d).
-        m: How many.
+        m: Number of predecessors.
+
+    Returns:
+        Distances and rows, both (n, m). Where a point has fewer predecessors, the remaining
+        distances are infinite and the rows its own.
     """
     n = len(X)
-    distances, near = np.full((n, m), np.inf), np.tile(np.arange(n)[:, None], m)
+    distances, closest = np.full((n, m), np.inf), np.tile(np.arange(n)[:, None], m)
     stop = 0
     while stop < n:
-        start, stop = stop, min(n, max(stop + 2 * m, int(GROWTH * stop)))
+        # The points that are looked up in a tree are the last fifth of its points.
+        start, stop = stop, min(n, max(stop + 2 * m, int(1.25 * stop)))
         tree, rows, k = KDTree(X[:stop]), np.arange(start, stop), 2 + m + m // 2
         while len(rows):
-            found, at = nearest(tree, X[rows], k)
-            is_before = at < rows[:, None]
-            done = is_before.sum(axis=1) >= np.minimum(rows, m)
-            # Those before come first, in the order of their distances.
-            chosen = np.argsort(~is_before[done], axis=1, kind="stable")[:, :m]
-            is_before, found, at = (
-                np.take_along_axis(values[done], chosen, axis=1)
-                for values in (is_before, found, at)
+            lengths, candidates = nearest(tree, X[rows], k)
+            is_before = candidates < rows[:, None]
+            complete = is_before.sum(axis=1) >= np.minimum(rows, m)
+            # Predecessors come first, in the order of their distances.
+            chosen = np.argsort(~is_before[complete], axis=1, kind="stable")[:, :m]
+            is_before, lengths, candidates = (
+                np.take_along_axis(values[complete], chosen, axis=1)
+                for values in (is_before, lengths, candidates)
             )
-            distances[rows[done], : chosen.shape[1]] = np.where(is_before, found, np.inf)
-            near[rows[done], : chosen.shape[1]] = np.where(is_before, at, rows[done, None])
-            rows, k = rows[~done], 2 * k
-    return distances, near
+            own, places = rows[complete], slice(0, chosen.shape[1])
+            distances[own, places] = np.where(is_before, lengths, np.inf)
+            closest[own, places] = np.where(is_before, candidates, own[:, None])
+            rows, k = rows[~complete], 2 * k
+    return distances, closest
 
 
 def nearest(tree: KDTree, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     """The m nearest points of a tree, or all if it has fewer: distances and rows, (n_points, m)."""
-    return tree.query(points, np.arange(1, min(m, tree.n) + 1), workers=-1)
+    distances, rows = tree.query(points, [*range(1, min(m, tree.n) + 1)], workers=-1)  # pyright: ignore[reportArgumentType]
+    return np.asarray(distances), np.asarray(rows)

@@ -1,17 +1,20 @@
-"""Covariance matrices near the one asked for: each point is conditioned on its neighbours alone.
+"""Vecchia's approximation of a covariance matrix: each point depends on its neighbours alone.
 
-The density of y is the product of those of each y_i given all before it, in any order of the
-points. Here y_i is given only the m nearest of those before it, N(i), with C = k(X) + noise I:
+The density of y is the product of the densities of each y_i given all before it, in any order of
+the points. Here y_i is given only the m nearest of the points before it, N(i), with
+C = k(X) + noise I:
 
     E[y_i | y_N(i)] = b_i'y_N(i),  b_i = C_N(i)^-1 c_i,  Var[y_i | y_N(i)] = d_i = C_ii - c_i'b_i,
 
-c_i the covariances of y_i with its neighbours. That is the density of a Gaussian whose precision is
-(I - B)'D^-1 (I - B), with m + 1 numbers in a row of I - B. Vecchia (1988), "Estimation and model
+where c_i are the covariances of y_i with its neighbours. The result is a Gaussian with precision
+(I - B)'D^-1 (I - B), where a row of I - B has m + 1 numbers. Vecchia (1988), "Estimation and model
 identification for continuous spatial processes"; Katzfuss and Guinness (2021), "A general framework
 for Vecchia approximations of Gaussian processes".
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -19,9 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from bayeskern.core.sharding import sum_over
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.kernels.base import Kernel
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.solver import NoisyGram
 
@@ -31,12 +36,12 @@ BLOCK_NUMBERS = 2**16
 
 
 class NeighborBlocks(eqx.Module):
-    """Points with what they are conditioned on, in blocks of one size.
+    """Points with their neighbours, in blocks of equal size.
 
     Attributes:
-        rows: The neighbours of each point, and last the point itself, (blocks, size, m + 1).
-        counts: Which of them count, of the same shape.
-        n: How many points there are. What fills the last block counts nowhere.
+        rows: Row numbers of the neighbours of each point, then its own, (blocks, size, m + 1).
+        counts: Mask of the rows that count, of the same shape. Padding of the last block does not.
+        n: Number of points.
     """
 
     rows: jax.Array
@@ -44,10 +49,18 @@ class NeighborBlocks(eqx.Module):
     n: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, neighbors, observed=None, own=None) -> NeighborBlocks:
-        """The blocks of points with the rows `own`, by default all.
+    def of(
+        cls,
+        neighbors: AnyArray,
+        observed: AnyArray | None = None,
+        own: AnyArray | None = None,
+    ) -> NeighborBlocks:
+        """Blocks of the points with row numbers `own`, by default of all points.
 
-        neighbors: (n, m), with a point's own row in the places left. observed: which rows count.
+        Args:
+            neighbors: Rows of the neighbours, (n, m), filled up with a point's own row.
+            observed: Mask of the observed rows; None for all.
+            own: Row numbers of the points, (n,).
         """
         n, m = neighbors.shape
         own = jnp.arange(n) if own is None else jnp.asarray(own)
@@ -57,8 +70,8 @@ class NeighborBlocks(eqx.Module):
             counts &= jnp.asarray(observed)[rows]
         return cls(in_blocks(rows), in_blocks(counts), n)
 
-    def map(self, function, by_row):
-        """function(by_row at the rows, counts) for each point: (n, ...).
+    def map(self, function: Callable, by_row):
+        """function(by_row at the rows, counts) of each point: arrays (n, ...).
 
         by_row: a pytree of arrays (n, ...).
         """
@@ -72,18 +85,20 @@ class NeighborBlocks(eqx.Module):
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: self.n], results)
 
 
-def in_blocks(rows) -> jax.Array:
-    """Rows (n, width) in blocks (blocks, size, width), the last one filled with zeros."""
+def in_blocks(rows: jax.Array) -> jax.Array:
+    """Rows (n, width) in blocks (blocks, size, width), the last block padded with zeros."""
     n, width = rows.shape
     size = max(1, min(n, BLOCK_NUMBERS // width**2))
     return jnp.pad(rows, [(0, -n % size), (0, 0)]).reshape(-1, size, width)
 
 
-def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
-    """The weights b (m,) and the variance d of y at the last point, given y at the others.
+def conditional(
+    kernel: Kernel, X: jax.Array, noise: ArrayLike, counts: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Weights b (m,) and variance d of y at the last point, given y at the others.
 
-    X: (m + 1, d). noise: () or (m + 1,). counts: (m + 1,). d is NaN where it is nothing but
-    rounding.
+    X: (m + 1, d). noise: () or (m + 1,). counts: (m + 1,). d is NaN where it is smaller than
+    rounding errors.
     """
     C = NoisyGram(kernel, X, noise, counts).dense()
     c, own = C[:-1, -1], C[-1, -1]
@@ -96,10 +111,23 @@ def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
 # -- the log density -------------------------------------------------------------------------------
 
 
-def log_density(kernel, X, noise, r, blocks: NeighborBlocks, mesh: Mesh | None = None) -> jax.Array:
+def log_density(
+    kernel: Kernel,
+    X: AnyArray,
+    noise: ArrayLike,
+    r: AnyArray,
+    blocks: NeighborBlocks,
+    mesh: Mesh | None = None,
+) -> jax.Array:
     """log N(r; 0, K) of residuals r (n,), K the approximation of k(X) + noise I.
 
-    mesh: the devices that the blocks are shared out over.
+    Args:
+        kernel: A kernel of numbers.
+        X: Points, shape (n, d).
+        noise: Noise variance, a number or shape (n,).
+        r: Residuals, shape (n,).
+        blocks: The points with their neighbours.
+        mesh: Devices that the blocks are shared out over.
 
     Returns:
         A number; -inf, with a gradient of 0, if K is not positive definite.
@@ -124,9 +152,9 @@ def _log_density(shared, by_row, blocks, mesh):
 
 @_log_density.def_jvp
 def _log_density_jvp(primals, tangents):
-    # The gradient of each block is computed along with its value, while its covariances are at
-    # hand. It is a sum, for what the blocks share and for each row.
-    *given, blocks, mesh = primals
+    # The gradient of each block is computed with its value, while its covariances are in memory.
+    # It is a sum over blocks, for the arguments that the blocks share and for those of each row.
+    shared, by_row, blocks, mesh = primals
     d_shared, d_by_row, *_ = tangents
     moves = jax.tree.map(lambda d: d is not None, (d_shared, d_by_row), is_leaf=lambda d: d is None)
 
@@ -135,7 +163,8 @@ def _log_density_jvp(primals, tangents):
         moving, still = eqx.partition((shared, _take(by_row, rows)), moves)
 
         def density(moving):
-            return _of_block(*eqx.combine(moving, still), counts)
+            shared, at_rows = eqx.combine(moving, still)
+            return _of_block(shared, at_rows, counts)
 
         value, (g_shared, g_at_rows) = jax.value_and_grad(density)(moving)
         total, by_shared, of_rows = sums
@@ -143,7 +172,8 @@ def _log_density_jvp(primals, tangents):
         return total + value, jax.tree.map(jnp.add, by_shared, g_shared), of_rows
 
     zeros = jax.tree.map(jnp.zeros_like, (jnp.zeros(()), d_shared, d_by_row))
-    total, *gradient = sum_over(add, zeros, given, (blocks.rows, blocks.counts), mesh)
+    given, items = (shared, by_row), (blocks.rows, blocks.counts)
+    total, *gradient = sum_over(add, zeros, given, items, mesh)
     finite = jnp.isfinite(total)
     pairs = zip(*map(jax.tree.leaves, (gradient, [d_shared, d_by_row])), strict=True)
     slope = sum((jnp.sum(jnp.where(finite, g, 0.0) * d) for g, d in pairs), jnp.zeros(()))
@@ -168,16 +198,16 @@ def _take(by_row, rows):
 
 
 class NeighborsFactor(Factor):
-    """The Gaussian in which each point depends on its neighbours alone, L^-1 = D^-1/2 (I - B).
+    """Vecchia's approximation of a covariance matrix, L^-1 = D^-1/2 (I - B). Made by `compute`.
 
-    L is lower triangular in `order`; its rows and columns stand in that of the points. `compute`
-    makes it; each product takes O(n m) time for a column.
+    L is lower triangular in `order`; its rows and columns are in the order of the inputs. Each
+    product takes O(n m) time for a column.
 
     Attributes:
-        b: The weights of the neighbours of each point, (n, m).
-        sd: The sds of the points given their neighbours, (n,).
-        neighbors: The rows of the neighbours, (n, m).
-        order: The order of the points, (n,).
+        b: Weights of the neighbours of each point, shape (n, m).
+        sd: Standard deviations of the points given their neighbours, shape (n,).
+        neighbors: Row numbers of the neighbours, shape (n, m).
+        order: Order of the points, shape (n,).
         jitter: 0.
     """
 
@@ -188,16 +218,17 @@ class NeighborsFactor(Factor):
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, C: NoisyGram, neighbors: AnyArray, order: AnyArray) -> NeighborsFactor:
+    def compute(cls, C: NoisyGram, neighbors: jax.Array, order: jax.Array) -> NeighborsFactor:
         """Factor the approximation of k(X) + noise I.
 
         Raises:
-            NotPositiveDefiniteError: A value follows from its neighbours. Under `jax.jit`, where
-                nothing can be raised, its sd is NaN instead.
+            NotPositiveDefiniteError: A value follows from its neighbours. Under `jax.jit` its sd is
+                NaN instead.
         """
 
         def of_point(at_rows, counts):
-            return conditional(C.kernel, *at_rows, counts)
+            X, noise = at_rows
+            return conditional(C.kernel, X, noise, counts)
 
         by_row = (C.X, C.noise_of_rows())
         b, d = NeighborBlocks.of(neighbors, C.observed).map(of_point, by_row)
@@ -211,12 +242,12 @@ class NeighborsFactor(Factor):
             )
         return cls(b=b, sd=sd, neighbors=neighbors, order=order, jitter=jnp.zeros(()))
 
-    def solve(self, B):
+    def solve(self, B: AnyArray) -> jax.Array:
         W = self.whiten(B)
         (B,) = jax.linear_transpose(self.whiten, W)(W)
         return B
 
-    def whiten(self, B):
+    def whiten(self, B: AnyArray) -> jax.Array:
         def subtract(rest, neighbor):
             b, rows = neighbor
             return rest - _times(b, B[rows]), None
@@ -226,7 +257,7 @@ class NeighborsFactor(Factor):
         rest, _ = jax.lax.scan(subtract, B, (self.b.T, self.neighbors.T))
         return _times(1.0 / self.sd, rest)
 
-    def sqrt_mul(self, B):
+    def sqrt_mul(self, B: AnyArray) -> jax.Array:
         def append(Y, point):
             row, b, neighbors, own = point
             return Y.at[row].set(own + b @ Y[neighbors]), None
@@ -235,25 +266,25 @@ class NeighborsFactor(Factor):
         Y, _ = jax.lax.scan(append, jnp.zeros_like(own), self._in_order(own))
         return Y
 
-    def sqrt_transpose_mul(self, B):
+    def sqrt_transpose_mul(self, B: AnyArray) -> jax.Array:
         """L'B."""
 
-        def take_away(Y, point):
+        def distribute(Y, point):
             row, b, neighbors, _ = point
             own = Y[row]
             return Y.at[neighbors].add(b * own if own.ndim == 0 else b[:, None] * own), None
 
-        Y, _ = jax.lax.scan(take_away, B, self._in_order(B), reverse=True)
+        Y, _ = jax.lax.scan(distribute, B, self._in_order(B), reverse=True)
         return _times(self.sd, Y)
 
     def _in_order(self, B):
         rows = (self.b, self.neighbors, B)
         return self.order, *(x[self.order] for x in rows)
 
-    def logdet(self):
+    def logdet(self) -> jax.Array:
         return 2.0 * jnp.sum(jnp.log(self.sd))
 
-    def inv_diag(self):
+    def inv_diag(self) -> jax.Array:
         precision = 1.0 / jnp.square(self.sd)
         return precision.at[self.neighbors].add(jnp.square(self.b) * precision[:, None])
 

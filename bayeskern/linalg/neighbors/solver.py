@@ -33,7 +33,7 @@ from bayeskern.linalg.neighbors.factor import (
     conditional,
     log_density,
 )
-from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 # Search trees of the last inputs, since new points come chunk after chunk.
 _trees = Memory(4)
@@ -69,7 +69,9 @@ class NeighborsSolver(Solver):
     name = "neighbors"
     approximate = True
 
-    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+    def applicability(
+        self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
+    ) -> Fits | Refused:
         if self.neighbors is None and is_traced(X):
             return Refused(
                 "the search for neighbours needs known inputs, and these are being traced by JAX. "
@@ -147,7 +149,8 @@ class NeighborsSolver(Solver):
         observed = np.ones(len(X), bool) if C.observed is None else np.asarray(C.observed)
 
         def of_point(at_rows, counts):
-            return conditional(C.kernel, *at_rows, counts)[1]
+            X, noise = at_rows
+            return conditional(C.kernel, X, noise, counts)[1]
 
         rows, pivots = [], []
         for patch, inner in _patches(np.asarray(X / scale), np.asarray(order)):

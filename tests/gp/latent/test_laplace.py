@@ -53,7 +53,7 @@ value_and_grads = jax.jit(jax.value_and_grad(log_marginal, argnums=(0, 1)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [30, slow(lapack.MIN_SIZE + 10)])
+@pytest.mark.parametrize("n", [30, slow(lapack.MIN_CALLBACK_SIZE + 10)])
 def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     X = points(n)
     f, noise = wave(X)
@@ -263,7 +263,7 @@ def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K
 @pytest.mark.parametrize(
     ("n", "likelihood"),
     [
-        (lapack.MIN_SIZE + 10, likelihoods.Bernoulli(classes=(0, 1))),
+        (lapack.MIN_CALLBACK_SIZE + 10, likelihoods.Bernoulli(classes=(0, 1))),
         slow(20, likelihoods.StudentT(df=4.0, scale=0.5)),
     ],
 )

@@ -104,7 +104,7 @@ def test_large_data_are_taken_in_blocks(monkeypatch):
     points = RNG.normal(size=(600, 2))
     features = NystromFeatures(RBF(), 10).fit(points)
     whole = features.transform(points)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(features.transform(points), whole, atol=1e-12)
 
 
