@@ -8,12 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import assume, given
 
-import bayeskern as bk
 import bayeskern.kernels as kernels
 from bayeskern.kernels import (
     RBF,
@@ -30,7 +27,6 @@ from bayeskern.kernels import (
     Power,
     Product,
     Scaled,
-    Select,
     Sum,
     White,
     components,
@@ -360,204 +356,6 @@ def test_naming_again_replaces_the_name():
     assert eqx.tree_equal(RBF().named("a").named("b"), RBF().named("b"))
 
 
-# -- Select -----------------------------------------------------------------------------------
-
-A = RNG.normal(size=(5, 3))
-FRAMES = [
-    pd.DataFrame(A, columns=["age", "height", "mass"]),
-    pl.DataFrame(A, ["age", "height", "mass"]),
-]
-
-
-@pytest.mark.parametrize(
-    ("columns", "chosen"),
-    [([0, 2], [0, 2]), ([2, 0], [2, 0]), (1, [1]), ([-1], [2]), (np.array([0, 1]), [0, 1])],
-)
-def test_select_by_index(columns, chosen):
-    k = RBF(lengthscale=[0.4, 1.9][: len(chosen)])
-    close(k.on(columns)(A), np.asarray(k(A[:, chosen])), rtol=1e-15)
-    close(k.on(columns)(A, A[:2]), np.asarray(k(A[:, chosen], A[:2][:, chosen])), rtol=1e-15)
-    linear = Linear().on(columns)
-    close(linear.diag(A), (A[:, chosen] ** 2).sum(1))
-    for frame in FRAMES:
-        close(k.on(columns)(frame), np.asarray(k(A[:, chosen])), rtol=1e-15)
-
-
-@pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
-def test_select_by_name(frame):
-    k = RBF(lengthscale=[0.4, 1.9])
-    close(k.on(["mass", "age"])(frame), np.asarray(k(A[:, [2, 0]])), rtol=1e-15)
-    close(Linear().on("height")(frame), np.outer(A[:, 1], A[:, 1]))
-    close(Linear().on(["mass", 0]).diag(frame), (A[:, [2, 0]] ** 2).sum(1))
-    # Inside every kind of expression; each branch resolves for itself.
-    k = 2.0 * (Linear().on("height").named("h") + RBF().on("age") ** 2) * Linear().on("mass").exp()
-    r = np.subtract.outer(A[:, 0], A[:, 0])
-    expected = 2.0 * (np.outer(A[:, 1], A[:, 1]) + np.exp(-(r**2)))
-    close(k(frame), expected * np.exp(np.outer(A[:, 2], A[:, 2])))
-
-
-@pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
-def test_nested_select(frame):
-    close(Linear().on("age").on(["mass", "age"])(frame), np.outer(A[:, 0], A[:, 0]))
-    close(Linear().on(1).on(["mass", "height"])(frame), np.outer(A[:, 1], A[:, 1]))
-    with pytest.raises(ValueError, match="column='height' is not known. Choose from mass, age"):
-        Linear().on("height").on(["mass", "age"])(frame)
-
-
-def test_resolve():
-    k = Linear().on(["mass"]) + RBF().on("age")
-    resolved = k.resolve(("age", "height", "mass"))
-    assert repr(resolved) == repr(Linear().on([2]) + RBF().on([0]))
-    close(resolved(A), np.asarray(k(FRAMES[0])), rtol=1e-15)
-    plain = RBF() + Linear()
-    assert plain.resolve(("age",)) is plain
-
-
-def test_the_same_selection_twice():
-    k = Linear().on("age")
-    close((k + k * k)(FRAMES[0]), np.outer(A[:, 0], A[:, 0]) + np.outer(A[:, 0], A[:, 0]) ** 2)
-
-
-@pytest.mark.parametrize("columns", [[3], [0, 7], [-4]])
-def test_index_out_of_range(columns):
-    k = RBF().on(columns)
-    for call in (k, k.diag, jax.jit(lambda X: k(X))):
-        with pytest.raises(ValueError, match=r"columns \[.*\] wanted, but X has 3 columns"):
-            call(A)
-    for frame in FRAMES:
-        with pytest.raises(
-            ValueError, match="not there: the data have 3 columns, age, height, mass"
-        ):
-            k(frame)
-
-
-def test_names_on_plain_arrays():
-    k = Linear() + RBF().on(["age", "mass"])
-    for call in (k, k.diag):
-        with pytest.raises(
-            ValueError, match=r"columns \['age', 'mass'\] are names, but X is an arr"
-        ):
-            call(A)
-
-
-def test_unknown_column():
-    with pytest.raises(ValueError, match="column='hieght' is not known. Did you mean 'height'"):
-        RBF().on("hieght")(FRAMES[0])
-
-
-def test_frame_with_numbered_columns():
-    frame = pd.DataFrame(A)
-    close(Linear().on([1])(frame), np.outer(A[:, 1], A[:, 1]))
-    close(Linear().on("1")(frame), np.outer(A[:, 1], A[:, 1]))
-    with pytest.raises(ValueError, match="column='age' is not known. Choose from 0, 1, 2"):
-        RBF().on("age")(frame)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ([], "at least one, got"),
-        ([0.5], r"columns must be indices or names, at least one, got \[0.5\]"),
-        ([0, 0], r"columns \[0, 0\] name a column twice"),
-        (["a", "a"], r"columns \['a', 'a'\] name a column twice"),
-    ],
-)
-def test_bad_columns(columns, message):
-    with pytest.raises(ValueError, match=message):
-        RBF().on(columns)
-    assert isinstance(RBF().on([0]), Select)
-
-
-# -- Modulated --------------------------------------------------------------------------------
-
-
-class Line(eqx.Module):
-    slopes: jax.Array
-
-    def __call__(self, x):
-        return self.slopes @ x
-
-
-def test_modulate_by_a_module_with_parameters():
-    w = jnp.array([0.3, -1.2])
-    k, K = RBF().modulate(Line(w)), np.asarray(RBF()(X, Z))
-    close(k(X, Z), np.outer(X @ w, Z @ w) * K)
-    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.slopes
-    # d/dw sum_ij (w'x_i) K_ij (z_j'w) = (X'K Z + Z'K'X) w
-    close(slope, (X.T @ K @ Z + Z.T @ K.T @ X) @ w)
-
-
-def test_modulate_keeps_white_on_the_diagonal():
-    k, s = White(variance=0.3).modulate(total), X.sum(1)
-    close(k(X), np.diag(0.3 * s**2))
-    close(k(X, X), np.zeros((4, 4)))
-
-
-def test_a_modulated_process_is_the_function_times_the_process():
-    # y = f g + e is y / f = g + e / f: a process g under noise that differs from point to point.
-    x, new, rng = np.linspace(0.0, 4.0, 9), np.array([0.7, 2.2, 5.0]), np.random.default_rng(0)
-    y, f, f_new = rng.normal(size=9), 0.4 + 0.3 * x, 0.4 + 0.3 * new
-    modulated = bk.GaussianProcess(Matern32().modulate(growing), x, 0.1)
-    plain = bk.GaussianProcess(Matern32(), x, 0.1 / f**2)
-    expected = plain.condition(y / f).predict(new, latent=True)
-    found = modulated.condition(y).predict(new, latent=True)
-    close(found.mean, f_new * expected.mean, rtol=1e-9)
-    close(found.sd, f_new * expected.sd, rtol=1e-9)
-    close(modulated.log_prob(y), plain.log_prob(y / f) - np.log(f).sum(), rtol=1e-10)
-
-
-@pytest.mark.parametrize("f", [lambda x: x, lambda x: jnp.ones((2, 2)), lambda x: x[:0]])
-def test_modulate_wants_one_number_for_each_point(f):
-    k = RBF().modulate(f)
-    message = r"f must return one number for each point, but .*lambda.* an array of shape \("
-    for call in (k, k.diag, Linear().modulate(f).feature_map, jax.jit(lambda X: k(X))):
-        with pytest.raises(ValueError, match=message):
-            call(X)
-    # In one dimension a vector is one number.
-    close(RBF().modulate(lambda x: x)(X[:, 0]), np.asarray(Linear()(X[:, 0]) * RBF()(X[:, 0])))
-
-
-@pytest.mark.parametrize("f", [2.0, None, np.ones(4), "tanh"])
-def test_modulate_and_warp_want_a_function(f):
-    for operation in (RBF().modulate, RBF().warp):
-        with pytest.raises(TypeError, match="f must be a function of one point, got"):
-            operation(f)
-
-
-def test_modulate_sees_all_columns_and_leaves_their_names():
-    for frame in FRAMES:
-        k = Linear().on(["mass"]).modulate(growing)
-        f = 0.4 + 0.3 * A[:, 0]
-        close(k(frame), np.outer(f * A[:, 2], f * A[:, 2]))
-
-
-# -- Warped -----------------------------------------------------------------------------------
-
-
-def test_warp_by_a_module_with_parameters():
-    class Scale(eqx.Module):
-        weights: jax.Array
-
-        def __call__(self, x):
-            return self.weights @ x
-
-    W = RNG.normal(size=(3, 2))
-    k = Linear().warp(Scale(jnp.asarray(W)))
-    close(k(X, Z), X @ W.T @ W @ Z.T)
-    close(k.diag(X), np.diag(X @ W.T @ W @ X.T))
-    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.weights
-    # d/dW sum_ij (W x_i)'(W z_j) = W (sx sz' + sz sx')
-    sx, sz = X.sum(0), Z.sum(0)
-    close(slope, W @ (np.outer(sx, sz) + np.outer(sz, sx)))
-
-
-def test_warp_keeps_white_on_the_diagonal():
-    k = (White(variance=0.3) + RBF()).warp(total)
-    s = X.sum(1)
-    close(k(X), 0.3 * np.eye(4) + np.exp(-(np.subtract.outer(s, s) ** 2) / 2))
-    close(k(X, X), np.exp(-(np.subtract.outer(s, s) ** 2) / 2))
-
-
 def test_expression_of_custom_kernels_prints_as_it_is_typed():
     k = 2.0 * Custom(product, {"a": 1.5}) + Custom(product_alone)
     assert eqx.tree_equal(eval(repr(k), {**vars(kernels), **globals()}), k)
@@ -569,9 +367,3 @@ def product(x, z, a):
 
 def product_alone(x, z):
     return x @ z
-
-
-def test_a_warping_hides_the_names_of_the_columns():
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]})
-    with pytest.raises(ValueError, match=r"columns \['a'\] are names"):
-        RBF().on(["a"]).warp(lambda x: x[::-1])(frame)

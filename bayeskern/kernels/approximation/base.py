@@ -32,7 +32,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Returns:
             The transformer itself.
         """
-        points = np.asarray(validate_data(self, X, dtype=np.float64))
+        points = np.asarray(validate_data(self, X, dtype=np.float64))  # pyright: ignore[reportArgumentType]
         self._fit(points, validation.seed(self.seed))
         return self
 
@@ -46,8 +46,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Array of shape (n, m).
         """
         check_is_fitted(self)
-        points = validate_data(self, X, dtype=np.float64, reset=False)
-        return self._features(np.asarray(points))
+        X = validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportArgumentType]
+        return self._features(np.asarray(X))
 
     @abstractmethod
     def _fit(self, X: np.ndarray, seed: int) -> None:

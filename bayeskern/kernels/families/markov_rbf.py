@@ -186,7 +186,7 @@ def _modes(order: int) -> Modes:
     # Odd powers below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
     r = np.linspace(0.0, 12.0, 2_401)
-    k = (amplitudes @ np.exp(np.outer(poles, r))).real
+    k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
     error = float(np.abs(k - np.exp(-0.5 * r * r)).max())
     fields = poles, amplitudes, eigenvalues, V, np.linalg.inv(V), np.array(powers[:0:-1])
     return Modes(*fields, series, error)

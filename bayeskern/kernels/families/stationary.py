@@ -455,7 +455,7 @@ class SpectralMixture(Kernel):
         self._check_shapes(X)
         X, Z = metrics.center(X, Z)
         among_X, Z = Z is None, X if Z is None else Z
-        total = 0.0
+        total = jnp.zeros(())
         for q in range(self.weights.shape[0]):
             scales = jnp.broadcast_to(self.scales[q], X.shape[1:])
             means = jnp.broadcast_to(self.means[q], X.shape[1:])

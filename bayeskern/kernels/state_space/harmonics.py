@@ -42,7 +42,7 @@ def coefficients(lengthscale: ArrayLike, harmonics: int) -> Float[Array, " J1"]:
     # Smaller lengthscales have the same coefficients, but overflow.
     exponents = (np.cos(angles) - 1.0) / jnp.square(jnp.maximum(lengthscale, 1e-50))
     # Large lengthscales leave little for the harmonics above 0: the values less 1 keep its digits.
-    is_large = lengthscale > 1.0
+    is_large = jnp.asarray(lengthscale) > 1.0
     values = jnp.where(is_large, jnp.expm1(exponents), jnp.exp(exponents))
     means = jnp.asarray(waves) @ values / n + jnp.where(is_large, j == 0, 0.0)
     # Rounding can make positive numbers negative.

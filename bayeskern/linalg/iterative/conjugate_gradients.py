@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
@@ -161,7 +162,7 @@ class Preconditioner(NamedTuple):
         # scikit-learn takes half a second to import.
         from bayeskern.kernels.approximation import NystromFeatures
 
-        variances, smooth = np.asarray(kernel.evaluate_diag(X)), diagonal(kernel, X)
+        variances, smooth = np.asarray(kernel.evaluate_diag(jnp.asarray(X))), diagonal(kernel, X)
         features = NystromFeatures(kernel, rank, "leverage", seed)
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
         # White noise has no features. Rounding errors remain without any noise.

@@ -71,7 +71,7 @@ class GridSpectrum(eqx.Module):
         return jnp.sqrt(self.values).reshape(-1, 1)
 
 
-def outer(vectors: Sequence[AnyArray]) -> jax.Array:
+def outer(vectors: Sequence[jax.Array]) -> jax.Array:
     """Outer product of vectors (n_g,): (n_1, n_2, ...)."""
     return reduce(jnp.multiply.outer, vectors)
 
@@ -79,7 +79,7 @@ def outer(vectors: Sequence[AnyArray]) -> jax.Array:
 def multiply(matrices: Sequence[AnyArray], T: AnyArray) -> jax.Array:
     """(M_1 x M_2 x ...) T for matrices (n_g, n_g) and T (n, k)."""
     shape = T.shape
-    T = T.reshape(*(M.shape[1] for M in matrices), -1)
+    T = jnp.asarray(T).reshape(*(M.shape[1] for M in matrices), -1)
     for g, M in enumerate(matrices):
         T = jnp.moveaxis(jnp.tensordot(M, T, (1, g)), 0, g)
     return T.reshape(shape)
@@ -88,7 +88,7 @@ def multiply(matrices: Sequence[AnyArray], T: AnyArray) -> jax.Array:
 def contract(T: AnyArray, rows: Sequence[AnyArray]) -> jax.Array:
     """Sum over the cells of T (n_1, n_2, ...) times rows_1 x rows_2 x ..., (m, n_g) each: (m,)."""
     first, *others = rows
-    total = first @ T.reshape(len(T), -1)
+    total = jnp.asarray(first) @ T.reshape(len(T), -1)
     for row in others:
         total = jnp.einsum("mi,mij->mj", row, total.reshape(*row.shape, -1))
     return total[:, 0]
@@ -96,7 +96,7 @@ def contract(T: AnyArray, rows: Sequence[AnyArray]) -> jax.Array:
 
 def product(grams: Sequence[AnyArray], noise: ArrayLike, B: AnyArray) -> jax.Array:
     """K B for B (n, k)."""
-    return multiply(grams, B) + noise * B
+    return multiply(grams, B) + jnp.multiply(noise, B)
 
 
 # Values are computed from the spectrum alone. Derivatives are those of formulas in the K_g and the

@@ -89,6 +89,7 @@ class ObservedProcess(eqx.Module):
             order = jax.lax.cond(in_order, lambda: jnp.arange(len(t)), lambda: jnp.argsort(t))
         counts = jnp.ones(t.shape) if observed is None else jnp.asarray(observed, t.dtype)
         noise = jnp.broadcast_to(noise, t.shape)
+        order = jnp.asarray(order)
         return cls(space, t[order], noise[order], counts[order], order)
 
     @property
@@ -230,8 +231,8 @@ class MarkovFactor(Factor):
 
     def solve(self, B: AnyArray) -> jax.Array:
         W = self.whiten(B)
-        (B,) = jax.linear_transpose(self.whiten, B)(W)
-        return B
+        (solution,) = jax.linear_transpose(self.whiten, B)(W)
+        return solution
 
     def whiten(self, B: AnyArray) -> jax.Array:
         def body(x, data):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import KDTree
 
@@ -53,9 +54,10 @@ def _correlation_length(kernel: Kernel, X, column: int, sd: float) -> float:
     middle, distances = np.median(X, axis=0), sd * np.geomspace(1e-4, 1e3, 500)
     along = np.tile(middle, (len(distances), 1))
     along[:, column] += distances
-    covariances = np.asarray(kernel.evaluate(middle[None], along))[0]
+    middle = jnp.asarray(middle[None])
+    covariances = np.asarray(kernel.evaluate(middle, jnp.asarray(along)))[0]
     # Between two points, so that the variance contains no white noise.
-    variance = np.asarray(kernel.evaluate(middle[None], middle[None]))[0, 0]
+    variance = np.asarray(kernel.evaluate(middle, middle))[0, 0]
     has_fallen = covariances < SCALE_CORRELATION * variance
     return float(distances[np.argmax(has_fallen)]) if has_fallen.any() else np.inf
 
@@ -64,7 +66,7 @@ def _uses(kernel: Kernel, X, column: int) -> bool:
     """Whether the kernel depends on a column."""
     point = X[:1].copy()
     point[0, column] = np.nan
-    return bool(np.isnan(np.asarray(kernel.evaluate(point, X[:1]))[0, 0]))
+    return bool(np.isnan(np.asarray(kernel.evaluate(jnp.asarray(point), jnp.asarray(X[:1])))[0, 0]))
 
 
 def maximin_order(X: np.ndarray) -> np.ndarray:

@@ -244,8 +244,8 @@ class NeighborsFactor(Factor):
 
     def solve(self, B: AnyArray) -> jax.Array:
         W = self.whiten(B)
-        (B,) = jax.linear_transpose(self.whiten, W)(W)
-        return B
+        (solution,) = jax.linear_transpose(self.whiten, W)(W)
+        return solution
 
     def whiten(self, B: AnyArray) -> jax.Array:
         def subtract(rest, neighbor):

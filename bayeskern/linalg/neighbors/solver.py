@@ -155,7 +155,7 @@ class NeighborsSolver(Solver):
         rows, pivots = [], []
         for patch, inner in _patches(np.asarray(X / scale), np.asarray(order)):
             rows.append(patch[inner])
-            C_patch = NoisyGram(C.kernel, X[patch], noise[patch], observed[patch])
+            C_patch = NoisyGram(C.kernel, X[patch], noise[patch], jnp.asarray(observed[patch]))
             pivots.append(_pivots(C_patch)[inner])
         rows = np.concatenate(rows)
         d = NeighborBlocks.of(neighbors[rows], observed, rows).map(of_point, (X, noise))
