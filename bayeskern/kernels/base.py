@@ -162,7 +162,7 @@ class Kernel(CovarianceFunction):
         return Warped(self, warps.with_weights(as_module(f), weights))
 
     def modulate(self, f: Callable) -> Modulated:
-        """The kernel f(x) k(x, z) f(z), of the process f(x) g(x) for a process g with kernel k.
+        """The kernel f(x) k(x, z) f(z), of the process f g for a process g with kernel k.
 
         f is an amplitude that changes from point to point. The kernel is positive semi-definite
         for any f.
@@ -254,7 +254,7 @@ class Constant(Kernel):
 
 
 class CompoundKernel(Kernel):
-    """Base of the kernels that combine several by one operation on their Gram matrices.
+    """Base of the kernels that combine several, by one operation on Gram matrices.
 
     Args:
         terms: The kernels, as a tuple.
@@ -282,7 +282,7 @@ class CompoundKernel(Kernel):
 
 
 class Sum(CompoundKernel):
-    """Sum k1(x, z) + k2(x, z) + ... of independent functions. Nested sums are flattened.
+    """Sum k1(x, z) + k2(x, z) + ..., of independent functions; flattened.
 
     Args:
         terms: The kernels, as a tuple.
@@ -628,7 +628,7 @@ def _flat(operation: type[CompoundKernel], kernel: Kernel) -> tuple[Kernel, ...]
 
 
 def _is_scalar(value: object) -> TypeGuard[Scalar]:
-    """Whether a value is a number c, or a prior of one, in `c * k` and `k + c`."""
+    """True for a number c, or a prior of one, in `c * k` and `k + c`."""
     if isinstance(value, Distribution | Free):
         return True
     return isinstance(value, int | float | np.ndarray | np.number | jax.Array) and (

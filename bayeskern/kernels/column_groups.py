@@ -1,4 +1,4 @@
-"""Kernels that are products over groups of columns, k(x, z) = prod_g k_g(x_g, z_g).
+"""Kernels that are products over groups of columns, prod_g k_g(x_g, z_g).
 
 The method `by_columns` of a kernel returns its factors: a dictionary from the columns of a factor
 to the factor, a kernel of points with all columns that ignores the other columns. On a full grid
@@ -26,7 +26,7 @@ def joined(groups: Iterable[Columns]) -> Columns:
 
 
 def multiplied(factors: Iterable[tuple[Columns, Any]]) -> dict[Columns, Any]:
-    """Factors (columns, kernel) by their columns; factors that share a column are multiplied."""
+    """Factors (columns, kernel) by columns; those that share a column are multiplied."""
     by_columns = {}
     for columns, kernel in factors:
         shared = [other for other in by_columns if other == columns or {*other} & {*columns}]

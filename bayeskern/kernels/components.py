@@ -1,4 +1,4 @@
-"""Additive components of a kernel: the terms of a sum that share a name, and the rest."""
+"""Additive components of a kernel: terms of a sum that share a name, and the rest."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sum_of(kernel: Kernel, kept: list[bool]) -> Kernel:
 
 
 def in_component(kernel: Kernel, name: str) -> list[bool]:
-    """Mask of the additive terms in a component. Raises ValueError if it does not exist."""
+    """Mask of the additive terms in a component. Raises ValueError for other names."""
     path = () if name == "rest" else tuple(name.split("."))
     is_in = [
         names == () if name == "rest" else names[: len(path)] == path

@@ -1,9 +1,9 @@
-"""Gram matrices of functions of time with their derivatives, in NumPy: nothing is compiled.
+"""Gram matrices of functions of time with their derivatives, in NumPy.
 
-The formulas are those of the kernels. Derivatives are accumulated in reverse: from weights A to the
-slopes of sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of a product is weighted
-once, and a function of the lag alone is summed over the lags first. For a few hundred values this
-takes less time than JAX needs to look up a compiled program.
+Nothing is compiled. The formulas are those of the kernels. Derivatives are accumulated in reverse:
+from weights A to the slopes of sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of
+a product is weighted once, and a function of the lag alone is summed over the lags first. For a few
+hundred values this takes less time than JAX needs to look up a compiled program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Evaluation = tuple[np.ndarray, Pullback]
 
 
 class Pairs:
-    """Pairs of times s and t, arrays that broadcast, and values that several kernels share.
+    """Pairs of times s and t, arrays that broadcast, with values that kernels share.
 
     Attributes:
         s: First times.
@@ -440,7 +440,7 @@ def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
 
 
 def _since(start, pairs):
-    """Side of the start of both times (0 if they differ), and the times by distance from it."""
+    """Side of the start of both times (0 if different), the earlier and the later."""
     s, t = pairs.s - start, pairs.t - start
     side = np.where((s < 0.0) == (t < 0.0), np.where(s < 0.0, -1.0, 1.0), 0.0)
     s, t = np.abs(s), np.abs(t)

@@ -1,4 +1,4 @@
-"""Explicit features phi(x)'phi(z) = k(x, z): products, powers and series of features.
+"""Explicit features phi(x)'phi(z) = k(x, z): products, powers and series.
 
 Each kernel with finitely many features computes them in its method `features`. This module has the
 functions that these methods share. Shawe-Taylor and Cristianini (2004), chapter 9.
@@ -29,7 +29,7 @@ def check_size(kernel: object, n: int, count: int) -> None:
 
 
 def pairwise_products(kernel: object, factors: Sequence[Array]) -> Array:
-    """Features of a product: one for each choice of one feature from every factor (n, m_i)."""
+    """Features of a product: products of one feature from every factor (n, m_i)."""
     n = len(factors[0])
     check_size(kernel, n, math.prod(phi.shape[1] for phi in factors))
     return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(n, -1), factors)
@@ -61,7 +61,7 @@ def gaussian_series(kernel: object, X: Array, degree: int, variance: Array) -> A
 
 
 def monomials(kernel: object, n: int, m: int, power: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every choice of `power` out of m factors, and the number of repeats of each factor so far.
+    """Every choice of `power` out of m factors, and the repeats of each factor so far.
 
     Both have shape (C(m + power - 1, power), power); n is the number of points.
     """

@@ -1,4 +1,4 @@
-"""Evaluation of one covariance function: Gram matrices, features, frequencies, pictures.
+"""Evaluation of one covariance function: Gram matrices, features, frequencies, plots.
 
 `CovarianceFunction` is the part of `Kernel` that concerns one kernel alone. The operations that
 combine kernels are in `base`.

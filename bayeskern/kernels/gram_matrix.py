@@ -29,7 +29,7 @@ def diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 
 def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k(X, Z) B, (n,) or (n, k), in blocks of rows of X, without the whole matrix in memory."""
+    """k(X, Z) B, (n,) or (n, k), by blocks of rows, without the whole matrix."""
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
         out[rows] = np.asarray(_gram_times(kernel, padded(X[rows]), Z, B))[: len(X[rows])]
@@ -37,7 +37,7 @@ def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> n
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
-    """Slices of the rows of an (n, m) matrix: BLOCK_ENTRIES entries, and at least 256 rows."""
+    """Row slices of an (n, m) matrix: BLOCK_ENTRIES entries, and at least 256 rows."""
     size = max(256, BLOCK_ENTRIES // m)
     return (slice(start, start + size) for start in range(0, n, size))
 

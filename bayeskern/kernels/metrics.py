@@ -1,4 +1,4 @@
-"""Lengthscales (a number, one per dimension, or a full metric) and squared distances."""
+"""Lengthscales (a number, a vector, or a full metric) and squared distances."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ MAX_DIRECT_DIMENSIONS = 8
 
 
 def scale(X: Float[Array, "n d"], lengthscale: ArrayLike) -> Float[Array, "n d"]:
-    """Divide the points by a lengthscale: a number, a vector (d,) or a Cholesky factor (d, d).
+    """Divide the points by a lengthscale.
 
+    The lengthscale is a number, a vector (d,) or a Cholesky factor (d, d).
     For a lower triangular L the distance afterwards is |L^-1 (x - z)|, the metric (L L')^-1.
     """
     shape, d = jnp.shape(lengthscale), X.shape[1]

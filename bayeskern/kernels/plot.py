@@ -20,7 +20,7 @@ VISIBLE_SHARE = 1e-6
 
 
 def kernel(k, X: ArrayLike | None = None, fig: Figure | None = None) -> Figure:
-    """Two panels: k(x, x0) along a line, and the Gram matrix on it; returns the figure."""
+    """Plot k(x, x0) along a line, and the Gram matrix on it."""
     X, columns = validation.inputs((-3.0, 3.0) if X is None else X, "X")
     points, concrete = along(X, "X"), at_medians(k.resolve(columns))
     K, x = np.asarray(concrete(points)), points[:, 0]

@@ -1,7 +1,8 @@
-"""Frequencies of stationary kernels: k(x, z) = k(0) E cos(w'(x - z)), by Bochner's theorem.
+"""Frequencies of stationary kernels, by Bochner's theorem.
 
-Each kernel that has a spectral density draws w from it in its method `frequencies`. This module
-has the functions that these methods share.
+k(x, z) = k(0) E cos(w'(x - z)) for w with the spectral density of the kernel. Each kernel that has
+a spectral density draws w from it in its method `frequencies`. This module has the functions that
+these methods share.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def no_spectral_density(kernel) -> ValueError:
+def no_spectral_density(kernel: object) -> ValueError:
     """Error for a kernel without a spectral density to draw frequencies from."""
     return ValueError(
         f"{kernel!r} has no spectral density, so it has no random Fourier features. The kernels "

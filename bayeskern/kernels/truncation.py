@@ -1,4 +1,4 @@
-"""Harmonics of the periodic kernels in a kernel, at which their state-space models are cut."""
+"""Numbers of harmonics in the state-space models of periodic kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def with_harmonics(kernel: Kernel, harmonics: tuple[int | None, ...]) -> Kernel:
 
 
 def certified(kernel: Kernel) -> jax.Array:
-    """Whether the harmonics suffice for the lengthscales, which may be traced."""
+    """True where the harmonics suffice for the lengthscales, which may be traced."""
     enough = [jnp.all(node.lengthscale >= _least_lengthscale(node)) for node in _periodic(kernel)]
     return jnp.all(jnp.asarray(enough, bool))
 

@@ -1,4 +1,4 @@
-"""Functions that warp a kernel: their weights as hyperparameters, their values at points."""
+"""Functions that warp a kernel: weights as hyperparameters, values at points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sites(f: Callable) -> list[tuple]:
 
 
 def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Callable:
-    """A copy of a module in which each weight that is a number has a prior, or is free.
+    """A copy of a module in which each number among the weights has a prior or is free.
 
     Args:
         f: The module.
@@ -72,7 +72,7 @@ def values(f: Callable, X: jax.Array) -> jax.Array:
 
 
 def show(f: Callable) -> str:
-    """Name of a function; for a network, its class and the numbers of its weights by kind."""
+    """Name of a function; for a network, its class and counts of its weights."""
     counts = Counter()
     for leaf in _weights(f).values():
         counts[_kind(leaf)] += int(np.prod(hyper.shape(leaf)))

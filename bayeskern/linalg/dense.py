@@ -1,4 +1,4 @@
-"""Dense covariance matrices: Cholesky factor, and Gaussian log density with its derivative.
+"""Dense covariance matrices: Cholesky factor, Gaussian log density.
 
 The log density has a hand-written derivative, 1/2 tr((a a' - K^-1) dK) with a = K^-1 r (Rasmussen
 and Williams 2006, equation 5.9), written so that it can be differentiated again; differentiating
@@ -48,7 +48,7 @@ class DenseFactor(Factor):
 
     @classmethod
     def compute(cls, K: AnyArray) -> DenseFactor:
-        """Factor a matrix, with a jitter on its diagonal that is relative to the diagonal's mean.
+        """Factor a matrix, with a jitter relative to the mean of its diagonal.
 
         Args:
             K: Symmetric matrix, shape (n, n).

@@ -14,12 +14,12 @@ MIN_CALLBACK_SIZE = 150
 
 
 def is_faster(n: int) -> bool:
-    """Whether a callback to LAPACK is faster than XLA for an n x n matrix."""
+    """True if a callback to LAPACK is faster than XLA for an n x n matrix."""
     return n >= MIN_CALLBACK_SIZE and jax.default_backend() == "cpu"
 
 
 def cholesky(A: np.ndarray) -> np.ndarray | None:
-    """Lower Cholesky factor of a symmetric matrix, or None if it is not positive definite.
+    """Lower Cholesky factor of a symmetric matrix; None if not positive definite.
 
     A may be overwritten. The entries above the diagonal of the factor are undefined.
     """
@@ -54,7 +54,7 @@ def inverse(L: np.ndarray) -> np.ndarray:
 
 
 def mirror(upper: np.ndarray, block: int = 256) -> np.ndarray:
-    """Copy the upper triangle of a C-ordered matrix to the lower one, in place, block by block."""
+    """Copy the upper triangle of a C-ordered matrix to the lower one, in place."""
     for i in range(0, upper.shape[0], block):
         rows = slice(i, i + block)
         square = upper[rows, rows]

@@ -1,10 +1,11 @@
-"""Covariance matrices of kernels with m features, K = Phi Phi' + D, in O(n m^2) time.
+"""Covariance matrices of kernels with m features, in O(n m^2) time.
 
-They are the covariances of Bayesian linear regression with weights ~ N(0, I). Everything follows
-from the QR decomposition of A = D^-1/2 Phi stacked on the identity, [A; I] = [Q_1; Q_2] R. The
-stacked matrix has full column rank for any features, and R'R = I + A'A is the posterior precision
-of the weights. Normal equations would square its condition number. Golub and Van Loan (2013),
-"Matrix computations", section 5.3; Rasmussen and Williams (2006), section 2.1.
+K = Phi Phi' + D with n x m features Phi and noise D. They are the covariances of Bayesian linear
+regression with weights ~ N(0, I). Everything follows from the QR decomposition of A = D^-1/2 Phi
+stacked on the identity, [A; I] = [Q_1; Q_2] R. The stacked matrix has full column rank for any
+features, and R'R = I + A'A is the posterior precision of the weights. Normal equations would square
+its condition number. Golub and Van Loan (2013), "Matrix computations", section 5.3; Rasmussen and
+Williams (2006), section 2.1.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solve
 
 
 class LowRankFactor(Factor):
-    """Matrix K = Phi Phi' + D with L = D^1/2 (I + A (I + R')^-1 A'). Made by `compute`.
+    """Matrix K = Phi Phi' + D by a QR decomposition. Made by `compute`.
 
-    L L' = K, because (I + R')(I + R) = 2 I + R + R' + A'A. Each product takes O(n m) time for a
-    column.
+    L = D^1/2 (I + A (I + R')^-1 A'). L L' = K, because (I + R')(I + R) = 2 I + R + R' + A'A. Each
+    product takes O(n m) time for a column.
 
     Attributes:
         sd: Diagonal of D^1/2, shape (n,).

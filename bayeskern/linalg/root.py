@@ -1,4 +1,4 @@
-"""Square roots of covariance matrices that are positive semidefinite only up to rounding."""
+"""Square roots of covariance matrices that are semidefinite up to rounding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from bayeskern.linalg.factor import AnyArray
 
 
 def square_root(K: AnyArray) -> jax.Array:
-    """A with A A' = K for K (..., n, n), from eigenvectors; negative eigenvalues count as 0.
+    """A with A A' = K for K (..., n, n), from eigenvectors.
+
+    Negative eigenvalues count as 0.
 
     Where the data determine everything, a posterior covariance is rounding error with eigenvalues
     slightly below 0, on which a Cholesky factorization fails.

@@ -40,7 +40,7 @@ class TooLargeError(ValueError):
 
 
 class Choice(NamedTuple):
-    """The solver of a kernel at n inputs, its cost, and why it was preferred to the others.
+    """The solver of a kernel at n inputs, its cost, and the reasons.
 
     Attributes:
         solver: Name of the solver.
@@ -121,7 +121,7 @@ def solver_of(
     noise: Noise = 0.0,
     observed: AnyArray | None = None,
 ) -> Solver:
-    """Prepare the solver that `choose` takes; a solver that is prepared stays as it is.
+    """Prepare the solver that `choose` takes; return a prepared solver unchanged.
 
     Args:
         kernel: The kernel.

@@ -1,4 +1,4 @@
-"""Contract of a solver: one way to compute with the covariance matrix k(X) + noise I."""
+"""Contract of a solver for the covariance matrix k(X) + noise I."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ class NoisyGram(NamedTuple):
         """Noise variance of each row, shape (n,)."""
         return jnp.broadcast_to(self.noise, self.X.shape[:1])
 
-    def cross(self, part: str | None, X_new: jax.Array) -> jax.Array:
+    def cross(self, part: str | None, X_new: AnyArray) -> jax.Array:
         """Covariances of the rows with f, or a component of it, at X_new: (n, m)."""
-        K = part_of(self.kernel, part).evaluate(self.X, X_new)
+        K = part_of(self.kernel, part).evaluate(self.X, jnp.asarray(X_new))
         return K if self.observed is None else jnp.where(self.observed[:, None], K, 0.0)
 
     def without_unobserved(self, log_density: jax.Array) -> jax.Array:
@@ -121,7 +121,7 @@ class Solver(eqx.Module):
     def applicability(
         self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
     ) -> Fits | Refused:
-        """Whether the solver can compute with k(X) + noise I, and at what cost.
+        """`Fits` with the cost, or `Refused` with the reason, for k(X) + noise I.
 
         Args:
             kernel: The kernel; NaN stands for hyperparameters that have no value yet.
@@ -184,9 +184,9 @@ class Solver(eqx.Module):
         return part_of(C.kernel, part).evaluate(X_new) - whitened.T @ whitened
 
     def deviations(
-        self, C: NoisyGram, part: str | None, factor: Factor, X_new, key, size: int
+        self, C: NoisyGram, part: str | None, factor: Factor, X_new, key: jax.Array, size: int
     ) -> Float[Array, "size m"]:
-        """Joint posterior draws of f, or of a component, at X_new minus the posterior mean."""
+        """Joint posterior draws of f, or a component, minus the posterior mean."""
         return draw(self.covariance(C, part, factor, X_new), key, size)
 
     def error_estimate(self, C: NoisyGram) -> float:

@@ -1,4 +1,4 @@
-"""Finite feature maps phi with phi(x)'phi(z) ~ k(x, z), as scikit-learn transformers."""
+"""Feature maps phi with phi(x)'phi(z) ~ k(x, z), as scikit-learn transformers."""
 
 from bayeskern.kernels.approximation.nystrom import NystromFeatures
 from bayeskern.kernels.approximation.radial_basis import RadialBasis

@@ -1,4 +1,4 @@
-"""Selections of landmarks for the Nystrom approximation: m representatives of n points.
+"""Selection of landmarks for the Nystrom approximation.
 
 Each function takes a kernel, points X (n, d), the number of landmarks m and a seed, and returns
 the landmarks (m, d). There are fewer where X has fewer distinct points, or for `random`, which may
@@ -37,7 +37,7 @@ def random(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
 
 
 def leverage(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """Rows of X at random, with probabilities proportional to their ridge leverage scores.
+    """Random rows of X, with probabilities proportional to ridge leverage scores.
 
     The scores [K (K + a I)^-1]_ii are bounded from above by those of a uniform sample S,
     (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a. Here a is the trace of K - K_XS K_SS^-1 K_SX,

@@ -15,11 +15,11 @@ from bayeskern.kernels.gram_matrix import blocks, gram
 
 
 class NystromFeatures(FeatureTransformer, KernelEstimator):
-    """Features phi(x) = k(x, Z) N for landmarks Z, with N N' the pseudo-inverse of k(Z, Z).
+    """Nystrom features phi(x) = k(x, Z) N for landmarks Z.
 
-    phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z). That is k(x, z) where x or z is a landmark, and
-    phi(x)'phi(x) is nowhere more than k(x, x). Eigenvalues of k(Z, Z) below m eps times the
-    largest are dropped. White noise has no features.
+    N N' is the pseudo-inverse of k(Z, Z), and phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z). That is
+    k(x, z) where x or z is a landmark, and phi(x)'phi(x) is nowhere more than k(x, x). Eigenvalues
+    of k(Z, Z) below m eps times the largest are dropped. White noise has no features.
 
     Args:
         kernel: Any positive definite kernel of numbers.

@@ -13,7 +13,7 @@ from bayeskern.kernels.gram_matrix import gram
 
 
 class RadialBasis(FeatureTransformer):
-    """Gaussian radial basis functions, phi_j(x) = exp(-|x - c_j|^2 / (2 lengthscale^2)).
+    """Gaussian radial basis functions, exp(-|x - c_j|^2 / (2 lengthscale^2)).
 
     Args:
         centers: Centers c, shape (m, d), or their number m; k-means then computes them from X, at

@@ -13,7 +13,7 @@ from bayeskern.kernels.estimator import KernelEstimator
 
 
 class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
-    """Cosines and sines at frequencies drawn from the spectral density of a stationary kernel.
+    """Cosines and sines at frequencies drawn from the spectral density of a kernel.
 
     phi(x) = sqrt(v / h) [cos w_1'x, ..., cos w_h'x, sin w_1'x, ..., sin w_h'x], with v = k(x, x).
     Then phi(x)'phi(z) is k(x, z) on average, with an error of order v / sqrt(h), and phi(x)'phi(x)

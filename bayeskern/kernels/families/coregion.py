@@ -1,4 +1,4 @@
-"""Coregionalization: several correlated outputs, whose numbers are a column of the inputs."""
+"""Coregionalization: correlated outputs, whose numbers are a column of the inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayeskern.kernels.base import Kernel
 
 
 class Coregion(Kernel):
-    """Coregionalization kernel, k(i, j) = B_ij with B = W W' + diag(kappa), of output numbers.
+    """Coregionalization kernel of output numbers, k(i, j) = [W W' + diag(kappa)]_ij.
 
     The points are the numbers 0, 1, ... of the outputs, in one column: each row of the data is one
     value of one output. Multiplied by a kernel of the other columns it is the intrinsic

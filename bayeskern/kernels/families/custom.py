@@ -1,4 +1,4 @@
-"""Kernels from Python functions: of two points, or of one point, whose values are features."""
+"""Kernels from Python functions: of two points, or features of one point."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Custom(Kernel):
 
 
 def kernel_from_features(phi: Callable, weights: Distribution | type[Free] | None = None) -> Kernel:
-    """Kernel k(x, z) = phi(x)'phi(z) of explicit features; `feature_map` returns the features.
+    """Kernel k(x, z) = phi(x)'phi(z) of explicit features phi.
 
     Args:
         phi: Function of one point, shape (d,), to a number or a vector (m,), in the operations

@@ -32,7 +32,7 @@ def _counts(m) -> tuple[int, ...]:
 
 
 class HilbertSpace(Wrapper):
-    """Stationary kernel by m features, the first eigenfunctions in a box around all points.
+    """Stationary kernel by m features, the first eigenfunctions in a box.
 
     k(x, z) ~ sum_j S(w_j) phi_j(x) phi_j(z), with S the spectral density of the kernel and one j
     for each choice of frequencies 1, ..., m_d along the axes:

@@ -59,7 +59,9 @@ def _order(value) -> int:
 
 
 class MarkovRBF(Stationary):
-    """Squared-exponential kernel of one input whose process has a state of `order` numbers.
+    """Squared-exponential kernel of one input with a state-space model.
+
+    The state has `order` numbers.
 
     The spectral density sqrt(2 pi) exp(-w^2 / 2) of the RBF is replaced by its Pade approximant in
     w^2 / 2 with a numerator of degree 2 and a denominator of degree `order`. A process with it
@@ -208,7 +210,7 @@ def _roots(p: np.ndarray) -> np.ndarray:
 
 
 def _schwarz(p: np.ndarray) -> np.ndarray:
-    """Matrix F with characteristic polynomial p for which the covariance of the state is I.
+    """Matrix F with characteristic polynomial p and state covariance I.
 
     F is antisymmetric except for the last number on its diagonal, where the noise enters:
     F + F' + noise = 0. Routh's table gives its numbers. Anderson, Jury and Mansour (1976), "Schwarz

@@ -56,7 +56,7 @@ def _matern52_jvp(primals, tangents):
 
 
 def mixing(key: jax.Array, nu: float, n: int) -> jax.Array:
-    """Draw n precisions of the Gaussian scale mixture that equals the Matern profile of order nu.
+    """Draw n precisions of the Gaussian scale mixture of the Matern profile of order nu.
 
     The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
     precision has a gamma distribution of mean 1.
@@ -65,9 +65,10 @@ def mixing(key: jax.Array, nu: float, n: int) -> jax.Array:
 
 
 def spectrum(u: jax.Array, nu: float, d: int) -> jax.Array:
-    """Spectral density of order nu in d dimensions at u = |w|^2, for lengthscale and variance 1.
+    """Spectral density of order nu in d dimensions at u = |w|^2.
 
-    Rasmussen and Williams (2006), equation 4.15, with frequencies in radians.
+    Lengthscale and variance are 1. Rasmussen and Williams (2006), equation 4.15, with frequencies
+    in radians.
     """
     factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
     return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)

@@ -1,4 +1,4 @@
-"""Periodic kernels, written on the circle so that they are positive definite in any dimension."""
+"""Periodic kernels, positive definite in any dimension."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from bayeskern.kernels.state_space.terms import HarmonicTerm
 
 
 class Periodic(Kernel):
-    """Periodic kernel, variance * exp(-2 sum_i sin^2(pi (x_i - z_i) / period_i) / lengthscale_i^2).
+    """Periodic kernel, a function of the differences modulo a period.
 
-    It is the RBF kernel between points wrapped around a circle, one circle for each dimension, and
-    so it is positive definite in any dimension. Times an RBF, its shape changes slowly.
+    k(x, z) = variance * exp(-2 sum_i sin^2(pi (x_i - z_i) / period_i) / lengthscale_i^2). It is the
+    RBF kernel between points wrapped around a circle, one circle for each dimension, and so it is
+    positive definite in any dimension. Times an RBF, its shape changes slowly.
 
     Args:
         period: The period, in the units of the inputs: a number or a vector (d,).
@@ -108,7 +109,7 @@ class Periodic(Kernel):
 
 
 class Seasonal(Periodic):
-    """Seasonal kernel: functions of time that repeat and whose mean over a period is zero.
+    """Seasonal kernel: periodic functions of time with mean zero over a period.
 
     k(s, t) = variance * (exp(-2 sin^2(pi (s - t) / period) / lengthscale^2) - c) / (1 - c), with c
     the mean of the exponential over a period, exp(-a) I_0(a) at a = 1 / lengthscale^2. It is the

@@ -1,4 +1,4 @@
-"""Kernels of a trend: random levels and slopes, and changes from one kernel to another.
+"""Kernels of a trend: random levels and slopes, change points.
 
 They are functions of time, one column. A random level or slope is 0 at its start; add `Constant` or
 `Linear` for an unknown level or slope there.
@@ -57,10 +57,11 @@ class Trend(Kernel):
 
 
 class Brownian(Trend):
-    """Brownian motion, k(s, t) = variance * min(|s|, |t|) on the same side of the start, else 0.
+    """Brownian motion, k(s, t) = variance * min(|s|, |t|).
 
-    Functions drawn from it are random walks in continuous time, 0 at the start: a local level.
-    Matern12 is its damped, mean-reverting form.
+    Times are measured from the start; on different sides of it k = 0. Functions drawn from it are
+    random walks in continuous time, 0 at the start: a local level. Matern12 is its damped,
+    mean-reverting form.
 
     Args:
         variance: Variance that the function gains in a unit of time, in the squared units of the
@@ -169,7 +170,7 @@ class IntegratedOrnsteinUhlenbeck(Trend):
 
 
 class LogisticTransition(eqx.Module):
-    """Logistic function 1 / (1 + exp(-(t - location) / width)) of time; a negative width falls."""
+    """Logistic function of time, 1 / (1 + exp(-(t - location) / width))."""
 
     location: jax.Array
     width: jax.Array
@@ -245,7 +246,7 @@ def _on_the_same_side(s, t, covariance):
 
 @lru_cache
 def _remainder_series() -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (-1)^j / (j + 2)! of `remainder` and of its derivative, highest first.
+    """Coefficients (-1)^j / (j + 2)! of `remainder`, and those of its derivative.
 
     They give the last digit for r <= 1.
     """

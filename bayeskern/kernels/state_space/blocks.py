@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 
 class Weighted(eqx.Module):
-    """Covariance matrix with blocks B_i x diag(w_i) on its diagonal; x is the Kronecker product.
+    """Covariance matrix with diagonal blocks B_i x diag(w_i); x is the Kronecker product.
 
     Attributes:
         blocks: B_i, shapes (b_i, b_i).

@@ -34,7 +34,7 @@ MAX_EXCLUDED_PROBABILITY = 1e-6
 
 
 def coefficients(lengthscale: ArrayLike, harmonics: int) -> Float[Array, " J1"]:
-    """Variances of the harmonics 0, ..., J of the periodic kernel of variance 1: (J + 1,)."""
+    """Variances of the harmonics 0, ..., J of a periodic kernel of variance 1."""
     j, n = np.arange(harmonics + 1), 2 * harmonics + 1
     angles = 2.0 * np.pi * np.arange(n) / n
     # The angles times j, as multiples of the first angle below a full turn.
@@ -50,7 +50,7 @@ def coefficients(lengthscale: ArrayLike, harmonics: int) -> Float[Array, " J1"]:
 
 
 def log_error(lengthscale: ArrayLike, harmonics: ArrayLike) -> np.ndarray:
-    """Log of a bound on the error of the covariances, relative to the variance, in NumPy."""
+    """Log of a bound on the relative error of the covariances, in NumPy."""
     z, k = 1.0 / np.square(lengthscale), np.add(harmonics, 1.0)
     return np.log(4.0) + np.sqrt(z * z + k * k) - z - k * np.arcsinh(k / z)
 
@@ -89,7 +89,7 @@ def count_harmonics(lengthscale: ArrayLike | Distribution | Free) -> int | None:
 
 
 def _mass_below(prior: Distribution) -> np.ndarray:
-    """Probability of a prior below each of the least lengthscales; NaN if it has no cdf."""
+    """Probability of a prior below each least lengthscale; NaN if it has no cdf."""
     try:
         return np.asarray(prior.cdf(least_lengthscales()))
     except NotImplementedError:

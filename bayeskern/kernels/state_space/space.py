@@ -1,4 +1,4 @@
-"""Gaussian processes in time as state-space models: sums of independent terms, and their algebra.
+"""Gaussian processes in time as state-space models, and their algebra.
 
 A Gaussian process has a state-space form if f(t) = h'x(t), where the state x, a vector of s
 numbers, contains all that the past tells about the future: x(t + d) = A x(t) + w with w ~ N(0, Q)
@@ -30,7 +30,7 @@ class NoStateSpaceError(ValueError):
 
 
 class StateSpace(eqx.Module):
-    """A process in time by its state x(t) ~ N(0, P(t)), with f(t) = h(t)'x(t) + white noise.
+    """A process in time with state x(t) ~ N(0, P(t)) and f(t) = h(t)'x(t) + white noise.
 
     It is the sum of independent terms, whose states stand side by side. Times are scalars.
 
@@ -63,7 +63,7 @@ class StateSpace(eqx.Module):
         return Weighted(priors, tuple(term.weights for term in self.terms)).dense()
 
     def step(self, t: Float[Array, ""], d: Float[Array, ""]) -> tuple[Repeated, Weighted]:
-        """Transition matrix A and noise covariance Q from the time t to the time t + d, d >= 0."""
+        """Transition matrix A and noise covariance Q from time t to t + d, d >= 0."""
         A, Q = zip(*(term.transition(t, d) for term in self.terms), strict=True)
         weights = tuple(term.weights for term in self.terms)
         return Repeated(A, tuple(map(len, weights))), Weighted(Q, weights)
@@ -100,7 +100,7 @@ class StateSpace(eqx.Module):
 
 
 class ProductTerm(Term):
-    """Term whose kernel is the product of those of two terms: Kronecker products throughout."""
+    """Term whose kernel is the product of two: Kronecker products throughout."""
 
     first: Term
     second: Term

@@ -1,4 +1,4 @@
-"""Terms of state-space models: Matern, integrated, polynomial and harmonic processes."""
+"""Terms of state-space models: Matern, integrated, polynomial, harmonic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERIES_TERMS = 28
 
 
 class Term(eqx.Module):
-    """sum_k phi_k(t) g_k(t), where g_k are m copies of a process with a state of b numbers.
+    """sum_k phi_k(t) g_k(t), with m copies g_k of a process with a state of b numbers.
 
     The copies are independent, each with its own variance. The first number of a state is the value
     of its process. The first numbers of all copies come first, then the second ones: s = b m.
@@ -75,11 +75,12 @@ class DerivativesTerm(Term):
 
 
 class MaternTerm(DerivativesTerm):
-    """Matern process with smoothness order + 1/2: (1 + D / rate)^(order + 1) f is white noise.
+    """Matern process with smoothness order + 1/2.
 
-    The state has the derivatives divided by powers of the rate. With u = rate * d, A is
-    exp(-u) sum_k (N u)^k / k! for a nilpotent N. Q is an integral of such terms: incomplete gamma
-    functions, which stay exact for small u, where P - A P A' would cancel.
+    (1 + D / rate)^(order + 1) f is white noise, with D the derivative. The state has the
+    derivatives divided by powers of the rate. With u = rate * d, A is exp(-u) sum_k (N u)^k / k!
+    for a nilpotent N. Q is an integral of such terms: incomplete gamma functions, which stay exact
+    for small u, where P - A P A' would cancel.
     """
 
     order: int = eqx.field(static=True)
@@ -97,7 +98,7 @@ class MaternTerm(DerivativesTerm):
 
 
 class IntegratedTerm(DerivativesTerm):
-    """Brownian motion integrated `order` times, 0 at the start with all its derivatives."""
+    """Brownian motion integrated `order` times, 0 with its derivatives at the start."""
 
     order: int = eqx.field(static=True)
     variance: jax.Array
@@ -173,8 +174,9 @@ class PolynomialTerm(DerivativesTerm):
 
 
 class HarmonicTerm(Term):
-    """sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
+    """Sum of sine waves with random amplitudes.
 
+    sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
     The state is the coefficients, which are constant.
 
     Attributes:
@@ -216,7 +218,7 @@ class HarmonicTerm(Term):
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def lower_gammas(x: jax.Array, highest: int) -> jax.Array:
-    """Integrals of w^m exp(-w) over w from 0 to x, for m = 0, ..., highest: (highest + 1,).
+    """Integrals of w^m exp(-w) over w from 0 to x, for m = 0, ..., highest.
 
     The last is a series where 1 - exp(-x) sum_j x^j / j! cancels. The others follow from it by sums
     of positive numbers: Abramowitz and Stegun (1964), 6.5.22.

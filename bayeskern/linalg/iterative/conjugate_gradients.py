@@ -1,8 +1,8 @@
-"""Conjugate gradients with a Nystrom preconditioner, for Gram matrices too large for memory.
+"""Conjugate gradients with a Nystrom preconditioner.
 
-A product with k(X) takes O(n^2) operations and O(n) memory. The number of products depends on the
-eigenvalues that the preconditioner leaves. Hestenes and Stiefel (1952); Frangella, Tropp
-and Udell (2023), "Randomized Nystrom preconditioning".
+They serve Gram matrices too large for memory. A product with k(X) takes O(n^2) operations and O(n)
+memory. The number of products depends on the eigenvalues that the preconditioner leaves. Hestenes
+and Stiefel (1952); Frangella, Tropp and Udell (2023), "Randomized Nystrom preconditioning".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether the residual is at most `tol`."""
+        """True if the residual is at most `tol`."""
         return self.status is Status.CONVERGED
 
 

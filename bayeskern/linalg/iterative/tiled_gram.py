@@ -21,7 +21,7 @@ TILE_ROWS = 256
 
 
 class TiledGram:
-    """Gram matrix k(X) of X (n, d), of which memory holds one tile for each core at a time.
+    """Gram matrix k(X) of X (n, d), with one tile for each core in memory.
 
     An off-diagonal tile is computed once for both of its places. The compiled program serves other
     hyperparameters, and other n of about the same size. Rows of tiles are shared out over the

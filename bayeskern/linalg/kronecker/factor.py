@@ -1,4 +1,4 @@
-"""Covariance matrices on full grids, K = K_1 x K_2 x ... + noise I, as Kronecker products.
+"""Covariance matrices on full grids, K = K_1 x K_2 x ... + noise I.
 
 From the eigendecompositions K_g = V_g diag(l_g) V_g' follows K = V diag(l_1 x l_2 x ... + noise) V'
 with V = V_1 x V_2 x ..., in time O(sum n_g^3 + n sum n_g) for n = n_1 n_2 ... cells. Saatci (2011),

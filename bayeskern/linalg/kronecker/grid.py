@@ -1,4 +1,4 @@
-"""Full product grids among inputs, in NumPy: the axes of a grid, and the row of each cell."""
+"""Full product grids among inputs: the axes of a grid, and the row of each cell."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Grid(NamedTuple):
         return tuple(len(axis) for axis in self.axes)
 
     def is_of(self, X: AnyArray) -> bool:
-        """Whether the inputs have this grid."""
+        """True if the inputs have this grid."""
         X = np.asarray(X)
         if len(X) != len(self.rows):
             return False
@@ -79,7 +79,7 @@ class _Points:
         self.X, self._cache = X, {}
 
     def of(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers of the distinct points in these columns, and the point of each row: (n,)."""
+        """Rows of the distinct points in these columns, and the point of each row."""
         if columns not in self._cache:
             values = self.X[:, columns[0]] if len(columns) == 1 else self.X[:, list(columns)]
             _, first, index = np.unique(values, return_index=True, return_inverse=True, axis=0)
@@ -90,7 +90,7 @@ class _Points:
         return len(self.of(columns)[0]) if columns else 1
 
     def axes(self, groups: Sequence[Columns]) -> list[Columns]:
-        """Finest axes into which the groups of columns can be joined; a single axis if none.
+        """Finest axes into which the groups of columns can be joined; else one axis.
 
         Points are a product over two sets of columns if their number is the product of the numbers
         of distinct points in either set.

@@ -1,4 +1,4 @@
-"""Solver for full grids, with a kernel that is a product over the axes of the grid."""
+"""Solver for full grids and kernels that are products over the axes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solve
 
 
 class KroneckerSolver(Solver):
-    """Kronecker products, for inputs on a full grid and a kernel that is a product over its axes.
+    """Kronecker products, for full grids and kernels that are products over the axes.
 
     Attributes:
         axes: Row numbers of the points of each axis; empty until prepared.

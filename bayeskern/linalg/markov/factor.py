@@ -1,4 +1,4 @@
-"""Covariance matrices of state-space models: the Kalman filter as a Cholesky factor.
+"""Covariance matrices of state-space models: Kalman filter as Cholesky factor.
 
 The filter passes over the times in order. Its scaled innovations are L^-1 y, and the sds of the
 innovations are the diagonal of L: K = L L' is factored without being formed, in O(n s^2 b) time for
@@ -140,9 +140,9 @@ def block_length(size: int) -> int:
 
 
 def in_blocks(size: int, t, d, noise, counts, *data) -> tuple[jax.Array, ...]:
-    """Arrays of n rows in blocks, padded with copies of the last row that do not count.
+    """Arrays of n rows in blocks, padded with copies of the last row.
 
-    The steps between the copies are 0.
+    The copies do not count, and the steps between the copies are 0.
     """
     length = block_length(size)
     blocks = -(-len(t) // length)
@@ -187,10 +187,10 @@ class FilterCovariance(NamedTuple):
 
 
 class MarkovFactor(Factor):
-    """Covariance matrix of a state-space model, K = h'P(t_i, t_j)h + noise I. Made by `compute`.
+    """Covariance matrix of a state-space model. Made by `compute`.
 
-    L is lower triangular in the order of time. Each product takes O(n s b) time for a column, the
-    diagonal of the inverse O(n s^2 b).
+    K = h'P(t_i, t_j)h + noise I. L is lower triangular in the order of time. Each product takes O(n
+    s b) time for a column, the diagonal of the inverse O(n s^2 b).
 
     Attributes:
         process: The process at its times.
@@ -272,7 +272,7 @@ class MarkovFactor(Factor):
 def information(
     N: jax.Array, row: Row, gain: jax.Array, S: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Information about the state in the values after a time, and from it on: (s, s) each.
+    """Information about the state in the values after a time, and from it on.
 
     N: information in the later values about the state at the next time; S: variance of the value.
     """

@@ -26,7 +26,7 @@ def weighted_covariances(
 
 
 def product(process: ObservedProcess, weights: AnyArray) -> jax.Array:
-    """Sum over the values that count of weights_i Cov(f(t_i), f(t)), at each time t: (n,)."""
+    """Sum over the counted values of weights_i Cov(f(t_i), f(t)), at each time t."""
     a, space = weights[process.order], process.space
 
     def forward(z, data):

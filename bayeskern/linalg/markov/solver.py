@@ -106,9 +106,9 @@ class MarkovSolver(Solver):
         return variances(space, counted, C.X[:, 0], noise, C.observed, X_new[:, 0]) + white
 
     def deviations(
-        self, C: NoisyGram, part: str | None, factor: Factor, X_new, key, size: int
+        self, C: NoisyGram, part: str | None, factor: Factor, X_new, key: jax.Array, size: int
     ) -> jax.Array:
-        """Draws by Matheron's rule: prior draws minus their prediction from simulated data.
+        """Draws by Matheron's rule: prior draws minus predictions from simulated data.
 
         Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
         """

@@ -1,4 +1,4 @@
-"""Conditioning sets of Vecchia's approximation: an order of the points, and nearest predecessors.
+"""Conditioning sets of Vecchia's approximation: order, nearest predecessors.
 
 In maximin order each point is as far as possible from its predecessors: the first points are spread
 over the whole region, and the later ones fill the gaps. Guinness (2018), "Permutation and grouping
@@ -22,7 +22,7 @@ SCALE_CORRELATION = 0.9
 
 
 def column_scales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """Divisors of the columns after which points are close if they are correlated: (d,).
+    """Divisors of the columns that make correlated points close: (d,).
 
     The divisor is the distance along a column at which the correlation with the median point has
     fallen to 0.9; while a hyperparameter is not known, the column's sd. A column that the kernel

@@ -1,4 +1,4 @@
-"""Vecchia's approximation of a covariance matrix: each point depends on its neighbours alone.
+"""Vecchia's approximation of a covariance matrix.
 
 The density of y is the product of the densities of each y_i given all before it, in any order of
 the points. Here y_i is given only the m nearest of the points before it, N(i), with
@@ -86,7 +86,7 @@ class NeighborBlocks(eqx.Module):
 
 
 def in_blocks(rows: jax.Array) -> jax.Array:
-    """Rows (n, width) in blocks (blocks, size, width), the last block padded with zeros."""
+    """Rows (n, width) in blocks (blocks, size, width), padded with zeros."""
     n, width = rows.shape
     size = max(1, min(n, BLOCK_NUMBERS // width**2))
     return jnp.pad(rows, [(0, -n % size), (0, 0)]).reshape(-1, size, width)
@@ -198,10 +198,10 @@ def _take(by_row, rows):
 
 
 class NeighborsFactor(Factor):
-    """Vecchia's approximation of a covariance matrix, L^-1 = D^-1/2 (I - B). Made by `compute`.
+    """Vecchia's approximation of a covariance matrix. Made by `compute`.
 
-    L is lower triangular in `order`; its rows and columns are in the order of the inputs. Each
-    product takes O(n m) time for a column.
+    L^-1 = D^-1/2 (I - B), and L is lower triangular in `order`; its rows and columns are in the
+    order of the inputs. Each product takes O(n m) time for a column.
 
     Attributes:
         b: Weights of the neighbours of each point, shape (n, m).

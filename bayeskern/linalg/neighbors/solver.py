@@ -1,4 +1,4 @@
-"""Solver that conditions each point on its nearest neighbours: Vecchia's approximation."""
+"""Solver by Vecchia's approximation: points are conditioned on neighbours."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ PATCH_SIZE, PATCHES = 2000, 4
 
 
 class NeighborsSolver(Solver):
-    """Each point is conditioned on its nearest neighbours: n m^3 operations, for any inputs.
+    """Vecchia's approximation: each point is conditioned on its nearest neighbours.
 
-    Any kernel has such an approximation, stationary or not; `error_estimate` quantifies its loss.
-    Rows that are not observed can be neighbours of old points, but not of new ones.
+    It takes n m^3 operations, for any inputs. Any kernel has such an approximation, stationary or
+    not; `error_estimate` quantifies its loss. Rows that are not observed can be neighbours of old
+    points, but not of new ones.
 
     Attributes:
         m: Number of neighbours.
