@@ -23,7 +23,7 @@ REGION = "region"
 # Sample statistics: the ancestor and the island of each draw of a particle sampler.
 ANCESTOR, ISLAND = "ancestor", "island"
 # Unconstrained coordinates beyond this belong to no posterior: such chains run away.
-RUN_AWAY = 1e100
+MAX_COORDINATE = 1e100
 
 
 # Draws that an assessment reads: the posterior of the fit, before its verdict is known.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.inference.result import RUN_AWAY, Assessable
+from bayeskern.inference.result import MAX_COORDINATE, Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 
@@ -72,7 +72,7 @@ def advice_if_running_away(coordinates: Sequence[str], z: np.ndarray) -> str | N
     """Advice where chains z (chains, draws, d) are further out than any posterior."""
     largest = np.max(np.abs(z), axis=(0, 1))
     at = int(np.argmax(largest))
-    if largest[at] < RUN_AWAY:
+    if largest[at] < MAX_COORDINATE:
         return None
     return (
         f"The chains run away, {coordinates[at]} to {largest[at]:.1g} in unconstrained "

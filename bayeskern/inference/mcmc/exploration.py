@@ -38,7 +38,7 @@ from bayeskern.inference.optimization.factors import (
 )
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.result import RUN_AWAY, Region
+from bayeskern.inference.result import MAX_COORDINATE, Region
 
 # From a point (d,) and the number of the visit to a chain that starts there.
 type Visit = Callable[[np.ndarray, int], Transitions]
@@ -97,7 +97,7 @@ class Exploration:
 
     def __init__(self, target: Target, rows: Transitions, visit: Visit, exchanges: Exchanges):
         self.target, self._visit, self.exchanges = target, visit, exchanges
-        self._bounded = bool(np.max(np.abs(rows.z), initial=0.0) < RUN_AWAY)
+        self._bounded = bool(np.max(np.abs(rows.z), initial=0.0) < MAX_COORDINATE)
         self.hold_one_order = self._bounded and not all(
             agree(rows.z, other) for other in exchanges.swapped(rows.z)
         )
