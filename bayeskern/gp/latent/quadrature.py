@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -76,28 +76,24 @@ def covariance_roots(covariance: Array) -> Array:
 
 def draw_responses(likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array) -> Array:
     """y given each of n draws of f (n, C, m), one after the other: (n, m)."""
-
-    def draw(f_and_key):
-        f, key = f_and_key
-        return likelihood.distribution(eta(likelihood, f), **extra).sample(key)
-
-    return jax.lax.map(draw, (f, jax.random.split(key, f.shape[0])))
+    keys = jax.random.split(key, f.shape[0])
+    return jax.lax.map(lambda pair: _draw_response(likelihood, extra, *pair), (f, keys))
 
 
 def sample_responses(
     likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array
 ) -> Array:
     """y given draws of f (..., C, m), all at once: (..., m)."""
-
-    def draw(f, key):
-        distribution = likelihood.distribution(eta(likelihood, f), **extra)
-        return jnp.asarray(distribution.sample(key))
-
     sample_shape = f.shape[:-2]
     keys = jax.random.split(key, sample_shape) if sample_shape else key
+    draw = partial(_draw_response, likelihood, extra)
     for _ in sample_shape:
         draw = jax.vmap(draw)
     return draw(f, keys)
+
+
+def _draw_response(likelihood: Likelihood, extra: dict[str, Array], f: Array, key: Array) -> Array:
+    return jnp.asarray(likelihood.distribution(eta(likelihood, f), **extra).sample(key))
 
 
 def log_normal(r: Array, S: Array) -> Array:

@@ -43,20 +43,20 @@ class SolverCovariance(LatentCovariance):
     def multiply(self, v: Array) -> Array:
         return self.solver.multiply(NoisyGram(self.kernel, self.X, 0.0), v[0])[None]
 
-    def factorizer(self, concave: bool) -> Callable[[Array], SolverFactor]:
+    def factorizer(self, concave: bool) -> Callable[[Array], SolverLaplaceFactor]:
         return self.factor
 
-    def factor(self, W: Array) -> SolverFactor:
+    def factor(self, W: Array) -> SolverLaplaceFactor:
         """(K + W^-1)^-1, factored, for W (1, 1, n)."""
         noise, counts = _as_noise(W)
         factor = self.solver.factor(NoisyGram(self.kernel, self.X, noise, counts))
-        return SolverFactor(noise, counts, factor)
+        return SolverLaplaceFactor(noise, counts, factor)
 
-    def inverse(self, W: Array, concave: bool) -> SolverFactor:
+    def inverse(self, W: Array, concave: bool) -> SolverLaplaceFactor:
         return self.factor(W)
 
     def half_logdet_tangent(
-        self, inverse: SolverFactor, W: Array, d_covariance: SolverCovariance, dW: Array
+        self, inverse: SolverLaplaceFactor, W: Array, d_covariance: SolverCovariance, dW: Array
     ) -> Array:
         return jax.jvp(SolverCovariance.half_logdet, (self, W), (d_covariance, dW))[1]
 
@@ -68,7 +68,7 @@ class SolverCovariance(LatentCovariance):
         return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
 
 
-class SolverFactor(LaplaceFactor):
+class SolverLaplaceFactor(LaplaceFactor):
     """(K + W^-1)^-1 by a factor of K + noise, without the rows that do not count."""
 
     noise: Array
@@ -110,12 +110,12 @@ class SolverPrior(LatentPrior):
         sqrt_mul = self._noise_free_factor().factor.sqrt_mul
         return jnp.vectorize(sqrt_mul, signature="(n)->(n)")(white)
 
-    def noise_free(self, white: Array) -> tuple[Array, SolverFactor]:
+    def noise_free(self, white: Array) -> tuple[Array, SolverLaplaceFactor]:
         factor = self._noise_free_factor()
         return factor.solve(factor.factor.sqrt_mul(white[0])[None]), factor
 
     def moments(
-        self, weights: Array, factor: SolverFactor, at: LatentPoints
+        self, weights: Array, factor: SolverLaplaceFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
         kernel, name = self.kernels[0], _component_name(at)
         C = NoisyGram(kernel, self.X, factor.noise, factor.counts)
@@ -124,7 +124,9 @@ class SolverPrior(LatentPrior):
         prior = part_of(kernel, name).evaluate_diag(at.X)
         return mean[None], above_rounding(variance, prior)[None, None]
 
-    def deviations(self, factor: SolverFactor, at: LatentPoints, key: Array, size: int) -> Array:
+    def deviations(
+        self, factor: SolverLaplaceFactor, at: LatentPoints, key: Array, size: int
+    ) -> Array:
         name = _component_name(at)
         C = NoisyGram(self.kernels[0], self.X, factor.noise, factor.counts)
         return self.solver.deviations(C, name, factor.factor, at.X, key, size)[:, None]
@@ -142,16 +144,18 @@ class SolverPrior(LatentPrior):
         # A verdict needs no more points than this.
         return draws[:, :, evenly(self.X.shape[0], 2000)], log_weights
 
-    def _noise_free_factor(self) -> SolverFactor:
+    def _noise_free_factor(self) -> SolverLaplaceFactor:
         n = self.X.shape[0]
         # With less noise beside f, predictions of solvers at other times are rounding errors.
         noise = 1e-10 * jnp.mean(self.kernels[0].evaluate_diag(self.X))
         factor = self.solver.factor(NoisyGram(self.kernels[0], self.X, noise))
-        return SolverFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
+        return SolverLaplaceFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
 
 
 @eqx.filter_jit
-def _deviations_jit(prior: SolverPrior, factor: SolverFactor, key: Array, size: int) -> Array:
+def _deviations_jit(
+    prior: SolverPrior, factor: SolverLaplaceFactor, key: Array, size: int
+) -> Array:
     return prior.deviations(factor, LatentPoints(prior.X), key, size)
 
 
