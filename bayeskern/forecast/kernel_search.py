@@ -235,7 +235,7 @@ def search_kernel(
         )
     if is_constant(y):
         raise ValueError("the series is constant: there is nothing to search for.")
-    _, unusable = ordinary(y, lambda: np.arange(len(y)))
+    _, unusable = ordinary(y, lambda: [str(row) for row in range(len(y))])
     if unusable:
         raise ValueError(f"{unusable[0]}: leave it out of the search.")
     leaves = [Leaf(SMOOTH), Leaf(LINE), *(Leaf(name, period) for name, period in seasons.items())]
