@@ -31,7 +31,7 @@ def positive_definite(kernel: Kernel) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
     for node in kernel.nodes():
-        if not node.positive_definite:
+        if isinstance(node, Kernel) and not node.positive_definite:
             raise ValueError(
                 f"{type(node).__name__} is not positive definite, so no Gaussian process has it as "
                 "its covariance. InverseMultiquadric is the positive definite relative."

@@ -147,7 +147,8 @@ class GPRegression(eqx.Module):
     ) -> Self:
         """Copy for these data, whose structure decides the solver before any tracing."""
         model = self.resolve(columns)
-        solver = solver_of(model.kernel, X, self.solver, self.noise, mask)
+        observed = None if mask is None else jnp.asarray(mask, bool)
+        solver = solver_of(model.kernel, X, self.solver, self.noise, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
         return dataclasses.replace(model, prepared=solver, outputs=outputs)
 

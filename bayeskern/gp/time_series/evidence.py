@@ -323,7 +323,9 @@ class NumpyEvidence:
         """
         names = (level, *(name for name in self.component_names if name != level))
         with self.threads():
-            parts = side_by_side(lambda z_one: self._centered(z_one, x_new, names), z, len(self.y))
+            parts = side_by_side(
+                lambda z_one: self._centered(z_one, x_new, names), list(z), len(self.y)
+            )
         return {
             name: (
                 np.array([moments[name][0] for moments in parts]),

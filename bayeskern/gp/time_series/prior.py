@@ -150,7 +150,7 @@ class NumpyPrior:
     def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
         """k at z (d,), at the pairs or their lags, and the gradient of its weighted sums."""
         *values, _ = self._all_values(z)
-        K, pullback = self._gram(values, pairs)
+        K, pullback = self._gram(iter(values), pairs)
 
         def gradient(A, b):
             slopes = [*pullback(PairWeights(pairs, lambda: A)), lambda: b]
@@ -163,7 +163,7 @@ class NumpyPrior:
     def components(self, z: np.ndarray, pairs: Pairs) -> dict[str, np.ndarray]:
         """Each component of k at z (d,), at the pairs, by its name."""
         *values, _ = self._all_values(z)
-        return self._gram.of_components(values, pairs)
+        return self._gram.of_components(iter(values), pairs)
 
     def _all_values(self, z: np.ndarray) -> np.ndarray:
         """Values of all hyperparameters of the kernel, and the noise."""
