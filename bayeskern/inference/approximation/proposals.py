@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -17,9 +17,6 @@ from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves, sort_leaves
-
-# Share of draws from the Student t beside a proposal of another shape.
-DEFENSIVE_SHARE = 0.25
 
 
 class Approximation(Protocol):
@@ -105,26 +102,28 @@ class DefensiveMixture:
     Attributes:
         main: The proposal.
         guard: The Student t.
+        share: Share of the Student t.
     """
 
     main: Evaluable
     guard: Elliptical
+    share: float = 0.25
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws (n, d) and log q of each (n,)."""
-        of_guard = int(DEFENSIVE_SHARE * n)
+        of_guard = int(self.share * n)
         parts = self.main.draw(rng, n - of_guard)[0], self.guard.draw(rng, of_guard)[0]
         z = np.concatenate(parts)
         return z, self.log_density(z)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q(z): (n, d) -> (n,)."""
-        main = self.main.log_density(z) + np.log1p(-DEFENSIVE_SHARE)
-        return np.logaddexp(main, self.guard.log_density(z) + np.log(DEFENSIVE_SHARE))
+        main = self.main.log_density(z) + np.log1p(-self.share)
+        return np.logaddexp(main, self.guard.log_density(z) + np.log(self.share))
 
     def refit(self, z: np.ndarray, weights: np.ndarray) -> DefensiveMixture:
         """A copy whose Student t is refitted to weighted draws."""
-        return DefensiveMixture(self.main, self.guard.refit(z, weights))
+        return replace(self, guard=self.guard.refit(z, weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,6 @@ from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 
-PROPOSALS = ("laplace", "svi", "prior")
-
 
 @dataclass(frozen=True)
 class ImportanceSampling(Method):
@@ -78,7 +76,7 @@ class ImportanceSampling(Method):
                 f"tails must be degrees of freedom above 0, or None, got {self.tails}."
             )
         if isinstance(self.proposal, str):
-            validation.one_of("proposal", self.proposal, PROPOSALS)
+            validation.one_of("proposal", self.proposal, ("laplace", "svi", "prior"))
 
     @property
     def form(self) -> str:
@@ -127,7 +125,7 @@ class ImportanceSampling(Method):
         fit = SVI(draws=4000).run(target, seed, progress) if proposal == "svi" else proposal
         if not isinstance(fit, Posterior | Fit):
             raise TypeError(
-                f"proposal must be one of {', '.join(PROPOSALS)}, a Posterior or a NumPyro "
+                "proposal must be one of laplace, svi, prior, a Posterior or a NumPyro "
                 f"distribution, got {type(fit).__name__}."
             )
         if fit.optimum is not None:

@@ -10,7 +10,6 @@ from scipy.special import logsumexp, softmax
 from bayeskern.inference import Target
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
-    DEFENSIVE_SHARE,
     DistributionProposal,
     PriorProposal,
 )
@@ -152,7 +151,7 @@ def test_a_numpyro_distribution_as_a_proposal_and_with_tails():
     wide = q.with_tails(5.0, z)
     # The guard is a Student t whose scale matrix is the covariance of the draws.
     guard = stats.multivariate_t(np.mean(z, axis=0), np.cov(np.asarray(z).T, ddof=0), df=5.0)
-    both = np.log((1 - DEFENSIVE_SHARE) * peer.pdf(POINTS) + DEFENSIVE_SHARE * guard.pdf(POINTS))
+    both = np.log((1 - wide.share) * peer.pdf(POINTS) + wide.share * guard.pdf(POINTS))
     np.testing.assert_allclose(wide.log_density(POINTS), both, rtol=1e-8)
     drawn, log_wide = wide.draw(np.random.default_rng(1), 1_000)
     np.testing.assert_allclose(log_wide, wide.log_density(drawn), rtol=1e-10)
