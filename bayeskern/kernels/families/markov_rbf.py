@@ -154,7 +154,7 @@ class RationalTerm(Term):
         # A - I, so that neither A - I nor I - A A' loses digits.
         powers = jnp.asarray(modes.powers)
         change = short * reduce(lambda total, power: short * total + power, powers)
-        A = ((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse).real
+        A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
         identity = jnp.eye(self.order)
         Q = jnp.where(is_short, -(change + change.T + change @ change.T), identity - A @ A.T)
         return jnp.where(is_short, identity + change, A), self.variance * Q

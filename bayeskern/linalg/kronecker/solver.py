@@ -55,7 +55,7 @@ class KroneckerSolver(Solver):
         if X.shape[1] == 1:
             return Refused("there is one input, and a grid has two axes or more")
         for node in kernel.nodes():
-            if not node.is_a_function:
+            if isinstance(node, Kernel) and not node.is_a_function:
                 return Refused(f"{node!r} is no product over axes: give its variance as the noise")
         groups = _groups(kernel, X)
         if len(groups) < 2:
