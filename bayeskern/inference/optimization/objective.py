@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
@@ -25,7 +24,7 @@ class NegativeLogDensity(eqx.Module):
     jacobian: bool = eqx.field(static=True)
     prior: bool = eqx.field(static=True, default=True)
 
-    def __call__(self, z: ArrayLike) -> jax.Array:
+    def __call__(self, z: jax.Array) -> jax.Array:
         """The objective at one point: (d,) -> ()."""
         value = -self.target.log_density(z, self.jacobian, self.prior)
         # A line search backtracks from an infinite value, but not from NaN.
