@@ -1,0 +1,82 @@
+"""Docstrings, comments and pages keep to the terms of the glossary."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "bayeskern").rglob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# Each retired phrase with its replacement.
+RETIRED = {
+    r"look(s|ed|ing)? back": "rolling-origin evaluation",
+    r"wider look": "wider proposal",
+    r"climb(s|ed|ing)?": "optimise, ascend",
+    r"so many of": "a number of",
+    r"as many as this": "this number",
+    r"every so m\w+th": "thinning interval",
+    r"shall be": "is, are",
+    r"the like(s of)?": "name the things",
+    r"far out": "in the tails, far from the mode",
+    r"floors? of the house|rules of the house": "layers, rules",
+    r"are no lines": "non-linear",
+}
+# A docstring states a purpose; it is no question in disguise.
+OPENINGS = re.compile(r"(What|Which|Whether|Those|Where|How|Why|Of|The same|That)\b")
+
+
+def prose(path):
+    """Docstrings and comments of a module, or the text of a page, as (line, text)."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield from enumerate(source.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+        if token.type == tokenize.COMMENT or is_docstring:
+            yield token.start[0], token.string
+
+
+@pytest.mark.parametrize("phrase", RETIRED)
+def test_retired_phrases_are_gone(phrase):
+    pattern = re.compile(rf"\b({phrase})\b", re.IGNORECASE)
+    uses = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in [*MODULES, *PAGES]
+        for line, text in prose(path)
+        if pattern.search(text)
+    ]
+    assert uses == [], f"write {RETIRED[phrase]!r}"
+
+
+def docstrings(path):
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, kinds) and ast.get_docstring(node):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node)
+
+
+def test_docstrings_begin_with_a_noun_phrase_or_an_imperative():
+    riddles = [
+        f"{path.relative_to(ROOT)}:{line}: {text.partition(chr(10))[0]}"
+        for path in MODULES
+        for line, text in docstrings(path)
+        if OPENINGS.match(text)
+    ]
+    assert riddles == []
+
+
+def test_class_names_stand_for_one_class():
+    """Public classes of namespaces, such as `likelihoods.Laplace` and `bk.Laplace`, aside."""
+    namespaced = {"Gaussian", "Laplace"}
+    names = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name not in namespaced:
+                names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}
