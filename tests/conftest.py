@@ -26,6 +26,24 @@ settings.register_profile("many", settings.get_profile("bayeskern"), max_example
 settings.load_profile("bayeskern")
 
 
+TESTS = Path(__file__).parent
+# Slow tests that .ci/run needs: every method, every solver, every posterior of the zoo, every
+# problem of the gallery, every example in the documentation.
+CORE = (
+    "gallery",
+    "inference/methods",
+    "inference/zoo/test_zoo.py",
+    "linalg/test_select.py",
+    "test_documentation.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if any(item.path.is_relative_to(TESTS / part) for part in CORE):
+            item.add_marker("core")
+
+
 # An executable takes up 7 to 30 memory maps, of which Linux allows a process 65530 by default.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 
