@@ -130,7 +130,7 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
     chains, count = posterior.shape
     rows = evenly(count, _most_replicates(shapes, model.conditional) // chains)
     thinned = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
-    new = predictive.replicates(model, thinned, shapes)
+    new = predictive.replicates(model, thinned, chains * len(rows), shapes)
     new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
     values = _unmasked(new, data, masks, 2)
     group = _dataset(posterior, values, rows=rows, sites=target.sites(), masks=masks)
@@ -154,7 +154,7 @@ def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Datase
     if _has_rows(shapes):
         latents = {s.name: prior[s.name] for s in target.latents}
         model = predictive.at_own_data(target, conditional=False)
-        new = predictive.replicates(model, latents, shapes)
+        new = predictive.replicates(model, latents, count, shapes)
         values = _unmasked({name: new[name][None] for name in shapes}, data, masks, 2)
         groups["prior_predictive"] = _dataset(posterior, values, sites=sites, masks=masks)
     return groups

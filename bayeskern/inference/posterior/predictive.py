@@ -297,7 +297,8 @@ def replicates_at(posterior: Posterior, count: int) -> Draws:
         shapes = model.shapes(draws)
     except CannotDrawError:
         return {}
-    return replicates(model, {name: values[rows] for name, values in draws.items()}, shapes)
+    at_rows = {name: values[rows] for name, values in draws.items()}
+    return replicates(model, at_rows, count, shapes)
 
 
 def at_own_data(target: Target, conditional: bool = True) -> PredictiveModel:
@@ -309,10 +310,15 @@ def at_own_data(target: Target, conditional: bool = True) -> PredictiveModel:
     return PredictiveModel(target, target.arguments, sites, upstream_sites(target).fixed)
 
 
-def replicates(model: PredictiveModel, draws: Draws, shapes: dict[str, tuple[int, ...]]) -> Draws:
-    """New data, one set for each draw of the latents, of the shapes of `model.shapes`."""
+def replicates(
+    model: PredictiveModel, draws: Draws, count: int, shapes: dict[str, tuple[int, ...]]
+) -> Draws:
+    """New data of the shapes of `model.shapes`, one set for each of `count` draws of the latents.
+
+    A model without latents has no draws from which the count could be read.
+    """
     size = sum(math.prod(shape) for shape in shapes.values())
-    keys = jax.random.split(jax.random.key(0), count_draws(draws))
+    keys = jax.random.split(jax.random.key(0), count)
     return model.samples(draws, keys, size, joint=True)
 
 

@@ -351,3 +351,10 @@ def test_a_point_is_the_mean_or_the_median_of_each_site():
     assert posterior.point("median")["s"] == pytest.approx(np.exp(0.3), rel=0.05)
     with pytest.raises(ValueError, match="Choose from mean, median"):
         posterior.point("mode")
+
+
+def test_a_model_without_latents_has_replicates():
+    X, y = np.linspace(0.0, 6.0, 8), np.zeros(8)
+    model = bk.GPRegression(RBF(1.0), noise=0.01)
+    tree = bk.infer(model, X, y, method="exact", seed=0).to_arviz()
+    assert tree["posterior_predictive"]["y"].shape == (*tree["posterior"]["f"].shape[:2], 8)
