@@ -1,7 +1,7 @@
 """Inverse links: from the linear predictor eta to a mean, a log mean, or log probabilities.
 
 Each is computed from eta itself, never from a rounded intermediate, so that log densities and their
-first two derivatives are right far out in the tails.
+first two derivatives are right in the tails.
 """
 
 from __future__ import annotations

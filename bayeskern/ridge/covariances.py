@@ -13,7 +13,7 @@ import numpy as np
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import blocks, padded
 from bayeskern.linalg import Factor, NoisyGram, Solver
-from bayeskern.ridge.systems import Constant, RidgeFactor, RidgeSystem, as_column
+from bayeskern.ridge.systems import RidgeFactor, RidgeSystem, UnpenalisedConstant, as_column
 
 
 class Covariances(NamedTuple):
@@ -38,7 +38,9 @@ class Covariances(NamedTuple):
 
         Raises numpy.linalg.LinAlgError if it is singular to rounding.
         """
-        constant = Constant(self.u, np.zeros_like(self.u), None) if self.constant else None
+        constant = (
+            UnpenalisedConstant(self.u, np.zeros_like(self.u), None) if self.constant else None
+        )
         return RidgeSystem(SolverFactor(self, alpha), constant)
 
     def systems(self, alphas: np.ndarray) -> Iterator[tuple[int, RidgeSystem]]:

@@ -34,11 +34,11 @@ from bayeskern.ridge.solvers import (
 )
 from bayeskern.ridge.systems import (
     CholeskyFactor,
-    Constant,
     Eigendecomposition,
     EigenFactor,
     RidgeSpectrum,
     RidgeSystem,
+    UnpenalisedConstant,
     without_constant,
 )
 from bayeskern.ridge.tuning import Objective, WeightedRows, tune
@@ -340,7 +340,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         M, constant = self._matrix(kernel, alpha)
         return RidgeSpectrum(Eigendecomposition.of(M), constant)
 
-    def _matrix(self, kernel, alpha) -> tuple[np.ndarray, Constant | None]:
+    def _matrix(self, kernel, alpha) -> tuple[np.ndarray, UnpenalisedConstant | None]:
         """The weighted Gram matrix, centered where there is a constant."""
         X, _, u, sign, constant = self._rows
         K = gram(kernel, X)

@@ -150,7 +150,7 @@ class EigenFactor(RidgeFactor):
         return EigenFactor(self.eigen, self.alpha, keep_all=True)
 
 
-class Constant(NamedTuple):
+class UnpenalisedConstant(NamedTuple):
     """The column u of an unpenalised constant, and how it was taken out of the matrix.
 
     Attributes:
@@ -178,7 +178,9 @@ def centering(K, u):
     return unit, product - 0.5 * (unit @ product + spread) * unit, spread
 
 
-def without_constant(K: np.ndarray, u: np.ndarray | None) -> tuple[np.ndarray, Constant | None]:
+def without_constant(
+    K: np.ndarray, u: np.ndarray | None
+) -> tuple[np.ndarray, UnpenalisedConstant | None]:
     """The centered K, written over it, and the constant; (K, None) where u is None."""
     if u is None:
         return K, None
@@ -187,13 +189,13 @@ def without_constant(K: np.ndarray, u: np.ndarray | None) -> tuple[np.ndarray, C
     for i in range(len(K)):
         K[i] -= unit[i] * v
         K[i] -= v[i] * unit
-    return K, Constant(u, v, float(spread))
+    return K, UnpenalisedConstant(u, v, float(spread))
 
 
 class RidgeSystem:
     """The whole system, from a factor of M + alpha I. T: right-hand sides (n,) or (n, k)."""
 
-    def __init__(self, factor: RidgeFactor, constant: Constant | None):
+    def __init__(self, factor: RidgeFactor, constant: UnpenalisedConstant | None):
         self.factor = factor
         self.constant = constant
 
@@ -268,7 +270,7 @@ class RidgeSpectrum(NamedTuple):
     """The eigendecomposition of the centered Gram matrix, from which any alpha's system follows."""
 
     eigen: Eigendecomposition
-    constant: Constant | None
+    constant: UnpenalisedConstant | None
 
     def systems(self, alphas: np.ndarray) -> Iterator[tuple[slice, RidgeSystem]]:
         """The indices of alphas, and their system: all of them at once."""

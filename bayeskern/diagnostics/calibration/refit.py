@@ -192,7 +192,7 @@ def _argument_of(bound_model: BoundModel, target: Target, site: str, data: dict)
 
 
 def _holds(argument: Any, observed: np.ndarray) -> bool:
-    """Whether an argument holds the observed values; NaN marks missing values."""
+    """True if an argument holds the observed values; NaN marks missing values."""
     if argument is None or isinstance(argument, str | dict):
         return False
     if np.shape(argument) != observed.shape:
@@ -204,7 +204,7 @@ def _holds(argument: Any, observed: np.ndarray) -> bool:
 def _moves_site(
     bound_model: BoundModel, latents: dict, site: str, argument: str, value: np.ndarray
 ) -> bool:
-    """Whether the site observes `value` when an argument is set to `value`."""
+    """True if the site observes `value` when an argument is set to `value`."""
     args, kwargs = _replace_arguments(
         bound_model.model, (bound_model.args, bound_model.kwargs), {argument: value}
     )

@@ -199,7 +199,7 @@ HEADINGS = (
 
 
 def is_asymptotically_exact(posterior: Posterior) -> bool:
-    """Whether the method converges to the posterior with more draws."""
+    """True if the method converges to the posterior with more draws."""
     return posterior.method in ("exact", "smc") or posterior.is_mcmc
 
 
@@ -258,7 +258,7 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
 
 
 def have_same_model(posteriors: dict[str, Posterior]) -> bool:
-    """Whether all posteriors have the same model and arguments; False without a model."""
+    """True if all posteriors have the same model and arguments; False without a model."""
     first, *others = (p.target for p in posteriors.values())
     return first is not None and all(
         other is not None

@@ -63,13 +63,13 @@ class Observations:
 
     @property
     def binary(self) -> bool:
-        """Whether y is one of two classes, 0 and 1."""
+        """True if y is one of two classes, 0 and 1."""
         values = [self.y] if self.replicates is None else [self.y, self.replicates]
         return all(np.isin(np.unique(x), (0, 1)).all() for x in values)
 
     @property
     def discrete(self) -> bool:
-        """Whether all values are whole numbers: those of the model, or else the observed ones."""
+        """True if all values, of the model or else observed, are whole numbers."""
         values = self.y if self.replicates is None else self.replicates
         return bool(np.all(values == np.round(values)))
 

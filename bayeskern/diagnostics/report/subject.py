@@ -86,7 +86,7 @@ class Subject:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model to run; a posterior read from a file has none."""
+        """True if there is a model to run; a posterior read from a file has none."""
         return self._posterior is not None and self._posterior.target is not None
 
     @property
@@ -118,7 +118,7 @@ class Subject:
 
     @property
     def has_improper_prior(self) -> bool:
-        """Whether a prior is missing or cannot be normalised."""
+        """True if a prior is missing or cannot be normalised."""
         if self.has_model:
             return bool(self.target.without_prior)
         # A posterior without its model then has no draws from the prior.
@@ -174,7 +174,7 @@ class Subject:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the groups of ArviZ can be made."""
+        """True if the groups of ArviZ can be made."""
         try:
             return self.tree is not None
         except UnreadableError:

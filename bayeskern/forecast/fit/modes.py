@@ -122,7 +122,7 @@ class Fitted:
         return fitted
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Fitted:
-        """The same hyperparameters and scale, given all values y at times x: (n,) both."""
+        """Copy with these hyperparameters and scale, given all values y at times x: (n,) both."""
         evidence = self.evidence.given(x, self.scale.forward(y))
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.

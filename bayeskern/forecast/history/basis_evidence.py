@@ -104,7 +104,7 @@ class BasisEvidence:
         return cls(basis, x, y, step=step)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """The same model and basis, given values y at times x: (n,) both."""
+        """Copy with this model and basis, given values y at times x: (n,) both."""
         other = copy(self)
         other.x, other.y = np.asarray(x, float), np.asarray(y, float)
         vars(other).pop("history", None)

@@ -40,7 +40,7 @@ class Evidence(Protocol):
         ...
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """The same model given other values y at times x, (n,) both."""
+        """Copy of the model given other values y at times x, (n,) both."""
         ...
 
     def log_density(self, z: np.ndarray) -> float:

@@ -184,7 +184,7 @@ def _states(families: Sequence[Guide | UserGuide], seeds: Sequence[int], width: 
 def _better_start(
     family: Batched, target: Batched, starts: list[AdamState], setting: tuple[str, int]
 ) -> AdamState:
-    """Of two starts of each fit, the start with the higher ELBO, by 64 draws."""
+    """Better of two starts of each fit, by the ELBO of 64 draws."""
     no_steps, length = np.zeros(len(starts[0].key)), np.array(64 // setting[1])
 
     def elbo(start):

@@ -84,7 +84,7 @@ def overdispersed_sample(
     log_q = np.stack([part.log_density(z) for part, _ in parts])
     known_log_p = sample.log_p if q_part else np.zeros(0)
     log_p = np.concatenate([known_log_p, log_densities(target, z[len(known_log_p) :], progress)])
-    # A density that is NaN far out counts as zero.
+    # A density that is NaN in the tails counts as zero.
     log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
     log_p = np.where(at_infinity, -np.inf, log_p)
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])

@@ -309,7 +309,7 @@ class Target(eqx.Module):
         return observed_values(self, draw)
 
     def with_arguments(self, *args: Any, **kwargs: Any) -> Target:
-        """The same model with other data of the same shapes; its sites are not traced again."""
+        """Copy with other data of the same shapes; the sites are not traced again."""
         return dataclasses.replace(self, arguments=(args, kwargs))
 
     # -- discrete latents -------------------------------------------------------------------------

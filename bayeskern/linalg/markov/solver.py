@@ -159,7 +159,7 @@ class MarkovSolver(Solver):
 
 
 def _is_order(order, X) -> bool:
-    """Whether the order can be that of the times X (n, 1), which may be traced."""
+    """True if the order can be that of the times X (n, 1), which may be traced."""
     if len(order) != X.shape[0]:
         return False
     if is_traced(X) or is_traced(order):

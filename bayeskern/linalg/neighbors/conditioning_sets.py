@@ -63,7 +63,7 @@ def _correlation_length(kernel: Kernel, X, column: int, sd: float) -> float:
 
 
 def _uses(kernel: Kernel, X, column: int) -> bool:
-    """Whether the kernel depends on a column."""
+    """True if the kernel depends on a column."""
     point = X[:1].copy()
     point[0, column] = np.nan
     return bool(np.isnan(np.asarray(kernel.evaluate(jnp.asarray(point), jnp.asarray(X[:1])))[0, 0]))

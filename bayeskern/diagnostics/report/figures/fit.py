@@ -128,7 +128,7 @@ def coverage(pit_values: np.ndarray) -> Any:
 
 
 def inside_interval(pit_values: np.ndarray, level: float | np.ndarray) -> np.ndarray:
-    """Whether observations lie in their central intervals of a level, by their PIT."""
+    """Mask of the observations in their central intervals of a level, by their PIT."""
     return 2.0 * np.abs(pit_values - 0.5) <= level
 
 

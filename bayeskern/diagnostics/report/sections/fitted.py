@@ -1,4 +1,4 @@
-"""What was fitted: model, priors, data and circumstances."""
+"""Section on the model, its priors, the data and the versions of the software."""
 
 from __future__ import annotations
 

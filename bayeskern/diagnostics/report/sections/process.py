@@ -167,7 +167,7 @@ def _span(part: Prediction, scale: Scale) -> str:
 
 
 def _repeats(kernel: Any) -> bool:
-    """Whether a part of the kernel is periodic."""
+    """True if a part of the kernel is periodic."""
     if isinstance(kernel, periodic.Periodic | periodic.Cosine):
         return True
     return any(_repeats(child) for _, child in kernel.children())
