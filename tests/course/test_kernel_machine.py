@@ -256,7 +256,7 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     regressor = KernelMachineRegressor(RBF(), "absolute").fit(X, Y)
     classifier = KernelMachineClassifier(RBF()).fit(X, LABELS)
     f, p = regressor.predict(points), classifier.predict_proba(points)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(regressor.predict(points), f, atol=1e-13)
     np.testing.assert_allclose(classifier.predict_proba(points), p, atol=1e-13)
 

@@ -201,7 +201,7 @@ def test_results_do_not_depend_on_blocks(machine, monkeypatch):
     points = RNG.normal(size=(600, 3))
     fitted = clone(machine).set_params(kernel=RBF()).fit(X, TWO)
     whole = seen(fitted, points)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(seen(fitted, points), whole, atol=1e-12)
 
 

@@ -156,7 +156,7 @@ def test_large_data_are_taken_in_blocks(batch, monkeypatch):
         shapes.append(K.shape)
         return K
 
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     monkeypatch.setattr(lms, "MAX_ENTRIES", 1)
     monkeypatch.setattr(gram_matrix, "_gram", watched)
     parts = fitted()

@@ -222,7 +222,7 @@ def test_predictions_do_not_depend_on_blocks(metric, monkeypatch):
     points = RNG.normal(size=(600, 2))
     fitted = KernelKNNRegressor(weights="distance", metric=metric).fit(X, Y)
     whole = fitted.predict(points)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-10)
 
 

@@ -133,7 +133,7 @@ def test_a_kernel_finds_its_columns_in_a_data_frame(frame):
 def test_predictions_do_not_depend_on_blocks(monkeypatch):
     points, ours = RNG.normal(size=(600, 2)), KernelPerceptron(RBF(0.5), 1000).fit(X, LABELS)
     whole = ours.decision_function(points)
-    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(ours.decision_function(points), whole, atol=1e-12)
 
 

@@ -228,5 +228,5 @@ def test_other_bad_input_is_refused():
     with pytest.raises(ValueError, match="update takes one output, and this model was fitted to 3"):
         prepared.update(X, Y)
     prediction = fit(blr(**KNOWN), X, SEVERAL).predict(NEW)
-    with pytest.raises(ValueError, match=r"y must have the shape \(5, 3\), got \(3, 5\)"):
+    with pytest.raises(ValueError, match=r"y must have the shape \(5, 3\); got \(3, 5\)"):
         prediction.log_density(np.zeros((3, 5)))
