@@ -150,17 +150,19 @@ def _by_products(X, y) -> SufficientStatistics | None:
 
 def _products(X, y, shift) -> tuple[np.ndarray, np.ndarray]:
     """Z'Z and the sums of the columns of Z = [X y] - shift."""
-    p = len(shift)
-    products, total = np.zeros((p, p)), np.zeros(p)
-    buffer, ones = np.empty((CHUNK_ROWS, p)), np.ones(CHUNK_ROWS)
+    p = X.shape[1]
+    products, total = np.zeros((p + 1, p + 1)), np.zeros(p + 1)
+    buffer, ones = np.empty((min(CHUNK_ROWS, len(X)), p)), np.ones(CHUNK_ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, len(X), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
-            Z = buffer[: len(y[rows])]
-            np.subtract(X[rows], shift[:-1], out=Z[:, :-1])
-            np.subtract(y[rows], shift[-1], out=Z[:, -1])
-            products += Z.T @ Z
-            total += ones[: len(Z)] @ Z
+            t = y[start : start + CHUNK_ROWS] - shift[p]
+            x = np.subtract(X[start : start + CHUNK_ROWS], shift[:p], out=buffer[: len(t)])
+            products[:p, :p] += x.T @ x
+            products[:p, p] += t @ x
+            products[p, p] += t @ t
+            total[:p] += ones[: len(t)] @ x
+            total[p] += t.sum()
+    products[p, :p] = products[:p, p]
     return products, total
 
 
