@@ -54,13 +54,15 @@ class Covariances(NamedTuple):
         trace = float(weights @ np.asarray(self.kernel.evaluate_diag(jnp.asarray(self.X))))
         if not self.constant:
             return trace
-        product = _compiled(self.solver.multiply, NoisyGram(self.kernel, self.X, 0.0), weights)
+        product = _compiled(
+            self.solver.multiply, NoisyGram(self.kernel, jnp.asarray(self.X), 0.0), weights
+        )
         return trace - float(weights @ np.asarray(product)) / np.sum(weights)
 
     def weighted(self, weights: np.ndarray, X_new: np.ndarray) -> np.ndarray:
         """k(X_new, X) weights, in blocks of X_new (m, d): (m,), or (m, k) for weights (n, k)."""
         sums = np.empty((len(X_new), weights[0].size))
-        K = NoisyGram(self.kernel, self.X, 0.0)
+        K = NoisyGram(self.kernel, jnp.asarray(self.X), 0.0)
         for rows in blocks(len(X_new), len(self.X)):
             for j, w in enumerate(weights.reshape(len(weights), -1).T):
                 # Exact solvers compute the mean from the weights, without noise and residuals.
@@ -72,7 +74,10 @@ class Covariances(NamedTuple):
         """The variances of f, with the constant, at X_new (m, d): (m,)."""
         variances = np.empty(len(X_new))
         assert isinstance(system.factor, SolverFactor)
-        K, factor = NoisyGram(self.kernel, self.X, system.factor.noise), system.factor.factor
+        K, factor = (
+            NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise),
+            system.factor.factor,
+        )
         for rows in blocks(len(X_new), len(self.X)):
             new = padded(X_new[rows])
             block = _compiled(self.solver.variance, K, None, factor, new)
@@ -92,7 +97,9 @@ class SolverFactor(RidgeFactor):
         super().__init__(float(alpha))
         kernel, solver, X, self.u, _ = covariances
         self.noise = as_noise(alpha, self.u)
-        self.factor: Factor = _compiled(solver.factor, NoisyGram(kernel, X, self.noise))
+        self.factor: Factor = _compiled(
+            solver.factor, NoisyGram(kernel, jnp.asarray(X), self.noise)
+        )
         logdet = _compiled(self.factor.logdet)
         self._logdet = float(logdet) + 2.0 * float(np.sum(np.log(self.u)))
         if not np.isfinite(self._logdet):

@@ -64,7 +64,7 @@ class ScaledTarget(eqx.Module):
 
     def potential(self, u: jax.Array) -> jax.Array:
         """-log p(z) at u (d,)."""
-        return NegativeLogDensity(self.target, jacobian=True)(unscaled(self.scale, u))
+        return NegativeLogDensity(self.target, jacobian=True)(jnp.asarray(unscaled(self.scale, u)))
 
 
 def unscaled(scale: jax.Array | np.ndarray, u: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
