@@ -23,6 +23,26 @@ from bayeskern.inference.result import Fit
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
+@dataclass(frozen=True)
+class CorrectionOptions:
+    """Options of the correction of an approximation by importance sampling.
+
+    Attributes:
+        draws: Draws to weight.
+        draws_of_costly: Draws to weight first if the density is costly.
+    """
+
+    draws: int = 8000
+    draws_of_costly: int = 4000
+
+    def draws_of_rounds(self, target: Target) -> tuple[int, ...]:
+        """Draws of each round; a round follows where the one before leaves a caution."""
+        return (self.draws_of_costly, self.draws) if is_costly(target) else (self.draws,)
+
+
+CORRECTION = CorrectionOptions()
+
+
 class Attempt(NamedTuple):
     """A method that `auto` tried.
 
@@ -65,9 +85,7 @@ class Auto(Method):
                 missed = posterior.trust.evidence.get("modes_missed", 0)
                 proposal = "laplace" if missed else posterior
                 origin = "all modes" if missed else name
-                # Where a density costs much, half of the draws come first.
-                costly = is_costly(posterior.fitted_target)
-                for draws in (4000, 8000) if costly else (8000,):
+                for draws in CORRECTION.draws_of_rounds(posterior.fitted_target):
                     correction = ImportanceSampling(proposal=proposal, draws=draws)
                     tried.attempt(f"importance from {origin}", correction)
                     if tried.verdict != "caution":

@@ -83,13 +83,14 @@ def test_few_draws_of_a_costly_density_are_weighed_first_and_more_where_needed(
 ):
     """rate | y ~ Gamma(y + 1, 2), which is too skewed for a Gaussian."""
     monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", 0)
-    monkeypatch.setattr(auto, "WEIGHED_FIRST", first)
+    options = auto.CorrectionOptions(draws_of_costly=first)
+    monkeypatch.setattr(auto, "CORRECTION", options)
     posterior = bk.infer(rate, 1, progress=False)
     methods = [a.method for a in posterior.attempts]
     assert methods == ["laplace"] + tried * ["importance from laplace"]
     assert [a.verdict for a in posterior.attempts[1:]] == (tried - 1) * ["caution"] + ["good"]
     draws = posterior.flat["rate"]
-    assert len(draws) == (first if tried == 1 else auto.WEIGHED)
+    assert len(draws) == (first if tried == 1 else options.draws)
     exact = gamma(2.0, scale=0.5)
     assert abs(draws.mean() - exact.mean()) < 0.1 * exact.std()
     assert abs(draws.std() / exact.std() - 1.0) < 0.1
