@@ -31,7 +31,7 @@ TESTS = Path(__file__).parent
 # problem of the gallery, every example in the documentation.
 CORE = (
     "gallery",
-    "inference/methods",
+    "inference/methods/test_reference_posteriors.py",
     "inference/zoo/test_zoo.py",
     "linalg/test_select.py",
     "test_documentation.py",
