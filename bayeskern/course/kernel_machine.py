@@ -137,15 +137,13 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         """
         X, y = self._read_data(X, y, y_numeric=True)
         weights = read_weights(sample_weight, X)
-        used, losses = (
-            weights > 0.0,
-            {
-                "squared": Squared,
-                "absolute": Absolute,
-                "huber": Huber,
-                "epsilon_insensitive": EpsilonInsensitive,
-            },
-        )
+        used = weights > 0.0
+        losses = {
+            "squared": Squared,
+            "absolute": Absolute,
+            "huber": Huber,
+            "epsilon_insensitive": EpsilonInsensitive,
+        }
         loss: Loss = _read_loss(self.loss, losses)
         K, penalty = self._prepare(X[used])
         minimum = loss.minimise(

@@ -74,10 +74,8 @@ class Covariances(NamedTuple):
         """The variances of f, with the constant, at X_new (m, d): (m,)."""
         variances = np.empty(len(X_new))
         assert isinstance(system.factor, SolverFactor)
-        K, factor = (
-            NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise),
-            system.factor.factor,
-        )
+        K = NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise)
+        factor = system.factor.factor
         for rows in blocks(len(X_new), len(self.X)):
             new = padded(X_new[rows])
             block = _compiled(self.solver.variance, K, None, factor, new)

@@ -28,7 +28,7 @@ def test_an_error_is_not_kept():
 
 
 def test_a_copy_is_empty():
-    """What is sent to another process does not take the results along."""
+    """A cache that is sent to another process starts without results."""
     memory = Memory(2)
     assert memory.recall("key", lambda: 1) == 1
     assert copy.deepcopy(memory).recall("key", lambda: 2) == 2

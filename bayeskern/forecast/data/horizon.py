@@ -25,10 +25,8 @@ def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     """
     if not isinstance(horizon, str):
         return validation.positive_integer(horizon, "horizon")
-    text, wanted = (
-        horizon.strip(),
-        'a number of steps, a time such as "90 days", or "until 2025-12"',
-    )
+    text = horizon.strip()
+    wanted = 'a number of steps, a time such as "90 days", or "until 2025-12"'
     if match := re.fullmatch(r"(\d+)(?:\s*steps?)?", text, re.IGNORECASE):
         return validation.positive_integer(int(match[1]), "horizon")
     units = r"(\d+)\s*(minute|hour|day|week|month|quarter|year)s?"

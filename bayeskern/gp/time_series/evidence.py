@@ -230,20 +230,15 @@ class NumpyEvidence:
             densities, means, covariances, noises = self._at_each(at, z)
         return JointPredictive(densities, x_new, means, covariances, noises)
 
-    def joint(
-        self, z: np.ndarray, x_new: np.ndarray, noise_factors: np.ndarray | float = 1.0
-    ) -> Moments:
-        """Mean (m,) and covariance (m, m) of new observations at x_new (m,), for z (d,).
-
-        noise_factors: factor of the noise variance of each, (m,).
-        """
+    def joint(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
+        """Mean (m,) and covariance (m, m) of new observations at x_new (m,), for z (d,)."""
         with self.threads():
             process, noise = self._conditioned(z)
             among = process.prior_covariance(Pairs.among(x_new))
             if self.effects is not None:
                 among = among + self.effects.covariance(x_new, x_new)
             half, mean = process.project(process.cross_covariance(x_new))
-            return mean, among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
+            return mean, among - half.T @ half + noise * np.eye(len(x_new))
 
     def rolling(self, z: np.ndarray, counts: Iterable[int], reach: Iterable[int]) -> list[Moments]:
         """Rolling-origin predictions: moments of the values after the first ones, at z (d,).

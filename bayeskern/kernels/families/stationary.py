@@ -185,7 +185,28 @@ variance=1.0)
         return column_groups.one_by_one(self, ("lengthscale",), d)
 
 
-class Matern12(Stationary):
+class HalfIntegerMatern(Stationary):
+    """Base of the Matern kernels of order nu = p + 1/2, p = 0, 1, 2, ...
+
+    Attributes:
+        order: The integer p. In one dimension the process has a state of p + 1 numbers.
+    """
+
+    has_spectrum: ClassVar[bool] = True
+    order: ClassVar[int]
+
+    def state_space(self) -> StateSpace:
+        rate = jnp.sqrt(2.0 * self.order + 1.0) / number(self, "lengthscale")
+        return StateSpace((MaternTerm(self.order, rate, self.variance),))
+
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
+        return matern.mixing(key, self.order + 0.5, n)
+
+    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
+        return matern.spectrum(u, self.order + 0.5, d)
+
+
+class Matern12(HalfIntegerMatern):
     """Matern kernel of order 1/2, or exponential kernel, k(x, z) = variance * exp(-r).
 
     Functions drawn from it are continuous and nowhere differentiable; in one dimension they are
@@ -206,22 +227,13 @@ class Matern12(Stationary):
          [0.368 1.   ]]
     """
 
-    has_spectrum: ClassVar[bool] = True
+    order: ClassVar[int] = 0
 
     def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern12(u)
 
-    def state_space(self) -> StateSpace:
-        return StateSpace((MaternTerm(0, 1.0 / number(self, "lengthscale"), self.variance),))
 
-    def mixing(self, key: jax.Array, n: int) -> jax.Array:
-        return matern.mixing(key, 0.5, n)
-
-    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
-        return matern.spectrum(u, 0.5, d)
-
-
-class Matern32(Stationary):
+class Matern32(HalfIntegerMatern):
     """Matern kernel of order 3/2, k(x, z) = variance * (1 + s) exp(-s) with s = sqrt(3) r.
 
     Functions drawn from it are once differentiable.
@@ -241,24 +253,13 @@ class Matern32(Stationary):
          [0.483 1.   ]]
     """
 
-    has_spectrum: ClassVar[bool] = True
+    order: ClassVar[int] = 1
 
     def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern32(u)
 
-    def state_space(self) -> StateSpace:
-        return StateSpace(
-            (MaternTerm(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance),)
-        )
 
-    def mixing(self, key: jax.Array, n: int) -> jax.Array:
-        return matern.mixing(key, 1.5, n)
-
-    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
-        return matern.spectrum(u, 1.5, d)
-
-
-class Matern52(Stationary):
+class Matern52(HalfIntegerMatern):
     """Matern kernel of order 5/2, variance * (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) r.
 
     Functions drawn from it are twice differentiable.
@@ -278,21 +279,10 @@ class Matern52(Stationary):
          [0.524 1.   ]]
     """
 
-    has_spectrum: ClassVar[bool] = True
+    order: ClassVar[int] = 2
 
     def profile(self, u: jax.Array) -> jax.Array:
         return matern.matern52(u)
-
-    def state_space(self) -> StateSpace:
-        return StateSpace(
-            (MaternTerm(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance),)
-        )
-
-    def mixing(self, key: jax.Array, n: int) -> jax.Array:
-        return matern.mixing(key, 2.5, n)
-
-    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
-        return matern.spectrum(u, 2.5, d)
 
 
 class RationalQuadratic(Stationary):
