@@ -14,6 +14,7 @@ import pandas as pd
 from sktime.forecasting.base import BaseForecaster
 
 from bayeskern.core.progress import hidden_progress
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
@@ -105,7 +106,9 @@ class BayeskernForecaster(BaseForecaster):
         if self._known_X is not None:
             known = self._known_X if X is None else X.combine_first(self._known_X)
             columns = {str(name): column.to_numpy() for name, column in known.items()}
-            regressors = Regressors.of(_times(known.index), columns, "the index of X")
+            regressors = Regressors.of(
+                _times(known.index), columns, "the index of X", ReadOptions()
+            )
         series = read_series(y.to_numpy(float), _times(y.index))
         series = replace(series, regressors=regressors)
         options = self.get_params(deep=False)

@@ -179,7 +179,7 @@ BAD = {
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
     "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),
-    "two columns": (["two.csv", "--horizon", 6], "sales, price; name it by value= or --value."),
+    "two columns": (["two.csv", "--horizon", 6], "are sales, price."),
     "no header": (["headless.csv", "--horizon", 6], "has no header: its first line is 2020-01-01,"),
     "nothing": (["empty.csv", "--horizon", 6], "has no rows"),
 }

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.columns import Selection
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
-from bayeskern.forecast.data.series import Notation, Series
+from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -97,11 +97,10 @@ def learn_priors(
         bk.forecast_many(sales, 28, id="store", value="units", model=model)
         ```
     """
-    names = ("date_format", "decimal", "every", "by")
-    notation = Notation(*(options.pop(name, None) for name in names))
-    regressors = tuple(options.pop("regressors", ()))
-    selection = Selection(time, value, regressors, sheet, encoding)
-    many = read_many(series, id, selection, notation)
+    reading = {"time": time, "value": value, "sheet": sheet, "encoding": encoding}
+    reading |= {name: options.pop(name) for name in ReadOptions._fields if name in options}
+    reading["regressors"] = tuple(reading.get("regressors", ()))
+    many = read_many(series, id, ReadOptions(**reading))
 
     def learned_once(priors: Priors | None) -> Priors:
         work = partial(

@@ -15,9 +15,9 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.columns import Selection
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
-from bayeskern.forecast.data.series import Notation, Series
+from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.workers import run_all
 
@@ -205,8 +205,8 @@ def forecast_many(
     levels = tuple(validation.level(p) for p in np.ravel(level))
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
-    selection = Selection(time, value, tuple(regressors), sheet, encoding)
-    many = read_many(series, id, selection, Notation(date_format, decimal, every, by))
+    reading = (time, value, tuple(regressors), every, by, date_format, decimal, sheet, encoding)
+    many = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
     results = run_all(work, many.reads, workers, scheduler, progress)
     problems = Counter(result for result in results if isinstance(result, str))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +18,7 @@ __all__ = ["Calendar", "dates_in", "seconds_of"]
 
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_YEAR = DAYS_PER_YEAR * 86400.0
+MIDNIGHT = np.timedelta64(0, "s")
 
 Kind = Literal["month", "business month", "day", "business", "second", "number"]
 
@@ -37,7 +37,7 @@ class Calendar:
         step: The step in that unit.
         remarks: Remarks on the times, such as gaps.
         tz: IANA name of the time zone, whose clocks define months and days.
-        clock: Time of day, for months and days.
+        clock: Time of day, for months and days; else 0.
         day: Day of the month, for months; 31 for the last day.
     """
 
@@ -50,7 +50,7 @@ class Calendar:
     step: float
     remarks: tuple[str, ...] = ()
     tz: str | None = None
-    clock: np.timedelta64 | None = None
+    clock: np.timedelta64 = MIDNIGHT
     day: int | None = None
 
     def positions(self, times: Any) -> np.ndarray:
@@ -63,8 +63,8 @@ class Calendar:
         """
         times = parse_times(times)
         if (times.dtype.kind == "M") != (self.kind != "number"):
-            wanted = "numbers" if self.kind == "number" else "dates"
-            raise ValueError(f"times: came {times.dtype}, but this time axis is of {wanted}")
+            accepted = "numbers" if self.kind == "number" else "dates"
+            raise ValueError(f"times must be {accepted}, as in the series; got {times.dtype}.")
         if self.kind == "number":
             return (times - self.times[0]) / self.every
         if self.kind == "second":
@@ -77,9 +77,6 @@ class Calendar:
 
     def future(self, horizon: int) -> np.ndarray:
         """The next `horizon` times after the last one, (horizon,)."""
-        horizon = operator.index(horizon)
-        if horizon < 0:
-            raise ValueError(f"horizon: came {horizon}, wanted 0 or more steps")
         ahead = np.arange(1, horizon + 1) * self.every
         if self.kind == "number":
             return self.times[-1] + ahead
@@ -89,9 +86,9 @@ class Calendar:
         if "month" in self.kind:
             wall = self._in_months(last.astype("M8[M]") + ahead.astype("m8[M]"))
         elif self.kind == "business":
-            wall = self._at_clock(np.busday_offset(last.astype("M8[D]"), ahead.astype(int)))
+            wall = np.busday_offset(last.astype("M8[D]"), ahead.astype(int)) + self.clock
         else:
-            wall = self._at_clock(last.astype("M8[D]") + ahead.astype("m8[D]"))
+            wall = last.astype("M8[D]") + ahead.astype("m8[D]") + self.clock
         return to_utc(wall, self.tz) if self.tz else wall
 
     def steps(self) -> np.ndarray:
@@ -131,15 +128,11 @@ class Calendar:
 
     def in_words(self, period: float) -> str:
         """A period in years (steps, for numbers) in words: "1 week", "12 steps"."""
-        years = {
-            "year": 1.0,
-            "month": 1.0 / 12.0,
-            "week": 7.0 / DAYS_PER_YEAR,
-            "day": 1.0 / DAYS_PER_YEAR,
-            "hour": 1.0 / (24.0 * DAYS_PER_YEAR),
-        }
-        for name, length in years.items() if self.unit == "years" else ():
-            count = period / length
+        # Units of time, and their number in a year.
+        units = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7.0, "day": DAYS_PER_YEAR}
+        units["hour"] = 24.0 * DAYS_PER_YEAR
+        for name, per_year in units.items() if self.unit == "years" else ():
+            count = period * per_year
             if abs(count - round(count)) < 1e-6 and round(count) > 0:
                 return counted(round(count), name)
         return counted(f"{period / self.step:.4g}", "step")
@@ -166,10 +159,7 @@ class Calendar:
         return to_wall(times, self.tz) if self.tz else times
 
     def _in_months(self, months: np.ndarray) -> np.ndarray:
-        return self._at_clock(dates_in(months, self.kind, self.day or 31))
-
-    def _at_clock(self, days: np.ndarray) -> np.ndarray:
-        return days if self.clock is None else days + self.clock
+        return dates_in(months, self.kind, self.day or 31) + self.clock
 
     def _months(self, wall: np.ndarray) -> np.ndarray:
         """Months since 1970: integers at the dates of the calendar, linear between them."""

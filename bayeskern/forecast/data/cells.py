@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,16 +31,9 @@ class AmbiguousError(ValueError):
     """Cells that can be read in two ways."""
 
 
-class Numbers(NamedTuple):
-    """A column as numbers, (n,), NaN where missing, with remarks on how its text was read."""
-
-    values: np.ndarray
-    remarks: tuple[str, ...] = ()
-
-
 def read_numbers(
-    cells: Any, name: str, decimal: str | None = None, points_may_group: bool = False
-) -> Numbers:
+    cells: Any, name: str, decimal: str | None, points_may_group: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Read the cells of a column as numbers.
 
     Text may hold currencies, per cent signs, brackets for negative values, and marks before
@@ -52,11 +45,14 @@ def read_numbers(
         decimal: The decimal mark, "." or ","; None to infer it.
         points_may_group: True if 1.234 may mean a thousand as well.
 
+    Returns:
+        Numbers, (n,), NaN where missing, and remarks on how text was read.
+
     Raises:
         ValueError: At the first cell that is not a number or is ambiguous, with its row.
     """
     if decimal not in (None, *NOTATIONS):
-        raise ValueError(f"decimal={decimal!r} is not a decimal mark; wanted '.' or ','.")
+        raise ValueError(f"decimal must be '.' or ','; got {decimal!r}.")
     numbers, remarks = np.asarray(cells), ()
     if numbers.dtype.kind not in "iuf":
         import pandas as pd  # slow to import
@@ -76,7 +72,7 @@ def read_numbers(
             raise _not_a_number(name, row, cells[row])
     if np.isinf(numbers).any():
         raise ValueError(f"{name}, row {np.isinf(numbers).argmax() + 1}: the value is infinite.")
-    return Numbers(numbers.astype(float), remarks)
+    return numbers.astype(float), remarks
 
 
 def is_missing(cells: pd.Series) -> pd.Series:
@@ -112,12 +108,14 @@ def _plain_text(
     if percent.any() and not percent.all():
         row, other = percent.idxmax(), (~percent).idxmax()
         raise ValueError(
-            f"{name}: row {row + 1} is {cells[row]!r} and row {other + 1} {cells[other]!r}; wanted "
+            f"{name}: row {row + 1} is {cells[row]!r} and row {other + 1} {cells[other]!r}; write "
             "per cent in all rows or in none."
         )
     currencies = {*parts["before"], *parts["after"]} - {""}
     if len(currencies) > 1:
-        raise ValueError(f"{name} has values in {' and '.join(sorted(currencies))}; wanted one.")
+        raise ValueError(
+            f"{name} has values in {' and '.join(sorted(currencies))}; convert to one."
+        )
     if decimal is None:
         # Amounts of these currencies have two decimals or none, so that three digits after a comma
         # are thousands, as in accounts. In euros they may be decimals: a litre costs 1,859 EUR.
@@ -157,8 +155,8 @@ def _decimal_mark(
         row = (commas | points).idxmax()
         decimals, thousands = (re.sub("[.,]", by, digits[row]) for by in (".", ""))
         raise AmbiguousError(
-            f"{name}, row {row + 1}: {cells[row]!r} may be {decimals} or {thousands}, and no row "
-            "tells. Name the decimal mark: --decimal . or --decimal , (decimal= of read_series)."
+            f"{name}, row {row + 1}: {cells[row]!r} may be {decimals} or {thousands}. Name the "
+            "decimal mark: --decimal . or --decimal , (decimal= of read_series)."
         )
     return "."
 

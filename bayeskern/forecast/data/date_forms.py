@@ -83,16 +83,13 @@ def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
     if any(int(match["m"]) > 12 for match in matches):
         return month_first
     mark, year = first["mark"], "%Y" if len(first["y"]) == 4 else "%y"
-    readings = [
-        f"{iso_date(form, texts[0])[:10]} (--date-format {order}{year})"
-        for form, order in (
-            (day_first, f"%d{mark}%m{mark}"),
-            (month_first, f"%m{mark}%d{mark}"),
-        )
-    ]
+    orders = {f"%d{mark}%m{mark}{year}": day_first, f"%m{mark}%d{mark}{year}": month_first}
+    readings = " or ".join(
+        f"{iso_date(form, texts[0])[:10]} (--date-format {order})" for order, form in orders.items()
+    )
     raise AmbiguousError(
-        f"{name}, row 1: {texts[0]!r} may be {' or '.join(readings)}, and no row tells. Say which, "
-        "or write ISO dates (2020-01-31)."
+        f"{name}, row 1: {texts[0]!r} may be {readings}. Give the form, or write ISO dates "
+        "(2020-01-31)."
     )
 
 

@@ -13,38 +13,44 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
+
+import numpy as np
 
 from bayeskern.core import extras
 from bayeskern.core.formatting import counted
 
 # Commas come last: where another delimiter is present, commas stand in names and decimals.
 DELIMITERS = ";\t|,"
-# First bytes of files that hold no table, what they are, and what to do about it.
+# First bytes of files that hold no table, and their kind.
 NOT_TABLES = {
-    b"%PDF": ("a PDF", "copy its table into a spreadsheet"),
-    b"\xd0\xcf\x11\xe0": ("a spreadsheet of Excel 97 (.xls)", "save it as .xlsx or CSV"),
-    b"{\\rtf": ("a text of a word processor", "save it as CSV"),
-    b"<!doctype html": ("a web page", "save the data behind it, not the page"),
-    b"<html": ("a web page", "save the data behind it, not the page"),
-    b"<?xml": ("XML", "save it as CSV"),
-    b"\x89png": ("a picture", "wanted the numbers themselves"),
-    b"\xff\xd8\xff": ("a picture", "wanted the numbers themselves"),
-    b"sqlite format 3": ("a database of SQLite", "export the table as CSV"),
-    b"\x89hdf": ("HDF5 or NetCDF", "read it by xarray and pass a series"),
-    b"cdf": ("NetCDF", "read it by xarray and pass a series"),
-    b"\x80\x04\x95": ("a pickle of Python", "save it as CSV or Parquet"),
+    b"%pdf": "a PDF",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet of Excel 97 (.xls)",
+    b"{\\rtf": "a text of a word processor",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"<?xml": "XML",
+    b"\x89png": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"sqlite format 3": "a database of SQLite",
+    b"\x89hdf": "HDF5 or NetCDF",
+    b"cdf": "NetCDF",
+    b"\x80\x04\x95": "a pickle of Python",
+}
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
 }
 
 
 @dataclass(frozen=True)
-class FileTable:
-    """Columns of a file by name.
+class Table:
+    """Columns by name.
 
     Attributes:
         columns: The cells of each column, as text or as typed values.
@@ -53,13 +59,13 @@ class FileTable:
         remarks: Decisions made while reading.
     """
 
-    columns: Mapping[str, Any]
+    columns: dict[str, Any]
     header: str | None = None
     points_may_group: bool = False
     remarks: tuple[str, ...] = ()
 
 
-def read_table(path: Path, sheet: str | None = None, encoding: str | None = None) -> FileTable:
+def read_table(path: Path, sheet: str | None = None, encoding: str | None = None) -> Table:
     """Read the columns of a file.
 
     Args:
@@ -77,14 +83,13 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is a gzip file that cannot be unpacked: {error}.") from None
     head = content[:64].lstrip().lower()
-    for start, (kind, advice) in NOT_TABLES.items():
-        if head.startswith(start.lower()):
-            raise ValueError(f"{path} looks like {kind}: {advice}.")
-    is_workbook = content.startswith(b"PK\x03\x04")
-    if sheet is not None and not is_workbook:
-        raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
-    if is_workbook:
+    for start, kind in NOT_TABLES.items():
+        if head.startswith(start):
+            raise ValueError(f"{path} looks like {kind}: save its table as .xlsx or CSV.")
+    if content.startswith(b"PK\x03\x04"):
         return _read_workbook(path, content, sheet)
+    if sheet is not None:
+        raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
     if content.startswith(b"PAR1"):
         return _read_parquet(path, content)
     if head[:1] in (b"{", b"["):
@@ -92,7 +97,7 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
     return _read_text(path, content, encoding)
 
 
-def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> FileTable:
+def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Table:
     """Table whose first row names its columns.
 
     Raises ValueError if rows differ in length from the header or a name occurs twice.
@@ -100,7 +105,8 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Fi
     if len(rows) < 2:
         problem = "a header but no rows" if rows else "no rows"
         raise ValueError(
-            f"{path} has {problem}; wanted a header and at least 3 rows of a time and a value."
+            f"{path} has {problem}; it must have a header and at least 3 rows of a time and a "
+            "value."
         )
     header, *body = rows
     names = [str(name).strip() for name in header]
@@ -111,13 +117,13 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Fi
             )
     if len(set(names)) < len(names):
         raise ValueError(f"{path} has two columns of the same name: {', '.join(names)}.")
-    return FileTable(dict(zip(names, map(list, zip(*body, strict=True)), strict=True)), **fields)
+    return Table(dict(zip(names, map(list, zip(*body, strict=True)), strict=True)), **fields)
 
 
 # -- text ------------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, content: bytes, encoding: str | None) -> FileTable:
+def _read_text(path: Path, content: bytes, encoding: str | None) -> Table:
     """Columns of delimited text; cells stay text."""
     text, remarks = _decoded(path, content, encoding)
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
@@ -145,45 +151,35 @@ def _read_text(path: Path, content: bytes, encoding: str | None) -> FileTable:
 
 def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tuple[str, ...]]:
     """Text, with a remark where its encoding had to be guessed."""
-    byte_order_marks = {
-        codecs.BOM_UTF8: "utf-8-sig",
-        codecs.BOM_UTF16_LE: "utf-16",
-        codecs.BOM_UTF16_BE: "utf-16",
-    }
-    marked = next((e for mark, e in byte_order_marks.items() if content.startswith(mark)), None)
-    not_text = ValueError(
-        f"{path} is not a table: neither text nor Excel, Parquet or JSON. If it is text, name its "
-        "encoding by --encoding."
-    )
+    marked = next((e for mark, e in BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
     try:
-        text = content.decode(encoding or marked or "utf-8")
+        text, remarks = content.decode(encoding or marked or "utf-8"), ()
     except LookupError:
-        raise ValueError(f"encoding={encoding!r} is not known; wanted utf-8, cp1252, ...") from None
+        raise ValueError(
+            f"encoding must be the name of one, such as utf-8 or cp1252; got {encoding!r}."
+        ) from None
     except UnicodeDecodeError as error:
         if encoding or marked:
             raise ValueError(f"{path} is not text in {encoding or marked}: {error}.") from None
-        # Control characters occur in no text, but Windows-1252 would decode most of them.
-        if re.search(rb"[\x00-\x08\x0e-\x1f]", content):
-            raise not_text from None
         text = content.decode("cp1252", errors="replace")
-        return text, ("read as Windows-1252, since it is not UTF-8: --encoding names another",)
-    if "\x00" in text:
-        raise not_text
-    return text, ()
+        remarks = ("read as Windows-1252, since it is not UTF-8: --encoding names another",)
+    # Control characters occur in no text, but Windows-1252 would decode most of them.
+    if re.search(r"[\x00-\x08\x0e-\x1f]" if remarks else "\x00", text):
+        raise ValueError(
+            f"{path} is not a table: neither text nor Excel, Parquet or JSON. If it is text, name "
+            "its encoding by --encoding."
+        )
+    return text, remarks
 
 
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _read_json(path: Path, content: bytes) -> FileTable:
+def _read_json(path: Path, content: bytes) -> Table:
     """Columns of records, lists by name, one record a line, or values by time.
 
     A list of records inside an object is read if it is the only one.
     """
-    wanted = (
-        'wanted a list of records, [{"month": "2020-01", "sales": 3}, ...], one record a line, '
-        'columns, {"month": [...], "sales": [...]}, or values by time, {"2020-01": 3, ...}'
-    )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -198,22 +194,21 @@ def _read_json(path: Path, content: bytes) -> FileTable:
     if isinstance(data, dict):
         tables = [value for value in data.values() if _is_records(value)]
         data = tables[0] if len(tables) == 1 else data
-    by_name = data if isinstance(data, dict) else {}
-    cells = list(by_name.values())
-    columns: dict[str, Any]
+    columns: dict[str, Any] = data if isinstance(data, dict) else {}
     if _is_records(data):
         names = dict.fromkeys(name for record in data for name in record)
         columns = {name: [record.get(name) for record in data] for name in names}
-    elif cells and not any(isinstance(cell, list | dict) for cell in cells):
-        columns = {"time": list(by_name), "value": cells}
-    elif cells and all(isinstance(c, list) for c in cells) and len({len(c) for c in cells}) == 1:
-        columns = by_name
-    else:
-        raise ValueError(f"{path} holds no table: {wanted}.")
-    for name, column in columns.items():
-        if any(isinstance(cell, list | dict) for cell in column):
-            raise ValueError(f"{path}: {name} holds lists or objects in its cells; {wanted}.")
-    return FileTable(columns)
+    elif not any(isinstance(cell, list) for cell in columns.values()):
+        columns = {"time": list(columns), "value": list(columns.values())}
+    lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
+    cells = [cell for column in columns.values() for cell in column]
+    if len(lengths) != 1 or not cells or any(isinstance(cell, list | dict) for cell in cells):
+        raise ValueError(
+            f'{path} holds no table: write a list of records, [{{"month": "2020-01", "sales": 3}}, '
+            '...], one record a line, columns, {"month": [...], "sales": [...]}, or values by '
+            'time, {"2020-01": 3, ...}.'
+        )
+    return Table(columns)
 
 
 def _is_records(value: Any) -> bool:
@@ -223,7 +218,7 @@ def _is_records(value: Any) -> bool:
 # -- Parquet and Excel -----------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, content: bytes) -> FileTable:
+def _read_parquet(path: Path, content: bytes) -> Table:
     import pandas as pd  # slow to import
 
     try:
@@ -234,10 +229,10 @@ def _read_parquet(path: Path, content: bytes) -> FileTable:
     # An unnamed index of integers holds the row numbers left over from a selection or a join.
     if frame.index.name is not None or frame.index.dtype.kind not in "iu":
         frame = frame.reset_index()
-    return FileTable({str(name): list(frame[name]) for name in frame.columns})
+    return Table({str(name): list(frame[name]) for name in frame.columns})
 
 
-def _read_workbook(path: Path, content: bytes, sheet: str | None) -> FileTable:
+def _read_workbook(path: Path, content: bytes, sheet: str | None) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
     Raises ValueError if several sheets hold data and none is named, or for several tables.
@@ -250,27 +245,22 @@ def _read_workbook(path: Path, content: bytes, sheet: str | None) -> FileTable:
     except (ValueError, KeyError, BadZipFile) as error:
         raise ValueError(f"{path} is a zip file, but not an Excel workbook: {error}.") from None
     filled = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
-    names = ", ".join(map(str, filled))
-    if sheet is None and len(filled) > 1:
-        raise ValueError(f"{path}: which sheet? {names} hold data; name one by sheet= or --sheet.")
-    if not filled:
-        raise ValueError(f"{path} has no cells with data.")
-    name = next(iter(filled)) if sheet is None else sheet
+    name = next(iter(filled)) if sheet is None and len(filled) == 1 else sheet
     if name not in filled:
-        raise ValueError(f"{path} has no sheet {name!r} with data; there are {names}.")
+        raise ValueError(
+            f"{path}: sheet= or --sheet must be one of the sheets with data "
+            f"({', '.join(map(str, filled)) or 'none has any'}); got {sheet!r}."
+        )
     cells = filled[name]
-    has_data = cells.notna().to_numpy()
+    # An empty row or column between others separates two tables.
     for axis, kind in ((1, "row"), (0, "column")):
-        # An empty row or column between others separates two tables.
-        for before, after in pairwise(has_data.any(axis=axis).nonzero()[0]):
-            if after > before + 1:
-                between = f"{kind} {after} is"
-                if after > before + 2:
-                    between = f"{kind}s {before + 2} to {after} are"
-                raise ValueError(
-                    f"{path}, sheet {name} has two tables, or more: {between} empty between them. "
-                    "Keep one of them on the sheet."
-                )
+        used = cells.notna().to_numpy().any(axis=axis).nonzero()[0]
+        gaps = np.flatnonzero(np.diff(used) > 1)
+        if len(gaps):
+            raise ValueError(
+                f"{path}, sheet {name} has two tables, or more: {kind} {used[gaps[0]] + 2} is "
+                "empty. Keep one table on the sheet."
+            )
     cells = cells.dropna(how="all").dropna(how="all", axis=1)
     rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells.to_numpy(object)]
     header = ", ".join(_cell_text(cell) for cell in rows[0])

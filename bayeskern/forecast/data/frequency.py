@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,16 +36,6 @@ SECONDS_PER_UNIT = {
 }
 
 
-class _DatePattern(NamedTuple):
-    """Rule of a series of dates, with the fields of `Calendar`."""
-
-    kind: Kind
-    every: int
-    regular: bool
-    day: int | None
-    remarks: tuple[str, ...]
-
-
 def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Calendar:
     """Infer the frequency of a series from its times; gaps are allowed.
 
@@ -59,13 +50,9 @@ def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Cal
     tz = tz or zone_of(times)
     times = np.sort(parse_times(times, name))
     if len(times) < 2:
-        raise ValueError(
-            f"{name}: came {len(times)} of them, wanted 2 or more to tell the frequency"
-        )
+        raise ValueError(f"{name} must have at least 2 times; got {len(times)}.")
     _refuse_duplicates(times, name)
     if times.dtype.kind != "M":
-        if tz is not None:
-            raise ValueError(f"tz: came {tz!r}, but {name} holds numbers; wanted dates")
         return _infer_from_numbers(times)
     wall = to_wall(times, tz) if tz else times
     days = wall.astype("M8[D]")
@@ -106,19 +93,39 @@ def _infer_from_days(
     times: np.ndarray, days: np.ndarray, clock: np.timedelta64, tz: str | None
 ) -> Calendar:
     """Calendar of times at the same time of each day."""
-    kind, every, regular, day, remarks = _month_pattern(days) or _day_pattern(days)
-    if day is not None:
-        description, step = _describe_months(every, kind, day, days[0]), every / 12.0
-    elif kind == "business":
+    calendar = partial(Calendar, times, unit="years", tz=tz, clock=clock)
+    months = days.astype("M8[M]")
+    gaps, month_gaps = (np.diff(axis).astype(np.int64) for axis in (days, months))
+    latest = int((days - months).astype(np.int64).max()) + 1
+    kinds: tuple[tuple[Kind, int], ...]
+    kinds = (("month", 31), ("business month", 31), ("month", latest))
+    every, regular = _common_step(month_gaps) if month_gaps.all() else (0, False)
+    for kind, day in kinds if regular else ():
+        if (days == dates_in(months, kind, day)).all():
+            return calendar(
+                kind=kind,
+                every=every,
+                regular=True,
+                description=_describe_months(every, kind, day, days[0]),
+                step=every / 12.0,
+                remarks=_gap_remark(month_gaps != every),
+                day=day,
+            )
+    every, regular = _common_step(gaps)
+    business_days = np.busday_count(days[:-1], days[1:])
+    skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
+    kind, step = "day", every / DAYS_PER_YEAR
+    if regular and every == 1 and skips_weekends:
         # Five business days are a week.
-        description, step = "business days", 1.4 / DAYS_PER_YEAR
+        kind, step, description = "business", 1.4 / DAYS_PER_YEAR, "business days"
+        remarks = _gap_remark(business_days > 1)
     elif regular:
-        description, step = _describe_days(every, days[0]), every / DAYS_PER_YEAR
+        description, remarks = _describe_days(every, days[0]), _gap_remark(gaps != every)
     else:
-        every, description, remarks = _median_step(np.diff(days).astype(np.int64), 86400.0)
+        every, description, remarks = _median_step(gaps, 86400.0)
         step = every / DAYS_PER_YEAR
-    return Calendar(
-        times, kind, every, regular, description, "years", step, remarks, tz, clock, day
+    return calendar(
+        kind=kind, every=every, regular=regular, description=description, step=step, remarks=remarks
     )
 
 
@@ -139,33 +146,6 @@ def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
             remarks += ("some days are an hour longer or shorter: give the time zone",)
     step = every * tick / SECONDS_PER_YEAR
     return Calendar(times, "second", every, regular, description, "years", step, remarks, tz)
-
-
-def _month_pattern(days: np.ndarray) -> _DatePattern | None:
-    """Rule of dates on the same day of each month; None if there is none."""
-    months = days.astype("M8[M]")
-    gaps = np.diff(months).astype(np.int64)
-    latest = int((days - months).astype(np.int64).max()) + 1
-    candidates: tuple[tuple[Kind, int], ...]
-    candidates = (("month", 31), ("business month", 31), ("month", latest))
-    for kind, day in candidates:
-        if (days == dates_in(months, kind, day)).all():
-            every, regular = _common_step(gaps)
-            if not regular:
-                return None
-            return _DatePattern(kind, every, True, day, _gap_remark(gaps != every))
-    return None
-
-
-def _day_pattern(days: np.ndarray) -> _DatePattern:
-    """Rule of dates that are counted in days or business days."""
-    gaps = np.diff(days).astype(np.int64)
-    every, regular = _common_step(gaps)
-    business_days = np.busday_count(days[:-1], days[1:])
-    skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
-    if regular and every == 1 and skips_weekends:
-        return _DatePattern("business", 1, True, None, _gap_remark(business_days > 1))
-    return _DatePattern("day", every, regular, None, _gap_remark(gaps != every))
 
 
 def _common_step(gaps: np.ndarray) -> tuple[int, bool]:
@@ -191,16 +171,14 @@ def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str,
 
 def _refuse_duplicates(times: np.ndarray, name: str) -> None:
     distinct, counts = np.unique(times, return_counts=True)
-    if (counts == 1).all():
-        return
-    first = int(np.argmax(counts > 1))
-    hint = "aggregate to one value a time (their mean or sum)"
-    if times.dtype.kind == "M":
-        hint += ", or, for local times when clocks go back, give UTC or a time zone"
-    raise ValueError(
-        f"{name}: {str(distinct[first]).removesuffix('T00:00:00')} is there {counts[first]} times, "
-        f"{(counts > 1).sum()} repeated in all; wanted each time once: {hint}"
-    )
+    if (counts > 1).any():
+        first = int(np.argmax(counts > 1))
+        label = str(distinct[first]).removesuffix("T00:00:00")
+        hint = " Give local times with their zone." if times.dtype.kind == "M" else ""
+        raise ValueError(
+            f"{name} must hold each time once; {label} is there {counts[first]} times. Aggregate "
+            f"to one value a time, the mean or the sum.{hint}"
+        )
 
 
 # -- descriptions ----------------------------------------------------------------------------------
@@ -209,25 +187,21 @@ def _refuse_duplicates(times: np.ndarray, name: str) -> None:
 def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> str:
     if every % 12 == 0 and kind == "month":
         return "yearly" if every == 12 else f"every {every // 12} years"
+    place = {1: "start", 31: "end"}.get(day)
     month = int(first.astype("M8[M]").astype(np.int64)) % 12  # 0 is January
-    where = f"on day {day}"
-    if day == 31:
-        where = "at quarter end" if every == 3 and month % 3 == 2 else "at month end"
-    if day == 1:
-        where = "at quarter start" if every == 3 and month % 3 == 0 else "at month start"
+    is_quarter = every == 3 and month % 3 == (0 if day == 1 else 2)
+    period = "quarter" if is_quarter else "month"
     if kind == "business month":
-        where = where.replace("at ", "at business ")
+        period = f"business {period}"
     words = {1: "monthly", 3: "quarterly", 6: "half-yearly", 12: "yearly"}
+    where = f"at {period} {place}" if place else f"on day {day}"
     return f"{words.get(every, f'every {every} months')}, {where}"
 
 
 def _describe_days(every: int, first: np.datetime64) -> str:
     if every % 7:
         return "daily" if every == 1 else f"every {every} days"
-    # 1970-01-01 was a Thursday.
-    weekdays = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"]
-    weekday = weekdays[int(first.astype(np.int64)) % 7]
-    return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {weekday}s"
+    return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {first.item():%A}s"
 
 
 def _duration(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,16 @@ import numpy as np
 
 from bayeskern import datasets
 from bayeskern.forecast.data.cells import read_numbers
-from bayeskern.forecast.data.columns import (
-    TIME_NAMES,
-    Selection,
-    choose_columns,
-    choose_time,
-    did_you_mean,
-)
-from bayeskern.forecast.data.files import DELIMITERS, read_table
+from bayeskern.forecast.data.columns import TIME_NAMES, ReadOptions, choose_columns, choose_time
+from bayeskern.forecast.data.files import DELIMITERS, Table, read_table
 from bayeskern.forecast.data.regressors import Regressors
-from bayeskern.forecast.data.series import Notation, Series
+from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Key of the index of a frame among its columns.
+# Key of an index, or of given times, among the columns.
 INDEX_COLUMN = "the index of the frame"
 
 
@@ -79,68 +74,89 @@ def read_series(
         bk.forecast(series, 12)
         ```
     """
-    notation = Notation(date_format, decimal, every, by)
+    frame, names = None, (regressors,) if isinstance(regressors, str) else regressors
     if hasattr(regressors, "columns"):
-        files = {"sheet": sheet, "encoding": encoding}
-        series = read_series(source, times, time, value, **files, **notation.options())
-        if series.regressors is not None:
-            raise ValueError(
-                f"this series has regressors already ({', '.join(series.regressors.columns)}): "
-                "give all of them at once."
-            )
-        return replace(series, regressors=_from_frame(regressors, series.time_name, notation))
-    names = (regressors,) if isinstance(regressors, str) else tuple(regressors or ())
-    selection = Selection(time, value, names, sheet, encoding)
-    if isinstance(source, Series):
-        options = {"times": times, **selection._asdict(), **notation.options()}
-        options["regressors"] = names or None
-        ignored = [f"{name}=" for name, option in options.items() if option is not None]
-        if ignored:
-            raise ValueError(
-                f"this series is read already: pass {', '.join(ignored)} to read_series, with the "
-                "source."
-            )
-        return source
-    is_path = isinstance(source, str | Path)
-    is_file = is_path and str(source) not in datasets.names()
-    has_columns = is_path or hasattr(source, "columns")
-    if has_columns and times is not None:
-        raise ValueError("times= is for arrays; name the column of times with time=.")
-    if not has_columns and (time is not None or value is not None or names):
+        frame, names = regressors, ()
+    names = tuple(names or ())
+    options = ReadOptions(time, value, names, every, by, date_format, decimal, sheet, encoding)
+    series = _read(source, times, options)
+    if frame is None:
+        return series
+    if series.regressors is not None:
         raise ValueError(
-            "time=, value= and names of regressors are for columns, but this series has none; use "
-            "times=, and a frame of regressors."
+            f"this series has regressors already ({', '.join(series.regressors.columns)}): give "
+            "all of them at once."
         )
-    if not is_file and (sheet is not None or encoding is not None):
-        raise ValueError("sheet= and encoding= are for files, and this series is none.")
-    if is_file:
-        return _from_file(require_source(source), selection, notation)
-    if not has_columns:
-        return _from_values(source, times, notation)
-    if is_path:
-        data = datasets.load(str(source))
-        name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
+    return replace(series, regressors=_from_frame(frame, series.time_name, options))
+
+
+def _read(source: Any, times: Any, options: ReadOptions) -> Series:
+    """Series of any source, with the regressors named in the options."""
+    if isinstance(source, Series):
+        _refuse_options(times, options, "*", "Pass it to read_series, with the source.")
+        return source
+    time, is_path = options.time, isinstance(source, str | Path)
+    if is_path and str(source) not in datasets.names():
+        _refuse_options(times, options, "times", "Name a column of times with time=.")
+        path = require_source(source)
+        table, time = _with_times(read_table(path, options.sheet, options.encoding), time)
+        name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
+    elif is_path or hasattr(source, "columns"):
+        hint = "Only files have sheets and encodings; name a column of times with time=."
+        _refuse_options(times, options, "times sheet encoding", hint)
+        if is_path:
+            data = datasets.load(str(source))
+            name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
+        else:
+            name, columns = None, columns_of(source)
+            index = getattr(source, "index", None)
+            if index is not None and _holds_times(index, list(columns), time, options.value):
+                columns, time = columns | {INDEX_COLUMN: index}, INDEX_COLUMN
+        table = Table(columns)
     else:
-        name, columns = None, columns_of(source)
-        index = getattr(source, "index", None)
-        if index is not None and _holds_times(index, list(columns), time, value):
-            columns, time = columns | {INDEX_COLUMN: index}, INDEX_COLUMN
-    columns, time, value = choose_columns(columns, selection._replace(time=time))
-    time_name = str(columns[time].name or "time") if time == INDEX_COLUMN else time
-    chosen = {name: columns[name] for name in names}
+        hint = "An array has no columns: give its times as times=, and a frame of regressors."
+        _refuse_options(None, options, "time value regressors sheet encoding", hint)
+        name, table, time = None, _from_values(source, times), INDEX_COLUMN
+    columns, time, value = choose_columns(table.columns, time, options.value, options.regressors)
+    if table.header is not None and _is_row_of_data(columns[time], time, value, options):
+        delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
+        example = f'"time{delimiter}value"' if delimiter else '"value"'
+        raise ValueError(
+            f"{source} has no header: its first line is {table.header}. Put one such as {example} "
+            "before it."
+        )
     return Series.of(
-        name or value, time_name, value, columns[time], columns[value], notation, chosen
+        name or value,
+        str(getattr(columns[time], "name", None) or "time") if time == INDEX_COLUMN else time,
+        value,
+        columns[time],
+        columns[value],
+        options,
+        {name: columns[name] for name in options.regressors},
+        table.points_may_group,
+        table.remarks,
     )
+
+
+def _refuse_options(times: Any, options: ReadOptions, refused: str, hint: str) -> None:
+    """Raise ValueError if one of the refused options, or any for "*", is given."""
+    given = {"times": times, **options._asdict()}
+    given["regressors"] = options.regressors or None
+    names = given if refused == "*" else refused.split()
+    unused = [f"{name}=" for name in names if given[name] is not None]
+    if unused:
+        raise ValueError(f"{', '.join(unused)} cannot be used with this series. {hint}")
 
 
 def require_source(source: str | Path) -> Path:
     """Path of an existing file. Raises ValueError, naming the data sets, if there is none."""
     path = Path(source)
     if not path.is_file():
+        nearest = get_close_matches(str(source), datasets.names(), n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(
-            f"{str(source)!r} is neither a file nor a data set."
-            f"{did_you_mean(str(source), datasets.names())} "
-            f"The data sets are {', '.join(datasets.names())}."
+            f"{str(source)!r} is neither a file nor a data set.{hint} The data sets are "
+            f"{', '.join(datasets.names())}."
         )
     return path
 
@@ -153,51 +169,30 @@ def columns_of(frame: Any) -> dict[str, list[Any]]:
     return {str(name): table.get_column(name).to_list() for name in table.columns}
 
 
-def _from_file(path: Path, selection: Selection, notation: Notation) -> Series:
-    table = read_table(path, selection.sheet, selection.encoding)
-    columns, remarks, time = dict(table.columns), table.remarks, selection.time
+def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
+    """Table of a file with a column of times, and the name of that column where it is known."""
+    columns = dict(table.columns)
     if next(iter(columns)) == "" and len(columns) > 1:
         # Other programs write row numbers, or an index of times, in a column without a name.
         index = columns.pop("")
         if time is None and not any(name.lower() in TIME_NAMES for name in columns):
             columns = {"time": index, **columns}
-    if len(columns) == 1:
-        (name, cells), *_ = columns.items()
-        if time is not None:
-            raise ValueError(
-                f"there is one column only, {name!r}; time={time!r} is none beside it."
-            )
-        time = "step" if name != "step" else "number"
-        columns = {time: np.arange(len(cells)), name: cells}
-        last = len(cells) - 1
-        remarks = (*remarks, f"there is one column only: its times are the numbers 0 to {last}")
-    columns, time, value = choose_columns(columns, selection._replace(time=time))
-    if table.header is not None and _is_row_of_data(columns[time], time, value, notation):
-        delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
-        example = f'"time{delimiter}value"' if delimiter else '"value"'
-        raise ValueError(
-            f"{path} has no header: its first line is {table.header}. Put one such as {example} "
-            "before it."
-        )
-    return Series.of(
-        path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name,
-        time,
-        value,
-        columns[time],
-        columns[value],
-        notation._replace(points_may_group=table.points_may_group),
-        {name: columns[name] for name in selection.regressors},
-        remarks,
-    )
+    if len(columns) > 1 or time is not None:
+        return replace(table, columns=columns), time
+    (name, cells), *_ = columns.items()
+    time = "step" if name != "step" else "number"
+    columns = {time: np.arange(len(cells)), name: cells}
+    remark = f"there is one column only: its times are the numbers 0 to {len(cells) - 1}"
+    return replace(table, columns=columns, remarks=(*table.remarks, remark)), time
 
 
-def _is_row_of_data(times: Sequence[Any], time: str, value: str, notation: Notation) -> bool:
+def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOptions) -> bool:
     """True if the names of the time and value columns could be another row of them."""
-    if not any(_is_readable(read_numbers, [value], value, mark) for mark in ".,"):
+    if not any(_is_readable(read_numbers, [value], value, mark, False) for mark in ".,"):
         return False
     if isinstance(times, np.ndarray):
         return True
-    return _is_readable(parse_times, [time, *map(str, times)], time, notation.date_format)
+    return _is_readable(parse_times, [time, *map(str, times)], time, options.date_format)
 
 
 def _is_readable(reader: Callable, *arguments: Any) -> bool:
@@ -208,7 +203,7 @@ def _is_readable(reader: Callable, *arguments: Any) -> bool:
     return True
 
 
-def _from_frame(frame: Any, time_name: str, notation: Notation) -> Regressors:
+def _from_frame(frame: Any, time_name: str, options: ReadOptions) -> Regressors:
     """Regressors of a frame, with times in its index or in a column."""
     columns, index = columns_of(frame), getattr(frame, "index", None)
     time = time_name if time_name in columns else None
@@ -217,7 +212,7 @@ def _from_frame(frame: Any, time_name: str, notation: Notation) -> Regressors:
     else:
         name = choose_time(list(columns), time)
         times = columns.pop(name)
-    return Regressors.of(times, columns, name, notation.date_format, notation.decimal)
+    return Regressors.of(times, columns, name, options)
 
 
 def _holds_times(
@@ -234,16 +229,15 @@ def _holds_times(
     return index.name is not None or index.dtype.kind not in "iuf" or len(names) == 1
 
 
-def _from_values(source: Any, times: Any, notation: Notation) -> Series:
+def _from_values(source: Any, times: Any) -> Table:
+    """Values of an array or a series, with their times under `INDEX_COLUMN`."""
     import pandas as pd  # slow to import
 
     if np.ndim(source) != 1:
         raise ValueError(f"series must be one-dimensional, got shape {np.shape(source)}.")
     name = getattr(source, "name", None)
-    name = "value" if name is None or name == "" else str(name)
     values = pd.Series(source)
-    time_name = "time" if times is not None else str(values.index.name or "time")
     times = values.index if times is None else times
     if len(times) != len(values):
-        raise ValueError(f"times has {len(times)} entries but the series has {len(values)} values.")
-    return Series.of(name, time_name, name, times, values, notation)
+        raise ValueError(f"times has {len(times)} entries, and the series {len(values)} values.")
+    return Table({INDEX_COLUMN: times, "value" if name in (None, "") else str(name): values})

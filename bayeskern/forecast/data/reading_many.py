@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayeskern.core import validation
 from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
-from bayeskern.forecast.data.columns import Selection, choose_columns, require_column
-from bayeskern.forecast.data.files import read_table
+from bayeskern.forecast.data.columns import ReadOptions, choose_columns
+from bayeskern.forecast.data.files import Table, read_table
 from bayeskern.forecast.data.reading import columns_of, read_series, require_source
-from bayeskern.forecast.data.series import Notation, Series, remarks_on_times
+from bayeskern.forecast.data.series import Series, remarks_on_times
 from bayeskern.forecast.data.times import parse_times
 
 
@@ -37,68 +38,68 @@ class SeriesReaders(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def read_many(
-    series: Any, id: str | None, selection: Selection, notation: Notation
-) -> SeriesReaders:
+def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReaders:
     """Find the series in the input of `forecast_many`.
 
     Raises ValueError if the input as a whole cannot be read.
     """
     is_file = isinstance(series, str | Path)
-    if not is_file and selection[3:] != (None, None):
-        raise ValueError("sheet= and encoding= are for files, and these series are none.")
-    if is_file or hasattr(series, "columns"):
-        if is_file:
-            table = read_table(require_source(series), selection.sheet, selection.encoding)
-            columns, remarks, backend = dict(table.columns), table.remarks, "pandas"
-            notation = notation._replace(points_may_group=table.points_may_group)
-        else:
-            import narwhals as nw  # slow to import
+    if not is_file and (options.sheet is not None or options.encoding is not None):
+        raise ValueError("sheet= and encoding= can only be used with files.")
+    if is_file:
+        table = read_table(require_source(series), options.sheet, options.encoding)
+        readers = _from_table(table, id, options)
+    elif hasattr(series, "columns"):
+        import narwhals as nw  # slow to import
 
-            columns, remarks = columns_of(series), ()
-            backend = nw.get_native_namespace(series)
-        readers = _from_columns(columns, id, selection, notation)
-        readers = readers._replace(backend=backend, remarks=(*remarks, *readers.remarks))
+        readers = _from_table(Table(columns_of(series)), id, options)
+        readers = readers._replace(backend=nw.get_native_namespace(series))
     else:
-        if id is not None or selection != Selection():
-            raise ValueError("id=, time=, value= and regressors= name columns: this is no frame.")
+        if id is not None or options[:3] != ReadOptions()[:3]:
+            raise ValueError(
+                "id=, time=, value= and regressors= name columns of a frame or a file; got "
+                f"a {type(series).__name__}."
+            )
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        reads = [partial(read_series, source, **notation.options()) for source in named.values()]
+        notation = {
+            name: getattr(options, name) for name in ("every", "by", "date_format", "decimal")
+        }
+        reads = [partial(read_series, source, **notation) for source in named.values()]
         readers = SeriesReaders([*named], reads, "id", "time", "pandas", ())
     if not readers.ids:
         raise ValueError("there is no series to forecast.")
     return readers
 
 
-def _from_columns(
-    columns: dict[str, Any], id: str | None, selection: Selection, notation: Notation
-) -> SeriesReaders:
+def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesReaders:
     """Series in the rows of a table, with a column of their names."""
-    if id is None:
-        raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
-    require_column("id", id, list(columns))
-    names = columns[id]
-    others = {name: cells for name, cells in columns.items() if name != id}
-    columns, time, value = choose_columns(others, selection)
-    times, values, remarks = columns[time], columns[value], ()
+    validation.one_of("id", id, table.columns)
+    assert id is not None
+    names, points_may_group = table.columns[id], table.points_may_group
+    others = {name: cells for name, cells in table.columns.items() if name != id}
+    columns, time, value = choose_columns(others, *options[:3])
+    times, values, remarks = columns[time], columns[value], table.remarks
     # Columns are read as a whole, since one series may determine the notation of the others. If
     # that fails, each series is read by itself, and only the series with the wrong cell fails.
     try:
-        values, remarks = read_numbers(values, value, notation.decimal, notation.points_may_group)
-    except ValueError as error:
-        if isinstance(error, AmbiguousError):
-            raise
+        values, notes = read_numbers(values, value, options.decimal, points_may_group)
+        remarks += notes
+    except AmbiguousError:
+        raise
+    except ValueError:
+        pass
     if any(isinstance(cell, str) for cell in times[:1]):
         remarks += remarks_on_times(times, time)
         try:
-            times = parse_times(times, time, notation.date_format)
-        except ValueError as error:
-            if isinstance(error, AmbiguousError):
-                raise
+            times = parse_times(times, time, options.date_format)
+        except AmbiguousError:
+            raise
+        except ValueError:
+            pass
     rows: dict[Any, list[int]] = {}
     for row, name in enumerate(names):
         if name is None or name != name:
-            raise ValueError(f"{id}, row {row + 1}: no name, so that its series is not known.")
+            raise ValueError(f"{id}, row {row + 1}: the name of the series is missing.")
         rows.setdefault(name, []).append(row)
     reads = [
         partial(
@@ -108,8 +109,9 @@ def _from_columns(
             value,
             _rows(times, own),
             _rows(values, own),
-            notation,
-            {column: _rows(columns[column], own) for column in selection.regressors},
+            options,
+            {column: _rows(columns[column], own) for column in options.regressors},
+            points_may_group,
         )
         for name, own in rows.items()
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import read_numbers
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.times import parse_times
 
 
@@ -32,8 +34,8 @@ class Regressors:
         times: Any,
         columns: Mapping[str, Any],
         time_name: str,
-        date_format: str | None = None,
-        decimal: str | None = None,
+        options: ReadOptions,
+        points_may_group: bool = False,
     ) -> Regressors:
         """Read regressors from cells.
 
@@ -41,18 +43,19 @@ class Regressors:
             times: Times that `parse_times` accepts, (m,).
             columns: Cells that `read_numbers` accepts, (m,) each, by name.
             time_name: Name of the times, for messages.
-            date_format: Form of the times; None to infer it.
-            decimal: Decimal mark; None to infer it.
+            options: Notation of the times and the cells.
+            points_may_group: True if 1.234 may mean a thousand.
 
         Raises:
             ValueError: For cells that cannot be read and for repeated times.
         """
-        times = parse_times(times, time_name, date_format)
+        times = parse_times(times, time_name, options.date_format)
         if len(np.unique(times)) < len(times):
-            raise ValueError(f"{time_name} of the regressors has a time twice; wanted each once.")
-        order = np.argsort(times, kind="stable")
-        numbers = {n: read_numbers(cells, n, decimal).values for n, cells in columns.items()}
-        return cls(times[order], {name: values[order] for name, values in numbers.items()})
+            raise ValueError(f"{time_name} of the regressors has a time twice; give each once.")
+        order, values = np.argsort(times, kind="stable"), {}
+        for name, cells in columns.items():
+            values[name] = read_numbers(cells, name, options.decimal, points_may_group)[0][order]
+        return cls(times[order], values)
 
 
 def known_at(
@@ -73,14 +76,12 @@ def known_at(
         raise ValueError("the regressors are at dates and the series at numbers, or the reverse.")
     rows = np.searchsorted(regressors.times, times).clip(max=len(regressors.times) - 1)
     present = regressors.times[rows] == times
-    columns = {}
-    for name, values in regressors.columns.items():
-        columns[name] = np.where(present, values[rows], np.nan)
-        missing = ~np.isfinite(columns[name])
-        if missing.any():
-            first = int(np.argmax(missing))
-            where = "the future" if first >= count else "the series"
-            label = calendar.labels(times[[first]])[0]
+    columns = {n: np.where(present, v[rows], np.nan) for n, v in regressors.columns.items()}
+    for name, values in columns.items():
+        missing = np.flatnonzero(~np.isfinite(values))
+        if len(missing):
+            where = "the future" if missing[0] >= count else "the series"
+            label = calendar.labels(times[missing[:1]])[0]
             raise ValueError(
                 f"{name} has no value at {label}, in {where}: a regressor needs one at each time "
                 "of the series and of the forecast. Give it, or take a shorter horizon."
@@ -97,12 +98,10 @@ def on_dates(
     """
     columns = {}
     for name, dates in events.items():
-        dates = np.atleast_1d(np.asarray(dates, object))
-        days = parse_times(dates, str(name)).astype("M8[D]")
-        indicator = _contains(times, days, calendar)
-        if not indicator.any():
+        days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
+        columns[str(name)] = _contains(times, days, calendar)
+        if not columns[str(name)].any():
             raise ValueError(f"no date of {name} is one of the series or of the forecast.")
-        columns[str(name)] = indicator
     return columns
 
 
@@ -142,22 +141,18 @@ def holiday_columns(
     long = calendar.kind == "number" or "month" in calendar.kind
     if long or (calendar.kind == "day" and calendar.every > 7):
         raise ValueError(f"holidays= is for days and weeks, and this is {calendar.description}.")
-    before, after = window
-    wall = calendar.wall(times)
-    years = range(*(wall[[0, -1]].astype("M8[Y]").astype(int) + np.array([1969, 1972])))
+    first, last = calendar.wall(times)[[0, -1]].astype("M8[Y]").astype(int) + 1970
     try:
-        known = holidays.country_holidays(country, years=list(years))
+        known = holidays.country_holidays(country, years=range(first - 1, last + 2))
     except (NotImplementedError, KeyError, TypeError):
         raise ValueError(
-            f"holidays={country!r} is no country that is known; wanted a code such as 'DE' or 'US'."
+            f"holidays must be the code of a country, such as 'DE' or 'US'; got {country!r}."
         ) from None
     dates: dict[str, list[np.datetime64]] = {}
     for date, names in sorted(known.items()):
-        for name in names.split("; "):
-            for shift in range(-before, after + 1):
-                label = f"{name} {shift:+d} d" if shift else name
-                day = np.datetime64(date, "D") + np.timedelta64(shift, "D")
-                dates.setdefault(label, []).append(day)
+        for name, shift in product(names.split("; "), range(-window[0], window[1] + 1)):
+            label = f"{name} {shift:+d} d" if shift else name
+            dates.setdefault(label, []).append(np.datetime64(date, "D") + shift)
     columns, future_only = {}, []
     for name, days in dates.items():
         indicator = _contains(times, np.array(days), calendar)

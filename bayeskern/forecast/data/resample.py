@@ -42,10 +42,7 @@ def resample(
     import pandas as pd  # slow to import
 
     frequency = PERIODS[validation.one_of("every", every, PERIODS)]
-    aggregations = ("sum", "mean", "last")
-    if by is None:
-        raise ValueError(f"every={every!r}: say how, by= (--by) one of {', '.join(aggregations)}.")
-    validation.one_of("by", by, aggregations)
+    by = validation.one_of("by", by, ("sum", "mean", "last"))
     if times.dtype.kind != "M":
         raise ValueError(f"every={every!r} is for dates, and these times are numbers.")
     observed = pd.Series(values, pd.DatetimeIndex(times.astype("M8[ns]")))
@@ -68,6 +65,5 @@ def resample(
     remarks = (f"each {every} has the {by} of its values",)
     dropped = first + len(starts) - last
     if dropped:
-        said = f"{counted(dropped, every)} at the ends, which the times do not fill, left out"
-        remarks += (said,)
+        remarks += (f"{counted(dropped, every)} at the ends left out, since incomplete",)
     return starts.to_numpy()[first:last], totals[first:last], remarks

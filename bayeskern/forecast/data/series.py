@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import read_numbers
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
@@ -20,28 +21,6 @@ from bayeskern.forecast.data.zones import has_offset, to_utc, to_wall, zone_of
 
 # Fewer values determine no level, change and spread.
 MIN_VALUES = 3
-
-
-class Notation(NamedTuple):
-    """Notation of dates and numbers, and the period to which values are aggregated.
-
-    Attributes:
-        date_format: Form of dates as text; None to infer it.
-        decimal: Decimal mark; None to infer it.
-        every: Period of aggregation, a name of `resample.PERIODS`; None for none.
-        by: Aggregation: "sum", "mean" or "last".
-        points_may_group: True if 1.234 may mean a thousand.
-    """
-
-    date_format: str | None = None
-    decimal: str | None = None
-    every: str | None = None
-    by: str | None = None
-    points_may_group: bool = False
-
-    def options(self) -> dict[str, str | None]:
-        """Arguments of `read_series`."""
-        return dict(zip(self._fields[:4], self[:4], strict=True))
 
 
 def remarks_on_times(times: Any, name: str) -> tuple[str, ...]:
@@ -85,8 +64,9 @@ class Series:
         value_name: str,
         times: Any,
         cells: Any,
-        notation: Notation,
-        regressors: Mapping[str, Any] | None = None,
+        options: ReadOptions,
+        regressors: Mapping[str, Any],
+        points_may_group: bool = False,
         remarks: Sequence[str] = (),
     ) -> Series:
         """Read and sort values, drop missing values at the end, and infer the calendar.
@@ -97,54 +77,51 @@ class Series:
             value_name: Name of the values.
             times: Times that `parse_times` accepts, (n,).
             cells: Cells that `read_numbers` accepts, (n,).
-            notation: Notation of the cells and the times, and aggregation.
+            options: Notation of the cells and the times, and aggregation.
             regressors: Columns at the same times, in the same notation.
+            points_may_group: True if 1.234 may mean a thousand.
             remarks: Earlier remarks.
 
         Raises:
             ValueError: For cells that cannot be read and for fewer than three values.
         """
-        grouping = notation.decimal, notation.points_may_group
-        numbers = read_numbers(cells, value_name, *grouping)
-        values, remarks = numbers.values, [*remarks, *numbers.remarks]
-        read = {n: read_numbers(own, n, *grouping).values for n, own in (regressors or {}).items()}
-        if not np.any(np.isfinite(values)):
-            problem = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
-            raise ValueError(
-                f"{value_name}: the series {problem}; wanted at least {MIN_VALUES} numbers."
-            )
+        values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
+        remarks = [*remarks, *notes]
         known = None
-        if read:
-            if notation.every is not None:
-                raise ValueError("every= makes other times than those of the regressors.")
-            known = Regressors.of(times, read, time_name, notation.date_format)
+        if regressors:
+            if options.every is not None:
+                raise ValueError(
+                    "every= cannot be used with columns of regressors: give a frame of regressors "
+                    "at the aggregated times."
+                )
+            known = Regressors.of(times, regressors, time_name, options, points_may_group)
         remarks += remarks_on_times(times, time_name)
         tz = zone_of(times)
-        times = parse_times(times, time_name, notation.date_format)
+        times = parse_times(times, time_name, options.date_format)
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
             times, values = times[order], values[order]
             remarks.append("the times were not in order and have been sorted")
-        if notation.every is not None:
+        if options.every is not None:
             wall = times if tz is None else to_wall(times, tz)
-            wall, values, resampled = resample(wall, values, notation.every, notation.by)
+            wall, values, resampled = resample(wall, values, options.every, options.by)
             times = parse_times(wall if tz is None else to_utc(wall, tz))
             remarks += resampled
-        elif notation.by is not None:
-            raise ValueError(f"by={notation.by!r} says how to resample: say every= (--every) too.")
+        elif options.by is not None:
+            raise ValueError(f"by={options.by!r} needs every= (--every), the period to aggregate.")
+        observed = int(np.sum(np.isfinite(values)))
+        if observed < MIN_VALUES:
+            raise ValueError(
+                f"{value_name} must have at least {MIN_VALUES} values; got "
+                f"{counted(observed, 'value')} in {counted(len(values), 'row')}."
+            )
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
         if count < len(values):
-            rows = "row at the end has" if len(values) - count == 1 else "rows at the end have"
-            remarks.append(f"{len(values) - count} {rows} no value: forecast too")
+            rows = counted(len(values) - count, "row at the end has", "rows at the end have")
+            remarks.append(f"{rows} no value: forecast too")
             times, values = times[:count], values[:count]
-        missing = int(np.sum(~np.isfinite(values)))
-        if missing:
-            remarks.append(f"{counted(missing, 'missing value')} left out of the fit")
-        if count - missing < MIN_VALUES:
-            raise ValueError(
-                f"{value_name} has {counted(count - missing, 'value')}; wanted at least "
-                f"{MIN_VALUES}."
-            )
+        if observed < count:
+            remarks.append(f"{counted(count - observed, 'missing value')} left out of the fit")
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks
         return cls(name, time_name, value_name, values, calendar, tuple(remarks), known)
@@ -187,14 +164,14 @@ class Series:
         values = np.atleast_1d(np.asarray(values, float))
         name, calendar = self.time_name, self.calendar
         if values.ndim != 1 or not np.any(np.isfinite(values)):
-            raise ValueError(f"update: wanted new values of {self.value_name}, got {values}.")
+            raise ValueError(f"update needs new values of {self.value_name}; got {values}.")
         if times is None:
             new = calendar.future(len(values))
         else:
             new = parse_times(np.atleast_1d(times), name)
         if len(new) != len(values) or new.dtype.kind != self.times.dtype.kind:
             raise ValueError(f"update: {len(values)} values at {len(new)} times, {new.dtype}.")
-        if not np.all(np.diff(np.append(self.times[-1:], new)) > np.zeros(1, np.diff(new).dtype)):
+        if np.any(np.append(self.times[-1:], new[:-1]) >= new):
             last = calendar.labels(self.times[-1:])[0]
             raise ValueError(f"update: the new times must come after {last}, in their order.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
@@ -209,8 +186,7 @@ class Series:
         extended = replace(extended, every=calendar.every, step=calendar.step)
         remarks, missing = self.remarks, int(np.sum(~np.isfinite(values[:count])))
         if missing:
-            remark = f"{counted(missing, 'missing value')} among those that came later left out"
-            remarks = (*remarks, remark)
+            remarks += (f"{counted(missing, 'missing value')} among the later values left out",)
         together = np.append(self.values, values[:count])
         return replace(self, values=together, calendar=extended, remarks=remarks)
 

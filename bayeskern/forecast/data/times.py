@@ -9,17 +9,14 @@ from __future__ import annotations
 import datetime as dt
 import numbers
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing
 from bayeskern.forecast.data.date_forms import FORMS, HOURS_OF_DIGITS, form_of, iso_date
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["epoch_unit", "is_dated_by_digits", "parse_times"]
 
@@ -45,23 +42,23 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         ValueError: With the row, counted from 1, of a time that is missing or cannot be read.
     """
     array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name}: came shape {array.shape}, wanted one dimension")
-    if array.dtype.kind not in "MiufOUT" or (array.dtype.kind in "OUT" and len(array) == 0):
+    is_object = array.dtype.kind in "OUT"
+    if array.ndim != 1 or array.dtype.kind not in "MiufOUT" or (is_object and len(array) == 0):
         raise ValueError(
-            f"{name}: came {array.dtype} of shape {array.shape}, wanted {ACCEPTED_TIMES}"
+            f"{name} must be a column of {ACCEPTED_TIMES}; got {array.dtype} of shape "
+            f"{array.shape}."
         )
-    if date_format is not None and array.dtype.kind in "iu":
-        array = array.astype(str)
-    if array.dtype.kind in "OUT":
-        array = _parse_objects(array, name, date_format)
-    _require_present(np.isfinite(array), name)
-    if array.dtype.kind == "M":
-        return _in_coarsest_unit(array)
+    if is_object or (date_format is not None and array.dtype.kind in "iu"):
+        array = _parse_objects(array if is_object else array.astype(str), name, date_format)
+    _require(np.isfinite(array), array, name, lambda _: "no time; drop the row or fill it in")
     unit = epoch_unit(array)
     if unit is not None:
         _refuse_hours_of_digits(array, name)
-        return _in_coarsest_unit(array.astype(np.int64).astype(f"M8[{unit}]"))
+        array = array.astype(np.int64).astype(f"M8[{unit}]")
+    if array.dtype.kind == "M":
+        # The coarsest unit that is exact.
+        units = (f"M8[{unit}]" for unit in ("s", "ms", "us", "ns"))
+        return array.astype(next(unit for unit in units if (array.astype(unit) == array).all()))
     fits = array.dtype.kind != "f" and array.max(initial=0) <= np.iinfo(np.int64).max
     return array.astype(np.int64 if fits else np.float64)
 
@@ -90,7 +87,7 @@ def _refuse_hours_of_digits(seconds: np.ndarray, name: str) -> None:
         since = np.datetime64(int(seconds[0]), "s")
         raise AmbiguousError(
             f"{name}, row 1: {texts[0]} may be {since}, in seconds since 1970, or an hour as in "
-            "YYYYMMDDHH (--date-format %Y%m%d%H). Say which, or write ISO dates."
+            "YYYYMMDDHH (--date-format %Y%m%d%H). Give the form, or write ISO dates."
         )
 
 
@@ -100,95 +97,71 @@ def is_dated_by_digits(integers: np.ndarray) -> bool:
     return any(all(form.fullmatch(text) for text in texts) for form in dates)
 
 
-def _in_coarsest_unit(times: np.ndarray) -> np.ndarray:
-    """datetime64 in seconds, or in the coarsest finer unit that is exact."""
-    for unit in ("s", "ms", "us"):
-        if (times.astype(f"M8[{unit}]") == times).all():
-            return times.astype(f"M8[{unit}]")
-    return times.astype("M8[ns]")
-
-
 def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.ndarray:
     """Text or Python objects as datetime64 or numbers."""
     import pandas as pd  # slow to import
 
-    _require_present(~np.asarray(is_missing(pd.Series(array, dtype=object))), name)
+    present = ~np.asarray(is_missing(pd.Series(array, dtype=object)))
+    _require(present, array, name, lambda _: "no time; drop the row or fill it in")
     values = [value.strip() if isinstance(value, str) else value for value in array]
-
-    def family(value: Any) -> type | None:
-        """Kind of value that one column may hold; None for values that are no times."""
-        if isinstance(value, bool | np.bool_):
-            return None
-        if isinstance(value, np.datetime64 | pd.Period):
-            return dt.date
-        return next((t for t in (str, dt.date, numbers.Real) if isinstance(value, t)), None)
-
-    families = [family(value) for value in values]
-    _require_readable([f is not None and f is families[0] for f in families], values, name)
-    if families[0] is numbers.Real:
+    dates = (dt.date, np.datetime64, pd.Period)
+    # Only one kind of value may be in a column; a boolean is a number to Python.
+    kinds = (str, dates, numbers.Real)
+    kind = next((k for k in kinds if isinstance(values[0], k)), ())
+    fits = [isinstance(v, kind) and not isinstance(v, bool | np.bool_) for v in values]
+    _require(fits, values, name, _unreadable)
+    if kind is numbers.Real:
         return np.array(values)
-    if families[0] is str:
+    if kind is str:
         return _parse_text(values, name, date_format)
-    dates = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
-    _require_alike([getattr(date, "tzinfo", None) is not None for date in dates], dates, name)
-    return pd.to_datetime(dates, utc=True).tz_localize(None).to_numpy()
+    values = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
+    _require_alike([getattr(v, "tzinfo", None) is not None for v in values], values, name)
+    return pd.to_datetime(values, utc=True).tz_localize(None).to_numpy()
 
 
 def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndarray:
     """Text as datetime64 or numbers."""
-    if date_format is not None:
-        times = _parse_format(texts, date_format)
-        _require_readable(times.notna(), texts, name, date_format)
-        return times.tz_localize(None).to_numpy()
-    form = form_of(texts, name)
-    number = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-    if form is None and number.fullmatch(texts[0]):
-        import pandas as pd  # slow to import
+    import pandas as pd  # slow to import
 
-        _require_readable([number.fullmatch(text) is not None for text in texts], texts, name)
-        return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
-    form = form or FORMS["ISO date"]
-    iso = [iso_date(form, text) for text in texts]
-    times = _parse_format(iso, "%G-W%V-%u" if form is FORMS["ISO week"] else "ISO8601")
-    _require_readable(times.notna(), texts, name)
-    offset = re.compile(r".*\d[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)")
-    _require_alike([offset.fullmatch(text) is not None for text in iso], texts, name)
+    form, iso = None, texts
+    if date_format is None:
+        form = form_of(texts, name)
+        number = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+        if form is None and number.fullmatch(texts[0]):
+            _require([bool(number.fullmatch(text)) for text in texts], texts, name, _unreadable)
+            return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
+        form = form or FORMS["ISO date"]
+        iso = [iso_date(form, text) for text in texts]
+    pandas_format = date_format or ("%G-W%V-%u" if form is FORMS["ISO week"] else "ISO8601")
+    try:
+        times = pd.to_datetime(iso, format=pandas_format, utc=True, errors="coerce")
+    except ValueError as error:
+        raise ValueError(
+            f"date_format must be a form of dates, such as %d.%m.%Y; got {date_format!r}: {error}."
+        ) from None
+    accepted = date_format or ACCEPTED_TIMES
+    _require(times.notna(), texts, name, lambda text: f"cannot read {text!r}; write {accepted}")
+    if date_format is None:
+        offset = re.compile(r".*\d[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)")
+        _require_alike([offset.fullmatch(text) is not None for text in iso], texts, name)
     return times.tz_localize(None).to_numpy()
 
 
-def _parse_format(texts: list[str], date_format: str) -> pd.DatetimeIndex:
-    """Times in UTC, NaT for text that does not have the format."""
-    import pandas as pd  # slow to import
-
-    try:
-        return pd.to_datetime(texts, format=date_format, utc=True, errors="coerce")
-    except ValueError as error:
-        raise ValueError(
-            f"date_format={date_format!r} is no format of dates, such as %d.%m.%Y: {error}."
-        ) from None
-
-
-def _require_present(present: ArrayLike, name: str) -> None:
-    if not np.all(present):
-        row = int(np.argmin(present)) + 1
-        raise ValueError(f"{name}, row {row}: no time; drop the row or fill it in")
-
-
-def _require_readable(
-    readable: ArrayLike, values: Sequence, name: str, wanted: str = ACCEPTED_TIMES
-) -> None:
-    if not np.all(readable):
-        row = int(np.argmin(readable))
-        value = str(values[row])
-        raise ValueError(f"{name}, row {row + 1}: cannot read {value!r}; wanted {wanted}")
+def _unreadable(value: str) -> str:
+    return f"cannot read {value!r}; write {ACCEPTED_TIMES}"
 
 
 def _require_alike(aware: Sequence[bool], values: Sequence, name: str) -> None:
     """Raise ValueError if some times have an offset or a zone and others have none."""
-    alike = np.equal(aware, aware[0])
-    if not np.all(alike):
-        row = int(np.argmin(alike))
-        raise ValueError(
-            f"{name}, row {row + 1}: {str(values[row])!r} has {'an' if aware[row] else 'no'} "
-            "offset or zone, unlike row 1; wanted all with one or all without"
-        )
+    article = "no" if aware[0] else "an"
+    problem = "{!r} has {} offset or zone, unlike row 1; give one in all rows or in none".format
+    _require(np.equal(aware, aware[0]), values, name, lambda value: problem(value, article))
+
+
+def _require(
+    valid: ArrayLike, values: Sequence | np.ndarray, name: str, problem: Callable[[str], str]
+) -> None:
+    """Raise ValueError with the problem of the first value that is not valid, and its row."""
+    if not np.all(valid):
+        row = int(np.argmin(valid))
+        raise ValueError(f"{name}, row {row + 1}: {problem(str(values[row]))}.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import zoneinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -31,14 +30,14 @@ def has_offset(times: Any) -> bool:
 
 
 def to_wall(utc: np.ndarray, tz: str) -> np.ndarray:
-    """Convert naive UTC to the clocks of a zone. Raises ValueError for an unknown zone."""
+    """Convert naive UTC to the clocks of a zone."""
     import pandas as pd  # slow to import
 
-    return pd.DatetimeIndex(utc, tz="UTC").tz_convert(_zone(tz)).tz_localize(None).to_numpy()
+    return pd.DatetimeIndex(utc, tz="UTC").tz_convert(ZoneInfo(tz)).tz_localize(None).to_numpy()
 
 
 def to_utc(wall: np.ndarray, tz: str) -> np.ndarray:
-    """Convert times by the clocks of a zone to naive UTC. Raises ValueError for an unknown zone.
+    """Convert times by the clocks of a zone to naive UTC.
 
     A time that clocks show twice means the first; a time that they skip moves forward by the skip.
     """
@@ -48,18 +47,6 @@ def to_utc(wall: np.ndarray, tz: str) -> np.ndarray:
     # pandas can move a skipped time to the edge of the skip, but not by its length. The offset
     # before the skip does both.
     aware = pd.DatetimeIndex(wall).tz_localize(
-        _zone(tz), ambiguous=first, nonexistent="shift_backward"
+        ZoneInfo(tz), ambiguous=first, nonexistent="shift_backward"
     )
     return wall - (aware.tz_localize(None) - aware.tz_convert(None)).to_numpy()
-
-
-def _zone(tz: str) -> zoneinfo.ZoneInfo:
-    try:
-        return zoneinfo.ZoneInfo(tz)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
-        installed = zoneinfo.available_timezones()
-        nearest = difflib.get_close_matches(str(tz), installed, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else "for example 'Europe/Berlin'"
-        if not installed:
-            hint = "no zones are installed here: install the package tzdata"
-        raise ValueError(f"tz: no time zone {tz!r}, wanted an IANA name; {hint}") from error

@@ -394,35 +394,26 @@ def test_the_datasets():
     assert axis.description == "monthly, at month start"
     assert axis.remarks == ("3 gaps in the time axis",)
     assert axis.future(1)[0] == np.datetime64("2002-01-01")
-    with pytest.raises(ValueError, match=r"time: 8.8 is there 2 times"):
+    with pytest.raises(ValueError, match="8.8 is there 2 times"):
         infer_calendar(datasets.load("motorcycle").times)
 
 
 def test_duplicates():
-    with pytest.raises(ValueError, match=r"2020-01-02 is there 3 times, 1 repeated.*time zone"):
+    with pytest.raises(ValueError, match="2020-01-02 is there 3 times.*their zone"):
         infer_calendar(dates("2020-01-01 2020-01-02 2020-01-02 2020-01-02"))
-    with pytest.raises(ValueError, match=r"^when: 2.4 is there 2 times, 2 repeated") as error:
+    with pytest.raises(ValueError, match="^when must .* 2.4 is there 2 times") as error:
         infer_calendar([2.4, 2.4, 3.0, 3.0], name="when")
     assert "zone" not in str(error.value)
 
 
 @pytest.mark.parametrize("times", [[1], [], dates("2020-01-01"), ["2020-01-01"]])
 def test_too_few_times(times):
-    with pytest.raises(ValueError, match=r"time: came .*2 or more|wanted an ISO"):
+    with pytest.raises(ValueError, match="time must"):
         infer_calendar(times)
 
 
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="tz: no time zone 'Europe/Berlim'.*'Europe/Berlin'"):
-        infer_calendar(dates("2020-01-01 2020-01-02"), tz="Europe/Berlim")
-    with pytest.raises(ValueError, match="tz: came 'UTC', but time holds numbers"):
-        infer_calendar([1, 2], tz="UTC")
-    axis = infer_calendar([1, 2])
-    with pytest.raises(ValueError, match="times: came datetime64.*numbers"):
-        axis.positions(dates("2020-01-01"))
-    with pytest.raises(ValueError, match="wanted 0 or more"):
-        axis.future(-1)
-    with pytest.raises(TypeError):
-        axis.future(1.5)
-    with pytest.raises(ValueError, match="times: came int64.*dates"):
+def test_positions_are_of_the_kind_of_the_axis():
+    with pytest.raises(ValueError, match="times must be numbers"):
+        infer_calendar([1, 2]).positions(dates("2020-01-01"))
+    with pytest.raises(ValueError, match="times must be dates"):
         infer_calendar(dates("2020-01-01 2020-01-02")).positions([3])

@@ -273,10 +273,10 @@ def test_excel(tmp_path):
 def test_sheets_are_asked_for(tmp_path):
     frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
     path = workbook(tmp_path / "sales.xlsx", north=frame, south=frame.assign(sales=-VALUES))
-    with pytest.raises(ValueError, match="which sheet\\? north, south hold data.*--sheet"):
+    with pytest.raises(ValueError, match=r"--sheet must be .*north, south"):
         read_series(path)
     np.testing.assert_array_equal(read_series(path, sheet="south").values, -VALUES)
-    with pytest.raises(ValueError, match="no sheet 'west' with data; there are north, south"):
+    with pytest.raises(ValueError, match="got 'west'"):
         read_series(path, sheet="west")
 
 
@@ -287,7 +287,7 @@ def test_two_tables_on_a_sheet_are_refused(tmp_path, startrow, startcol):
     with pd.ExcelWriter(path) as writer:
         frame.to_excel(writer, index=False)
         frame.to_excel(writer, index=False, startrow=startrow, startcol=startcol)
-    with pytest.raises(ValueError, match="has two tables, or more: (rows 6 to 7 are|column 3 is)"):
+    with pytest.raises(ValueError, match="two tables.*(row 6|column 3) is empty"):
         read_series(path)
 
 
@@ -311,13 +311,13 @@ AMBIGUOUS = {
     "day or month": (
         lines(["01/02/2019", "02/02/2019", "03/02/2019", "04/02/2019"]),
         r"day, row 1: '01/02/2019' may be 2019-02-01 \(--date-format %d/%m/%Y\) or 2019-01-02 "
-        r"\(--date-format %m/%d/%Y\), and no row tells",
+        r"\(--date-format %m/%d/%Y\)",
         {"date_format": "%d/%m/%Y"},
         VALUES,
     ),
     "comma": (
         lines(ISO_DAYS, ['"1,234"', "999", '"2,345"', "1"]),
-        r"sales, row 1: '1,234' may be 1\.234 or 1234, and no row tells.*--decimal",
+        r"sales, row 1: '1,234' may be 1\.234 or 1234.*--decimal",
         {"decimal": "."},
         [1234, 999, 2345, 1],
     ),
@@ -362,8 +362,8 @@ def test_between_commas_a_point_is_before_decimals(tmp_path):
 
 
 REFUSED = {
-    "a PDF": (b"%PDF-1.7 ...", "looks like a PDF: copy its table"),
-    "Excel 97": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"looks like .*\.xls.*: save it as \.xlsx"),
+    "a PDF": (b"%PDF-1.7 ...", "looks like a PDF: save its table"),
+    "Excel 97": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"looks like .*\.xls.*: save its table"),
     "a web page": (b"<!DOCTYPE html><html></html>", "looks like a web page"),
     "a picture": (b"\x89PNG\r\n\x1a\n", "looks like a picture"),
     "a zip file": (b"PK\x03\x04nothing", "is a zip file, but not an Excel workbook"),
@@ -371,15 +371,15 @@ REFUSED = {
     "broken Parquet": (b"PAR1nothing", "is Parquet that cannot be read"),
     "broken JSON": (b'{"day": [1, 2', "is not JSON"),
     "JSON in Latin-1": ('{"größe": [1, 2]}'.encode("latin-1"), "is JSON that is not in UTF-8"),
-    "JSON of something else": (b'{"a": {"b": 1}}', "holds no table: wanted a list of records"),
+    "JSON of something else": (b'{"a": {"b": 1}}', "holds no table: write a list of records"),
     "bytes": (bytes(range(256)), "is not a table: neither text nor"),
     "two currencies": (
         lines(ISO_DAYS, ["$1", "£2", "$3", "$4"]).encode(),
-        r"sales has values in \$ and £; wanted one",
+        r"sales has values in \$ and £",
     ),
     "per cent here and there": (
         lines(ISO_DAYS, ["1%", "2", "3%", "4%"]).encode(),
-        "sales: row 1 is '1%' and row 2 '2'; wanted per cent in all",
+        "sales: row 1 is '1%' and row 2 '2'",
     ),
     "half a bracket": (
         lines(ISO_DAYS, ["(1", "2", "3", "4"]).encode(),
@@ -426,15 +426,15 @@ def test_options_that_are_for_other_things_are_refused(tmp_path):
     path.write_text(PLAIN)
     for options, message in (
         ({"sheet": "a"}, "is for Excel workbooks"),
-        ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
-        ({"decimal": ";"}, "decimal=';' is not a decimal mark"),
-        ({"date_format": "%Q"}, "date_format='%Q' is no format"),
-        ({"date_format": "%d.%m.%Y"}, "day, row 1: cannot read '2019-01-13'; wanted %d.%m.%Y"),
+        ({"encoding": "utf-9"}, "got 'utf-9'"),
+        ({"decimal": ";"}, "decimal must be .* got ';'"),
+        ({"date_format": "%Q"}, "date_format must be .* got '%Q'"),
+        ({"date_format": "%d.%m.%Y"}, "cannot read '2019-01-13'; write %d.%m.%Y"),
     ):
         with pytest.raises(ValueError, match=message):
             read_series(path, **options)
     for source in ([1.0, 2.0, 3.0], "nile"):
-        with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
+        with pytest.raises(ValueError, match="sheet= cannot be used"):
             read_series(source, sheet="a")
-    with pytest.raises(ValueError, match="is read already: pass every=, by= to read_series"):
+    with pytest.raises(ValueError, match="every=, by= cannot .* Pass it to read_series"):
         read_series(read_series(path), every="month", by="sum")

@@ -33,9 +33,7 @@ def same(series, times, values):
 def test_data_sets_by_name(name):
     data = datasets.load(name)
     if name == "motorcycle":  # several values at the same time
-        with pytest.raises(
-            ValueError, match=r"time: 8\.8 is there 2 times, 28 repeated.*aggregate"
-        ):
+        with pytest.raises(ValueError, match=r"8\.8 is there 2 times.*Aggregate"):
             read_series(name)
         return
     series = read_series(name)
@@ -46,7 +44,7 @@ def test_data_sets_by_name(name):
 
 def test_columns_of_a_data_set_are_checked():
     assert read_series("co2", time="month", value="co2").name == "co2"
-    with pytest.raises(ValueError, match=r"no value column 'co3'\. Did you mean 'co2'\?"):
+    with pytest.raises(ValueError, match="value='co3' .* Did you mean 'co2'"):
         read_series("co2", value="co3")
 
 
@@ -158,11 +156,11 @@ def test_columns_are_guessed_or_chosen(tmp_path):
     assert read_series(path, value="price").time_name == "ds"
     series = read_series(path, time="store", value="price")
     same(series, [7, 8, 9], [10, 20, 30])
-    with pytest.raises(ValueError, match=r"which column holds the values\? There are store, y, pr"):
+    with pytest.raises(ValueError, match="must name .* store, y, price"):
         read_series(path)
-    with pytest.raises(ValueError, match=r"no value column 'pric'\. Did you mean 'price'\?.*store"):
+    with pytest.raises(ValueError, match="value='pric' .* Did you mean 'price'"):
         read_series(path, value="pric")
-    with pytest.raises(ValueError, match=r"no time column 'dss'\. Did you mean 'ds'\?"):
+    with pytest.raises(ValueError, match="time='dss' .* Did you mean 'ds'"):
         read_series(path, time="dss", value="y")
 
 
@@ -177,13 +175,13 @@ def test_the_value_column_is_never_taken_for_the_times(tmp_path):
 BAD_FILES = {
     "empty": ("", "has no rows"),
     "header only": ("month,sales\n", "has a header but no rows"),
-    "one row": ("month,sales\n2020-01-01,3\n", "sales has 1 value; wanted at least 3"),
-    "two values": ("month,sales\n2020-01-01,3\n2020-02-01,4\n", "sales has 2 values"),
+    "one row": ("month,sales\n2020-01-01,3\n", "at least 3 values; got 1 value"),
+    "two values": ("month,sales\n2020-01-01,3\n2020-02-01,4\n", "got 2 values"),
     "two of three": (
         "month,sales\n2020-01-01,3\n2020-02-01,\n2020-03-01,4\n",
-        "sales has 2 values",
+        "got 2 values",
     ),
-    "all missing": ("month,sales\n2020-01-01,\n2020-02-01,NA\n", "has 2 rows but no value"),
+    "all missing": ("month,sales\n2020-01-01,\n2020-02-01,NA\n", "got 0 values in 2 rows"),
     "text": (
         "month,sales\n2020-01-01,3\n2020-02-01,many\n2020-03-01,4\n",
         "sales, row 2: 'many' is not a number",
@@ -215,7 +213,7 @@ BAD_FILES = {
     ),
     "a date twice": (
         "month,sales\n2020-01-01,3\n2020-02-01,4\n2020-02-01,4\n2020-03-01,2\n",
-        "month: 2020-02-01 is there 2 times, 1 repeated in all",
+        "2020-02-01 is there 2 times",
     ),
     "two columns of a name": ("sales,sales\n1,2\n2,3\n", "two columns of the same name"),
 }
@@ -229,7 +227,7 @@ def test_bad_files(tmp_path, text, message):
 
 
 def test_a_path_that_does_not_exist():
-    with pytest.raises(ValueError, match=r"'sunspot' is neither a file .* Did you mean 'sunspots'"):
+    with pytest.raises(ValueError, match="'sunspot' is neither a file"):
         read_series("sunspot")
     with pytest.raises(ValueError, match=r"airline, co2, motorcycle, nile, sunspots"):
         read_series("no/such/file.csv")
@@ -285,9 +283,9 @@ def test_frames(make):
     series = read_series(frame, value="sales")
     same(series, MONTHS, VALUES)
     assert (series.name, series.time_name) == ("sales", "date")
-    with pytest.raises(ValueError, match="There are sales, other"):
+    with pytest.raises(ValueError, match="there are sales, other"):
         read_series(frame)
-    with pytest.raises(ValueError, match=r"no value column 'sale'\. Did you mean 'sales'"):
+    with pytest.raises(ValueError, match="value='sale' .* Did you mean 'sales'"):
         read_series(frame, value="sale")
     texts = make({"when": [str(t)[:10] for t in MONTHS], "sales": VALUES})
     same(read_series(texts), MONTHS, VALUES)
@@ -369,7 +367,7 @@ def test_bad_arrays():
         read_series(np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"one-dimensional, got shape \(\)"):
         read_series(7.0)
-    with pytest.raises(ValueError, match="times has 4 entries but the series has 5 values"):
+    with pytest.raises(ValueError, match="times has 4 entries"):
         read_series(VALUES, times=MONTHS[:4])
     with pytest.raises(ValueError, match="value, row 2: 'b' is not a number"):
         read_series(["1", "b", "3"])
@@ -379,15 +377,15 @@ def test_bad_arrays():
         read_series(MONTHS.astype("M8[ns]"))
     with pytest.raises(ValueError, match="value, row 1: '1j' is not a number"):
         read_series([1j, 2.0, 3.0])
-    with pytest.raises(ValueError, match="value: the series is empty"):
+    with pytest.raises(ValueError, match="got 0 values in 0 rows"):
         read_series([])
-    with pytest.raises(ValueError, match="has 3 rows but no value"):
+    with pytest.raises(ValueError, match="got 0 values in 3 rows"):
         read_series([np.nan] * 3)
-    with pytest.raises(ValueError, match="value has 2 values; wanted at least 3"):
+    with pytest.raises(ValueError, match="got 2 values"):
         read_series([1.0, 2.0])
-    with pytest.raises(ValueError, match="names of regressors are for columns"):
+    with pytest.raises(ValueError, match="value= cannot be used"):
         read_series(VALUES, value="sales")
-    with pytest.raises(ValueError, match="times= is for arrays"):
+    with pytest.raises(ValueError, match="times= cannot be used"):
         read_series("nile", times=MONTHS)
 
 

@@ -140,7 +140,7 @@ def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
     known.to_csv(path, index=False)
     read = bk.read_series(path, value="y", regressors=["promo", "price"])
     np.testing.assert_allclose(bk.forecast(read, AHEAD, **ONE).median, beside.median, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"read already: pass regressors= to read_series"):
+    with pytest.raises(ValueError, match="regressors= cannot .* Pass it to read_series"):
         bk.forecast(read, AHEAD, regressors=["promo"])
     with pytest.raises(ValueError, match=r"has regressors already \(promo, price\)"):
         bk.forecast(read, AHEAD, regressors=own)
@@ -246,7 +246,7 @@ def test_events_have_an_effect_on_their_days_and_months():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"regressors": ["prce"]}, "no regressors column 'prce'. Did you mean 'price'"),
+        ({}, {"regressors": ["prce"]}, "regressors='prce' .* Did you mean 'price'"),
         ({"price": (N + 3, np.nan)}, {"regressors": ["price"]},
          "price has no value at 2023-07-23, in the future: a regressor needs one"),
         ({"price": (5, np.nan)}, {"regressors": ["price"]},
@@ -255,7 +255,7 @@ def test_events_have_an_effect_on_their_days_and_months():
          "promo is 1 at all times of the series, which cannot show its effect"),
         ({}, {"regressors": ["price"], "horizon": AHEAD + 1},
          "price has no value at 2023-08-17, in the future"),
-        ({}, {"regressors": ["price"], "holidays": "XX"}, "holidays='XX' is no country"),
+        ({}, {"regressors": ["price"], "holidays": "XX"}, "code of a country.*got 'XX'"),
         ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
          "price is the name of two effects"),
         ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
@@ -287,7 +287,7 @@ def test_what_has_no_dates_has_no_holidays(forecast):
         forecast.update(3.0)
     with pytest.raises(ValueError, match="a frame of regressors"):
         bk.forecast([1.0, 2.0, 4.0], 2, regressors=["price"])
-    with pytest.raises(ValueError, match="every= makes other times"):
+    with pytest.raises(ValueError, match="every= cannot be used"):
         frame = pd.DataFrame({"day": DAYS, "a": 1.0, "y": 2.0})
         read_series(frame, value="y", regressors=["a"], every="week", by="sum")
 
