@@ -82,9 +82,7 @@ class Findings:
         for search in self._searches(coordinates):
             # Only converged ends: the density rises without bound in the neck of a funnel.
             ends = np.flatnonzero(np.isfinite(search.start_log_densities))
-            at = search.at
-            converged = [i for i in ends.tolist() if at is not None and at(i).converged]
-            parts.append(search.ends[converged])
+            parts.append(search.ends[[i for i in ends.tolist() if search.at(i).converged]])
         return np.concatenate([np.zeros((0, len(names))), *parts])
 
     def _searches(self, coordinates: Iterable[str]) -> list[Optimum]:

@@ -50,9 +50,14 @@ CHAIN_LIMITS = ChainLimits()
 
 def step_evidence(stats: Sequence[dict[str, np.ndarray]]) -> dict:
     """Divergences, E-BFMI and saturated trees over the sample statistics of all chains."""
+    # arviz_stats takes a while to import.
+    from arviz_stats.base.array import array_stats
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        bfmi = min(np.min(array_stats.bfmi(s["energy"])) for s in stats)
     return {
         "divergences": int(sum(np.sum(s["diverging"]) for s in stats)),
-        "bfmi": float(min(np.min(_bfmi(s["energy"])) for s in stats)),
+        "bfmi": float(bfmi),
         "max_treedepth_reached": int(sum(np.sum(s["reached_max_treedepth"]) for s in stats)),
     }
 
@@ -116,14 +121,6 @@ def worst_convergence(names: Sequence[str], x: np.ndarray) -> dict:
         | worst_entry("ess_bulk", bulk, names, smallest=True)  # pyright: ignore[reportArgumentType]
         | worst_entry("ess_tail", tail, names, smallest=True)  # pyright: ignore[reportArgumentType]
     )
-
-
-def _bfmi(energy: np.ndarray) -> np.ndarray:
-    """E-BFMI of each chain: (chains, draws) -> (chains,)."""
-    from arviz_stats.base.array import array_stats
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return array_stats.bfmi(energy)  # pyright: ignore[reportReturnType]
 
 
 # -- divergences -----------------------------------------------------------------------------------

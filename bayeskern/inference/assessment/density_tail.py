@@ -46,6 +46,9 @@ class TailOptions:
     max_size: int = 200
 
 
+TAIL = TailOptions()
+
+
 class Tail(NamedTuple):
     """Tail index and sd of a number, by its density; both NaN where they are not known.
 
@@ -75,7 +78,7 @@ class _Side(NamedTuple):
     mean_square: float
 
 
-def density_tail(posterior: Assessable, name: str, options: TailOptions = TailOptions()) -> Tail:
+def density_tail(posterior: Assessable, name: str) -> Tail:
     """Tail index and sd of a latent number, with the moments of its tails by the density.
 
     The marginal density is Laplace's: the density at the conditional mode of the other coordinates,
@@ -87,7 +90,6 @@ def density_tail(posterior: Assessable, name: str, options: TailOptions = TailOp
     Args:
         posterior: The draws and the density.
         name: Name of a number, such as `tau` or `theta[3]`.
-        options: Options of the computation.
 
     Returns:
         The tail; NaN where the number has no coordinate of its own (parts of a simplex,
@@ -98,7 +100,10 @@ def density_tail(posterior: Assessable, name: str, options: TailOptions = TailOp
         densities", equation 4.1.
     """
     target, unknown = posterior.fitted_target, Tail(np.nan, np.nan)
-    if not _has_coordinate(target, name) or target.size > options.max_size:
+    # Sites whose numbers are functions of the one coordinate with their name.
+    plain = {s.name for s in target.latents if s.shape == s.unconstrained_shape}
+    own = name in target.coordinates and name.split("[")[0] in plain
+    if not own or target.size > TAIL.max_size:
         return unknown
     z = posterior.z.reshape(-1, target.size)
     x = _values(target, z, name)
@@ -116,7 +121,7 @@ def density_tail(posterior: Assessable, name: str, options: TailOptions = TailOp
     for sign in (-1.0, 1.0):
         if np.max(sign * y) < 0.5:
             continue
-        side = _side(target, z, sign * y, coordinate, log_distance, options)
+        side = _side(target, z, sign * y, coordinate, log_distance)
         if side is None:
             return unknown
         beyond = sign * y > side.begin
@@ -136,7 +141,6 @@ def _side(
     distance: np.ndarray,
     coordinate: int,
     log_distance: Callable[[np.ndarray], np.ndarray],
-    options: TailOptions,
 ) -> _Side | None:
     """One tail of the number of a coordinate; None where it cannot be computed.
 
@@ -146,18 +150,17 @@ def _side(
         distance: Signed distance of the draws from the median, positive in the tail, (n,).
         coordinate: Index of the coordinate.
         log_distance: Log distance of points from the median, (m, d) to (m,).
-        options: Options of the computation.
     """
-    start = z[np.argsort(distance)[int((1.0 - options.tail_share) * len(distance))]]
+    start = z[np.argsort(distance)[int((1.0 - TAIL.tail_share) * len(distance))]]
     # Distance from the median to the start, in the coordinate.
     unit = start[coordinate] - np.median(z[:, coordinate])
-    last = np.log(options.reach * np.max(distance))
-    steps = _steps(log_distance, start, coordinate, unit, last, options)
+    last = np.log(TAIL.reach * np.max(distance))
+    steps = _steps(log_distance, start, coordinate, unit, last)
     log_p, u, point = np.empty(len(steps)), np.empty(len(steps)), start
-    differences = options.difference * np.array([-1.0, 0.0, 1.0])
+    differences = TAIL.difference * np.array([-1.0, 0.0, 1.0])
     for k, step in enumerate(steps):
         point = np.where(np.arange(len(point)) == coordinate, start[coordinate] + step, point)
-        point, log_marginal = _conditional_mode(target, point, coordinate, options)
+        point, log_marginal = _conditional_mode(target, point, coordinate)
         if not np.isfinite(log_marginal):
             return None
         below, u[k], above = log_distance(_moved(point, coordinate, unit * differences))
@@ -186,25 +189,18 @@ def _steps(
     coordinate: int,
     unit: float,
     last: float,
-    options: TailOptions,
 ) -> np.ndarray:
     """Steps of a coordinate from `start` to evenly spaced log distances, up to `last`.
 
     Empty where the log distance does not increase, or does not reach `last`.
     """
-    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, options.grid)]
+    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, TAIL.grid)]
     reached = log_distance(_moved(start, coordinate, steps))
     finite = np.isfinite(reached)
-    wanted = np.linspace(reached[0], last, options.points)
+    wanted = np.linspace(reached[0], last, TAIL.points)
     if not (np.all(np.diff(reached[finite]) > 0.0) and wanted[-1] < np.max(reached[finite])):
         return np.zeros(0)
     return np.interp(wanted, reached[finite], steps[finite])
-
-
-def _has_coordinate(target: Target, name: str) -> bool:
-    """True if a number of a site is a function of the one coordinate with its name."""
-    plain = {s.name for s in target.latents if s.shape == s.unconstrained_shape}
-    return name in target.coordinates and name.split("[")[0] in plain
 
 
 def _values(target: Target, z: np.ndarray, name: str) -> np.ndarray:
@@ -222,7 +218,7 @@ def _moved(point: np.ndarray, coordinate: int, steps: np.ndarray) -> np.ndarray:
 
 
 def _conditional_mode(
-    target: Target, point: np.ndarray, coordinate: int, options: TailOptions
+    target: Target, point: np.ndarray, coordinate: int
 ) -> tuple[np.ndarray, float]:
     """Mode over all coordinates but one (d,), and Laplace's log marginal density, NaN without one.
 
@@ -233,14 +229,14 @@ def _conditional_mode(
     value, gradient, hessian = map(np.asarray, derivatives(objective, point))
     if not others.any():
         return point, -float(value)
-    for _ in range(options.newton_steps):
+    for _ in range(TAIL.newton_steps):
         if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
             return point, np.nan
         tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
         white = tril.T @ gradient[others]
-        if 0.5 * white @ white < options.decrement_tol:
+        if 0.5 * white @ white < TAIL.decrement_tol:
             return point, float(np.sum(np.log(np.diag(tril))) - value)
-        for halving in range(options.halvings):
+        for halving in range(TAIL.halvings):
             proposal = point.copy()
             proposal[others] -= 0.5**halving * (tril @ white)
             new = tuple(map(np.asarray, derivatives(objective, proposal)))

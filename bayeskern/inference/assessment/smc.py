@@ -31,7 +31,7 @@ from bayeskern.inference.assessment.overdispersed import OverdispersedSample, ov
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import ANCESTOR, ISLAND, Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 
@@ -62,13 +62,9 @@ LIMITS = ParticleLimits()
 
 @dataclass(frozen=True, eq=False)
 class ParticleRecord:
-    """Ancestry, densities and moves of the draws of a particle sampler.
+    """Moves of a particle sampler and its start distribution.
 
     Attributes:
-        ancestors: Number of the ancestor of each draw, (S,).
-        islands: Number of the island of each draw, (S,).
-        log_density: log p of each draw, (S,).
-        log_evidence: Log marginal likelihood, with its standard error.
         acceptance: Mean acceptance probability at the last temperature.
         unmoved: Share of the particles that did not move there.
         exhausted: True where the moves there ended at their largest number.
@@ -80,10 +76,6 @@ class ParticleRecord:
         first: Its draws, with their densities.
     """
 
-    ancestors: np.ndarray
-    islands: np.ndarray
-    log_density: np.ndarray
-    log_evidence: Estimate
     acceptance: float
     unmoved: float
     exhausted: bool
@@ -105,24 +97,24 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
     reliable.
 
     Args:
-        posterior: The draws.
+        posterior: The draws, with the ancestor and the island of each.
         record: Their history.
 
     Returns:
         The verdict.
     """
     names, x = scalar_columns(posterior.flat)
-    varying = varies(x[None])
-    evidence = _convergence(names, x, varying, record) | {
-        "ancestors": len(np.unique(record.ancestors)),
-        "log_evidence_error": record.log_evidence.error,
+    varying, log_evidence = varies(x[None]), posterior.fit.log_evidence
+    evidence = _convergence(posterior, names, x, varying) | {
+        "ancestors": len(np.unique(posterior.sample_stats[ANCESTOR])),
+        "log_evidence_error": log_evidence.error,
         "acceptance": record.acceptance,
         "unmoved": record.unmoved,
         "temperatures": record.temperatures,
         "gradients": record.evaluations,
         "constants_left_out": int(np.sum(~varying)),
     }
-    missed = missed_modes(posterior, record.first, record.log_evidence.value)
+    missed = missed_modes(posterior, record.first, log_evidence.value)
     evidence["modes_missed"] = len(missed)
     if posterior.optimum is not None:
         evidence |= posterior.optimum.search_evidence
@@ -151,17 +143,18 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
 
 
 def _convergence(
-    names: list[str], x: np.ndarray, varying: np.ndarray, record: ParticleRecord
+    posterior: Assessable, names: list[str], x: np.ndarray, varying: np.ndarray
 ) -> dict:
     """Smallest effective sample sizes of the numbers and of the log density, with their names.
 
     The log density reveals wrong shares of mixture components with one mean and different widths.
     """
+    lp, ancestors, islands = (posterior.sample_stats[k][0] for k in ("lp", ANCESTOR, ISLAND))
     columns = [*(n for n, v in zip(names, varying, strict=True) if v), "log density"]
-    both = np.column_stack([x[:, varying], record.log_density])
+    both = np.column_stack([x[:, varying], lp])
     if not np.all(np.isfinite(both)):
         return {"ess_bulk": 0.0, "ess_bulk_at": names[0], "ess_tail": 0.0, "ess_tail_at": names[0]}
-    bulk, tail = effective_sizes(both, record.ancestors, record.islands)
+    bulk, tail = effective_sizes(both, ancestors, islands)
     return worst_entry("ess_bulk", bulk, columns, smallest=True) | worst_entry(
         "ess_tail", tail, columns, smallest=True
     )

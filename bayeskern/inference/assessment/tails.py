@@ -42,6 +42,9 @@ class TailLimits:
     min_distinct_share: float = 0.05
 
 
+TAIL_LIMITS = TailLimits()
+
+
 def heavy_tail_caution(
     posterior: Assessable,
     names: list[str],
@@ -61,7 +64,6 @@ def heavy_tail_advice(
     evidence: dict,
     efficiency: float = 1.0,
     density: Callable[[str], Tail] | None = None,
-    limits: TailLimits = TailLimits(),
 ) -> str | None:
     """Advice where draws cannot estimate the mean or the sd of a number; else None.
 
@@ -76,7 +78,6 @@ def heavy_tail_advice(
         evidence: Receives "sd_khat", "tail_log_sd_ratio" and the names of the worst numbers.
         efficiency: Effective draws per draw.
         density: Tail of a number by the density, as `density_tail` computes it.
-        limits: Limits of the check.
 
     Returns:
         One sentence that names the number, or None.
@@ -92,11 +93,11 @@ def heavy_tail_advice(
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = squared / np.mean(squared, axis=0)
     sd_error = 0.5 * np.std(squared, axis=0) / np.sqrt(efficiency * len(x))
-    has_outlier = np.max(squared, axis=0) > limits.min_distance_sds**2
+    has_outlier = np.max(squared, axis=0) > TAIL_LIMITS.min_distance_sds**2
     khats = {
         int(i): (_khat(x[:, i], "both", efficiency), _khat(squared[:, i], "right", efficiency))
-        for i in np.flatnonzero(has_outlier & (sd_error > limits.min_sd_error))
-        if len(np.unique(x[:, i])) > limits.min_distinct_share * len(x)
+        for i in np.flatnonzero(has_outlier & (sd_error > TAIL_LIMITS.min_sd_error))
+        if len(np.unique(x[:, i])) > TAIL_LIMITS.min_distinct_share * len(x)
     }
     if not khats:
         return None
@@ -104,12 +105,13 @@ def heavy_tail_advice(
     tails: dict[int, Tail] = {}
     if density is not None:
         by_khat = sorted(sd_khats, key=lambda i: sd_khats[i], reverse=True)
-        tails = {i: density(names[i]) for i in by_khat[: limits.max_followed]}
+        tails = {i: density(names[i]) for i in by_khat[: TAIL_LIMITS.max_followed]}
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
     ratios = {i: float(np.log(t.sd / (largest[i] * np.std(x[:, i])))) for i, t in known.items()}
-    advice = _advice_by_density(names, known, ratios, evidence, limits) if known else None
+    advice = _advice_by_density(names, known, ratios, evidence) if known else None
     max_khats = {
-        i: limits.max_known_sd_khat if i in known else limits.max_sd_khat for i in sd_khats
+        i: TAIL_LIMITS.max_known_sd_khat if i in known else TAIL_LIMITS.max_sd_khat
+        for i in sd_khats
     }
     at = max(sd_khats, key=lambda i: sd_khats[i] - max_khats[i])
     evidence |= {"sd_khat": sd_khats[at], "sd_khat_at": names[at]}
@@ -127,13 +129,12 @@ def _advice_by_density(
     tails: dict[int, Tail],
     log_sd_ratios: dict[int, float],
     evidence: dict,
-    limits: TailLimits,
 ) -> str | None:
     """Advice where the density beyond the draws changes an sd; the ratios are to sds of draws."""
     at = max(log_sd_ratios, key=lambda i: abs(log_sd_ratios[i]))
     ratio = log_sd_ratios[at]
     evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[at]}
-    if abs(ratio) < limits.max_log_sd_ratio:
+    if abs(ratio) < TAIL_LIMITS.max_log_sd_ratio:
         return None
     change = f"its sd is {np.exp(ratio):.2g} times that of the draws"
     if np.isinf(ratio):

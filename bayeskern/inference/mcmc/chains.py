@@ -23,7 +23,6 @@ from bayeskern.inference.mcmc.kernel import (
     ScaledTarget,
     Transitions,
     take_steps,
-    take_steps_vectorized,
 )
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.target import Target
@@ -88,10 +87,8 @@ class ChainGroup:
         return ChainProgress(state, self.stage.scale, done + steps, new_rows)
 
     def _take_steps(self, steps: int) -> tuple[HMCState, Transitions]:
-        call = take_steps_vectorized if self.stage.state.i.ndim == 1 else take_steps
-        return jax.block_until_ready(
-            call(self.options, self.density, self.stage.state, jnp.asarray(steps))
-        )
+        state, count = self.stage.state, jnp.asarray(steps)
+        return jax.block_until_ready(take_steps(self.options, self.density, state, count))
 
 
 def sample(
@@ -117,7 +114,7 @@ def sample(
     # Before there are threads, which would each compile.
     for group in unfinished[:1]:
         group.compile()
-    total, stop = sum(g.steps * g.stage.chains for g in groups), threading.Event()
+    total, stop = sum(g.steps * g.stage.state.i.size for g in groups), threading.Event()
     with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
         waiting = {pool.submit(group.run, stop) for group in unfinished}
         try:
@@ -128,7 +125,7 @@ def sample(
                 stages = [g.stage for g in groups]
                 diverging = sum(int(np.sum(r.diverging)) for stage in stages for r in stage.rows)
                 note = f"{diverging} divergences" if diverging else ""
-                bar.to(sum(s.done * s.chains for s in stages), note)
+                bar.to(sum(s.done * s.state.i.size for s in stages), note)
                 if file is not None:
                     file.write_when_due(partial(stage_arrays, stages), last=False)
         finally:

@@ -143,7 +143,9 @@ class Exploration:
             # explain a draw.
             if optimum.converged:
                 points = np.concatenate([points, optimum.unexplained_places])
-        self._visit_points(self._disconnected(points))
+        # A tail that is longer than that of a normal distribution is no region of its own.
+        tails = self._connected_to_chains(self.exchanges.sorted(points), as_normal=False)
+        self._visit_points(points[~tails])
         if optimum is not None:
             self._find_spikes(optimum, seed)
         last_draws = np.stack([rows.z[0, -1] for rows in self.rows])
@@ -232,22 +234,12 @@ class Exploration:
             if known and _effect(share.value, steps) > EXPLORATION.min_spike_share:
                 self.spikes.append(Region((), inside[None], share))
 
-    def _disconnected(self, points: np.ndarray) -> np.ndarray:
-        """Points, out of (m, d), from which the density falls on the way to the chains.
-
-        A tail that is longer than that of a normal distribution is no region of its own.
-        """
-        if not len(points):
-            return points
-        points = self.exchanges.sorted(points)
-        reached = [connected(self.target, points, n, as_normal=False) for n in self._reached]
-        return points[~np.any(reached, axis=0)]
-
-    def _connected_to_chains(self, points: np.ndarray) -> np.ndarray:
+    def _connected_to_chains(self, points: np.ndarray, as_normal: bool = True) -> np.ndarray:
         """True for each of the points (m, d) that is connected to some chain: (m,)."""
         if not len(points):
             return np.zeros(0, bool)
-        return np.any([connected(self.target, points, n) for n in self._reached], axis=0)
+        reached = [connected(self.target, points, n, as_normal) for n in self._reached]
+        return np.any(reached, axis=0)
 
     def _visit_point(self, point: np.ndarray) -> None:
         """Start a chain at a point, in a new region unless it reaches a known one."""

@@ -157,11 +157,6 @@ class ChainProgress(NamedTuple):
     done: int = 0
     rows: tuple[Transitions, ...] = ()
 
-    @property
-    def chains(self) -> int:
-        """Number of chains."""
-        return self.state.i.size
-
 
 @eqx.filter_jit
 def initial_state(
@@ -198,17 +193,14 @@ def take_steps(
 ) -> tuple[HMCState, Transitions]:
     """State of a chain after at most MAX_CALL_STEPS steps, and its transitions.
 
-    Only the first `steps` rows of the transitions have a meaning.
+    Only the first `steps` rows of the transitions have a meaning. Several chains in step have an
+    axis of chains in front.
     """
-    return _advance(options, density, state, steps)
 
+    def advance(state: HMCState) -> tuple[HMCState, Transitions]:
+        return _advance(options, density, state, steps)
 
-@eqx.filter_jit
-def take_steps_vectorized(
-    options: KernelOptions, density: ScaledTarget, states: HMCState, steps: jax.Array
-) -> tuple[HMCState, Transitions]:
-    """`take_steps` of several chains in step, with an axis of chains in front."""
-    return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
+    return jax.vmap(advance)(state) if state.i.ndim else advance(state)
 
 
 def potential_and_gradient(target: Target, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

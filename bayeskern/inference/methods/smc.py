@@ -129,14 +129,8 @@ class SMC(Method):
         self, sampler: Sampler, first: ParticleState, state: ParticleState, optimum: Optimum
     ) -> Fit:
         chosen = sampler.draws(state)
-        islands = chosen // sampler.size
-        log_evidence = mean_over_islands(state.log_evidence)
         history = {name: state.history[:, i] for i, name in enumerate(COLUMNS)}
         record = ParticleRecord(
-            ancestors=state.ancestor[chosen],
-            islands=islands,
-            log_density=state.log_p[chosen],
-            log_evidence=log_evidence,
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
             exhausted=bool(history["moves"][-1] >= self.max_moves),
@@ -150,12 +144,12 @@ class SMC(Method):
         return Fit(
             z=state.z[chosen][None],
             assess=lambda posterior: assess_particles(posterior, record),
-            log_evidence=log_evidence,
+            log_evidence=mean_over_islands(state.log_evidence),
             optimum=optimum,
             sample_stats={
                 "lp": state.log_p[chosen][None],
-                ANCESTOR: record.ancestors[None],
-                ISLAND: islands[None],
+                ANCESTOR: state.ancestor[chosen][None],
+                ISLAND: (chosen // sampler.size)[None],
             },
             trace=history,
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
 from bayeskern.inference.assessment.clusters import variance_of_mean
+from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 from bayeskern.inference.result import ANCESTOR, ISLAND
 
@@ -34,8 +35,8 @@ class Expectation(NamedTuple):
     threshold: float | None = None
 
     def __repr__(self) -> str:
-        pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
-        shown = [f"{v:.6g} {'(error unknown)' if np.isnan(e) else f'± {e:.2g}'}" for v, e in pairs]
+        estimates = map(Estimate, np.ravel(self.value), np.ravel(self.error))
+        shown = [repr(estimate) for estimate in estimates]
         text = shown[0] if np.ndim(self.value) == 0 else f"[{', '.join(shown)}]"
         if self.khat is None or self.threshold is None or np.all(self.khat < self.threshold):
             return text

@@ -22,11 +22,9 @@ def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
     A value that JSON lacks becomes an object with one key, the kind of value.
     """
-    if value is None or isinstance(value, bool | str):
-        return value
     if isinstance(value, np.integer | np.bool_):
         return value.item()
-    if isinstance(value, int):
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
@@ -38,10 +36,9 @@ def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"lost": value.kind}
     if isinstance(value, tuple):
         items = [pack(v, arrays) for v in value]
-        fields = getattr(value, "_fields", None)
-        if fields is not None:
-            # Of the class of a named tuple only the name and the fields are kept.
-            return {"named": [type(value).__name__, list(fields), items]}
+        # Of the class of a named tuple only the name and the fields are kept.
+        if hasattr(value, "_fields"):
+            return {"named": [type(value).__name__, list(value._fields), items]}
         return {"tuple": items}
     if isinstance(value, np.ndarray | jax.Array):
         return _pack_array(value, arrays)

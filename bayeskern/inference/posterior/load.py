@@ -119,18 +119,17 @@ class StoredPosterior(Posterior):
 def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:
     """Raise ValueError if the shapes of latents or the density are not those of the file."""
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
-    if all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items()):
-        old = fitted.get("density")
-        new = None if old is None else netcdf.log_density(target, draws)
-        if old is None or new is None:
-            return
-        if np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True):
-            return
-    raise ValueError(
-        "model is not the one that was fitted: its latents have other shapes, or its density "
-        "differs at the draws in the file. Give the model, with the same priors and options, that "
-        "bk.infer had."
-    )
+    same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
+    old = fitted.get("density")
+    new = netcdf.log_density(target, draws) if same and old is not None else None
+    if new is not None:
+        same = np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True)
+    if not same:
+        raise ValueError(
+            "model is not the one that was fitted: its latents have other shapes, or its density "
+            "differs at the draws in the file. Give the model, with the same priors and options, "
+            "that bk.infer had."
+        )
 
 
 def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | None]:
@@ -151,26 +150,21 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
             )
     if not callable(model):
         raise TypeError(f"model must be the one that was fitted, got {type(model).__name__}.")
+    args, kwargs = fitted["args"], fitted["kwargs"]
     try:
-        return _target_of(model, fitted)
+        if isinstance(model, Restorable):
+            model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
+        elif isinstance(model, PreparesData):
+            (model, args), kwargs = model.prepare(*args, **kwargs), {}
+        return Target.of(model, args, kwargs), None
+    except NotKeptError as reason:
+        return None, str(reason)
     except Exception as reason:
         # A model may raise any error with the arguments of another one.
         raise ValueError(
             "model is not the one that was fitted: it does not take the arguments in the file "
             f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."
         ) from reason
-
-
-def _target_of(model: Callable, fitted: dict) -> tuple[Target | None, str | None]:
-    args, kwargs = fitted["args"], fitted["kwargs"]
-    if isinstance(model, Restorable):
-        try:
-            model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
-        except NotKeptError as reason:
-            return None, str(reason)
-    elif isinstance(model, PreparesData):
-        (model, args), kwargs = model.prepare(*args, **kwargs), {}
-    return Target.of(model, args, kwargs), None
 
 
 def _not_stored(value: Any) -> NotStored | None:

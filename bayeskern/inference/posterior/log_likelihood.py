@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution, MaskedDistribution
 
-from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.core.batching import batch_size, evenly
 from bayeskern.hyperparameters import WRAPPERS
 from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.sites import upstream_sites
 from bayeskern.inference.model.trace.validation import is_observed
+from bayeskern.inference.posterior.predictive import at_each
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
 
@@ -79,12 +80,10 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     draws = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
     masks = masks_of(posterior)
     size = sum(int(np.prod(site.shape)) for site in observed.values())
+    # A model without latents has no draws that could be counted.
+    items = (draws, np.zeros(chains * len(rows)))
     batch = None if costly else batch_size(size)
-    values, same = by_chunk(
-        lambda items: _densities(target, items, masks, batch),
-        (draws, np.zeros(chains * len(rows))),
-        size,
-    )
+    values, same = at_each(eqx.Partial(_densities, target, masks), items, size, batch)
     by_site = {}
     for name in observed:
         mask = masks[name]
@@ -159,21 +158,16 @@ def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
 
 
-@eqx.filter_jit
 def _densities(
-    target: Target, items: tuple[dict, np.ndarray], masks: dict, batch: int | None
+    target: Target, masks: dict, draw: dict, _: jax.Array
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-    """Log densities at each draw, and True where the masks are those of the first draw."""
-
-    def one(item: tuple[dict, jax.Array]) -> tuple[dict, dict]:
-        densities = (_summed_out if target.discrete else _by_site)(target, item[0])
-        same = {
-            name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
-            for name, (_, counted) in densities.items()
-        }
-        return {name: log_probs for name, (log_probs, _) in densities.items()}, same
-
-    return jax.lax.map(one, items, batch_size=batch)
+    """Log densities at a draw, and True where the masks are those of the first draw."""
+    densities = (_summed_out if target.discrete else _by_site)(target, draw)
+    same = {
+        name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
+        for name, (_, counted) in densities.items()
+    }
+    return {name: log_probs for name, (log_probs, _) in densities.items()}, same
 
 
 def _chains(values: np.ndarray, chains: int) -> np.ndarray:

@@ -87,24 +87,34 @@ class PredictiveModel(eqx.Module):
 
         joint: draw the conditional sites as well, each given the observed values.
         """
+        function = eqx.Partial(PredictiveModel._sample, self, joint=joint)
         batch = None if joint and self.conditional else batch_size(size)
-        return by_chunk(lambda items: _sample(self, items, joint, batch), (draws, keys), size)
+        return at_each(function, (draws, keys), size, batch)
+
+    def _sample(self, draw: dict, key: jax.Array, joint: bool) -> dict[str, jax.Array]:
+        values = self.observations(draw, key)
+        for i, site in enumerate(self.conditional):
+            rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
+            if joint:
+                values[site] = self.new_values(site, (draw, key), rows).sample(site_key, 1)[0]
+        return values
+
+
+def at_each(function: Callable, items: tuple, size: int, batch: int | None) -> Any:
+    """function(*item) at each item of a tuple of pytrees of arrays (S, ...), in batches.
+
+    Args:
+        function: A pytree, such as an `eqx.Partial`: new arrays in it do not recompile.
+        items: The items.
+        size: Number of values that the function makes for each item.
+        batch: Batch size; None for one at a time.
+    """
+    return by_chunk(lambda part: _mapped(function, part, batch), items, size)
 
 
 @eqx.filter_jit
-def _sample(
-    model: PredictiveModel, items: tuple[dict, jax.Array], joint: bool, batch: int | None
-) -> dict[str, jax.Array]:
-    def one(item: tuple[dict, jax.Array]) -> dict[str, jax.Array]:
-        _, key = item
-        values = model.observations(*item)
-        for i, site in enumerate(model.conditional):
-            rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
-            if joint:
-                values[site] = model.new_values(site, item, rows).sample(site_key, 1)[0]
-        return values
-
-    return jax.lax.map(one, items, batch_size=batch)
+def _mapped(function: Callable, items: tuple, batch: int | None) -> Any:
+    return jax.lax.map(lambda item: function(*item), items, batch_size=batch)
 
 
 def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> Any:
@@ -204,7 +214,7 @@ def _extended(posterior: Posterior, draws: Draws, new: tuple[tuple, dict], seed:
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), _count(posterior))
     size = sum(math.prod(shapes[name].shape) for name in grown)
     function = eqx.Partial(_latents_at, target, new=new, names=grown)
-    return draws | _at_each(function, draws, keys, size)
+    return draws | at_each(function, (draws, keys), size, batch_size(size))
 
 
 def _latents_at(
@@ -213,17 +223,6 @@ def _latents_at(
     """Latents of these names, with the new members of their plates."""
     trace = trace_at(target.model, draw, key, *new, extend=True)
     return {name: jnp.asarray(trace[name]["value"]) for name in names if name in trace}
-
-
-def _at_each(function: Callable, draws: Draws, keys: jax.Array, size: int) -> Draws:
-    """function(draw, key) at each draw, which makes `size` numbers."""
-    batch = batch_size(size)
-    return by_chunk(lambda items: _mapped(function, items, batch), (draws, keys), size)
-
-
-@eqx.filter_jit
-def _mapped(function: Callable, items: tuple[dict, jax.Array], batch: int | None) -> dict:
-    return jax.lax.map(lambda item: function(*item), items, batch_size=batch)
 
 
 def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple, dict]) -> Draws:
@@ -260,7 +259,7 @@ def deterministics(
     shapes = eqx.filter_eval_shape(function, _first(draws), jax.random.key(0))
     size = sum(math.prod(shape.shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(seed), len(next(iter(draws.values()))))
-    return _at_each(function, draws, keys, size)
+    return at_each(function, (draws, keys), size, batch_size(size))
 
 
 def infer_discrete(posterior: Posterior, seed: int) -> Draws:
@@ -272,7 +271,8 @@ def infer_discrete(posterior: Posterior, seed: int) -> Draws:
     sites = target.sites()
     size = sum(math.prod(sites[name].shape) for name in target.discrete)
     keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
-    return _at_each(eqx.Partial(Target.draw_discrete, target), latents(posterior), keys, size)
+    function = eqx.Partial(Target.draw_discrete, target)
+    return at_each(function, (latents(posterior), keys), size, batch_size(size))
 
 
 # -- replicates of the data, and the prior ---------------------------------------------------------
@@ -333,22 +333,14 @@ def from_prior(target: Target, keys: jax.Array, names: tuple[str, ...], size: in
 
     Observed sites are drawn too. size: how many numbers a draw has.
     """
-    batch = batch_size(size)
     fixed = upstream_sites(target).fixed
-    return by_chunk(lambda keys: _from_prior(target, keys, names, fixed, batch), keys, size)
+    function = eqx.Partial(_prior_draw, target, names, fixed)
+    return at_each(function, (keys,), size, batch_size(size))
 
 
-@eqx.filter_jit
-def _from_prior(
-    target: Target,
-    keys: jax.Array,
-    names: tuple[str, ...],
-    fixed: frozenset[str],
-    batch: int | None,
+def _prior_draw(
+    target: Target, names: tuple[str, ...], fixed: frozenset[str], key: jax.Array
 ) -> dict[str, jax.Array]:
-    def one(key: jax.Array) -> dict[str, jax.Array]:
-        model = DrawObserved(target.model, given=fixed)
-        trace = trace_at(model, {}, key, target.args, target.kwargs)
-        return {name: jnp.asarray(trace[name]["value"]) for name in names}
-
-    return jax.lax.map(one, keys, batch_size=batch)
+    model = DrawObserved(target.model, given=fixed)
+    trace = trace_at(model, {}, key, target.args, target.kwargs)
+    return {name: jnp.asarray(trace[name]["value"]) for name in names}
