@@ -35,14 +35,14 @@ def test_modes_of_several_searches_count_once():
     assert findings.missed(["x"], both) == []
 
 
-def test_findings_in_other_coordinates_do_not_count():
+def test_findings_in_other_coordinates_are_ignored():
     findings = Findings((search(0),)) | Findings.at(["x"], np.zeros((3, 1)))
     assert findings.missed(["y"], np.zeros((10, 1))) == []
     assert findings.points(["y"]).shape == (0, 1)
     assert set(np.round(findings.points(["x"]).ravel())) == {-8.0, 0.0, 8.0}
 
 
-def test_a_correction_answers_for_the_modes_of_its_proposal():
+def test_correction_must_cover_the_modes_of_its_proposal():
     laplace = bk.infer(two_modes, method="laplace", seed=0, progress=False)
     method = bk.ImportanceSampling(proposal=laplace, tails=None)
     posterior = bk.infer(two_modes, method=method, seed=0, progress=False)
@@ -60,7 +60,7 @@ def hidden(place, mass):
 SHORT_RUN = {"warmup": 300, "draws": 300}
 
 
-def test_chains_visit_what_an_earlier_fit_has_found():
+def test_chains_visit_findings_of_an_earlier_fit():
     """40 sds out, where no search of its own comes, the density has as much mass again."""
     alone = bk.infer(hidden, 40.0, 1.0, method=bk.NUTS(**SHORT_RUN), seed=0, progress=False)
     assert np.max(alone.draws["x"]) < 10.0
@@ -69,7 +69,7 @@ def test_chains_visit_what_an_earlier_fit_has_found():
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
 
 
-def test_chains_stay_chains_where_next_to_nothing_lies_elsewhere():
+def test_visit_with_negligible_share_keeps_the_chains():
     method = bk.NUTS(known=Findings.at(["x"], [[6.0]]), **SHORT_RUN)
     posterior = bk.infer(hidden, 6.0, 1e-3, method=method, seed=0, progress=False)
     assert posterior.trust.evidence["places_visited"] == 1
@@ -77,13 +77,13 @@ def test_chains_stay_chains_where_next_to_nothing_lies_elsewhere():
     assert posterior.shape == (4, 300) and posterior.has_chains
 
 
-def test_known_is_the_findings_of_a_posterior():
+def test_known_must_be_findings():
     with pytest.raises(TypeError, match=r"known=posterior\.findings; got ndarray"):
         bk.NUTS(known=np.zeros((1, 2)))
 
 
 @pytest.mark.slow
-def test_auto_goes_through_the_forms_of_a_model_with_different_coordinates():
+def test_auto_handles_forms_with_different_coordinates():
     """With this wide prior no approximation of a latent function is good."""
     X = np.linspace(0.0, 5.0, 15)
     kernel = RBF(lengthscale=dist.LogNormal(0.0, 1.0), variance=dist.LogNormal(3.0, 2.0))

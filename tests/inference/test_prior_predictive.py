@@ -33,14 +33,14 @@ def tree():
     return prior_predictive(groups, Y, GROUP, draws=4000, seed=3)
 
 
-def test_the_moments_are_those_of_the_closed_form(tree):
+def test_moments_equal_the_closed_form(tree):
     for values, variance in ((tree.prior["mu"], 4.0), (tree.prior_predictive["y"][0, :, 0], 5.25)):
         x = values.values.ravel()
         assert abs(x.mean() - 1.0) < 4 * np.sqrt(variance / 4000)
         assert x.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / 4000))
 
 
-def test_parameters_and_data_are_drawn_together(tree):
+def test_parameters_and_data_are_drawn_jointly(tree):
     y, effect = tree.prior_predictive["y"].values[0], tree.prior["effect"].values[0]
     left = y - effect[:, GROUP]
     assert left.var() == pytest.approx(0.25, rel=4 * np.sqrt(2 / 12000))
@@ -49,7 +49,7 @@ def test_parameters_and_data_are_drawn_together(tree):
     np.testing.assert_allclose(tree.prior["twice"].values[0], 2.0 * effect, rtol=1e-12)
 
 
-def test_the_draws_have_the_quantiles_of_numpyro(tree):
+def test_quantiles_agree_with_numpyro(tree):
     theirs = Predictive(groups, num_samples=4000)(jax.random.key(1), jnp.zeros(3), GROUP)
     for name in ("mu", "effect"):
         own = tree.prior[name].values.reshape(4000, -1)
@@ -58,7 +58,7 @@ def test_the_draws_have_the_quantiles_of_numpyro(tree):
             assert np.all(np.abs(apart) < 0.3)
 
 
-def test_the_axes_have_the_names_of_plates_and_the_data_are_kept(tree):
+def test_dimensions_have_the_names_of_plates(tree):
     assert list(tree.children) == ["prior", "prior_predictive", "observed_data"]
     assert tree.prior["effect"].dims == ("chain", "draw", "school")
     assert tree.prior_predictive["y"].dims == ("chain", "draw", "row")
@@ -67,20 +67,20 @@ def test_the_axes_have_the_names_of_plates_and_the_data_are_kept(tree):
     assert tree.observed_data["y"].dims == ("row",)
 
 
-def test_arviz_takes_the_tree(tree):
+def test_arviz_functions_accept_the_tree(tree):
     table = az.summary(tree, group="prior", kind="stats")
     assert float(table.loc["mu", "mean"]) == pytest.approx(1.0, abs=0.15)
     az.plot_ppc_dist(tree, group="prior_predictive", backend="none")
 
 
-def test_the_same_seed_gives_the_same_draws_and_another_does_not():
+def test_seed_determines_the_draws():
     first, again, other = (prior_predictive(groups, Y, GROUP, draws=5, seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first.prior["mu"], again.prior["mu"])
     assert np.all(first.prior["mu"] != other.prior["mu"])
     assert first.prior_predictive["y"].shape == (1, 5, 3)
 
 
-def test_a_problem_gives_its_data_and_the_names_of_its_axes(tree):
+def test_problem_passes_its_data_and_labels(tree):
     problem = bk.Problem(
         groups,
         {"y": Y, "group": GROUP},
@@ -95,7 +95,7 @@ def test_a_problem_gives_its_data_and_the_names_of_its_axes(tree):
         prior_predictive(problem, Y)
 
 
-def test_default_priors_are_on_the_scale_of_the_data():
+def test_default_priors_have_the_scale_of_the_data():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 1)), 1000.0 + 100.0 * rng.normal(size=50)
     found = prior_predictive(bk.BayesianLinearRegression(prior=priors.Gaussian()), X, y)
@@ -106,7 +106,7 @@ def test_default_priors_are_on_the_scale_of_the_data():
 
 
 @pytest.mark.slow
-def test_counts_stay_whole_numbers_and_masked_rows_are_drawn_too():
+def test_counts_stay_integers_and_masked_rows_are_drawn():
     def counts(y):
         rate = numpyro.sample("rate", dist.Gamma(4.0, 2.0))
         numpyro.sample("y", dist.Poisson(rate).mask(y >= 0), obs=jnp.maximum(y, 0))
@@ -117,7 +117,7 @@ def test_counts_stay_whole_numbers_and_masked_rows_are_drawn_too():
     assert abs(y[0, :, 1].mean() - 2.0) < 4 * np.sqrt(3.0 / 2000)
 
 
-def test_a_model_that_looks_at_its_data_can_be_drawn_from():
+def test_model_with_static_data():
     def model(group, y):
         with numpyro.plate("group", len(np.unique(group))):
             level = numpyro.sample("level", dist.Normal())
@@ -127,7 +127,7 @@ def test_a_model_that_looks_at_its_data_can_be_drawn_from():
     assert found.prior["level"].shape == (1, 10, 2)
 
 
-def test_a_gaussian_process_is_drawn_with_its_covariance():
+def test_gaussian_process_is_drawn_with_its_covariance():
     kernel = bk.kernels.RBF(lengthscale=1.0, variance=dist.LogNormal(0.0, 1e-6))
     X = np.array([0.0, 1.0])
     found = prior_predictive(bk.GPRegression(kernel, noise=0.5), X, np.zeros(2), draws=4000)
@@ -143,24 +143,24 @@ def test_a_gaussian_process_is_drawn_with_its_covariance():
         (bk.GPRegression(bk.kernels.RBF(variance=bk.Free(1.0)), 0.1), "'variance' has no prior"),
     ],
 )
-def test_what_has_no_prior_is_refused_by_name(model, said):
+def test_sites_without_priors_are_refused(model, said):
     with pytest.raises(ValueError, match=said):
         prior_predictive(model, np.arange(3.0), Y)
 
 
-def test_a_model_without_data_is_told_to_take_some():
+def test_model_without_observations_is_refused():
     with pytest.raises(ValueError, match="observes nothing"):
         prior_predictive(bk.GPRegression(bk.kernels.RBF(variance=dist.HalfNormal()), 0.1), Y)
 
 
 @pytest.mark.parametrize("options", [{"draws": 0}, {"seed": -1}])
-def test_bad_options_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
         prior_predictive(groups, Y, GROUP, **options)
 
 
 @pytest.mark.slow
-def test_discrete_latents_are_drawn_with_what_follows_from_them():
+def test_discrete_latents_are_drawn():
     pytest.importorskip("funsor")
 
     def model(y):
@@ -180,7 +180,7 @@ def test_discrete_latents_are_drawn_with_what_follows_from_them():
     np.testing.assert_allclose(found.prior_predictive["y"].values, 10.0 * k.values, atol=0.6)
 
 
-def test_names_of_axes_are_looked_at_before_anything_is_drawn():
+def test_labels_that_do_not_match_are_refused():
     problem = bk.Problem(
         groups, {"y": Y, "group": GROUP}, {"school": list("ab"), "when": [7, 8, 9]}, {"y": ["when"]}
     )

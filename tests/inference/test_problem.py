@@ -22,7 +22,7 @@ def mean_and_variance(y, sd):
     return np.sum(y) / sd**2 / precision, 1.0 / precision
 
 
-def test_fit_is_infer_with_the_data_of_the_problem():
+def test_fit_equals_infer_with_the_data():
     posterior = Problem(coin.model, coin.data()).fit("exact", seed=3, progress=False)
     same = bk.infer(coin.model, *coin.data(), method="exact", seed=3)
     np.testing.assert_array_equal(posterior.draws["p"], same.draws["p"])
@@ -31,7 +31,7 @@ def test_fit_is_infer_with_the_data_of_the_problem():
 
 
 @pytest.mark.parametrize("as_tuple", [True, False])
-def test_data_are_given_in_order_or_by_name(as_tuple):
+def test_data_are_positional_or_named(as_tuple):
     y, sd = np.array([1.0, 2.0, 4.0]), 0.5
     data = (y, sd) if as_tuple else {"sd": sd, "y": y}
     posterior = Problem(shifted, data).fit("laplace", progress=False)
@@ -60,7 +60,7 @@ def test_axes_have_the_labels_of_the_problem():
         ({"predict": np.zeros(3)}, r"predict must be a tuple .* got ndarray"),
     ],
 )
-def test_what_is_no_problem_is_refused_by_name(options, message):
+def test_invalid_fields_are_refused(options, message):
     with pytest.raises(TypeError, match=message):
         Problem(**{"model": shifted, "data": (np.zeros(3),), **options})
 
@@ -90,20 +90,20 @@ class NeverRun(Method):
         ),
     ],
 )
-def test_names_that_do_not_fit_are_refused_before_the_fit(names, error, message):
+def test_labels_that_do_not_match_are_refused_before_the_fit(names, error, message):
     problem = Problem(shifted, (np.zeros(3),), **names)
     with pytest.raises(error, match=message):
         problem.fit(NeverRun(), progress=False)
 
 
-def test_strings_are_no_observations_and_are_told_what_to_become():
+def test_string_observations_are_refused():
     for y in (np.array(["a", "b"]), "abc"):
         with pytest.raises(ValueError, match=r"site 'y' has values that are no numbers.*np.unique"):
             Problem(shifted, (y,)).fit("laplace", progress=False)
 
 
 @pytest.mark.slow
-def test_a_model_may_look_at_labels_that_are_strings():
+def test_string_labels_are_static_arguments():
     def model(label, y):
         names, group = np.unique(label, return_inverse=True)
         level = numpyro.sample("level", dist.Normal(0.0, 3.0).expand([len(names)]).to_event(1))

@@ -52,14 +52,14 @@ def assert_no_wrong_good(name, method, seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["nuts", "importance", "auto"])
 @pytest.mark.parametrize("name", SEPARATED)
-def test_no_wrong_good_in_twenty_seeds(name, method):
+def test_wrong_draws_are_not_called_good_in_twenty_seeds(name, method):
     assert_no_wrong_good(name, method, range(20))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["chains", "laplace", "svi"])
 @pytest.mark.parametrize("name", SEPARATED)
-def test_no_wrong_good_in_three_seeds(name, method):
+def test_wrong_draws_are_not_called_good_in_three_seeds(name, method):
     assert_no_wrong_good(name, method, range(3))
 
 
@@ -67,7 +67,7 @@ def test_no_wrong_good_in_three_seeds(name, method):
 
 
 @pytest.mark.slow
-def test_components_that_can_change_places_are_in_every_order():
+def test_exchangeable_components_are_in_every_order():
     posterior = fit("labels", "nuts", 0)
     assert posterior.trust.verdict == "good" and posterior.trust.evidence["regions"] == 1
     assert not posterior.has_chains
@@ -75,7 +75,7 @@ def test_components_that_can_change_places_are_in_every_order():
 
 
 @pytest.mark.slow
-def test_places_are_weighed_by_their_shares():
+def test_regions_have_their_shares():
     posterior = fit("rings", "nuts", 0)
     trust = posterior.trust
     assert trust.verdict == "good" and trust.evidence["regions"] == 2
@@ -95,7 +95,7 @@ def test_places_are_weighed_by_their_shares():
 
 
 @pytest.mark.slow
-def test_places_are_weighed_where_chains_are_thinned():
+def test_regions_of_thinned_chains_have_their_shares():
     """One chain of three is alone in its place, and is given company as long as itself."""
     starts = {"x": [[-1.5, 0.0], [-1.5, 0.0], [5.5, 0.0]]}
     method = bk.NUTS(chains=3, warmup=500, draws=1000, thin=2, init=starts)
@@ -105,7 +105,7 @@ def test_places_are_weighed_where_chains_are_thinned():
 
 
 @pytest.mark.slow
-def test_shares_that_differ():
+def test_unequal_shares():
     posterior = fit("narrow beside wide", "nuts", 0)
     # Half of the mass, but for the prior N(0, 10^2), which is exp(-0.32) times as high at 8.
     there = np.mean(posterior.draws["x"] > 5.0)
@@ -115,7 +115,7 @@ def test_shares_that_differ():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rings", "narrow beside wide"])
-def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
+def test_regions_of_unknown_shares_keep_the_chains(monkeypatch, name):
     # Any two regions are told apart too badly.
     unseparated = replace(exploration.EXPLORATION, max_overlap=-1.0)
     monkeypatch.setattr(exploration, "EXPLORATION", unseparated)
@@ -127,7 +127,7 @@ def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
 
 
 @pytest.mark.slow
-def test_where_chains_are_in_one_place_nothing_is_weighed():
+def test_one_region_keeps_the_chains():
     posterior = bk.infer(one_place, method=bk.NUTS(warmup=300, draws=300), progress=False)
     chains = bk.NUTS(modes="report", warmup=300, draws=300)
     plain = bk.infer(one_place, method=chains, progress=False)

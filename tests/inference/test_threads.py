@@ -28,7 +28,7 @@ def fit(job):
 
 
 @pytest.mark.parametrize("method", ["laplace", slow("importance"), slow("nuts"), slow("svi")])
-def test_fits_in_threads_are_those_of_one_thread(method):
+def test_fits_in_threads_equal_sequential_fits(method):
     jobs = [(method, count) for count in (20, 21, 22, 23)]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(fit, jobs))

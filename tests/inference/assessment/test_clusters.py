@@ -11,13 +11,13 @@ def islands_of(count):
     return np.repeat(np.arange(ISLANDS), count // ISLANDS)
 
 
-def test_independent_draws_have_the_variance_of_their_mean():
+def test_variance_of_the_mean_of_independent_draws():
     x = np.random.default_rng(0).standard_normal((COUNT, 3))
     variance = variance_of_mean(x, np.arange(COUNT), np.arange(COUNT))
     np.testing.assert_allclose(variance, x.var(axis=0) / (COUNT - 1), rtol=1e-9)
 
 
-def test_copies_count_once():
+def test_copies_of_a_draw_count_once():
     """Ten copies of each draw: the variance is that of a tenth of the draws."""
     few = np.random.default_rng(1).standard_normal((COUNT // 10, 1))
     x, ancestors = np.repeat(few, 10, axis=0), np.repeat(np.arange(COUNT // 10), 10)
@@ -27,7 +27,7 @@ def test_copies_count_once():
     np.testing.assert_allclose(found, few.var() / len(few), rtol=1e-9)
 
 
-def test_islands_that_disagree_have_few_effective_draws():
+def test_disagreeing_means_of_islands_lower_the_ess():
     rng = np.random.default_rng(3)
     shift = rng.standard_normal(ISLANDS)
     x = rng.standard_normal((COUNT, 1)) + np.repeat(shift, COUNT // ISLANDS)[:, None]
@@ -35,7 +35,7 @@ def test_islands_that_disagree_have_few_effective_draws():
     assert bulk[0] < 50 and tail[0] < 200
 
 
-def test_scales_that_disagree_have_few_effective_draws():
+def test_disagreeing_scales_of_islands_lower_the_ess():
     rng = np.random.default_rng(4)
     scale = np.exp(rng.standard_normal(ISLANDS))
     x = rng.standard_normal((COUNT, 1)) * np.repeat(scale, COUNT // ISLANDS)[:, None]
@@ -43,12 +43,12 @@ def test_scales_that_disagree_have_few_effective_draws():
     assert bulk[0] < 100
 
 
-def test_islands_that_agree_have_many():
+def test_agreeing_islands_have_a_high_ess():
     x = np.random.default_rng(5).standard_normal((COUNT, 20))
     bulk, tail = effective_sizes(x, np.arange(COUNT), islands_of(COUNT))
     assert np.all(bulk > 1000) and np.all(tail > 1000)
 
 
-def test_a_constant_has_no_error():
+def test_constant_has_no_error():
     bulk, tail = effective_sizes(np.ones((COUNT, 1)), np.arange(COUNT), islands_of(COUNT))
     assert bulk[0] == tail[0] == COUNT

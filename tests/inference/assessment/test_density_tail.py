@@ -43,14 +43,14 @@ def location_and_scale(y):
 
 
 @pytest.mark.parametrize(("df", "size"), [(1.5, 1), (2.2, 4), (5.0, 4)])
-def test_the_margins_of_a_student_t_have_its_degrees_of_freedom(df, size):
+def test_tail_index_of_student_t_margins_is_df(df, size):
     np.testing.assert_allclose(
         density_tail(posterior_of(student, df, size), "x[0]").index, df, rtol=0.03
     )
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_each_datum_adds_one_to_the_index_of_a_scale(count):
+def test_tail_index_of_a_scale_grows_with_the_data(count):
     y = np.array([0.3, -0.8, 0.5, 1.0])[:count]
     np.testing.assert_allclose(
         density_tail(posterior_of(scale, y), "sigma").index, 1.0 + count, rtol=0.06
@@ -63,7 +63,7 @@ def test_other_coordinates_are_integrated_out():
     np.testing.assert_allclose(density_tail(posterior, "sigma").index, 3.0, rtol=0.06)
 
 
-def test_light_tails_have_no_index_and_what_has_no_coordinate_of_its_own_is_left_out():
+def test_light_tails_and_sites_without_own_coordinates():
     def model():
         numpyro.sample("x", dist.Normal())
         numpyro.sample("p", dist.Dirichlet(jnp.ones(3)))
@@ -79,7 +79,7 @@ def test_light_tails_have_no_index_and_what_has_no_coordinate_of_its_own_is_left
 
 
 @pytest.mark.parametrize("df", [3.0, 5.0])
-def test_the_sd_is_that_of_all_draws_where_the_furthest_are_missing(df):
+def test_sd_accounts_for_missing_extreme_draws(df):
     """In place of the outermost hundredth on each side stands the next one."""
     x = scipy.stats.t(df).ppf((np.arange(4_000) + 0.5) / 4_000)
     kept = np.r_[x[40:80], x[40:-40], x[-80:-40]]
@@ -90,7 +90,7 @@ def test_the_sd_is_that_of_all_draws_where_the_furthest_are_missing(df):
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1e150])
-def test_squares_neither_overflow_nor_vanish(unit):
+def test_squares_neither_overflow_nor_underflow(unit):
     def model():
         x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
         numpyro.factor("t", dist.StudentT(5.0).log_prob(x / unit))
@@ -101,14 +101,14 @@ def test_squares_neither_overflow_nor_vanish(unit):
     np.testing.assert_allclose(density_tail(draws, "x").sd / unit, sd, rtol=0.02)
 
 
-def test_up_to_a_tail_index_of_two_there_is_no_sd():
+def test_sd_is_infinite_up_to_a_tail_index_of_two():
     assert density_tail(posterior_of(student, 1.5, 1), "x[0]").sd == np.inf
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["nuts", "importance", "auto"])
 @pytest.mark.parametrize("seed", range(6))
-def test_an_sd_that_does_not_exist_is_never_good(method, seed):
+def test_infinite_sd_is_not_good(method, seed):
     success = BY_NAME["infinite sd: StudentT(1.5), one success"]
     posterior = bk.infer(success.model, *success.args, method=method, seed=seed, progress=False)
     assert posterior.trust.verdict != "good"

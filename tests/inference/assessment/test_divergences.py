@@ -16,7 +16,7 @@ def normal(rho, seed=0):
 
 
 @pytest.mark.parametrize("least", [0.5, 1.5, 2.5])
-def test_divergences_beyond_a_bound(least):
+def test_divergences_beyond_a_bound_change_means_by_closed_form(least):
     """With z_0 beyond m, E z_0 = phi(m) / s, and that of z_1 is rho as much."""
     z = normal(0.6)
     change = could_change(z, z[:, 0] > least)
@@ -25,7 +25,7 @@ def test_divergences_beyond_a_bound(least):
     np.testing.assert_allclose(change, expected, atol=0.004)
 
 
-def test_neither_units_nor_where_zero_is_matter():
+def test_change_is_invariant_to_shift_and_scale():
     z = normal(0.6)
     diverging = z[:, 1] < -2.0
     change = could_change(z, diverging)
@@ -33,13 +33,13 @@ def test_neither_units_nor_where_zero_is_matter():
     np.testing.assert_allclose(moved, change, rtol=1e-6)
 
 
-def test_divergences_everywhere_could_change_much():
+def test_divergences_everywhere_could_change_means_much():
     z = normal(0.0)
     change = could_change(z, np.random.default_rng(1).random(N) < 0.001)
     assert change.max() > 0.2
 
 
-def test_a_coordinate_that_does_not_move_is_not_taken_for_harmless():
+def test_constant_coordinate_gives_an_unknown_change():
     z = normal(0.0)[:1000]
     z[:, 2] = 1.0
     assert np.all(np.isnan(could_change(z, np.arange(1000) < 3)))

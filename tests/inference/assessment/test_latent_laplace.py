@@ -27,13 +27,13 @@ def ratio(mean=0.0, sd=1.0, spread=0.0, dimensions=2):
     return f, log + spread * np.linspace(-1, 1, S)[:, None]
 
 
-def test_an_exact_approximation_changes_nothing():
+def test_exact_approximation_keeps_the_verdict():
     trust = assess_latent_draws(GOOD, *ratio())
     assert trust.verdict == "good" and trust.advice == "fine"
     assert trust.evidence["inner_ess"] == pytest.approx(S * N)
 
 
-def test_one_that_is_close_enough_is_good():
+def test_close_approximation_is_good():
     assert assess_latent_draws(GOOD, *ratio(mean=0.05, sd=1.03)).verdict == "good"
 
 
@@ -46,26 +46,26 @@ def test_one_that_is_close_enough_is_good():
         ({"sd": 3.0, "dimensions": 6}, "cannot be measured"),
     ],
 )
-def test_one_that_is_off_is_caution(options, says):
+def test_inaccurate_approximation_is_caution(options, says):
     trust = assess_latent_draws(GOOD, *ratio(**options))
     assert trust.verdict == "caution" and says in trust.advice
     assert "integrate=False" in trust.advice
 
 
-def test_nan_is_never_good():
+def test_nan_is_not_good():
     f, log = ratio()
     log[3, 5] = np.nan
     assert assess_latent_draws(GOOD, f, log).verdict == "caution"
 
 
-def test_a_bad_verdict_stays_bad():
+def test_bad_verdict_stays_bad():
     trust = assess_latent_draws(BAD, *ratio(mean=1.0))
     assert trust.verdict == "bad" and trust.advice == "worse" and "inner_khat" in trust.evidence
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "verdict"), [slow(6.0, "good"), (-1.0, "caution")])
-def test_large_counts_are_good_and_rare_events_are_not(level, verdict):
+def test_large_counts_are_good_and_rare_events_caution(level, verdict):
     x = np.linspace(0.0, 1.0, 12)
     y = np.random.default_rng(1).poisson(np.exp(level + np.sin(3.0 * x)))
     kernel = RBF(0.5, variance=dist.LogNormal(0.0, 0.3))
@@ -81,7 +81,7 @@ def test_large_counts_are_good_and_rare_events_are_not(level, verdict):
         np.testing.assert_allclose(mine.std(), whole.std(), rtol=0.2)
 
 
-def test_the_evidence_is_corrected_by_the_ratios():
+def test_mean_ratio_corrects_the_evidence():
     x, y = np.array([0.0, 1.0]), np.array([0.0, 2.0])
     process = bk.LatentProcess(RBF(0.7, variance=2.0), x, likelihoods.Poisson())
     f, log = process.log_ratio(y, jax.random.key(0), 50_000)
@@ -125,7 +125,7 @@ def test_processes_under_a_plate_have_a_verdict(level, verdict):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrapped", ["plate", "mask"])
-def test_a_gaussian_process_that_cannot_be_predicted_from_has_a_verdict(wrapped):
+def test_gaussian_process_under_a_plate_or_mask_has_a_verdict(wrapped):
     x = np.linspace(0.0, 1.0, 8)
 
     def process(variance):

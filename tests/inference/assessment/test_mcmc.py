@@ -94,13 +94,13 @@ def with_deterministic(f):
     return posterior
 
 
-def test_what_chains_in_different_places_agree_on_is_said():
+def test_agreement_on_deterministics_is_reported():
     trust = assess_mcmc(with_deterministic(np.random.default_rng(3).normal(size=(4, 1000))))
     assert trust.verdict == "bad" and trust.evidence["rhat_computed"] < 1.01
     assert re.search(r"in different regions.*The chains do agree on f \(R-hat 1", trust.advice)
 
 
 @pytest.mark.parametrize("f", [SHIFTED, walk(0.95), np.full((4, 1000), np.nan)])
-def test_nothing_is_said_where_they_agree_on_nothing(f):
+def test_disagreement_on_deterministics_is_not_reported_as_agreement(f):
     trust = assess_mcmc(with_deterministic(f))
     assert trust.verdict == "bad" and "do agree" not in trust.advice

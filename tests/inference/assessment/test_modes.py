@@ -43,7 +43,7 @@ def posterior(optimum, weights):
     return SimpleNamespace(z=z[None], optimum=optimum, findings=findings, fitted_target=target)
 
 
-def test_a_mode_inside_of_the_draws_is_missed_where_none_are_near(search):
+def test_mode_without_nearby_draws_is_missed(search):
     optimum, first = search
     assert len(optimum.others) == 3
     assert missed_modes(posterior(optimum, [0.25, 0.25, 0.25, 0.25]), first, 0.0) == []
@@ -51,7 +51,7 @@ def test_a_mode_inside_of_the_draws_is_missed_where_none_are_near(search):
     np.testing.assert_allclose(missed.z, MEANS[3], atol=0.01)
 
 
-def test_a_mode_without_mass_is_not_missed(search):
+def test_mode_without_mass_is_not_missed(search):
     """Weights of next to nothing near a mode say that its curvature does not tell its mass."""
     optimum, first = search
     near = np.linalg.norm(first.z - MEANS[3], axis=1) < 2.0

@@ -62,7 +62,7 @@ def test_verdicts(options, verdict, says):
     assert (trust.verdict, says in trust.advice) == (verdict, True), trust
 
 
-def test_places_that_were_not_visited_are_a_caution():
+def test_unvisited_points_are_bad():
     trust = assessed(left=3)
     assert trust.verdict == "bad" and "3 more points" in trust.advice
     assert trust.evidence["places_left"] == 3

@@ -37,13 +37,13 @@ def advice_on(distribution, seed, scale=1.0):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", LIGHT)
-def test_light_tails_are_left_alone(name, seed):
+def test_light_tails_give_no_advice(name, seed):
     assert advice_on(LIGHT[name], seed)[0] is None
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", HEAVY)
-def test_a_number_whose_sd_cannot_be_estimated_is_named(name, seed):
+def test_number_with_a_heavy_tail_is_named(name, seed):
     advice, evidence = advice_on(HEAVY[name], seed)
     assert advice.startswith("x has so heavy a tail") and evidence["sd_khat_at"] == "x"
     assert evidence["sd_khat"] > 0.7
@@ -60,7 +60,7 @@ def khat_between(low, high):
     raise AssertionError("no such draws")
 
 
-def test_the_density_decides_where_it_is_known():
+def test_density_tail_overrules_a_moderate_khat():
     x = khat_between(0.86, 0.98)
     unknown = Tail(np.nan, np.nan)
     assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: unknown)
@@ -71,30 +71,30 @@ def test_the_density_decides_where_it_is_known():
 @pytest.mark.parametrize(
     ("index", "factor", "says"), [(3.0, 1.5, "its sd is 1.5 times"), (1.8, np.inf, "it has no sd")]
 )
-def test_an_sd_that_the_density_does_not_confirm_is_named(index, factor, says):
+def test_sd_that_the_density_refutes_is_named(index, factor, says):
     x, evidence = khat_between(0.6, 0.8), {}
     tail = Tail(index, factor * np.std(x))
     assert says in heavy_tail_advice(["x"], x, evidence, density=lambda name: tail)
     np.testing.assert_allclose(evidence["tail_log_sd_ratio"], np.log(factor))
 
 
-def test_draws_whose_khat_is_above_one_are_doubted_whatever_the_density_says():
+def test_khat_above_one_is_doubted_despite_the_density():
     x = scipy.stats.t(1.7).rvs(COUNT, random_state=np.random.default_rng(0))[:, None]
     light = Tail(10.0, np.std(x))
     assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: light)
 
 
-def test_a_mean_that_does_not_exist_is_named_too():
+def test_mean_that_does_not_exist_is_named():
     assert "mean and sd" in advice_on(HEAVY["cauchy"], 0)[0]
     assert "mean and sd" not in advice_on(HEAVY["inverse gamma, 1.5"], 0)[0]
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_squares_neither_overflow_nor_vanish(scale):
+def test_squares_neither_overflow_nor_underflow(scale):
     assert advice_on(HEAVY["student t, 1.5"], 0, scale)[0]
     assert advice_on(LIGHT["student t, 6"], 0, scale)[0] is None
 
 
-def test_an_indicator_of_a_rare_event_has_no_tail():
+def test_indicator_of_a_rare_event_has_no_tail():
     rare = (np.arange(COUNT) % 500 == 0).astype(float)
     assert heavy_tail_advice(["rare"], rare[:, None], {}) is None

@@ -69,7 +69,7 @@ def normal_case():
     [slow(coin_case), slow(normal_case), slow(lambda: line_case(0.0)), lambda: line_case(0.9)],
     ids=["coin", "normal", "regression", "autocorrelated"],
 )
-def test_the_evidence_and_an_honest_error(case):
+def test_log_evidence_is_within_its_standard_error(case):
     model, data, truth, draw = case()
     target = Target.of(model, data, {})
     found = [bridge_log_evidence(target, draw(np.random.default_rng(s)), s) for s in SEEDS]
@@ -80,7 +80,7 @@ def test_the_evidence_and_an_honest_error(case):
     assert all(0 < e.error < 0.1 for e in found)
 
 
-def test_few_draws_are_no_evidence():
+def test_too_few_draws_give_no_evidence():
     model, data, _, draw = line_case(0.0)
     z = draw(np.random.default_rng(0))
     found = bridge_log_evidence(Target.of(model, data, {}), z[:1, :8], 0)
@@ -88,7 +88,7 @@ def test_few_draws_are_no_evidence():
     assert np.isnan(found.error)
 
 
-def test_a_density_that_is_not_finite_is_no_evidence():
+def test_nonfinite_density_gives_no_evidence():
     def broken():
         x = numpyro.sample("x", dist.Normal())
         numpyro.factor("f", jnp.nan * x)
@@ -97,14 +97,14 @@ def test_a_density_that_is_not_finite_is_no_evidence():
     assert np.isnan(bridge_log_evidence(Target.of(broken, (), {}), z, 0).value)
 
 
-def test_chains_that_stopped_moving_are_no_evidence():
+def test_stuck_chains_give_no_evidence():
     model, data, _, draw = coin_case()
     z = draw(np.random.default_rng(0))
     z[:, 250:] = z[0, 0]
     assert np.isnan(bridge_log_evidence(Target.of(model, data, {}), z, 0).value)
 
 
-def test_a_normal_that_never_meets_the_posterior_is_no_evidence():
+def test_proposal_without_overlap_gives_no_evidence():
     """Draws from the corners of a cube: the normal around all of them falls between."""
 
     def corners():

@@ -80,7 +80,7 @@ def assert_same(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [20, WARMUP + 20], ids=["in warmup", "while sampling"])
-def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
+def test_killed_run_continues_to_the_same_draws(tmp_path, steps, monkeypatch):
     path = tmp_path / "run.npz"
     kill_after(path, steps)
     done = steps_done(path)
@@ -102,7 +102,7 @@ def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("dense_mass", [False, [("w",)]], ids=["diagonal", "a block"])
 @pytest.mark.parametrize("chain_method", ["parallel", "vectorized"])
-def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, dense_mass, monkeypatch):
+def test_finished_run_is_read_without_sampling(tmp_path, chain_method, dense_mass, monkeypatch):
     options = {"chain_method": chain_method, "dense_mass": dense_mass}
     path = tmp_path / "new" / "run.npz"
     first = run(path, **options)
@@ -115,7 +115,7 @@ def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, dense_mass,
 
 
 @pytest.mark.slow
-def test_chains_in_step_go_on_to_the_same_draws(tmp_path, monkeypatch):
+def test_vectorized_chains_continue_to_the_same_draws(tmp_path, monkeypatch):
     whole = run(chain_method="vectorized")
     path, further = tmp_path / "run.npz", chains.ChainGroup._advance
 
@@ -144,7 +144,7 @@ def louder(X, y):
     [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder}],
     ids=["seed", "draws", "options", "data", "model"],
 )
-def test_the_checkpoint_of_another_run_is_refused(tmp_path, changed):
+def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
     path = tmp_path / "run.npz"
     run(path)
     before = path.read_bytes()
@@ -159,7 +159,7 @@ def test_parallel_and_sequential_runs_share_a_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"something else"])
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+def test_other_files_are_refused_as_checkpoints(tmp_path, content):
     path = tmp_path / "run.npz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is not a checkpoint of NUTS"):
@@ -167,13 +167,13 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path):
+def test_folder_that_cannot_be_written_to_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="is not a folder"):
         run(tmp_path / "file" / "run.npz")
 
 
-def test_other_data_of_a_model_that_looks_at_its_data_are_another_run():
+def test_fingerprint_depends_on_static_data():
     def model(group):
         with numpyro.plate("groups", len(np.unique(group))):
             numpyro.sample("a", dist.Normal())

@@ -32,7 +32,7 @@ def normal_chains(centers, d=3, draws=400):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "draws"), [(10, 2000), slow(400, 2000), slow(400, 60)])
-def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d, draws):
+def test_mode_is_connected_to_draws_around_it_in_any_dimension(d, draws):
     def model():
         numpyro.sample("x", dist.Normal(0.0, 1.0).expand([d]).to_event(1))
 
@@ -42,7 +42,7 @@ def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d, draws
 
 
 @pytest.mark.parametrize("name", ["unequal, d = 2", "unequal, d = 5", "unequal, d = 10"])
-def test_the_other_mode_is_not_connected(name):
+def test_separate_mode_is_not_connected(name):
     target = Target.of(SEPARATED[name].model, (), {})
     d = target.size
     end = np.full(d, 4.0 / np.sqrt(d))
@@ -51,7 +51,7 @@ def test_the_other_mode_is_not_connected(name):
 
 
 @pytest.mark.parametrize(("draws", "d"), [(60, 600), (2000, 10), (50, 1)])
-def test_covariances_are_shrunk_as_in_scikit_learn(draws, d):
+def test_shrunk_covariance_equals_scikit_learn(draws, d):
     z = 5.0 + RNG.standard_normal((draws, d)) @ RNG.standard_normal((d, d))
     sds = z.std(axis=0)
     correlations, _ = ledoit_wolf((z - z.mean(axis=0)) / sds, assume_centered=True)
@@ -59,13 +59,13 @@ def test_covariances_are_shrunk_as_in_scikit_learn(draws, d):
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-16])
-def test_a_chain_that_does_not_move_is_near_nothing_but_itself(spread):
+def test_stuck_chain_has_no_neighbours_elsewhere(spread):
     z = np.array([1.0, 2.0, -0.5]) + spread * RNG.standard_normal((20, 3))
     draws, distance = Neighbours(z).of(np.stack([z[0], z[0] + 0.1]))
     assert np.all(np.isfinite(draws)) and distance[0] < 1.0 and distance[1] > 1e6
 
 
-def test_a_few_draws_that_strayed_do_not_connect_a_mode():
+def test_stray_draws_do_not_connect_a_mode():
     target = Target.of(SEPARATED["unequal, d = 2"].model, (), {})
     end = np.full(2, 4.0 / np.sqrt(2.0))
     draws = RNG.standard_normal((2000, 2)) - end
@@ -73,7 +73,7 @@ def test_a_few_draws_that_strayed_do_not_connect_a_mode():
     assert not connected(target, end[None], Neighbours(draws))[0]
 
 
-def test_places_on_a_thin_ring_are_connected_along_it():
+def test_points_of_a_thin_ring_are_connected_along_it():
     target = Target.of(SEPARATED["rings"].model, (), {})
     angle = RNG.uniform(0.0, 2.0 * np.pi, 2000)
     radius = 2.0 + 0.1 * RNG.standard_normal(2000)
@@ -90,20 +90,20 @@ def test_places_on_a_thin_ring_are_connected_along_it():
 # -- chains ----------------------------------------------------------------------------------------
 
 
-def test_chains_are_grouped_by_place():
+def test_chains_are_grouped_by_region():
     z = normal_chains([0.0, 9.0, 0.0, 9.0, -9.0])
     assert agree(z[[0]], z[[2]]) and not agree(z[[0]], z[[1]])
     assert [g.tolist() for g in groups(z)] == [[0, 2], [1, 3], [4]]
 
 
-def test_points_belong_to_the_region_of_the_nearest_draw():
+def test_nearest_draw_determines_the_region_of_a_point():
     nearest = NearestRegion([normal_chains([0.0, 0.0]), normal_chains([8.0])])
     points = np.concatenate([RNG.standard_normal((50, 3)), 8.0 + RNG.standard_normal((50, 3))])
     np.testing.assert_array_equal(nearest(points), np.repeat([0, 1], 50))
     assert nearest(np.full((1, 3), np.nan))[0] == -1
 
 
-def test_errors_of_proportions_are_those_of_simulation():
+def test_errors_of_shares_equal_simulation():
     values, errors = np.array([0.3, -0.5, 1.0]), np.array([0.02, 0.05, 0.03])
     shares = proportions([Estimate(*one) for one in zip(values, errors, strict=True)])
     simulated = np.exp(values + errors * RNG.standard_normal((200_000, 3)))
@@ -116,7 +116,7 @@ def test_errors_of_proportions_are_those_of_simulation():
     assert np.isnan(proportions([Estimate(0.0, 0.1), Estimate(np.nan, np.nan)])[0].value)
 
 
-def test_a_share_of_nearly_all_has_the_error_of_the_rest():
+def test_share_near_one_has_the_error_of_the_complement():
     # 1 - exp(-40): the error of either is exp(-40) |(0.3, 0.1)|, where rounding is 1e-16.
     found = proportions([Estimate(0.0, 0.3), Estimate(-40.0, 0.1)])
     expected = np.exp(-40.0) * np.hypot(0.3, 0.1)
@@ -124,7 +124,7 @@ def test_a_share_of_nearly_all_has_the_error_of_the_rest():
 
 
 @pytest.mark.slow
-def test_the_neck_of_a_funnel_is_no_place_to_visit():
+def test_neck_of_a_funnel_is_not_visited():
     # The density rises without bound as the steps of the walk become small, though hardly any mass
     # lies there.
     def walk():

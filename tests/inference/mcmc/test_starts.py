@@ -30,7 +30,7 @@ def started(values, chains=2):
     return target, points
 
 
-def test_sites_start_at_their_values_and_the_others_where_the_search_says():
+def test_init_values_replace_the_starts_of_their_sites():
     target, points = started({"sd": [0.5, 2.0]})
     before = initial_points(target, None, 2, 0)
     for point, old, sd in zip(points, before, (0.5, 2.0), strict=True):
@@ -42,7 +42,7 @@ def test_sites_start_at_their_values_and_the_others_where_the_search_says():
         np.testing.assert_allclose(point.gradient[1:], x / sd**2, rtol=1e-10)
 
 
-def test_one_value_is_for_all_chains():
+def test_single_init_value_applies_to_all_chains():
     _, points = started({"x": [1.0, 2.0, 3.0]})
     np.testing.assert_allclose([point.z[1:] for point in points], [[1.0, 2.0, 3.0]] * 2)
 
@@ -56,13 +56,13 @@ def test_one_value_is_for_all_chains():
         ({"sd": np.nan}, "at the values of sd"),
     ],
 )
-def test_starts_that_cannot_be_are_refused(values, says):
+def test_invalid_init_values_are_refused(values, says):
     with pytest.raises(ValueError, match=says):
         started(values)
 
 
 @pytest.mark.slow
-def test_every_third_step_is_kept():
+def test_thinning_keeps_every_third_step():
     y = 1.0 + RNG.standard_normal(8)
 
     def model(y):
@@ -77,12 +77,12 @@ def test_every_third_step_is_kept():
 
 
 @pytest.mark.parametrize("thin", [3, 101])
-def test_no_steps_are_lost(thin):
+def test_thin_must_divide_draws(thin):
     with pytest.raises(ValueError, match=f"thin is {thin} and draws is 100: the last"):
         bk.NUTS(draws=100, thin=thin)
 
 
-def test_a_kept_step_diverges_where_one_before_it_did():
+def test_thinned_step_diverges_where_any_of_its_interval_did():
     diverging = np.zeros((1, 6), bool)
     diverging[0, [0, 5]] = True
     z = np.arange(6.0).reshape(1, 6, 1)
@@ -92,7 +92,7 @@ def test_a_kept_step_diverges_where_one_before_it_did():
 
 
 @pytest.mark.slow
-def test_chains_begin_where_they_are_told():
+def test_chains_start_at_init_values():
     def two():
         numpyro.sample("x", dist.Normal(0.0, 30.0))
 
@@ -116,9 +116,7 @@ def root_of_condition(d, condition):
 
 
 @pytest.mark.parametrize(("condition", "rotates"), [(10.0, False), (1e6, True)])
-def test_chains_run_in_coordinates_in_which_the_covariance_is_not_ill_conditioned(
-    condition, rotates
-):
+def test_chains_run_in_well_conditioned_coordinates(condition, rotates):
     root = root_of_condition(10, condition)
     target = Target.of(ill_conditioned, (root,), {})
     optimum = find_modes(target, 0, False)
@@ -136,7 +134,7 @@ def test_chains_run_in_coordinates_in_which_the_covariance_is_not_ill_conditione
         np.testing.assert_allclose(u.gradient, u.z, atol=1e-4)
 
 
-def test_an_ill_conditioned_normal_takes_few_steps():
+def test_ill_conditioned_normal_takes_few_leapfrog_steps():
     """A diagonal mass matrix would take about the root of the condition number, 1,000."""
     root = root_of_condition(10, 1e6)
     method = bk.NUTS(chains=2, warmup=300, draws=300)

@@ -24,7 +24,7 @@ def nearly_gaussian(y):
         numpyro.sample("y", dist.Normal(mu, sigma), obs=y)
 
 
-def test_it_is_the_default():
+def test_auto_is_the_default():
     posterior = bk.infer(nearly_gaussian, Y, progress=False)
     assert posterior.method == "laplace"
     assert posterior.trust.verdict == "good"
@@ -35,7 +35,7 @@ def test_it_is_the_default():
     assert abs(posterior.draws["mu"].mean() - mean) < 0.2 * sd
 
 
-def test_exact_comes_first_where_the_model_offers_it():
+def test_exact_is_tried_first():
     posterior = bk.infer(coin.model, *coin.data(), progress=False)
     assert posterior.method == "exact"
     expected = betaln(2 + 14, 2 + 6) - betaln(2, 2)
@@ -43,7 +43,7 @@ def test_exact_comes_first_where_the_model_offers_it():
 
 
 @pytest.mark.slow
-def test_it_says_why_there_was_no_closed_form_and_goes_on():
+def test_missing_closed_form_is_an_attempt_with_its_reason():
     from bayeskern.kernels import RBF
 
     model = bk.GPRegression(RBF(1.0), noise=dist.LogNormal(-1.0, 0.3))
@@ -58,7 +58,7 @@ def test_it_says_why_there_was_no_closed_form_and_goes_on():
 
 
 @pytest.mark.slow
-def test_a_poor_laplace_is_corrected_or_left_and_the_reasons_are_kept():
+def test_poor_laplace_is_corrected_and_reasons_are_kept():
     posterior = bk.infer(eight_schools.noncentred, *eight_schools.data(), progress=False)
     methods = [a.method for a in posterior.attempts]
     assert methods[:2] == ["laplace", "importance from laplace"]
@@ -78,9 +78,7 @@ def rate(y):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "tried"), [(4000, 1), (300, 2)])
-def test_few_draws_of_a_costly_density_are_weighed_first_and_more_where_needed(
-    monkeypatch, first, tried
-):
+def test_correction_of_a_costly_density_starts_with_few_draws(monkeypatch, first, tried):
     """rate | y ~ Gamma(y + 1, 2), which is too skewed for a Gaussian."""
     monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", 0)
     options = auto.CorrectionOptions(draws_of_costly=first)
@@ -100,7 +98,7 @@ def test_few_draws_of_a_costly_density_are_weighed_first_and_more_where_needed(
 
 
 @pytest.mark.slow
-def test_where_nothing_is_good_nuts_comes_back_with_its_own_verdict():
+def test_nuts_is_returned_where_no_verdict_is_good():
     posterior = bk.infer(funnel.model, *funnel.data(), progress=False)
     assert posterior.attempts[-1].method == "nuts"
     assert posterior.method == "nuts"
@@ -108,7 +106,7 @@ def test_where_nothing_is_good_nuts_comes_back_with_its_own_verdict():
     assert posterior.trust.verdict == posterior.attempts[-1].verdict
 
 
-def test_every_method_has_its_name():
+def test_names_of_methods():
     assert set(METHODS) == {
         *("auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"),
         "nuts",
@@ -118,7 +116,7 @@ def test_every_method_has_its_name():
 
 
 @pytest.mark.slow
-def test_laplace_is_left_out_where_the_density_has_kinks():
+def test_laplace_is_skipped_for_a_density_with_kinks():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
         with numpyro.plate("rows", len(y)):

@@ -50,7 +50,7 @@ def exact_moments_of_mu():
 
 
 @pytest.mark.slow
-def test_a_few_divergences_are_cured_by_smaller_steps():
+def test_smaller_steps_remove_few_divergences():
     # About one of three of these runs diverges once or twice at 0.8, and more of them at 0.7.
     posteriors = fits(noncentred, range(8), target_accept=0.7)
     evidence = [posterior.trust.evidence for posterior in posteriors]
@@ -67,13 +67,13 @@ def test_a_few_divergences_are_cured_by_smaller_steps():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [centred, funnel])
-def test_smaller_steps_do_not_make_a_narrow_neck_good(model):
+def test_narrow_neck_is_not_good_with_smaller_steps(model):
     for posterior in fits(model, range(6)):
         assert posterior.trust.verdict != "good", posterior.trust
 
 
 @pytest.mark.slow
-def test_chains_that_diverged_in_step_run_again_together():
+def test_divergent_vectorized_chains_run_again_together():
     (posterior,) = fits(centred, [0], target_accept=0.9, chain_method="vectorized", draws=300)
     e = posterior.trust.evidence
     assert e.get("chains_again", 4) == 4 and posterior.shape == (4, 300)

@@ -21,7 +21,7 @@ X = np.sort(rng.uniform(-2, 2, 12))
 Y = np.sin(2 * X) + 0.3 * rng.normal(size=12)
 
 
-def test_the_coin():
+def test_beta_posterior_of_a_coin():
     posterior = bk.infer(coin.model, *coin.data(), method="exact", progress=False)
     p = posterior.draws["p"]
     assert p.shape == (1, 4000)
@@ -35,7 +35,7 @@ def test_the_coin():
     np.testing.assert_allclose(1 / (1 + np.exp(-posterior.z[..., 0])), p, atol=1e-12)
 
 
-def test_gp_regression_with_numbers_reports_the_latent_function():
+def test_gp_draws_of_the_latent_function_equal_scikit_learn():
     model = bk.GPRegression(RBF(0.7, 1.3), noise=0.09, mean=0.2)
     posterior = bk.infer(model, X, Y, method=Exact(draws=8000), progress=False)
     f = posterior.draws["f"][0]
@@ -54,7 +54,7 @@ def test_gp_regression_with_numbers_reports_the_latent_function():
     assert posterior.trust.evidence["residual"] < 1e-10
 
 
-def test_gp_regression_with_numbers_predicts_in_closed_form():
+def test_gp_predictions_equal_scikit_learn():
     model = bk.GPRegression(RBF(0.7, 1.3), noise=0.09)
     prediction = bk.infer(model, X, Y, method="exact", progress=False).predict(np.array([0.1, 3.0]))
     peer = GaussianProcessRegressor(
@@ -65,7 +65,7 @@ def test_gp_regression_with_numbers_predicts_in_closed_form():
     np.testing.assert_allclose(prediction.sd, np.sqrt(sd**2 + 0.09), atol=1e-9)
 
 
-def test_no_closed_form_says_why():
+def test_missing_closed_form_is_explained():
     open_model = bk.GPRegression(RBF(dist.LogNormal(0.0, 1.0)), noise=dist.HalfNormal(1.0))
     with pytest.raises(NoClosedFormError, match="lengthscale, noise are to be inferred"):
         bk.infer(open_model, X, Y, method="exact", progress=False)
@@ -77,7 +77,7 @@ def test_no_closed_form_says_why():
         bk.infer(by_hand, Y, method="exact", progress=False)
 
 
-def test_a_poor_solve_is_bad():
+def test_large_residual_of_the_solve_is_bad():
     class Poor:
         def __init__(self, residual):
             self.residual = residual
@@ -93,7 +93,7 @@ def test_a_poor_solve_is_bad():
         assert posterior.trust.verdict == "bad"
 
 
-def test_the_other_methods_refuse_a_model_without_latents():
+def test_other_methods_refuse_a_model_without_latents():
     model = bk.GPRegression(RBF(0.7), noise=0.09)
     for method in ("map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"):
         with pytest.raises(ValueError, match="no latent site"):

@@ -89,7 +89,7 @@ def test_moments_and_evidence_in_closed_form(model, args, truth):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "args", "truth"), CASES)
-def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
+def test_error_of_the_evidence_is_calibrated(model, args, truth):
     evidence = truth()[0]
     found = [fit(model, *args, seed=s, draws=1_000).log_evidence for s in range(20)]
     scores = np.array([(e.value - evidence) / e.error for e in found])
@@ -110,7 +110,7 @@ def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
         slow({"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1)), "tails": None}),
     ],
 )
-def test_every_kind_of_proposal(options):
+def test_kinds_of_proposals(options):
     evidence, mean, sd = coin_truth()
     posterior = fit(coin, HEADS, **options)
     found, p = posterior.log_evidence, posterior.flat["p"]
@@ -121,7 +121,7 @@ def test_every_kind_of_proposal(options):
 
 
 @pytest.mark.slow
-def test_a_posterior_as_a_proposal():
+def test_posterior_as_proposal():
     evidence = coin_truth()[0]
     laplace = bk.infer(coin, HEADS, method=Laplace(draws=500), progress=False)
     posterior = fit(coin, HEADS, proposal=laplace)
@@ -132,7 +132,7 @@ def test_a_posterior_as_a_proposal():
 
 
 @pytest.mark.slow
-def test_weights_stand_beside_equally_weighted_draws():
+def test_weighted_and_resampled_draws_agree():
     posterior = fit(coin, HEADS, draws=1_000)
     draws, log_weights = posterior.weighted
     assert draws["p"].shape == log_weights.shape == (1_000,)
@@ -146,7 +146,7 @@ def test_weights_stand_beside_equally_weighted_draws():
 
 
 @pytest.mark.slow
-def test_without_replacement_no_draw_comes_twice():
+def test_draws_without_replacement_are_distinct():
     posterior = fit(coin, HEADS, replace=False)
     p = posterior.flat["p"]
     assert len(np.unique(p)) == len(p) == 1_000
@@ -155,7 +155,7 @@ def test_without_replacement_no_draw_comes_twice():
 
 
 @pytest.mark.slow
-def test_adaptation_finds_what_a_poor_proposal_does_not():
+def test_adaptation_improves_a_poor_proposal():
     # The posterior of other data lies several posterior sds away.
     poor = bk.infer(regression, X, TARGETS + 0.5 * X[:, 0], method="laplace", progress=False)
     fixed = fit(regression, X, TARGETS, proposal=poor, adapt=0)
@@ -165,7 +165,7 @@ def test_adaptation_finds_what_a_poor_proposal_does_not():
 
 
 @pytest.mark.slow
-def test_two_modes_are_both_found_and_weighted():
+def test_two_modes_have_their_shares():
     # 30 % at -3 and 70 % at 3, so the mean is 1.2 and the sd sqrt(1 + 36 * 0.21).
     def model():
         mixture = dist.MixtureSameFamily(
@@ -183,7 +183,7 @@ def test_two_modes_are_both_found_and_weighted():
 
 
 @pytest.mark.slow
-def test_a_proposal_beside_the_posterior_is_bad():
+def test_distant_proposal_is_bad():
     far = dist.MultivariateNormal(jnp.full(1, 6.0), 0.01 * jnp.eye(1))
     trust = fit(coin, HEADS, proposal=far, tails=None, adapt=0).trust
     assert trust.verdict == "bad"
@@ -191,13 +191,13 @@ def test_a_proposal_beside_the_posterior_is_bad():
 
 
 @pytest.mark.slow
-def test_few_draws_are_no_more_than_caution():
+def test_few_draws_are_caution():
     posterior = fit(coin, HEADS, draws=200)
     assert posterior.trust.verdict == "caution"
     assert "Take more draws" in posterior.trust.advice
 
 
-def test_an_improper_prior_has_no_evidence():
+def test_improper_prior_has_no_evidence():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(constraints.real, (), ()))
         numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
@@ -209,7 +209,7 @@ def test_an_improper_prior_has_no_evidence():
         fit(model, Y, proposal="prior")
 
 
-def test_tempering_leaves_so_many_effective():
+def test_tempered_weights_have_the_given_ess():
     weights = pareto_smooth(5.0 * np.random.default_rng(0).normal(size=1_000))
     assert weights.ess < 20
     flat = tempered_weights(weights, 50)
@@ -228,12 +228,12 @@ def test_tempering_leaves_so_many_effective():
         ({"draws": 0}, "draws must be a whole number"),
     ],
 )
-def test_options_that_are_refused(options, match):
+def test_invalid_options_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         ImportanceSampling(**options)
 
 
-def test_proposals_that_are_refused():
+def test_invalid_proposals_are_refused():
     with pytest.raises(ValueError, match=r"event shape \(2,\), but there are 1.*: p"):
         fit(coin, HEADS, proposal=dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
     with pytest.raises(TypeError, match="proposal must be one of.*got int"):
@@ -244,7 +244,7 @@ def test_proposals_that_are_refused():
 
 
 @pytest.mark.slow
-def test_same_seed_same_draws():
+def test_seed_determines_the_draws():
     first, again, other = (fit(coin, HEADS, seed=s, draws=200).z for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)

@@ -32,7 +32,7 @@ def regression(X, y, noise=0.5):
     numpyro.sample("y", dist.Normal(X @ w, noise), obs=y)
 
 
-def test_a_gaussian_posterior_is_exact():
+def test_gaussian_posterior_is_exact():
     # Linear regression with known noise: Bishop (2006), equations 3.50, 3.51; the evidence is
     # Gaussian with covariance X P X' + noise^2 I.
     posterior = fit(regression, X, Y, draws=20_000)
@@ -58,7 +58,7 @@ def test_a_gaussian_posterior_is_exact():
 
 
 @pytest.mark.slow
-def test_the_evidence_of_a_normal_mean():
+def test_log_evidence_of_a_normal_mean():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
         numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
@@ -70,7 +70,7 @@ def test_the_evidence_of_a_normal_mean():
     assert np.isnan(found.error)  # unknown, where the posterior is not Gaussian
 
 
-def test_the_gaussian_lives_in_unconstrained_space():
+def test_gaussian_is_in_unconstrained_coordinates():
     # Gamma(3, 1): in log s the mode is log 3 with curvature 3.
     posterior = fit(lambda: numpyro.sample("s", dist.Gamma(3.0, 1.0)), draws=20_000)
     z = np.log(posterior.flat["s"])
@@ -81,7 +81,7 @@ def test_the_gaussian_lives_in_unconstrained_space():
 
 
 @pytest.mark.slow
-def test_a_raw_unit_regression_with_flat_priors():
+def test_flat_priors_in_raw_units():
     # Intercept -8e4, slope 1e3, sigma 2e4: the posterior is in closed form, and flat priors have
     # no evidence.
     rng = np.random.default_rng(1)
@@ -106,7 +106,7 @@ def test_a_raw_unit_regression_with_flat_priors():
 
 
 @pytest.mark.slow
-def test_scales_of_1e4_beside_1e_3():
+def test_scales_of_1e4_and_1e_3():
     def model():
         numpyro.sample("large", dist.Normal(5e4, 1e4))
         numpyro.sample("small", dist.Normal(1.0, 1e-3))
@@ -137,7 +137,7 @@ def test_nearly_collinear_columns():
 # -- Hessians that are none ----------------------------------------------------------------------
 
 
-def test_a_flat_direction_is_said_by_its_site():
+def test_flat_direction_names_the_site():
     def model(y):
         idle = numpyro.sample("idle", dist.ImproperUniform(constraints.real, (), ()))
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
@@ -151,7 +151,7 @@ def test_a_flat_direction_is_said_by_its_site():
 
 
 @pytest.mark.slow
-def test_two_values_of_which_only_the_sum_counts():
+def test_ridge_is_bad():
     def model(y):
         w = numpyro.sample("w", dist.ImproperUniform(constraints.real, (), (2,)))
         numpyro.sample("y", dist.Normal(w.sum(), 1.0), obs=y)
@@ -175,7 +175,7 @@ def optimum(hessian):
     )
 
 
-def test_a_sound_hessian_is_inverted_and_nothing_is_said():
+def test_positive_definite_hessian_is_inverted():
     size = np.array([1e-4, 1e3, 1.0])
     correlation = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, 0.1], [0.2, 0.1, 1.0]])
     L, repaired = optimum(correlation / np.outer(size, size)).inverse_root
@@ -195,7 +195,7 @@ def test_a_sound_hessian_is_inverted_and_nothing_is_said():
         (np.diag([np.nan, 1.0, 1.0]), "not finite"),
     ],
 )
-def test_a_hessian_that_is_no_curvature_is_repaired_and_said(hessian, says):
+def test_indefinite_hessian_is_repaired_and_reported(hessian, says):
     L, repaired = optimum(hessian).inverse_root
     assert np.all(np.isfinite(L)) and np.all(np.diag(L) > 0)
     assert re.search(says, repaired)
@@ -205,7 +205,7 @@ def test_a_hessian_that_is_no_curvature_is_repaired_and_said(hessian, says):
 
 
 @pytest.mark.slow
-def test_a_saddle_is_bad_whatever_the_draws_look_like():
+def test_missed_mode_is_bad():
     # At the saddle x = 0 the gradient is zero by symmetry; the only start lies there.
     def model():
         x = numpyro.sample("x", dist.Normal(0.0, 5.0))
@@ -216,7 +216,7 @@ def test_a_saddle_is_bad_whatever_the_draws_look_like():
     assert posterior.trust.evidence["modes_missed"] == 1
 
 
-def test_a_density_without_a_mode_is_bad():
+def test_density_without_a_mode_is_bad():
     def model():
         numpyro.sample("mu", dist.Normal())
         up = numpyro.sample("up", dist.ImproperUniform(constraints.real, (), ()))
@@ -228,7 +228,7 @@ def test_a_density_without_a_mode_is_bad():
     assert posterior.log_evidence is None
 
 
-def test_values_without_a_prior_are_refused():
+def test_param_without_a_prior_is_refused():
     def model(y):
         mu = numpyro.param("mu", 0.0)
         s = numpyro.sample("s", dist.HalfNormal(1.0))
@@ -238,14 +238,14 @@ def test_values_without_a_prior_are_refused():
         fit(model, np.arange(3.0))
 
 
-def test_same_seed_same_draws():
+def test_seed_determines_the_draws():
     first, again, other = (fit(regression, X, Y, seed=s, draws=50).z for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.all(first != other)
 
 
 @pytest.mark.parametrize("options", [{"draws": 0}, {"starts": 0}, {"steps": 1.5}])
-def test_options_that_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         Laplace(**options)
 
@@ -256,7 +256,7 @@ def test_a_hessian_of_another_name_is_refused_with_the_nearest():
 
 
 @pytest.mark.parametrize("hessian", few(["gauss_newton", "fisher"], "gauss_newton"))
-def test_a_linear_model_has_the_same_posterior_by_any_hessian(hessian):
+def test_all_hessians_agree_for_a_linear_model(hessian):
     exact, found = fit(regression, X, Y), fit(regression, X, Y, hessian=hessian)
     np.testing.assert_allclose(found.optimum.hessian, exact.optimum.hessian, rtol=1e-8)
     np.testing.assert_allclose(found.log_evidence.value, exact.log_evidence.value, rtol=1e-8)
@@ -290,7 +290,7 @@ def kinked_once_moved(y):
         slow(kinked_once_moved, "a"),
     ],
 )
-def test_a_density_with_kinks_is_refused_by_its_site(model, site):
+def test_density_with_kinks_is_refused(model, site):
     with pytest.raises(DoesNotApplyError, match=f"the site '{site}' has kinks.*method='nuts'"):
         fit(model, np.array([0.3, -1.0, 2.0]))
     # Its mode is fine.
@@ -299,7 +299,7 @@ def test_a_density_with_kinks_is_refused_by_its_site(model, site):
 
 
 @pytest.mark.slow
-def test_what_is_smooth_is_not_refused():
+def test_smooth_relatives_of_kinked_densities_are_accepted():
     def smooth(y):
         mu = numpyro.sample("mu", dist.SoftLaplace(0.0, 1.0))
         numpyro.sample("y", dist.StudentT(5.0, mu, 1.0), obs=y)

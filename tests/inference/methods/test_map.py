@@ -108,7 +108,7 @@ def gamma_model():
 
 
 @pytest.mark.parametrize(("jacobian", "mode"), [(False, 2.0), (True, 3.0)])
-def test_in_which_parameters_the_mode_is_taken(jacobian, mode):
+def test_jacobian_option_determines_the_parameters_of_the_mode(jacobian, mode):
     # s^2 e^-s has its mode at 2; in z = log s, e^(3 z - e^z) has it at s = 3, curvature 3.
     posterior = fit(gamma_model, jacobian=jacobian)
     assert_sound(posterior)
@@ -118,7 +118,7 @@ def test_in_which_parameters_the_mode_is_taken(jacobian, mode):
     assert posterior.trust.evidence["mode"] == posterior.optimum.mode
 
 
-def test_a_value_without_a_prior_is_the_maximum_of_the_likelihood():
+def test_params_without_priors_maximise_the_likelihood():
     y = np.array([0.3, -1.2, 2.0, 0.7, 1.1])
 
     def model(y):
@@ -158,7 +158,7 @@ def two_modes_log_density(x):
 
 
 @pytest.mark.slow
-def test_starts_that_agree_are_counted_where_there_are_two_modes():
+def test_agreeing_starts_are_counted_with_two_modes():
     heights = []
     for bracket in ((-6.0, -3.0), (3.0, 6.0)):
         found = minimize_scalar(lambda x: -two_modes_log_density(x), bounds=bracket)
@@ -181,7 +181,7 @@ def test_starts_that_agree_are_counted_where_there_are_two_modes():
 
 
 @pytest.mark.slow
-def test_a_mode_with_a_negligible_share_of_the_evidence_is_no_rival():
+def test_mode_with_negligible_evidence_is_not_a_rival():
     # Two Gaussians of equal width: the share of the lower one is that of its height, e^-4 or e^-6.
     def model(gap):
         x = numpyro.sample("x", dist.Normal(0.0, 100.0))
@@ -238,7 +238,7 @@ def test_verdicts(changes, advice):
     assert re.search(advice, trust.advice)
 
 
-def test_without_priors_modes_are_compared_by_their_heights():
+def test_modes_without_priors_are_compared_by_density():
     def beside(proper, **rival):
         other = optimum(proper=proper, z=np.full(2, 9.0), **rival)
         return optimum(proper=proper, at=lambda i: other).problem()
@@ -285,7 +285,7 @@ def test_too_few_steps_is_bad():
     assert "did not converge" in short.trust.advice
 
 
-def test_density_that_is_nan_everywhere_is_refused_by_its_site():
+def test_nan_density_names_the_site():
     def model():
         x = numpyro.sample("x", dist.Normal())
         numpyro.factor("f", jnp.nan * x)
@@ -295,12 +295,12 @@ def test_density_that_is_nan_everywhere_is_refused_by_its_site():
 
 
 @pytest.mark.parametrize("options", [{"starts": 0}, {"steps": 0}, {"starts": 2.5}])
-def test_options_that_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         MAP(**options)
 
 
-def test_unknown_method_is_refused_with_the_nearest_name():
+def test_unknown_method_suggests_the_nearest_name():
     with pytest.raises(ValueError, match="method='mpa' is not known. Did you mean 'map'"):
         bk.infer(normal_model, np.zeros(2), method="mpa")
 
@@ -350,7 +350,7 @@ def airline():
     ("problem", "starts"),
     [(nile, 4), *(slow(p, 4) for p in (motorcycle, airline))],
 )
-def test_evidence_at_least_that_of_scikit_learn(problem, starts):
+def test_gp_evidence_reaches_scikit_learn(problem, starts):
     X, y, ours, peer = problem()
     posterior = fit(bk.GPRegression(ours, noise=Free(0.1)), X, y, starts=starts)
     peer = GaussianProcessRegressor(
@@ -382,7 +382,7 @@ def order(posterior):
 
 
 @pytest.mark.slow
-def test_same_seed_same_numbers():
+def test_seed_determines_the_search():
     first, again, other = (fit(two_modes, starts=12, seed=s).optimum for s in (3, 3, 4))
     np.testing.assert_array_equal(first.z, again.z)
     np.testing.assert_array_equal(first.start_log_densities, again.start_log_densities)
@@ -391,7 +391,7 @@ def test_same_seed_same_numbers():
 
 
 @pytest.mark.slow
-def test_new_values_of_the_same_shapes_do_not_compile_again():
+def test_new_values_of_the_same_shapes_do_not_recompile():
     rng = np.random.default_rng(0)
     X_new = np.array([0.5, 1.0])
 
@@ -423,7 +423,7 @@ def test_new_values_of_the_same_shapes_do_not_compile_again():
     np.testing.assert_allclose(posterior.optimum.log_density, objective, atol=1e-8)
 
 
-def test_a_rounded_gradient_is_sound_where_the_newton_step_is_short():
+def test_short_newton_step_excuses_a_rounded_gradient():
     # sqrt(g' H^-1 g) by hand: 0.002 posterior sds away, though the gradient is above 1e-4; then
     # 0.02; then no distance at all.
     gradient = np.array([2e-3, 0.0])
@@ -433,7 +433,7 @@ def test_a_rounded_gradient_is_sound_where_the_newton_step_is_short():
 
 
 @pytest.mark.slow
-def test_the_distance_to_the_mode_of_a_gaussian():
+def test_distance_to_the_mode_of_a_gaussian():
     # One step of L-BFGS on a Gaussian of sds 1 and 1e4 stops short; the distance is the truth.
     def model():
         numpyro.sample("a", dist.Normal(3.0, 1.0))
@@ -445,7 +445,7 @@ def test_the_distance_to_the_mode_of_a_gaussian():
 
 
 @pytest.mark.slow
-def test_a_density_without_bound_is_bad_and_names_the_site():
+def test_unbounded_density_is_bad_and_names_the_site():
     # A variance whose sd is half-normal has density v^-1/2 near 0, and nothing here keeps it away.
     def model():
         numpyro.sample("v", bk.from_sd(dist.HalfNormal(1.0)))

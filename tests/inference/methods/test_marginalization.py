@@ -87,7 +87,7 @@ def truth():
 @pytest.mark.parametrize(
     "method", ["laplace", "nuts", "svi", "importance", "pathfinder", "smc", "auto"]
 )
-def test_what_was_integrated_out_comes_back(method):
+def test_integrated_latents_are_recovered(method):
     posterior = fit(Level(), method)
     mean, sd, evidence = truth()
     mu = posterior.flat["mu"]
@@ -101,14 +101,14 @@ def test_what_was_integrated_out_comes_back(method):
         assert abs(posterior.log_evidence.value - evidence) < 0.05
 
 
-def test_a_point_has_the_conditional_mean():
+def test_point_estimate_recovers_the_conditional_mean():
     posterior = fit(Level(), "map")
     s = posterior.draws["s"].item()
     np.testing.assert_allclose(posterior.draws["mu"].item(), Level().given(Y, s)[0], rtol=1e-10)
 
 
 @pytest.mark.slow
-def test_weighted_draws_hold_every_site():
+def test_weighted_draws_have_every_site():
     posterior = fit(Level(), "importance")
     draws, log_weights = posterior.weighted
     assert draws.keys() == posterior.draws.keys() and len(draws["mu"]) == len(log_weights)
@@ -118,7 +118,7 @@ def test_weighted_draws_hold_every_site():
 
 
 @pytest.mark.slow
-def test_the_seed_decides_what_comes_back():
+def test_seed_determines_recovered_latents():
     first, again = (fit(Level(), "laplace").flat["mu"] for _ in range(2))
     np.testing.assert_array_equal(first, again)
     other = bk.infer(Level(), jnp.asarray(Y), method="laplace", seed=1, progress=False)
@@ -126,7 +126,7 @@ def test_the_seed_decides_what_comes_back():
 
 
 @pytest.mark.parametrize("method", ["laplace", "nuts", "exact", "auto", "importance"])
-def test_where_nothing_is_left_to_infer_the_draws_are_exact(method):
+def test_fully_integrated_models_are_exact(method):
     posterior = fit(Level(2.0), method)
     mu, sd = Level(2.0).given(Y, 2.0)
     assert posterior.method == "exact" and posterior.trust.verdict == "good"
@@ -141,20 +141,20 @@ class InAnotherForm(Level):
 
 
 @pytest.mark.parametrize("method", ["nuts", "map"])
-def test_the_posterior_is_of_the_form_that_was_fitted(method):
+def test_posterior_is_of_the_fitted_form(method):
     posterior = fit(InAnotherForm(), method)
     assert posterior.target.model.s == 2.0 and list(posterior.draws) == ["mu"]
 
 
 @pytest.mark.parametrize("method", ["map", "mle"])
-def test_and_a_point_is_the_mode(method):
+def test_point_estimate_of_a_fully_integrated_model_is_the_mode(method):
     posterior = fit(Level(2.0), method)
     np.testing.assert_allclose(posterior.draws["mu"].item(), Level().given(Y, 2.0)[0], rtol=1e-10)
     assert posterior.is_point and posterior.trust.verdict == "not assessable"
 
 
 @pytest.mark.slow
-def test_predictions_and_files_are_of_the_whole_model(tmp_path):
+def test_arviz_and_files_hold_the_full_model(tmp_path):
     posterior = fit(Level(), "nuts")
     tree = posterior.to_arviz()
     assert {"s", "mu"} == set(tree.posterior.data_vars)

@@ -52,7 +52,7 @@ def coin(heads):
     numpyro.sample("heads", dist.Bernoulli(p).expand(heads.shape), obs=heads)
 
 
-def test_a_coin():
+def test_beta_posterior_of_a_coin():
     posterior = fit(coin, HEADS, draws=1000)
     exact = beta(9, 6)
     assert_moments(posterior.draws["p"], exact.mean(), exact.std())
@@ -98,7 +98,7 @@ def test_linear_regression(options):
 
 
 @pytest.mark.slow
-def test_evidence_on_request():
+def test_log_evidence_of_a_linear_regression():
     (X, y), _, _ = line_case()
     covariance = 4.0 * X @ X.T + 0.49 * np.eye(len(X))
     truth = dist.MultivariateNormal(0.0, covariance).log_prob(y)
@@ -115,7 +115,7 @@ def flat_line(x, y):
 
 
 @pytest.mark.slow
-def test_raw_units_and_flat_priors():
+def test_flat_priors_in_raw_units():
     rng = np.random.default_rng(0)
     x = rng.uniform(100.0, 200.0, 60)
     y = -8e4 + 1e3 * x + 2e4 * rng.normal(size=60)
@@ -133,7 +133,7 @@ def test_raw_units_and_flat_priors():
 
 
 @pytest.mark.slow
-def test_parameters_of_very_different_sizes_take_short_trajectories():
+def test_different_scales_take_short_trajectories():
     def model():
         numpyro.sample("large", dist.Normal(1e4, 3e3))
         numpyro.sample("small", dist.Normal(1e-3, 2e-4))
@@ -148,7 +148,7 @@ def test_parameters_of_very_different_sizes_take_short_trajectories():
 
 
 @pytest.mark.slow
-def test_a_simplex_against_the_dirichlet():
+def test_simplex_has_the_dirichlet_posterior():
     counts = np.array([1, 0, 12, 27])
 
     def model(k):
@@ -164,7 +164,7 @@ def test_a_simplex_against_the_dirichlet():
 
 
 @pytest.mark.slow
-def test_a_correlation_matrix_and_an_ordered_vector():
+def test_correlation_matrix_and_ordered_vector():
     def model():
         numpyro.sample("corr", dist.LKJ(3, 1.0))
         ordered = dist.transforms.OrderedTransform()
@@ -198,7 +198,7 @@ SCHOOLS = (
 
 
 @pytest.mark.slow
-def test_the_same_as_numpyro():
+def test_means_agree_with_numpyro():
     ours = fit(eight_schools, *SCHOOLS, draws=1000, target_accept=0.9)
     theirs = MCMC(
         numpyro.infer.NUTS(eight_schools, target_accept_prob=0.9),
@@ -218,7 +218,7 @@ def test_the_same_as_numpyro():
 
 
 @pytest.mark.slow
-def test_parallel_and_sequential_chains_are_the_same():
+def test_parallel_and_sequential_chains_are_equal():
     data, _, _ = line_case()
     one, other = (fit(line, *data, chain_method=m) for m in ("parallel", "sequential"))
     np.testing.assert_array_equal(one.z, other.z)
@@ -230,7 +230,7 @@ def test_parallel_and_sequential_chains_are_the_same():
 
 
 @pytest.mark.slow
-def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
+def test_draws_do_not_depend_on_the_length_of_stretches(monkeypatch):
     data, _, _ = line_case()
     long = fit(line, *data, warmup=40, draws=30)
     monkeypatch.setattr(chains, "STRETCH_SECONDS", 1e-9)
@@ -241,7 +241,7 @@ def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
 
 
 @pytest.mark.slow
-def test_new_values_of_the_same_shapes_do_not_compile_again():
+def test_new_values_of_the_same_shapes_do_not_recompile():
     data, _, _ = line_case(1, n=37)
     before = len(compilations)
     fit(line, *data, evidence=True)
@@ -255,7 +255,7 @@ def test_new_values_of_the_same_shapes_do_not_compile_again():
 
 
 @pytest.mark.slow
-def test_sample_stats_mean_what_their_names_say():
+def test_sample_stats_follow_their_definitions():
     posterior = fit(coin, HEADS, max_tree_depth=2, target_accept=0.99)
     stats = posterior.sample_stats
     assert set(stats) == {
@@ -282,7 +282,7 @@ def test_sample_stats_mean_what_their_names_say():
 
 
 @pytest.mark.slow
-def test_the_wanted_acceptance_is_met():
+def test_acceptance_rate_approaches_the_target():
     def normal():
         numpyro.sample("x", dist.Normal(0.0, 1.0).expand([50]).to_event(1))
 
@@ -314,7 +314,7 @@ def points(model, *args, count=16, dense=False):
 
 
 @pytest.mark.slow
-def test_starts_are_spread_twice_as_wide_as_the_posterior():
+def test_starts_have_twice_the_posterior_sd():
     data, mean, sd = line_case()
     found = points(line, *data, count=200)
     standard = (np.stack([p.z for p in found]) - mean) / sd
@@ -327,7 +327,7 @@ def test_starts_are_spread_twice_as_wide_as_the_posterior():
 
 
 @pytest.mark.slow
-def test_a_dense_mass_matrix_starts_as_the_covariance():
+def test_dense_mass_matrix_starts_as_the_covariance():
     (X, y), _, _ = line_case()
     covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
     np.testing.assert_allclose(points(line, X, y, dense=True)[0].inverse_mass, covariance)
@@ -361,7 +361,7 @@ def test_blocks_of_a_mass_matrix():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"chain_method": "vectorized"}], ids=str)
-def test_a_block_of_the_mass_matrix_makes_short_trajectories(options):
+def test_block_of_the_mass_matrix_shortens_trajectories(options):
     """With the mass matrix of a and b the density is that of independent normals."""
     data = [COVARIANCE]
     diagonal = fit(blocked, *data, **options)
@@ -383,7 +383,7 @@ def test_a_block_of_the_mass_matrix_makes_short_trajectories(options):
         ([("b", "b")], "'b' in two blocks, or twice"),
     ],
 )
-def test_blocks_that_are_none_are_refused(blocks, says):
+def test_invalid_blocks_are_refused(blocks, says):
     with pytest.raises(ValueError, match=says):
         fit(blocked, COVARIANCE, dense_mass=blocks)
 
@@ -396,7 +396,7 @@ def test_starts_are_at_both_modes():
 
 
 @pytest.mark.slow
-def test_no_start_is_in_the_spike_of_a_funnel():
+def test_starts_avoid_the_spike_of_a_funnel():
     # Its mode lies at v = -40.5, 13 sds from the mean.
     found = points(funnel)
     assert np.all(np.abs([p.z[0] for p in found]) <= 2.0)
@@ -404,7 +404,7 @@ def test_no_start_is_in_the_spike_of_a_funnel():
 
 
 @pytest.mark.slow
-def test_a_mode_of_next_to_no_weight_is_left():
+def test_starts_avoid_modes_of_negligible_weight():
     # Equally wide, e^-8 as high: a share of 0.0003.
     def model():
         x = numpyro.sample("x", dist.Uniform(-20.0, 20.0))
@@ -416,7 +416,7 @@ def test_a_mode_of_next_to_no_weight_is_left():
     assert np.all(np.abs(x - 6.0) < 3.0)
 
 
-def test_a_model_without_a_finite_density_names_the_site():
+def test_nan_data_name_the_site():
     def model():
         x = numpyro.sample("x", dist.Normal())
         numpyro.sample("spoilt", dist.Normal(x, 1.0), obs=np.array([1.0, np.nan]))
@@ -438,14 +438,14 @@ def test_chains_stuck_in_two_modes_are_bad():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_funnel_is_not_good(seed):
+def test_funnel_is_not_good(seed):
     trust = fit(funnel, seed=seed, draws=1000, warmup=1000).trust
     assert trust.verdict != "good"
     assert trust.evidence["rhat_at"] is not None
 
 
 @pytest.mark.slow
-def test_one_chain_is_never_good():
+def test_single_chain_is_not_good():
     trust = fit(coin, HEADS, chains=1, draws=4000).trust
     assert trust.verdict == "caution"
     assert "One chain cannot show that chains agree" in trust.advice
@@ -459,7 +459,7 @@ def test_few_draws_are_not_good():
 
 
 @pytest.mark.slow
-def test_the_numbers_are_those_of_arviz():
+def test_evidence_equals_arviz():
     posterior = fit(eight_schools, *SCHOOLS)
     evidence = posterior.trust.evidence
     eta = np.moveaxis(posterior.draws["eta"], -1, 0)
@@ -487,12 +487,12 @@ def test_the_numbers_are_those_of_arviz():
         ({"chain_method": "paralel"}, "Did you mean 'parallel'"),
     ],
 )
-def test_options_that_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         NUTS(**options)
 
 
-def test_a_value_without_a_prior_is_refused():
+def test_free_value_is_refused():
     model = bk.GPRegression(bk.kernels.RBF(lengthscale=Free(1.0)), noise=0.1)
     with pytest.raises(ValueError, match="'lengthscale' has no prior.*NUTS"):
         fit(model, np.arange(5.0), np.arange(5.0))

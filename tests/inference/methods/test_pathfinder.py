@@ -30,7 +30,7 @@ def fit(model, *args, seed=0, **options):
 
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
-def test_a_gaussian_posterior(seed):
+def test_gaussian_posterior(seed):
     posterior = fit(regression, X, Y, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
     draws, log_weights = posterior.weighted
@@ -43,7 +43,7 @@ def test_a_gaussian_posterior(seed):
 
 
 @pytest.mark.slow
-def test_each_of_two_modes_has_its_paths():
+def test_two_modes_have_their_shares():
     posterior = fit(bimodal.model, *bimodal.data())
     x = posterior.draws["x"][0]
     assert 0.4 < np.mean(x > 0) < 0.6
@@ -54,7 +54,7 @@ def test_each_of_two_modes_has_its_paths():
 
 
 @pytest.mark.slow
-def test_draws_without_replacement_are_all_different():
+def test_draws_without_replacement_are_distinct():
     posterior = fit(regression, X, Y, replace=False, draws=2000)
     w = posterior.draws["w"][0]
     assert w.shape == (500, 3)
@@ -62,7 +62,7 @@ def test_draws_without_replacement_are_all_different():
     assert posterior.trust.evidence["distinct_draws"] == 500
 
 
-def test_new_values_of_the_same_shapes_do_not_compile_again():
+def test_new_values_of_the_same_shapes_do_not_recompile():
     fit(regression, X, Y)
     before = len(compilations)
     fit(regression, X + 1.0, Y - 1.0)
@@ -70,7 +70,7 @@ def test_new_values_of_the_same_shapes_do_not_compile_again():
 
 
 @pytest.mark.slow
-def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
+def test_density_without_finite_values_names_the_site():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))

@@ -42,7 +42,7 @@ def fitted(name, method):
 @pytest.mark.parametrize(
     ("name", "method"), list(itertools.product(posteriordb.NAMES, APPROXIMATE))
 )
-def test_no_verdict_good_is_wrong(name, method):
+def test_wrong_draws_are_not_called_good(name, method):
     posterior, found, message = fitted(name, method)
     wrong = np.max(found.mean) > 0.25 or np.max(found.sd) > 0.25
     assert not (wrong and posterior.trust.verdict == "good"), message
@@ -50,7 +50,7 @@ def test_no_verdict_good_is_wrong(name, method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), list(itertools.product(NEARLY_GAUSSIAN, APPROXIMATE)))
-def test_draws_that_are_right_are_called_good(name, method):
+def test_accurate_draws_of_nearly_gaussian_posteriors_are_good(name, method):
     posterior, found, message = fitted(name, method)
     if np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1:
         assert posterior.trust.verdict == "good", message
@@ -58,7 +58,7 @@ def test_draws_that_are_right_are_called_good(name, method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
-def test_importance_sampling_is_good_where_the_posterior_is_nearly_gaussian(name):
+def test_importance_sampling_is_good_for_nearly_gaussian_posteriors(name):
     posterior, found, message = fitted(name, "importance")
     assert posterior.trust.verdict == "good", message
     assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
@@ -66,21 +66,21 @@ def test_importance_sampling_is_good_where_the_posterior_is_nearly_gaussian(name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
-def test_svi_of_full_rank_is_good_where_the_posterior_is_nearly_gaussian(name):
+def test_full_rank_svi_is_good_for_nearly_gaussian_posteriors(name):
     posterior, _, message = fitted(name, METHODS["svi"](guide="full_rank"))
     assert posterior.trust.verdict == "good", message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kidiq-kidscore_interaction", "kidiq-kidscore_momiq"])
-def test_laplace_is_good_where_mode_and_mean_agree(name):
+def test_laplace_is_good_where_mode_equals_mean(name):
     posterior, _, message = fitted(name, "laplace")
     assert posterior.trust.verdict == "good", message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAPLACE_IS_OFF)
-def test_laplace_names_the_scale_whose_mode_is_not_its_mean(name):
+def test_laplace_names_the_scale_whose_mode_differs_from_its_mean(name):
     posterior, found, message = fitted(name, "laplace")
     assert found.mean[found.names.index("sigma")] > LAPLACE_IS_OFF[name], message
     assert posterior.trust.verdict == "caution", message
@@ -88,7 +88,7 @@ def test_laplace_names_the_scale_whose_mode_is_not_its_mean(name):
 
 
 @pytest.mark.slow
-def test_laplace_of_eight_schools_is_not_good():
+def test_laplace_of_eight_schools_is_bad():
     posterior, _, message = fitted(EIGHT_SCHOOLS, "laplace")
     assert posterior.trust.verdict == "bad", message
 
@@ -109,7 +109,7 @@ def test_nuts_agrees_with_the_reference(name):
 
 
 @pytest.mark.slow
-def test_the_reference_of_a_gaussian_process_through_gp_regression():
+def test_gp_regression_agrees_with_the_reference():
     _, (x, y), reference = posteriordb.load("gp_pois_regr-gp_regr")
     kernel = RBF(dist.Gamma(25.0, 4.0), variance=bk.from_sd(dist.HalfNormal(2.0)))
     model = bk.GPRegression(kernel, noise=dist.HalfNormal(1.0))

@@ -43,7 +43,7 @@ def assert_has_log_evidence(posterior, expected):
 
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
-def test_a_linear_regression_of_known_noise(seed):
+def test_linear_regression_with_known_noise(seed):
     posterior = fit(regression, X, Y, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
     w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
@@ -56,7 +56,7 @@ def test_a_linear_regression_of_known_noise(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_the_log_marginal_likelihood_of_a_coin(seed):
+def test_log_marginal_likelihood_of_a_coin(seed):
     posterior = fit(coin, 14, seed=seed)
     expected = gammaln(21) - gammaln(15) - gammaln(7) + betaln(16.0, 9.0) - betaln(2.0, 3.0)
     assert_has_log_evidence(posterior, expected)
@@ -68,7 +68,7 @@ def test_the_log_marginal_likelihood_of_a_coin(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_lattice_of_a_thousand_modes(seed):
+def test_lattice_of_a_thousand_modes(seed):
     """The Jacobi-Anger expansion gives E exp(4 cos 2x) = I_0(4), but for exp(-50)."""
     posterior = fit(LATTICE.model, seed=seed)
     assert posterior.trust.verdict in ("good", "caution")
@@ -93,7 +93,7 @@ def test_mixtures_of_unequal_widths_keep_their_weights(number, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_wide_component_around_a_narrow_one_is_reached(seed):
+def test_wide_component_around_a_narrow_one_is_reached(seed):
     concentric = BY_NAME["concentric normals, 10 d"]
     posterior = fit(concentric.model, seed=seed)
     assert concentric.is_right(posterior.draws)
@@ -102,7 +102,7 @@ def test_a_wide_component_around_a_narrow_one_is_reached(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_posterior_without_an_integral_is_bad(seed):
+def test_improper_posterior_is_bad(seed):
     separable = BY_NAME["separable logistic regression"]
     assert fit(separable.model, *separable.args, seed=seed).trust.verdict == "bad"
 
@@ -125,12 +125,12 @@ def test_eight_schools_agree_with_chains():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_too_few_particles_for_a_lattice_are_not_good(seed):
+def test_too_few_particles_are_bad(seed):
     posterior = fit(LATTICE.model, particles=160, seed=seed)
     assert posterior.trust.verdict == "bad" and posterior.trust.evidence["ess_bulk"] < 100
 
 
-def test_particles_are_no_chains():
+def test_particles_are_not_chains():
     posterior = fit(regression, X, Y, particles=800)
     assert posterior.shape == (1, 800)
     assert not posterior.is_mcmc and not posterior.has_chains
@@ -139,21 +139,21 @@ def test_particles_are_no_chains():
     assert posterior.trace["temperature"][-1] == 1.0
 
 
-def test_new_values_of_the_same_shapes_do_not_compile_again():
+def test_new_values_of_the_same_shapes_do_not_recompile():
     fit(regression, X, Y)
     before = len(compilations)
     fit(regression, X + 1.0, Y - 1.0)
     assert len(compilations) == before
 
 
-def test_the_same_seed_gives_the_same_draws():
+def test_seed_determines_the_draws():
     first, second = (fit(regression, X, Y, particles=800) for _ in range(2))
     np.testing.assert_array_equal(first.z, second.z)
     assert first.log_evidence == second.log_evidence
     assert not np.array_equal(first.z, fit(regression, X, Y, particles=800, seed=1).z)
 
 
-def test_a_prior_that_is_improper_has_no_log_marginal_likelihood():
+def test_improper_prior_has_no_log_marginal_likelihood():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
@@ -165,7 +165,7 @@ def test_a_prior_that_is_improper_has_no_log_marginal_likelihood():
     assert abs(mu.std() * np.sqrt(30) - 1.0) < 0.1
 
 
-def test_prior_draws_without_density_have_no_weight():
+def test_prior_draws_of_zero_density_have_no_weight():
     def model():
         x = numpyro.sample("x", dist.Uniform(0.0, 1.0).expand([3]).to_event(1))
         numpyro.factor("corner", jnp.where(jnp.sum(x) > 2.0, 0.0, -jnp.inf))
@@ -175,7 +175,7 @@ def test_prior_draws_without_density_have_no_weight():
     assert_has_log_evidence(posterior, -np.log(6.0))
 
 
-def test_the_mean_over_islands():
+def test_mean_over_islands():
     found = mean_over_islands(np.log([1.0, 2.0, 3.0, 6.0]))
     np.testing.assert_allclose(found.value, np.log(3.0))
     np.testing.assert_allclose(found.error, np.std([1.0, 2.0, 3.0, 6.0], ddof=1) / 2.0 / 3.0)
@@ -193,12 +193,12 @@ def test_the_mean_over_islands():
         ({"max_moves": "20"}, "max_moves must be a whole number of at least 1, got '20'"),
     ],
 )
-def test_options_of_the_wrong_kind(options, match):
+def test_invalid_options_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         bk.SMC(**options)
 
 
-def test_values_without_a_prior_are_refused():
+def test_param_without_a_prior_is_refused():
     def model(y):
         mu = numpyro.param("mu", 0.0)
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
@@ -208,7 +208,7 @@ def test_values_without_a_prior_are_refused():
 
 
 @pytest.mark.slow
-def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
+def test_density_without_finite_values_names_the_site():
     def model():
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
@@ -219,7 +219,7 @@ def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_tails_that_the_particles_have_not_reached_are_no_good(seed):
+def test_unreached_tails_are_not_good(seed):
     """The arms of a twisted normal distribution are longer than its modes and the prior show."""
     twisted = BY_NAME["twisted normal, 5 d"]
     posterior = fit(twisted.model, seed=seed)

@@ -49,7 +49,7 @@ def regression(X, y=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", ["full_rank", "flow"])
 @pytest.mark.parametrize("seed", seeds(2))
-def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):
+def test_expressive_guides_recover_a_gaussian_posterior(guide, seed):
     posterior = fit(regression, X, Y, guide=guide, seed=seed)
     w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
     # 4,000 draws have a standard error of 0.016 sd.
@@ -64,7 +64,7 @@ def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):
 
 @pytest.mark.parametrize("gradient", ["pathwise", "score"])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, seed):
+def test_both_gradients_converge_to_the_exact_gaussian(gradient, seed):
     target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
     sd = np.sqrt(np.diag(COVARIANCE))
     # Three posterior sds off, twice as wide and without the correlations.
@@ -79,7 +79,7 @@ def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, see
 
 
 @pytest.mark.slow
-def test_the_best_diagonal_gaussian_has_the_conditional_variances():
+def test_mean_field_has_the_conditional_variances():
     # Bishop (2006), section 10.1.2.
     posterior = fit(regression, X, Y, guide="mean_field")
     q = posterior.approximation
@@ -95,7 +95,7 @@ def test_the_best_diagonal_gaussian_has_the_conditional_variances():
 
 
 @pytest.mark.slow
-def test_low_rank_is_exact_where_the_covariance_is_diagonal_plus_one_direction():
+def test_low_rank_is_exact_for_diagonal_plus_rank_one():
     direction = np.array([2.0, -1.0, 0.5, 1.0, 3.0])
     covariance = np.diag([1.0, 0.5, 2.0, 1.0, 0.3]) + np.outer(direction, direction)
 
@@ -118,7 +118,7 @@ def gamma_poisson(y):
 
 
 @pytest.mark.slow
-def test_forward_kl_has_the_moments_of_the_posterior():
+def test_forward_kl_matches_the_posterior_moments():
     # The posterior is Gamma(3 + sum y, 2 + n); the logarithm of a Gamma(a, b) has mean
     # digamma(a) - log b and variance trigamma(a).
     y = np.array([0, 1, 2])
@@ -130,7 +130,7 @@ def test_forward_kl_has_the_moments_of_the_posterior():
 
 
 @pytest.mark.slow
-def test_reverse_kl_is_narrower_than_forward_kl_where_the_family_is_too_small():
+def test_mean_field_reverse_kl_is_narrower_than_forward_kl():
     diagonal = {o: fit(regression, X, Y, guide="mean_field", objective=o) for o in OBJECTIVES}
     reverse, forward = (np.diag(diagonal[o].approximation.trils[0]) for o in OBJECTIVES)
     np.testing.assert_allclose(forward, np.sqrt(np.diag(COVARIANCE)), rtol=0.05)
@@ -147,7 +147,7 @@ def bimodal():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
-def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
+def test_reverse_kl_of_two_modes_fits_one_and_is_bad(seed):
     posterior = fit(bimodal, seed=seed)
     q = posterior.approximation
     assert abs(abs(float(q.means[0, 0])) - 3.0) < 0.2
@@ -157,7 +157,7 @@ def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
-def test_forward_kl_covers_both_modes_and_says_that_the_shape_does_not_match(seed):
+def test_forward_kl_of_two_modes_covers_both_and_names_the_shape(seed):
     posterior = fit(bimodal, seed=seed, objective="forward_kl")
     q = posterior.approximation
     assert abs(float(q.means[0, 0])) < 0.3
@@ -178,7 +178,7 @@ def subsampled(y, size=None):
 
 
 @pytest.mark.slow
-def test_a_model_that_subsamples_finds_the_posterior_of_all_the_data():
+def test_subsampled_model_has_the_posterior_of_all_data():
     posterior = fit(subsampled, jnp.asarray(MANY), 50)
     precision = 1 / 9 + len(MANY) / 4
     mean, sd = MANY.sum() / 4 / precision, precision**-0.5
@@ -200,7 +200,7 @@ def by_hand(X, y=None):
 
 
 @pytest.mark.slow
-def test_a_guide_by_hand():
+def test_user_defined_guide_recovers_the_posterior():
     posterior = fit(regression, X, Y, guide=by_hand)
     w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
     np.testing.assert_array_less(np.abs(w.mean(axis=0) - MEAN) / sd, 0.1)
@@ -209,7 +209,7 @@ def test_a_guide_by_hand():
 
 
 @pytest.mark.slow
-def test_a_guide_by_hand_on_the_positive_line_counts_the_change_of_variables():
+def test_constrained_guide_accounts_for_the_jacobian():
     def guide(y):
         a = numpyro.param("a", 1.0, constraint=constraints.positive)
         b = numpyro.param("b", 1.0, constraint=constraints.positive)
@@ -225,7 +225,7 @@ def test_a_guide_by_hand_on_the_positive_line_counts_the_change_of_variables():
     assert posterior.trust.verdict == "good", posterior.trust
 
 
-def test_a_guide_that_lacks_a_site_is_refused_by_its_name():
+def test_guide_without_a_site_is_refused():
     def guide(X, y=None):
         numpyro.sample("v", dist.Normal(numpyro.param("m", 0.0), 1.0))
 
@@ -237,21 +237,21 @@ def test_a_guide_that_lacks_a_site_is_refused_by_its_name():
 
 
 @pytest.mark.slow
-def test_it_says_that_it_stopped_at_the_step_limit():
+def test_step_limit_is_reported():
     posterior = fit(regression, X, Y, steps=150)
     assert len(posterior.trace["elbo"]) == 150
     assert posterior.trust.verdict != "good"
     assert "step limit (150)" in posterior.trust.advice
 
 
-def test_the_elbo_trace_is_kept_and_it_stops_by_itself():
+def test_elbo_trace_is_kept_and_optimisation_stops():
     posterior = fit(regression, X, Y)
     assert 3 * 400 <= len(posterior.trace["elbo"]) < 20_000
     assert np.mean(posterior.trace["elbo"][-100:]) < EVIDENCE + 0.05
 
 
 @pytest.mark.slow
-def test_a_funnel_is_never_good_under_mean_field():
+def test_mean_field_funnel_is_not_good():
     def model():
         scale = numpyro.sample("v", dist.Normal(0.0, 3.0))
         numpyro.sample("x", dist.Normal(0.0, jnp.exp(scale / 2)).expand([9]).to_event(1))
@@ -259,7 +259,7 @@ def test_a_funnel_is_never_good_under_mean_field():
     assert fit(model, guide="mean_field").trust.verdict != "good"
 
 
-def test_the_same_seed_gives_the_same_draws_and_another_seed_others():
+def test_seed_determines_the_draws():
     first, again, other = (fit(regression, X, Y, seed=s).draws["w"] for s in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
@@ -272,7 +272,7 @@ def test_the_same_seed_gives_the_same_draws_and_another_seed_others():
         *(slow(o) for o in ({"gradient": "score"}, {"guide": "flow"})),
     ],
 )
-def test_new_values_of_the_same_shapes_do_not_compile_again(options):
+def test_new_values_of_the_same_shapes_do_not_recompile(options):
     draws = np.random.default_rng(1)
     fit(regression, X, Y, **options)
     before = len(compilations)
@@ -292,12 +292,12 @@ def test_new_values_of_the_same_shapes_do_not_compile_again(options):
         ({"draws": 1.5}, "draws must be"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SVI(**options)
 
 
-def test_a_value_without_a_prior_is_refused_by_its_name():
+def test_param_without_a_prior_is_refused():
     def model(y):
         numpyro.sample("y", dist.Normal(numpyro.param("loc", 0.0), 1.0), obs=y)
 
@@ -306,13 +306,13 @@ def test_a_value_without_a_prior_is_refused_by_its_name():
 
 
 @pytest.mark.slow
-def test_a_flow_needs_two_coordinates():
+def test_flow_needs_two_coordinates():
     with pytest.raises(ValueError, match="two coordinates"):
         fit(bimodal, guide="flow")
 
 
 @pytest.mark.slow
-def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
+def test_density_of_zero_in_places_is_harmless():
     def model():
         x = numpyro.sample("x", dist.Normal(0.0, 1.0))
         numpyro.factor("bound", jnp.where(x > 4.0, -jnp.inf, 0.0))
@@ -322,7 +322,7 @@ def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
 
 
 @pytest.mark.slow
-def test_a_full_factor_of_many_coordinates_is_found():
+def test_full_rank_guide_of_80_coordinates_reaches_the_best_elbo():
     # y ~ Poisson(e^z), z ~ N(0, 4), independent: the best Gaussian is diagonal, and its ELBO a sum.
     y = np.random.default_rng(0).poisson(1.0, size=80)
 

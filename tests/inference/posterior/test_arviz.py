@@ -130,7 +130,7 @@ def test_groups_and_their_variables(rich_tree, rich_posterior):
 
 
 @pytest.mark.slow
-def test_axes_have_the_names_of_plates_and_labels(rich_tree):
+def test_dimensions_have_names_and_labels(rich_tree):
     sample = ("chain", "draw")
     assert rich_tree.posterior["b"].dims == (*sample, "coef")
     assert rich_tree.prior["rate"].dims == (*sample, "group")
@@ -144,7 +144,7 @@ def test_axes_have_the_names_of_plates_and_labels(rich_tree):
 
 
 @pytest.mark.slow
-def test_masked_observations_are_left_out_of_every_group(rich_tree):
+def test_masked_observations_are_left_out(rich_tree):
     kept = np.arange(20) % 4 != 1
     np.testing.assert_array_equal(rich_tree.observed_data["holes"], HOLES[kept])
     for group in ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data"):
@@ -153,7 +153,7 @@ def test_masked_observations_are_left_out_of_every_group(rich_tree):
 
 
 @pytest.mark.slow
-def test_predictives_are_draws_of_their_distributions(rich_tree, rich_posterior):
+def test_predictive_groups_have_their_distributions(rich_tree, rich_posterior):
     b = rich_posterior.draws["b"][0]
     new = rich_tree.posterior_predictive["pairs"].to_numpy()[0]
     residual = new - np.stack([b[:, :1] * X, b[:, 1:] * X], axis=-1)
@@ -166,14 +166,14 @@ def test_predictives_are_draws_of_their_distributions(rich_tree, rich_posterior)
 
 
 @pytest.mark.slow
-def test_lp_is_the_log_density_of_the_draws(rich_tree, rich_posterior):
+def test_lp_is_the_log_density(rich_tree, rich_posterior):
     z = rich_posterior.z[0, 7]
     truth = rich_posterior.target.log_density(jnp.asarray(z))
     np.testing.assert_allclose(rich_tree.sample_stats["lp"][0, 7], truth, rtol=1e-10)
 
 
 @pytest.mark.slow
-def test_a_model_without_plates_and_names_from_dims():
+def test_dims_name_the_axes_of_a_model_without_plates():
     names = {"dims": {"y": ["when"]}, "coords": {"when": np.arange(20) + 5}}
     posterior = fit(plain, X, scale=2.0, method=AnyDraws(400), **names)
     found = posterior.to_arviz()
@@ -184,14 +184,14 @@ def test_a_model_without_plates_and_names_from_dims():
     assert fit(plain, X).to_arviz().observed_data["y"].dims == ("y_dim_0",)
 
 
-def test_names_that_do_not_fit_are_errors():
+def test_names_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="names 2 axes of 'y'.*has 1"):
         fit(plain, X, dims={"y": ["a", "b"]}).to_arviz()
     with pytest.raises(ValueError, match="3 labels for 'a', but that axis of 'y' has size 20"):
         fit(plain, X, dims={"y": ["a"]}, coords={"a": [1, 2, 3]}).to_arviz()
 
 
-def test_names_of_sites_with_dots_and_slashes():
+def test_site_names_with_dots_and_slashes():
     def model(y):
         with handlers.scope(prefix="part"):
             mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
@@ -203,7 +203,7 @@ def test_names_of_sites_with_dots_and_slashes():
 
 
 @pytest.mark.slow
-def test_an_improper_prior_has_no_prior_groups():
+def test_improper_prior_has_no_prior_groups():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
@@ -213,7 +213,7 @@ def test_an_improper_prior_has_no_prior_groups():
 
 
 @pytest.mark.slow
-def test_large_predictives_are_thinned_and_say_so(monkeypatch):
+def test_large_predictives_are_thinned(monkeypatch):
     monkeypatch.setattr(arviz, "MAX_REPLICATE_NUMBERS", 20 * 100)
     posterior = fit(plain, X)
     found = posterior.to_arviz().posterior_predictive
@@ -224,7 +224,7 @@ def test_large_predictives_are_thinned_and_say_so(monkeypatch):
     assert stats.kstest(residual.ravel(), "norm").pvalue > 1e-3
 
 
-def test_a_point_estimate_has_no_log_likelihood():
+def test_groups_of_a_point_estimate():
     posterior = fit(plain, X, method="map")
     found = posterior.to_arviz()
     assert set(found.children) == {"posterior", "prior", "prior_predictive", "observed_data"}
@@ -232,7 +232,7 @@ def test_a_point_estimate_has_no_log_likelihood():
 
 
 @pytest.mark.slow
-def test_subsampled_plates_are_whole():
+def test_subsampled_plates_are_complete():
     def model(x, y):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))
         with numpyro.plate("rows", 20, subsample_size=5) as rows:
@@ -245,7 +245,7 @@ def test_subsampled_plates_are_whole():
 
 
 @pytest.mark.slow
-def test_a_process_has_replicates_given_its_data():
+def test_replicates_of_a_process_are_conditioned_on_its_data():
     y = np.sin(X) + 0.05 * RNG.normal(size=20)
     model = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.05**2)
     found = fit(model, X, y).to_arviz()
@@ -268,7 +268,7 @@ def test_a_process_has_replicates_given_its_data():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape", "ignore:Variables .* look")
 @pytest.mark.parametrize("which", ["plates", "none", "importance", "chains"])
-def test_arviz_works_on_the_tree(which, rich_tree, chains):
+def test_arviz_functions_accept_the_tree(which, rich_tree, chains):
     if which == "importance":
         found = fit(plain, X, method=ImportanceSampling(draws=500)).to_arviz()
     else:
@@ -291,7 +291,7 @@ def test_arviz_works_on_the_tree(which, rich_tree, chains):
     plt.close("all")
 
 
-def test_loo_of_a_conjugate_model_is_the_closed_form():
+def test_loo_of_a_conjugate_model_equals_the_closed_form():
     found = fit(plain, X, method=Laplace(draws=4000)).to_arviz()
     truth = 0.0
     for i in range(20):
@@ -302,7 +302,7 @@ def test_loo_of_a_conjugate_model_is_the_closed_form():
 
 
 @pytest.mark.slow
-def test_loo_where_an_observation_tells_nothing():
+def test_loo_of_an_uninformative_observation():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         # A row of zeros in the design, and its log likelihood is the same at every draw.
@@ -316,7 +316,7 @@ def test_loo_where_an_observation_tells_nothing():
 
 
 @pytest.mark.slow
-def test_loo_of_a_process_without_latents_is_exact():
+def test_loo_of_an_exact_process_is_exact():
     y = np.sin(X)
     found = fit(bk.GPRegression(RBF(), noise=0.1), X, y, method="exact").to_arviz()
     truth = bk.GaussianProcess(RBF(), X, 0.1).condition(y).loo().log_density
@@ -327,7 +327,7 @@ def test_loo_of_a_process_without_latents_is_exact():
 
 
 @pytest.mark.slow
-def test_only_mcmc_is_vouched_for_by_chains(rich_posterior, chains):
+def test_convergence_columns_are_for_mcmc_only(rich_posterior, chains):
     for kind in ("stats", "all", "diagnostics", "all_median"):
         table = rich_posterior.summary(kind=kind)
         assert not any("hat" in c or "ess" in c or "mcse" in c for c in table.columns), kind
@@ -339,13 +339,13 @@ def test_only_mcmc_is_vouched_for_by_chains(rich_posterior, chains):
     assert {"r_hat", "ess_bulk", "ess_tail"} <= set(chains.summary().columns)
 
 
-def test_a_point_has_values_only():
+def test_summary_of_a_point_has_values_only():
     table = fit(plain, X, method="map").summary()
     assert list(table.columns) == ["value"]
     np.testing.assert_allclose(table["value"], X.sum() / 21 * np.array([1.0, 2.0]), atol=1e-6)
 
 
-def test_a_point_is_the_mean_or_the_median_of_each_site():
+def test_point_is_the_mean_or_the_median():
     posterior = bk.infer(lambda: numpyro.sample("s", dist.LogNormal(0.3, 0.5)), method="laplace")
     assert posterior.point()["s"] == pytest.approx(np.exp(0.3 + 0.125), rel=0.05)
     assert posterior.point("median")["s"] == pytest.approx(np.exp(0.3), rel=0.05)
@@ -353,7 +353,7 @@ def test_a_point_is_the_mean_or_the_median_of_each_site():
         posterior.point("mode")
 
 
-def test_a_model_without_latents_has_replicates():
+def test_replicates_of_a_model_without_latents():
     X, y = np.linspace(0.0, 6.0, 8), np.zeros(8)
     model = bk.GPRegression(RBF(1.0), noise=0.01)
     tree = bk.infer(model, X, y, method="exact", seed=0).to_arviz()

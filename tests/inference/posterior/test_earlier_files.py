@@ -26,7 +26,7 @@ def line(x, y=None):
 
 
 @pytest.mark.parametrize("method", PRINTED)
-def test_it_loads_without_its_model(method):
+def test_file_of_0_1_loads_without_its_model(method):
     mean, first, verdict = PRINTED[method]
     posterior = bk.load(FOLDER / f"{method}.nc")
     assert posterior.method == method and posterior.trust.verdict == verdict
@@ -37,7 +37,7 @@ def test_it_loads_without_its_model(method):
     assert ("diverging" in posterior.sample_stats) == (method == "nuts")
 
 
-def test_it_predicts_with_its_model():
+def test_file_of_0_1_predicts_with_its_model():
     posterior = bk.load(FOLDER / "laplace.nc", line)
     # E[y | x] is the mean slope times x; 30 draws of an sd of about 0.2.
     mean = posterior.predict(np.array([2.0])).mean

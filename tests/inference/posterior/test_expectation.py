@@ -27,7 +27,7 @@ def fit(method, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", few(["exact", "importance", "nuts"], "exact"))
-def test_the_error_is_that_of_the_estimate(method):
+def test_standard_error_is_calibrated(method):
     """Over many seeds, errors in units of the standard error have a spread of one."""
     found = [fit(method, seed).expectation(moments) for seed in range(30)]
     standard = np.array([(one.value - TRUTH) / one.error for one in found])
@@ -36,7 +36,7 @@ def test_the_error_is_that_of_the_estimate(method):
     np.testing.assert_allclose(np.sqrt(np.mean(standard**2, axis=0)), 1.0, atol=0.6)
 
 
-def test_weighted_draws_by_hand():
+def test_weighted_draws_give_the_self_normalised_estimate():
     posterior = fit("importance")
     found = posterior.expectation(moments)
     draws, log_weights = posterior.weighted
@@ -49,7 +49,7 @@ def test_weighted_draws_by_hand():
     assert np.all(found.khat < found.threshold) and "k-hat" not in repr(found)
 
 
-def test_a_tail_of_f_that_is_too_heavy_is_said():
+def test_heavy_tail_of_f_is_reported():
     """E[exp(x^2)] of a Student t is infinite, however good the weights are for other means."""
     student = bk.LogDensity(lambda z: -2.0 * jnp.log1p(z[0] ** 2 / 3.0), 1)
     posterior = bk.infer(student, method="importance", seed=0, progress=False)
@@ -67,7 +67,7 @@ def model():
 
 
 @pytest.mark.slow
-def test_chains_by_arviz():
+def test_error_of_chains_equals_arviz():
     posterior = bk.infer(model, method=bk.NUTS(draws=300), seed=0, progress=False)
     found = posterior.expectation(lambda draw: {"mu": draw["mu"]}["mu"])
     mcse = az.mcse(posterior.to_arviz(), var_names=["mu"], method="mean")["mu"].to_numpy()
@@ -78,7 +78,7 @@ def test_chains_by_arviz():
     assert posterior.expectation(lambda draw: 2.0).error == 0.0
 
 
-def test_a_point_has_no_error_that_is_known():
+def test_error_of_a_point_estimate_is_unknown():
     found = fit("map").expectation(lambda draw: draw["p"])
     assert found.value == pytest.approx(0.75, abs=1e-4) and np.isnan(found.error)
     assert repr(found).endswith("(error unknown)")
@@ -93,6 +93,6 @@ def test_a_point_has_no_error_that_is_known():
     ],
     ids=["site", "numpy", "nan"],
 )
-def test_bad_functions_are_refused(f, kind, message):
+def test_invalid_functions_are_refused(f, kind, message):
     with pytest.raises(kind, match=message):
         fit("exact").expectation(f)

@@ -40,7 +40,7 @@ def is_standard_normal(z):
 
 
 @pytest.mark.slow
-def test_new_groups_come_from_their_prior_and_old_ones_keep_their_draws(fitted):
+def test_new_groups_are_drawn_from_their_prior(fitted):
     sd = np.array([1.0, 2.0, 0.7])
     flat, total = fitted.flat, fitted.deterministics(sd, extend=True)["total"]
     np.testing.assert_array_equal(total[:, :2], flat["slope"].sum(axis=-1))
@@ -55,13 +55,13 @@ def test_new_groups_come_from_their_prior_and_old_ones_keep_their_draws(fitted):
     assert np.all(again[:, 2] != y[:, 2])
 
 
-def test_without_new_groups_nothing_changes(fitted):
+def test_extend_without_new_groups_changes_nothing(fitted):
     sd = np.array([1.0, 3.0])
     np.testing.assert_array_equal(fitted.predict(sd, extend=True).draws, fitted.predict(sd).draws)
 
 
 @pytest.mark.slow
-def test_new_groups_of_a_point_have_a_spread():
+def test_new_groups_of_a_point_estimate_have_a_spread():
     posterior = bk.infer(groups, np.ones(2), np.array([0.3, -1.0]), method="map", progress=False)
     y = posterior.predict(np.ones(3), extend=True).draws
     mu, tau = (posterior.flat[name][0] for name in ("mu", "tau"))
@@ -84,13 +84,13 @@ def walk(steps, y=None):
         (walk, (4, np.zeros(4)), (6,), {"extend": True}),
     ],
 )
-def test_what_cannot_be_extended_is_refused(model, old, new, options):
+def test_latents_that_cannot_be_extended_are_refused(model, old, new, options):
     posterior = fit(model, *old, draws=10)
     with pytest.raises(ValueError, match=r"latent site '(theta|x)' has shape.*take extend=True"):
         posterior.predict(*new, **options)
 
 
-def test_a_flat_prior_has_no_new_members():
+def test_flat_prior_cannot_be_extended():
     def flat(n):
         with numpyro.plate("group", n):
             numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
@@ -100,14 +100,14 @@ def test_a_flat_prior_has_no_new_members():
         fit(flat, 2, draws=10).predict(3, extend=True)
 
 
-def test_a_model_that_predicts_in_closed_form_has_nothing_to_extend():
+def test_closed_form_model_cannot_be_extended():
     X = jnp.arange(4.0)
     posterior = bk.infer(bk.BayesianLinearRegression(noise=1.0), X, X, progress=False)
     with pytest.raises(ValueError, match="no plate of latents to extend"):
         posterior.predict(X, extend=True)
 
 
-def test_a_model_with_an_argument_of_that_name_is_asked_about():
+def test_ambiguous_extend_argument_is_refused():
     def model(extend=None):
         numpyro.sample("x", dist.Normal())
 

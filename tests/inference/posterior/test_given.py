@@ -46,7 +46,7 @@ def simulated(n, sigma=0.5):
 
 
 @pytest.mark.slow
-def test_a_chain_goes_on_from_its_data():
+def test_markov_chain_continues_from_its_data():
     y = simulated(60)
     posterior = fit(walk, y)
     prediction = posterior.predict(y, future=5, seed=1)
@@ -64,7 +64,7 @@ def test_a_chain_goes_on_from_its_data():
 
 
 @pytest.mark.slow
-def test_replicates_of_a_chain_are_those_of_numpyro():
+def test_replicates_of_a_markov_chain_agree_with_numpyro():
     y = simulated(60)
     posterior = fit(walk, y)
     new = posterior.replicates(1000)["y"]
@@ -84,7 +84,7 @@ def observed_inside(y):
     scan(step, 0.0, y)
 
 
-def test_data_inside_a_scan_are_replicated_step_by_step():
+def test_observations_in_a_scan_are_replicated():
     y = simulated(60)
     posterior = fit(observed_inside, y)
     new = posterior.replicates(1000)["y"]
@@ -105,7 +105,7 @@ X = np.linspace(-1.0, 1.0, 30)
 Y = 1.0 + 2.0 * X + RNG.standard_normal(30)
 
 
-def test_a_parameter_held_at_a_value_stays_there():
+def test_conditioned_latent_keeps_its_value():
     posterior = fit(handlers.condition(line, {"a": 1.0}), X, Y)
     prediction = posterior.predict(np.zeros(1), seed=2)
     # a is 1 and x is 0, so that y is N(1, 1).
@@ -124,7 +124,7 @@ def errors_in_variables(x=None, y=None):
 
 
 @pytest.mark.slow
-def test_a_covariate_with_a_distribution_keeps_its_new_values():
+def test_observed_covariate_keeps_its_new_values():
     posterior = fit(errors_in_variables, X, 2.0 * X)
     at = np.linspace(5.0, 6.0, 30)
     prediction = posterior.predict(at, seed=3)
@@ -134,7 +134,7 @@ def test_a_covariate_with_a_distribution_keeps_its_new_values():
     assert sorted(posterior.log_likelihood()) == ["x", "y"]
 
 
-def test_a_site_that_was_deterministic_keeps_its_draws():
+def test_formerly_deterministic_site_keeps_its_draws():
     def model(y=None, new=False):
         mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
         if new:
@@ -148,7 +148,7 @@ def test_a_site_that_was_deterministic_keeps_its_draws():
     np.testing.assert_allclose(prediction.mean, 3.0, atol=0.2)
 
 
-def test_what_depends_on_what():
+def test_upstream_sites():
     def sites(model, *args):
         return upstream_sites(Target.of(model, args, {}))
 
@@ -166,7 +166,7 @@ def seeded(y, seed=1.0):
     numpyro.sample("y", dist.Normal(mu * seed, 1.0), obs=y)
 
 
-def test_arguments_that_have_the_name_of_an_option_reach_the_model():
+def test_model_kwargs_reach_the_model():
     posterior = bk.infer(
         seeded, 4.0 * np.ones(50), method="laplace", progress=False, model_kwargs={"seed": 2.0}
     )
@@ -176,7 +176,7 @@ def test_arguments_that_have_the_name_of_an_option_reach_the_model():
 
 
 @pytest.mark.slow
-def test_they_reach_the_model_where_data_are_simulated():
+def test_model_kwargs_reach_the_model_in_simulations():
     tree = bk.prior_predictive(seeded, np.zeros(2), model_kwargs={"seed": 100.0})
     assert tree["prior_predictive"]["y"].std() > 500.0
     found = bk.calibrate(
@@ -191,7 +191,7 @@ def test_they_reach_the_model_where_data_are_simulated():
     assert "mu" in found.uniforms and not found.failures
 
 
-def test_a_name_that_may_be_meant_twice_is_refused():
+def test_ambiguous_argument_name_is_refused():
     with pytest.raises(ValueError, match=r"seed=7 may be meant for infer or for the model"):
         bk.infer(seeded, np.zeros(3), method="laplace", seed=7, progress=False)
     posterior = bk.infer(seeded, np.zeros(3), method="laplace", progress=False)
@@ -213,7 +213,7 @@ def test_a_name_that_may_be_meant_twice_is_refused():
 
 
 @pytest.mark.parametrize("method", ["laplace", "importance"])
-def test_a_prior_that_is_masked_out_does_not_call_an_exact_normal_off(method):
+def test_masked_prior_does_not_lower_the_verdict(method):
     def model(y):
         with handlers.mask(mask=False):
             x = numpyro.sample("x", dist.Normal(0.0, 0.3))

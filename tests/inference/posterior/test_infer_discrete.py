@@ -27,7 +27,7 @@ def fit(model, *args, draws=3000):
 
 
 @pytest.mark.slow
-def test_assignments_follow_bayes_rule_at_each_draw(tmp_path):
+def test_assignments_follow_bayes_rule(tmp_path):
     posterior = fit(mixture, Y)
     k = posterior.infer_discrete()["k"]
     assert k.shape == (3000, 5) and set(np.unique(k)) == {0, 1}
@@ -49,7 +49,7 @@ def test_assignments_follow_bayes_rule_at_each_draw(tmp_path):
 
 
 @pytest.mark.slow
-def test_states_of_a_chain_are_drawn_together():
+def test_states_of_a_markov_chain_are_drawn_jointly():
     y = Y[:4]
     posterior = fit(chain, y)
     states = posterior.infer_discrete()
@@ -69,7 +69,7 @@ def test_states_of_a_scan_are_refused():
         fit(scanned, Y, draws=10).infer_discrete()
 
 
-def test_where_nothing_was_summed_out_there_are_none():
+def test_model_without_discrete_sites_has_none():
     def model():
         numpyro.sample("x", dist.Normal())
 

@@ -33,7 +33,7 @@ def at(posterior, name):
 # -- what counts as one observation --------------------------------------------------------------
 
 
-def test_one_number_for_each_observation():
+def test_log_likelihood_has_one_value_per_observation():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         s = numpyro.sample("s", dist.HalfNormal(1.0))
@@ -46,7 +46,7 @@ def test_one_number_for_each_observation():
     np.testing.assert_allclose(found["y"][0], truth, rtol=1e-10)
 
 
-def test_events_that_were_only_declared_are_taken_apart():
+def test_to_event_axes_are_separate_observations():
     def model(w, inside):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
         if inside:
@@ -62,7 +62,7 @@ def test_events_that_were_only_declared_are_taken_apart():
         np.testing.assert_allclose(found[0], truth, rtol=1e-10)
 
 
-def test_a_true_multivariate_is_one_observation():
+def test_multivariate_event_is_one_observation():
     C = np.array([[1.0, 0.6], [0.6, 2.0]])
 
     def model(w):
@@ -74,7 +74,7 @@ def test_a_true_multivariate_is_one_observation():
     np.testing.assert_allclose(posterior.log_likelihood()["w"][0], truth, rtol=1e-10)
 
 
-def test_factors_are_no_observations():
+def test_factors_are_not_observations():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.factor("f", -(mu**2))
@@ -108,7 +108,7 @@ def test_masked_observations_are_left_out(model):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_masks_and_events_together(inside):
+def test_masks_inside_and_outside_of_events(inside):
     def model(w):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         base = dist.Normal(mu, 1.0).expand([6, 2])
@@ -124,7 +124,7 @@ def test_masks_and_events_together(inside):
     np.testing.assert_allclose(posterior.log_likelihood()["w"][0], truth, rtol=1e-10)
 
 
-def test_a_site_that_is_masked_out_altogether_is_left_out():
+def test_fully_masked_site_is_left_out():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         with handlers.mask(mask=False):
@@ -136,7 +136,7 @@ def test_a_site_that_is_masked_out_altogether_is_left_out():
     assert list(found) == ["yes"] and found["yes"].shape == (1, 50, 6)
 
 
-def test_a_mask_that_changes_with_the_draw_is_refused():
+def test_mask_that_depends_on_the_draw_is_refused():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         with handlers.mask(mask=y > mu):
@@ -164,7 +164,7 @@ def test_subsampled_plates_count_in_full_and_unscaled():
     )
 
 
-def test_a_scale_does_not_change_the_density_of_an_observation():
+def test_scale_handler_does_not_change_the_log_likelihood():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         with handlers.scale(scale=10.0):
@@ -183,7 +183,7 @@ def simple(y):
     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
 
-def test_chains_stay_apart():
+def test_chains_are_kept_separate():
     posterior = fit(simple, Y)
     chains = {"mu": posterior.draws["mu"].reshape(2, 25)}
     found = dataclasses.replace(posterior, draws=chains).log_likelihood()["y"]
@@ -191,14 +191,14 @@ def test_chains_stay_apart():
     np.testing.assert_allclose(found, truth, rtol=1e-10)
 
 
-def test_chunks_change_nothing(monkeypatch):
+def test_chunks_do_not_change_the_log_likelihood(monkeypatch):
     posterior = fit(simple, Y)
     whole = posterior.log_likelihood()["y"]
     monkeypatch.setattr(batching, "CHUNK", 42)
     np.testing.assert_array_equal(posterior.log_likelihood()["y"], whole)
 
 
-def test_a_model_may_know_its_own():
+def test_pointwise_of_the_model_is_used():
     class Own:
         def __call__(self, y):
             simple(y)
@@ -211,7 +211,7 @@ def test_a_model_may_know_its_own():
     np.testing.assert_array_equal(posterior.log_likelihood()["y"][0], truth)
 
 
-def test_a_point_estimate_has_none_and_says_why():
+def test_point_estimate_has_no_log_likelihood():
     posterior = bk.infer(simple, Y, method="map", progress=False)
     with pytest.raises(ValueError, match="LOO.* not offered for a point estimate"):
         posterior.log_likelihood()
@@ -222,7 +222,7 @@ def test_a_point_estimate_has_none_and_says_why():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", [slow(None), np.arange(12) % 5 > 0])
-def test_a_process_predicts_each_value_from_the_others(mask):
+def test_process_predicts_each_value_from_the_others(mask):
     X, y = np.sort(RNG.uniform(0.0, 4.0, 12)), RNG.normal(size=12)
 
     def model(X, y, mask):
@@ -244,7 +244,7 @@ def test_a_process_predicts_each_value_from_the_others(mask):
             np.testing.assert_allclose(found[0, s, j], truth, rtol=1e-7)
 
 
-def test_a_process_takes_evenly_thinned_draws():
+def test_process_uses_evenly_thinned_draws():
     X, y = np.linspace(0.0, 4.0, 8), RNG.normal(size=8)
     model = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
     posterior = bk.infer(model, X, y, method=AnyDraws(900), progress=False)

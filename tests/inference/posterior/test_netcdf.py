@@ -81,7 +81,7 @@ def assert_same_posterior(a, b):
 
 @pytest.mark.parametrize("method", [Laplace(draws=300), ImportanceSampling(draws=300), "map"])
 @pytest.mark.slow
-def test_all_of_it_comes_back(tmp_path, method):
+def test_saved_posterior_loads_unchanged(tmp_path, method):
     posterior = fit(
         model, X, Y, method=method, scale=0.5, coords={"n": list("abcdefghijkl")}, dims={"b": ["k"]}
     )
@@ -103,7 +103,7 @@ def test_all_of_it_comes_back(tmp_path, method):
 
 
 @pytest.mark.slow
-def test_odd_values_come_back(tmp_path):
+def test_unusual_values_load_unchanged(tmp_path):
     posterior = fit(model, X, Y)
     Attempt = collections.namedtuple("Attempt", "method seconds verdict")
     fitted = dataclasses.replace(
@@ -153,7 +153,7 @@ def test_odd_values_come_back(tmp_path):
         {"dict": {"tuple": 1}},
     ],
 )
-def test_values_survive_packing(value):
+def test_packed_values_unpack_unchanged(value):
     arrays = {}
     text = json.dumps(pack(value, arrays), allow_nan=False)
     assert_identical(unpack(json.loads(text), arrays), value)
@@ -161,7 +161,7 @@ def test_values_survive_packing(value):
 
 
 @pytest.mark.slow
-def test_names_with_slashes(tmp_path):
+def test_site_names_with_slashes_load_unchanged(tmp_path):
     def scoped(y):
         with handlers.scope(prefix="part"):
             mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
@@ -175,14 +175,14 @@ def test_names_with_slashes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_constant_log_likelihood_comes_back(tmp_path):
+def test_constant_log_likelihood_loads_unchanged(tmp_path):
     posterior = fit(bk.GPRegression(RBF(), noise=0.1), X, Y, method="exact")
     posterior.save(tmp_path / "p.nc")
     assert_identical(bk.load(tmp_path / "p.nc").log_likelihood(), posterior.log_likelihood())
 
 
 @pytest.mark.slow
-def test_other_programs_read_it(tmp_path):
+def test_xarray_arviz_and_h5py_read_the_file(tmp_path):
     posterior = fit(model, X, Y)
     posterior.save(tmp_path / "p.nc")
     with xr.open_datatree(tmp_path / "p.nc", engine="h5netcdf") as found:
@@ -197,7 +197,7 @@ def test_other_programs_read_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
+def test_loaded_posterior_predicts_with_its_model(tmp_path):
     posterior = fit(model, X, Y, scale=0.5, kind="other")
     posterior.save(tmp_path / "p.nc")
     with pytest.raises(ValueError, match=r"bk.load\(path, model=...\)"):
@@ -219,7 +219,7 @@ def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
     ],
     ids=["prior", "noise", "kernel", "shape"],
 )
-def test_another_model_than_was_fitted_is_refused(tmp_path, other):
+def test_other_model_is_refused(tmp_path, other):
     gp = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
     fit(gp, X, Y, method=AnyDraws(300)).save(tmp_path / "p.nc")
     assert bk.load(tmp_path / "p.nc", model=gp).predict(X[:3]).mean.shape == (3,)
@@ -228,7 +228,7 @@ def test_another_model_than_was_fitted_is_refused(tmp_path, other):
 
 
 @pytest.mark.slow
-def test_regression_on_named_columns(tmp_path):
+def test_regression_on_named_columns_loads_unchanged(tmp_path):
     frame = pd.DataFrame({"age": X, "year": Y})
     gp = bk.GPRegression(
         RBF(lengthscale=dist.LogNormal(0.0, 0.3)).on(["year"]) + RBF().on(["age"]), noise=0.1
@@ -244,7 +244,7 @@ def test_regression_on_named_columns(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_argument_that_a_file_cannot_keep(tmp_path):
+def test_argument_that_cannot_be_saved(tmp_path):
     def with_function(link, y=None):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(link(mu), 1.0), obs=y)
@@ -260,7 +260,7 @@ def test_an_argument_that_a_file_cannot_keep(tmp_path):
 # -- files that are not ours ---------------------------------------------------------------------
 
 
-def test_files_that_are_not_ours(tmp_path):
+def test_other_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file"):
         bk.load(tmp_path / "none.nc")
     (tmp_path / "text.nc").write_text("not a posterior")
@@ -274,7 +274,7 @@ def test_files_that_are_not_ours(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_newer_format_is_refused(tmp_path):
+def test_newer_format_is_refused(tmp_path):
     fit(model, X, Y).save(tmp_path / "p.nc")
     with h5py.File(tmp_path / "p.nc", "a") as file:
         file["bayeskern"].attrs["version"] = 99
@@ -282,7 +282,7 @@ def test_a_newer_format_is_refused(tmp_path):
         bk.load(tmp_path / "p.nc")
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     posterior = fit(model, X, Y)
     posterior.save(tmp_path / "p.nc")
 
@@ -301,13 +301,13 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_seed_of_the_fit_is_kept(tmp_path):
+def test_seed_is_saved(tmp_path):
     posterior = bk.infer(model, X, Y, method=Laplace(draws=20), seed=17, progress=False)
     posterior.save(tmp_path / "p.nc")
     assert posterior.seed == bk.load(tmp_path / "p.nc").seed == 17
 
 
-def test_a_file_from_before_seeds_were_kept_is_read(tmp_path):
+def test_file_of_format_1_loads_without_a_seed(tmp_path):
     fit(model, X, Y).save(tmp_path / "p.nc")
     with h5py.File(tmp_path / "p.nc", "a") as file:
         file["bayeskern"].attrs["version"] = 1
@@ -317,6 +317,6 @@ def test_a_file_from_before_seeds_were_kept_is_read(tmp_path):
     assert bk.load(tmp_path / "p.nc").seed is None
 
 
-def test_a_folder_is_no_file_to_save_to(tmp_path):
+def test_saving_to_a_folder_is_refused(tmp_path):
     with pytest.raises(OSError, match="is a folder; give a file in it, such as '.*posterior.nc'"):
         fit(model, X, Y).save(tmp_path)

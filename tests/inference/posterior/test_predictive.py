@@ -44,7 +44,7 @@ def conjugate():
 # -- draws ---------------------------------------------------------------------------------------
 
 
-def test_the_conjugate_normal():
+def test_posterior_predictive_of_a_conjugate_normal():
     posterior = fit(normal_model, Y, method=Laplace(draws=20_000))
     mean, variance = conjugate()
     truth = norm(mean, np.sqrt(variance + 0.25))
@@ -62,7 +62,7 @@ def test_the_conjugate_normal():
     np.testing.assert_allclose(correlation, variance / truth.var(), atol=0.04)
 
 
-def test_the_face_of_a_prediction():
+def test_interval_quantile_frame_and_sample_agree():
     new = fit(normal_model, Y).predict(n=3)
     lower, upper = new.interval(0.9)
     truth = np.quantile(new.draws, [0.05, 0.5, 0.95], axis=0)
@@ -80,7 +80,7 @@ def test_the_face_of_a_prediction():
         new.interval(95)
 
 
-def test_the_seed_says_which_draws():
+def test_seed_determines_the_draws():
     posterior = fit(normal_model, Y)
     one, same, other = (posterior.predict(n=2, seed=seed).draws for seed in (3, 3, 4))
     np.testing.assert_array_equal(one, same)
@@ -88,7 +88,7 @@ def test_the_seed_says_which_draws():
 
 
 @pytest.mark.slow
-def test_counts_have_whole_quantiles():
+def test_quantiles_of_counts_are_integers():
     def model(y=None):
         rate = numpyro.sample("rate", dist.Gamma(400.0, 100.0))
         numpyro.sample("y", dist.Poisson(rate), obs=y)
@@ -100,19 +100,19 @@ def test_counts_have_whole_quantiles():
     np.testing.assert_allclose(new.mean, 4.0, atol=0.3)
 
 
-def test_a_site_with_several_axes_in_a_frame():
+def test_frame_of_a_site_with_several_axes():
     draws = np.arange(24.0).reshape(4, 2, 3)
     frame = SampledPrediction("y", draws).to_frame()
     assert list(frame.index) == [(i, j) for i in range(2) for j in range(3)]
     np.testing.assert_array_equal(frame["mean"], draws.mean(axis=0).ravel())
 
 
-def test_nan_is_an_error():
+def test_nan_prediction_is_an_error():
     with pytest.raises(FloatingPointError, match="prediction of 'y' is NaN"):
         SampledPrediction("y", [1.0, np.nan])
 
 
-def test_several_sites_are_asked_by_name():
+def test_several_sites_are_returned_by_name():
     def model(y=None, k=None):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.factor("penalty", -0.5 * mu**2)
@@ -126,7 +126,7 @@ def test_several_sites_are_asked_by_name():
         _ = new.mean
 
 
-def test_data_among_the_arguments_are_drawn_anew():
+def test_data_among_the_arguments_are_ignored():
     def bare(y, scale=1.0):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         # Neither a plate nor a shape of its own.
@@ -140,7 +140,7 @@ def test_data_among_the_arguments_are_drawn_anew():
     assert abs(np.corrcoef((new.draws - posterior.flat["mu"][:, None]).T)[0, 1]) < 0.1
 
 
-def test_a_masked_multivariate_site_in_a_plate_keeps_its_shape():
+def test_masked_multivariate_site_keeps_its_shape():
     keep = np.array([True, False, True])
 
     def model(y=None):
@@ -153,7 +153,7 @@ def test_a_masked_multivariate_site_in_a_plate_keeps_its_shape():
     assert posterior.predict(np.zeros((3, 2))).draws.shape == (2000, 3, 2)
 
 
-def test_a_point_estimate_draws_observations_at_its_point():
+def test_point_estimate_draws_observations_at_its_point():
     posterior = fit(normal_model, Y, method="map")
     new = posterior.predict(n=2)
     assert new.draws.shape == (1000, 2)
@@ -176,7 +176,7 @@ def test_subsampled_plates_are_predicted_in_full():
     assert posterior.predict(jnp.arange(8.0)).mean.shape == (8,)
 
 
-def test_a_latent_of_another_shape_is_an_error_that_names_it():
+def test_latent_of_another_shape_is_named():
     def model(groups, y=None):
         with numpyro.plate("group", groups):
             a = numpyro.sample("a", dist.Normal(0.0, 1.0))
@@ -214,7 +214,7 @@ def test_deterministics_at_new_arguments(tmp_path):
         bk.load(tmp_path / "fit.nc").deterministics(X_new)
 
 
-def test_a_model_without_deterministics_has_none():
+def test_model_without_deterministics_has_none():
     assert fit(normal_model, Y, method=AnyDraws(10)).deterministics(n=2) == {}
 
 
@@ -233,7 +233,7 @@ class Closed(eqx.Module):
         raise NotImplementedError
 
 
-def test_a_model_that_predicts_by_itself_has_deterministics_of_the_fit_only():
+def test_closed_form_model_has_no_new_deterministics():
     assert fit(Closed(False), Y, method=AnyDraws(10)).deterministics(3) == {}
     with pytest.raises(
         ValueError, match="Closed predicts in closed form.*twice in posterior.draws"
@@ -255,7 +255,7 @@ def test_chunks_do_not_change_the_draws(monkeypatch):
     assert sizes == [3 * 128] * 16
 
 
-def test_a_second_prediction_does_not_compile():
+def test_second_prediction_does_not_recompile():
     def model(X, y=None):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(numpyro.deterministic("mu", b * X), 1.0), obs=y)
@@ -307,7 +307,7 @@ def condition(draw, X, y, X_new):
 
 
 @pytest.mark.slow
-def test_a_process_written_by_hand_is_conditioned_on_its_data():
+def test_handwritten_process_is_conditioned_on_its_data():
     X, y = series()
     X_new = np.linspace(-1.0, 6.0, 9)
     posterior = fit(by_hand, X, y, method="map")
@@ -321,7 +321,7 @@ def test_a_process_written_by_hand_is_conditioned_on_its_data():
 
 
 @pytest.mark.slow
-def test_draws_of_the_hyperparameters_are_mixed():
+def test_prediction_is_a_mixture_over_hyperparameter_draws():
     X, y = series()
     X_new = np.linspace(-1.0, 6.0, 5)
     posterior = fit(by_hand, X, y, method=Laplace(draws=150))
@@ -338,7 +338,7 @@ def test_draws_of_the_hyperparameters_are_mixed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
-def test_regression_and_the_same_model_by_hand_agree(masked):
+def test_gp_regression_equals_the_handwritten_model(masked):
     X, y = series()
     mask = (np.arange(len(X)) % 4 > 0) if masked else None
     data = (X, y) if mask is None else (X, y, mask)
@@ -353,7 +353,7 @@ def test_regression_and_the_same_model_by_hand_agree(masked):
 
 
 @pytest.mark.slow
-def test_regression_takes_only_its_own_draws():
+def test_extra_draws_do_not_change_the_prediction():
     X, y = series()
     posterior = fit(regression(), X, y, method=AnyDraws(2000))
     with_f = {**posterior.draws, "f": np.zeros((1, 2000, len(X)))}
@@ -362,7 +362,7 @@ def test_regression_takes_only_its_own_draws():
 
 
 @pytest.mark.slow
-def test_a_process_beside_other_sites():
+def test_process_and_other_sites_are_predicted_together():
     def model(X, y=None, k=None):
         scale = numpyro.sample("scale", dist.LogNormal(0.0, 0.5))
         numpyro.sample("y", bk.GaussianProcess(RBF(lengthscale=scale), X, 0.1), obs=y)
@@ -377,7 +377,7 @@ def test_a_process_beside_other_sites():
 
 
 @pytest.mark.slow
-def test_a_process_under_a_plate_is_refused_not_drawn_from_the_prior():
+def test_process_under_a_plate_is_refused():
     def model(X, y=None):
         scale = numpyro.sample("scale", dist.LogNormal(0.0, 0.5))
         with numpyro.plate("series", 2):

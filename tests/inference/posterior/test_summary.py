@@ -15,7 +15,7 @@ sizes = st.floats(-12.0, 12.0).map(lambda x: 10.0**x)
 
 
 @given(st.floats(-5.0, 5.0), sizes, sizes)
-def test_what_is_shown_is_within_a_hundredth_of_the_spread(value, size, spread):
+def test_shown_value_is_within_a_hundredth_of_the_spread(value, size, spread):
     value *= size
     (text,) = alike((value,), spread)
     error = abs(float(text.replace(",", "")) - value)
@@ -30,7 +30,7 @@ def far(y):
 
 @pytest.mark.parametrize("method", ["laplace", slow("nuts")])
 @pytest.mark.parametrize("options", [{}, {"kind": "stats_median"}])
-def test_a_mean_far_from_zero_is_shown_whole(method, options):
+def test_digits_follow_the_sd_of_a_mean_far_from_zero(method, options):
     # N(1234.5600, 0.0144^2), next to nothing of the prior.
     y = 1234.56 + 0.05 * np.array([-1.0, 1.0] * 6)
     table = bk.infer(far, y, method=method, progress=False).summary(**options)
@@ -42,6 +42,6 @@ def test_a_mean_far_from_zero_is_shown_whole(method, options):
     assert table.iloc[0, 0] != middle
 
 
-def test_round_to_is_arvizs():
+def test_round_to_is_passed_to_arviz():
     posterior = bk.infer(far, np.array([1234.5, 1234.6]), method="laplace", progress=False)
     assert posterior.summary(round_to=1).loc["mu", "mean"] == pytest.approx(1234.5, abs=0.06)

@@ -37,7 +37,7 @@ def marginal(y):
 
 
 @pytest.mark.slow
-def test_a_mixture_is_the_one_that_is_summed_out_in_the_model():
+def test_summed_out_mixture_equals_the_marginal_model():
     ours, by_hand = fit(assigned, Y), fit(marginal, Y)
     found, expected = ours.log_likelihood()["y"], by_hand.log_likelihood()["y"]
     assert found.shape == (1, 20, 5)
@@ -45,7 +45,7 @@ def test_a_mixture_is_the_one_that_is_summed_out_in_the_model():
 
 
 @pytest.mark.slow
-def test_leave_one_out_is_that_of_the_mixture():
+def test_loo_equals_that_of_the_marginal_model():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(40) < 0.3, 3.0, 0.0) + rng.normal(size=40)
     posteriors = [fit(m, y, draws=500) for m in (assigned, marginal)]
@@ -56,7 +56,7 @@ def test_leave_one_out_is_that_of_the_mixture():
 
 
 @pytest.mark.slow
-def test_two_observations_of_one_latent_are_each_given_the_other():
+def test_observations_of_one_latent_are_conditioned_on_each_other():
     def both(x, y):
         m = numpyro.sample("m", dist.Normal(3.0, 0.5))
         with numpyro.plate("row", len(y)):
@@ -77,7 +77,7 @@ def test_two_observations_of_one_latent_are_each_given_the_other():
 
 
 @pytest.mark.slow
-def test_events_are_one_observation():
+def test_event_is_one_observation():
     def vectors(y):
         m = numpyro.sample("m", dist.Normal(3.0, 0.5))
         with numpyro.plate("row", len(y)):
@@ -94,7 +94,7 @@ def test_events_are_one_observation():
 
 
 @pytest.mark.slow
-def test_steps_of_a_chain_are_each_given_the_others():
+def test_steps_of_a_markov_chain_are_conditioned_on_the_others():
     y, posterior = Y[[0, 1, 3, 4]], fit(chain, Y[[0, 1, 3, 4]], draws=3)
     found = posterior.log_likelihood()
     all_paths, prior = paths(4)
@@ -117,7 +117,7 @@ def one_for_all(y):
 @pytest.mark.parametrize(
     ("model", "says"), [(one_for_all, "'k'. tie several"), (scanned, "beside a scan .*'state'")]
 )
-def test_where_observations_are_tied_together_it_is_refused(model, says):
+def test_observations_tied_by_one_latent_are_refused(model, says):
     posterior = fit(model, Y)
     with pytest.raises(NoPointwiseError, match=says):
         posterior.log_likelihood()

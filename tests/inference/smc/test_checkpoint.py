@@ -41,7 +41,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, steps):
+def test_interrupted_run_continues_to_the_same_draws(tmp_path, monkeypatch, steps):
     path, move, calls = tmp_path / "run.npz", sampler.move, []
 
     def fail_later(*args):
@@ -67,7 +67,7 @@ def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, ste
         assert int(file["counter"]) > taken
 
 
-def test_a_finished_run_gives_its_draws_back(tmp_path, monkeypatch):
+def test_finished_run_is_read_without_moves(tmp_path, monkeypatch):
     path = tmp_path / "new" / "run.npz"
     first = run(path)
 
@@ -84,7 +84,7 @@ def test_a_finished_run_gives_its_draws_back(tmp_path, monkeypatch):
     [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": louder}],
     ids=["seed", "particles", "options", "data", "model"],
 )
-def test_the_checkpoint_of_another_run_is_refused(tmp_path, changed):
+def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
     path = tmp_path / "run.npz"
     run(path)
     before = path.read_bytes()
@@ -93,7 +93,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, changed):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+def test_other_files_are_refused_as_checkpoints(tmp_path):
     path = tmp_path / "run.npz"
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="is not a checkpoint of SMC"):

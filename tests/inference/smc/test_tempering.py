@@ -17,23 +17,23 @@ def effective_share(log_weights):
     return np.sum(w) ** 2 / (len(w) * np.sum(np.square(w)))
 
 
-def test_the_next_temperature_leaves_the_effective_share():
+def test_next_temperature_leaves_the_effective_share():
     ratios = 30.0 * np.random.default_rng(0).standard_normal(1000)
     new = next_temperature(ratios, 0.1, 0.6)
     np.testing.assert_allclose(effective_share((new - 0.1) * ratios), 0.6, rtol=1e-3)
     assert next_temperature(1e-3 * ratios, 0.1, 0.6) == 1.0
 
 
-def test_particles_without_density_do_not_count():
+def test_particles_of_zero_density_are_ignored():
     ratios = np.r_[np.zeros(100), np.full(900, -np.inf)]
     assert next_temperature(ratios, 0.0, 0.9) == 1.0
 
 
-def test_ratios_without_bound_leave_no_step():
+def test_unbounded_ratios_leave_no_step():
     assert next_temperature(np.r_[np.zeros(99), 1e40], 0.5, 0.9) == 0.5
 
 
-def test_islands_are_resampled_apart():
+def test_islands_are_resampled_separately():
     rng = np.random.default_rng(0)
     log_weights = rng.standard_normal(4000)
     log_weights[2000:] += 100.0
@@ -60,7 +60,7 @@ def two_modes():
     numpyro.factor("likelihood", likelihood.log_prob(x))
 
 
-def test_the_start_distribution_is_normalised_and_compiles_to_itself():
+def test_start_distribution_is_normalised_and_traceable():
     target = Target.of(two_modes, (), {})
     optimum = find_optimum(target, 8, 0, 200, False)
     start = StartDistribution.of(target, optimum, 0)

@@ -69,7 +69,7 @@ def names(condition):
 
 
 @pytest.mark.parametrize("name", names(lambda p: p.has_prior_draws))
-def test_weighted_prior_draws_have_the_moments(name):
+def test_moments_equal_those_of_weighted_prior_draws(name):
     posterior = BY_NAME[name]
     truth = posterior.truth()
     draws, weights = prior_draws(posterior, truth)
@@ -84,7 +84,7 @@ def model_density(posterior):
 
 
 @pytest.mark.parametrize("name", few(NORMAL, "rotated normal, 50 d"))
-def test_normal_densities_have_the_moments_of_their_quadratic_form(name):
+def test_moments_of_normals_equal_their_quadratic_form(name):
     posterior = BY_NAME[name]
     ((site, moments),) = posterior.truth().items()
     density = model_density(posterior)
@@ -147,7 +147,7 @@ EXACT = {
 @pytest.mark.parametrize(
     "name", few(EXACT, "Rosenbrock", "funnel, sd 3, 10 d", "concentric normals, 10 d")
 )
-def test_exact_draws_satisfy_the_identities_of_the_density(name):
+def test_exact_draws_satisfy_stein_identities(name):
     """E[d log p / dx] = 0 and E[x d log p / dx] = -1, integrating by parts.
 
     The first is compared with the root mean square of the derivative.
@@ -165,14 +165,14 @@ def test_exact_draws_satisfy_the_identities_of_the_density(name):
         assert_same_moments(posterior.truth(), draws, weights)
 
 
-def test_weighted_uniform_draws_have_the_moments_of_the_dual_moon():
+def test_moments_of_the_dual_moon_equal_weighted_uniform_draws():
     x = np.random.default_rng(0).uniform(-5.0, 5.0, (EXACT_DRAWS, 2))
     weights = softmax(DualMoon().log_prob(jnp.asarray(x)))
     assert_same_moments(BY_NAME["dual moon"].truth(), {"x": x}, weights)
 
 
 @pytest.mark.slow
-def test_seeds_of_random_mixtures_are_sorted_into_needles_and_others():
+def test_searchable_seeds_have_no_needles():
     for seed in mixtures.SEEDS:
         assert mixtures.random_mixture(seed).is_needle == (seed not in mixtures.SEARCHABLE)
     assert not any(mixtures.diagonal_mixture(*hard).is_needle for hard in mixtures.HARD)

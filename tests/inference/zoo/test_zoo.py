@@ -70,7 +70,7 @@ def test_wrong_fits_are_not_called_good_by_any_method(name, method):
 
 
 @pytest.mark.parametrize("seed", [18, 6])
-def test_narrow_modes_with_small_basins_are_found_and_vouched_for(seed):
+def test_narrow_modes_with_small_basins_are_found(seed):
     mixture = random_mixture(seed)
     posterior = bk.infer(mixture.model, method="importance", seed=seed, progress=False)
     assert posterior.trust.verdict == "good"
@@ -79,7 +79,7 @@ def test_narrow_modes_with_small_basins_are_found_and_vouched_for(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_an_assessment_has_seen_is_visited(seed):
+def test_findings_of_an_assessment_are_visited(seed):
     """Laplace's method sees the narrow distribution alone, and its assessment the wide one."""
     concentric = BY_NAME["concentric normals, 10 d"]
     posterior = bk.infer(concentric.model, seed=seed, progress=False)
@@ -90,7 +90,7 @@ def test_what_an_assessment_has_seen_is_visited(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["lattice, 2 d", "lattice, 3 d"])
-def test_places_that_were_not_visited_keep_a_posterior_from_good(name, seed):
+def test_unvisited_modes_are_not_good(name, seed):
     lattice = BY_NAME[name]
     posterior = bk.infer(lattice.model, method="nuts", seed=seed, progress=False)
     assert lattice.is_right(posterior.draws) or posterior.trust.verdict != "good"
@@ -98,13 +98,13 @@ def test_places_that_were_not_visited_keep_a_posterior_from_good(name, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["nuts", "auto"])
-def test_a_posterior_without_an_integral_is_bad(method):
+def test_improper_posterior_is_bad(method):
     separable = BY_NAME["separable logistic regression"]
     posterior = bk.infer(separable.model, *separable.args, method=method, seed=0, progress=False)
     assert posterior.trust.verdict == "bad" and "run away" in posterior.trust.advice
 
 
-def test_right_fits_have_the_exact_moments():
+def test_is_right_compares_moments():
     rng = np.random.default_rng(0)
     x = rng.normal(3.0, 2.0, (4, 1000, 2))
     assert is_right(x, [3.0, 3.0], [2.0, 2.0])
