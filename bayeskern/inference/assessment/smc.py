@@ -105,6 +105,7 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
     """
     names, x = scalar_columns(posterior.flat)
     varying, log_evidence = varies(x[None]), posterior.fit.log_evidence
+    assert log_evidence is not None
     evidence = _convergence(posterior, names, x, varying) | {
         "ancestors": len(np.unique(posterior.sample_stats[ANCESTOR])),
         "log_evidence_error": log_evidence.error,

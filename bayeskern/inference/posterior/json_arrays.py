@@ -37,8 +37,8 @@ def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, tuple):
         items = [pack(v, arrays) for v in value]
         # Of the class of a named tuple only the name and the fields are kept.
-        if hasattr(value, "_fields"):
-            return {"named": [type(value).__name__, list(value._fields), items]}
+        if (fields := getattr(value, "_fields", None)) is not None:
+            return {"named": [type(value).__name__, list(fields), items]}
         return {"tuple": items}
     if isinstance(value, np.ndarray | jax.Array):
         return _pack_array(value, arrays)

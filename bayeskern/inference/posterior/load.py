@@ -121,8 +121,8 @@ def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) ->
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
     same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
     old = fitted.get("density")
-    new = netcdf.log_density(target, draws) if same and old is not None else None
-    if new is not None:
+    new = netcdf.log_density(target, draws) if same else None
+    if old is not None and new is not None:
         same = np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True)
     if not same:
         raise ValueError(

@@ -17,16 +17,10 @@ from bayeskern.inference import Target
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.model import checkpoint_file
 from bayeskern.inference.model.checkpoint_file import fingerprint
+from tests.inference.closed_forms import line, line_data, louder_line
 
 WARMUP, DRAWS = 60, 60
-X = np.random.default_rng(0).normal(size=(40, 2))
-Y = X @ [1.0, -2.0] + np.random.default_rng(1).normal(size=40)
-
-
-def line(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
-    s = numpyro.sample("s", dist.HalfNormal(2.0))
-    numpyro.sample("y", dist.Normal(X @ w, s), obs=y)
+X, Y = line_data()
 
 
 def run(path=None, model=line, y=Y, seed=0, **options):
@@ -132,16 +126,10 @@ def test_vectorized_chains_continue_to_the_same_draws(tmp_path, monkeypatch):
     assert_same(run(path, chain_method="vectorized"), whole)
 
 
-def louder(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
-    s = numpyro.sample("s", dist.HalfNormal(2.0))
-    numpyro.sample("y", dist.Normal(X @ w, 2.0 * s), obs=y)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
-    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder}],
+    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder_line}],
     ids=["seed", "draws", "options", "data", "model"],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path, changed):

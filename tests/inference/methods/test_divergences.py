@@ -1,40 +1,17 @@
 """Few divergences are cured by smaller steps; many are a matter of the model, and stay bad."""
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from models import eight_schools
+from models import eight_schools, funnel
 
-EFFECT, ERROR = map(np.asarray, eight_schools.data())
-
-
-def centred():
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
-    with numpyro.plate("school", 8):
-        theta = numpyro.sample("theta", dist.Normal(mu, tau))
-        numpyro.sample("y", dist.Normal(theta, ERROR), obs=EFFECT)
+EFFECT, ERROR = eight_schools.data()
 
 
-def noncentred():
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
-    with numpyro.plate("school", 8):
-        eta = numpyro.sample("eta", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.Normal(mu + tau * eta, ERROR), obs=EFFECT)
-
-
-def funnel():
-    v = numpyro.sample("v", dist.Normal(0.0, 3.0))
-    numpyro.sample("x", dist.Normal(jnp.zeros(9), jnp.exp(v / 2.0)).to_event(1))
-
-
-def fits(model, seeds, **options):
-    return [bk.infer(model, method=bk.NUTS(**options), seed=seed, progress=False) for seed in seeds]
+def fits(model, data, seeds, **options):
+    method = bk.NUTS(**options)
+    return [bk.infer(model, *data, method=method, seed=seed, progress=False) for seed in seeds]
 
 
 def exact_moments_of_mu():
@@ -52,7 +29,7 @@ def exact_moments_of_mu():
 @pytest.mark.slow
 def test_smaller_steps_remove_few_divergences():
     # About one of three of these runs diverges once or twice at 0.8, and more of them at 0.7.
-    posteriors = fits(noncentred, range(8), target_accept=0.7)
+    posteriors = fits(eight_schools.noncentred, eight_schools.data(), range(8), target_accept=0.7)
     evidence = [posterior.trust.evidence for posterior in posteriors]
     again = [e for e in evidence if "chains_again" in e]
     assert again
@@ -66,14 +43,15 @@ def test_smaller_steps_remove_few_divergences():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [centred, funnel])
-def test_narrow_neck_is_not_good_with_smaller_steps(model):
-    for posterior in fits(model, range(6)):
+@pytest.mark.parametrize("module", [eight_schools, funnel])
+def test_narrow_neck_is_not_good_with_smaller_steps(module):
+    for posterior in fits(module.model, module.data(), range(6)):
         assert posterior.trust.verdict != "good", posterior.trust
 
 
 @pytest.mark.slow
 def test_divergent_vectorized_chains_run_again_together():
-    (posterior,) = fits(centred, [0], target_accept=0.9, chain_method="vectorized", draws=300)
+    options = {"target_accept": 0.9, "chain_method": "vectorized", "draws": 300}
+    (posterior,) = fits(eight_schools.model, eight_schools.data(), [0], **options)
     e = posterior.trust.evidence
     assert e.get("chains_again", 4) == 4 and posterior.shape == (4, 300)

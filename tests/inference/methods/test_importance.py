@@ -7,12 +7,19 @@ import numpyro.distributions as dist
 import pytest
 from numpyro.distributions import constraints
 from scipy import stats
-from scipy.special import betaln
 
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.approximation.adaptive import tempered_weights
 from bayeskern.inference.approximation.psis import pareto_smooth
+from tests.inference.closed_forms import (
+    COIN,
+    COIN_LOG_EVIDENCE,
+    HEADS,
+    Regression,
+    coin,
+    regression,
+)
 from tests.marks import slow
 
 
@@ -24,31 +31,13 @@ def fit(model, *args, seed=0, **options):
 
 # -- posteriors in closed form -------------------------------------------------------------------
 
-HEADS = np.array([1, 1, 0, 1, 0, 1, 1, 1, 0, 1])
 Y = np.array([0.3, -1.2, 2.0, 0.7])
-X = np.random.default_rng(0).normal(size=(20, 3))
-TARGETS = X @ [1.0, -2.0, 0.0] + 0.7 * np.random.default_rng(1).normal(size=20)
-
-
-def coin(heads):
-    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
-    numpyro.sample("heads", dist.Bernoulli(p), obs=heads)
+CASE = Regression(n=20)
 
 
 def normal(y):
     mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
     numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
-
-
-def regression(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 1.5).expand([3]).to_event(1))
-    numpyro.sample("y", dist.Normal(X @ w, 0.7), obs=y)
-
-
-def coin_truth():
-    a, b = 2.0 + HEADS.sum(), 3.0 + (1 - HEADS).sum()
-    posterior = stats.beta(a, b)
-    return betaln(a, b) - betaln(2.0, 3.0), [posterior.mean()], [posterior.std()]
 
 
 def normal_truth():
@@ -57,26 +46,19 @@ def normal_truth():
     return evidence, [(1 / 4 + Y.sum() / 0.25) / precision], [precision**-0.5]
 
 
-def regression_truth():
-    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 2.25)
-    evidence = stats.multivariate_normal(np.zeros(20), 2.25 * X @ X.T + 0.49 * np.eye(20)).logpdf(
-        TARGETS
-    )
-    return evidence, covariance @ X.T @ TARGETS / 0.49, np.sqrt(np.diag(covariance))
-
-
+# Model, arguments, and the log evidence, mean and sd of its posterior.
 CASES = [
-    (coin, (HEADS,), coin_truth),
-    slow(normal, (Y,), normal_truth),
-    slow(regression, (X, TARGETS), regression_truth),
+    (coin, (HEADS,), (COIN_LOG_EVIDENCE, [COIN.mean()], [COIN.std()])),
+    slow(normal, (Y,), normal_truth()),
+    slow(regression, CASE.data, (CASE.log_evidence, CASE.mean, CASE.sd)),
 ]
 
 
 @pytest.mark.parametrize(("model", "args", "truth"), CASES)
 def test_moments_and_evidence_in_closed_form(model, args, truth):
-    evidence, mean, sd = truth()
+    evidence, mean, sd = truth
     posterior = fit(model, *args)
-    (draws,) = (v.reshape(len(v), -1) for v in posterior.flat.values())
+    draws = next(iter(posterior.flat.values())).reshape(4_000, -1)
     # The effective size of the weights is above 2,000: 5 standard errors.
     assert posterior.trust.evidence["ess_of_weights"] > 2_000
     np.testing.assert_allclose((draws.mean(0) - mean) / sd, 0.0, atol=5 / np.sqrt(2_000))
@@ -90,7 +72,7 @@ def test_moments_and_evidence_in_closed_form(model, args, truth):
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "args", "truth"), CASES)
 def test_error_of_the_evidence_is_calibrated(model, args, truth):
-    evidence = truth()[0]
+    evidence = truth[0]
     found = [fit(model, *args, seed=s, draws=1_000).log_evidence for s in range(20)]
     scores = np.array([(e.value - evidence) / e.error for e in found])
     assert np.all(np.abs(scores) < 4)
@@ -111,21 +93,19 @@ def test_error_of_the_evidence_is_calibrated(model, args, truth):
     ],
 )
 def test_kinds_of_proposals(options):
-    evidence, mean, sd = coin_truth()
     posterior = fit(coin, HEADS, **options)
     found, p = posterior.log_evidence, posterior.flat["p"]
-    assert abs(found.value - evidence) < 4 * found.error
-    np.testing.assert_allclose((p.mean() - mean[0]) / sd[0], 0.0, atol=0.15)
-    np.testing.assert_allclose(p.std() / sd[0], 1.0, atol=0.15)
+    assert abs(found.value - COIN_LOG_EVIDENCE) < 4 * found.error
+    np.testing.assert_allclose((p.mean() - COIN.mean()) / COIN.std(), 0.0, atol=0.15)
+    np.testing.assert_allclose(p.std() / COIN.std(), 1.0, atol=0.15)
     assert posterior.trust.verdict == "good"
 
 
 @pytest.mark.slow
 def test_posterior_as_proposal():
-    evidence = coin_truth()[0]
     laplace = bk.infer(coin, HEADS, method=Laplace(draws=500), progress=False)
-    posterior = fit(coin, HEADS, proposal=laplace)
-    assert abs(posterior.log_evidence.value - evidence) < 4 * posterior.log_evidence.error
+    value, error = fit(coin, HEADS, proposal=laplace).log_evidence
+    assert abs(value - COIN_LOG_EVIDENCE) < 4 * error
 
 
 # -- what comes out ------------------------------------------------------------------------------
@@ -150,16 +130,14 @@ def test_draws_without_replacement_are_distinct():
     posterior = fit(coin, HEADS, replace=False)
     p = posterior.flat["p"]
     assert len(np.unique(p)) == len(p) == 1_000
-    mean, sd = coin_truth()[1:]
-    assert abs(p.mean() - mean[0]) < 0.15 * sd[0]
+    assert abs(p.mean() - COIN.mean()) < 0.15 * COIN.std()
 
 
 @pytest.mark.slow
 def test_adaptation_improves_a_poor_proposal():
     # The posterior of other data lies several posterior sds away.
-    poor = bk.infer(regression, X, TARGETS + 0.5 * X[:, 0], method="laplace", progress=False)
-    fixed = fit(regression, X, TARGETS, proposal=poor, adapt=0)
-    adapted = fit(regression, X, TARGETS, proposal=poor, adapt=4)
+    poor = bk.infer(regression, CASE.X, CASE.y + 0.5 * CASE.X[:, 0], method="laplace", seed=0)
+    fixed, adapted = (fit(regression, *CASE.data, proposal=poor, adapt=n) for n in (0, 4))
     ess = [p.trust.evidence["ess_of_weights"] for p in (fixed, adapted)]
     assert ess[1] > 3 * ess[0]
 
@@ -238,7 +216,7 @@ def test_invalid_proposals_are_refused():
         fit(coin, HEADS, proposal=dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
     with pytest.raises(TypeError, match="proposal must be one of.*got int"):
         fit(coin, HEADS, proposal=3)
-    other = bk.infer(regression, X, TARGETS, method="laplace", progress=False)
+    other = bk.infer(regression, *CASE.data, method="laplace", progress=False)
     with pytest.raises(ValueError, match="draws of 3 coordinates; this model needs"):
         fit(coin, HEADS, proposal=other)
 

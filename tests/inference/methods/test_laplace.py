@@ -46,6 +46,7 @@ def test_gaussian_posterior_is_exact():
         np.zeros(30), (X * PRIOR_SD**2) @ X.T + 0.25 * np.eye(30)
     ).logpdf(Y)
     np.testing.assert_allclose(posterior.log_evidence.value, evidence, atol=1e-5)
+    assert np.isnan(posterior.log_evidence.error)
     # What an exact approximation has to read like.
     assert posterior.trust.verdict == "good"
     np.testing.assert_allclose(posterior.elbo.value, evidence, atol=1e-5)
@@ -55,19 +56,6 @@ def test_gaussian_posterior_is_exact():
     np.testing.assert_allclose((draws.mean(0) - mean) / sd, 0.0, atol=5 / np.sqrt(20_000))
     np.testing.assert_allclose(draws.std(0) / sd, 1.0, atol=5 / np.sqrt(40_000))
     assert posterior.draws["w"].shape == (1, 20_000, 3)
-
-
-@pytest.mark.slow
-def test_log_evidence_of_a_normal_mean():
-    def model(y):
-        mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
-        numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
-
-    y = np.array([0.3, -1.2, 2.0, 0.7])
-    evidence = stats.multivariate_normal(np.ones(4), 0.25 * np.eye(4) + 4.0).logpdf(y)
-    found = fit(model, y).log_evidence
-    np.testing.assert_allclose(found.value, evidence, rtol=1e-9)
-    assert np.isnan(found.error)  # unknown, where the posterior is not Gaussian
 
 
 def test_gaussian_is_in_unconstrained_coordinates():
@@ -95,27 +83,13 @@ def test_flat_priors_in_raw_units():
         numpyro.sample("y", dist.Normal(A @ b, s), obs=y)
 
     posterior = fit(model, A, y)
-    assert posterior.optimum.converged
-    assert posterior.log_evidence is None
+    assert posterior.optimum.converged and posterior.log_evidence is None
     assert posterior.trust.verdict == "good"
     b, (rss,) = np.linalg.lstsq(A, y)[:2]
     # sigma^2 / rss is inverse chi-square with n - d - 1 degrees of freedom, and b a Student t.
     sd = np.sqrt(rss / (397 - 2) * np.diag(np.linalg.inv(A.T @ A)))
     np.testing.assert_allclose((posterior.flat["b"].mean(0) - b) / sd, 0.0, atol=0.1)
     np.testing.assert_allclose(posterior.flat["b"].std(0) / sd, 1.0, atol=0.1)
-
-
-@pytest.mark.slow
-def test_scales_of_1e4_and_1e_3():
-    def model():
-        numpyro.sample("large", dist.Normal(5e4, 1e4))
-        numpyro.sample("small", dist.Normal(1.0, 1e-3))
-
-    posterior = fit(model)
-    assert posterior.trust.verdict == "good"
-    np.testing.assert_allclose(posterior.log_evidence.value, 0.0, atol=1e-6)
-    for name, sd in (("large", 1e4), ("small", 1e-3)):
-        np.testing.assert_allclose(posterior.flat[name].std(), sd, rtol=0.06)
 
 
 @pytest.mark.slow
@@ -148,17 +122,6 @@ def test_flat_direction_names_the_site():
     assert "is flat along idle" in posterior.trust.advice
     assert posterior.log_evidence is None
     assert np.all(np.isfinite(posterior.z))
-
-
-@pytest.mark.slow
-def test_ridge_is_bad():
-    def model(y):
-        w = numpyro.sample("w", dist.ImproperUniform(constraints.real, (), (2,)))
-        numpyro.sample("y", dist.Normal(w.sum(), 1.0), obs=y)
-
-    trust = fit(model, np.arange(3.0)).trust
-    assert trust.verdict == "bad"
-    assert "is flat along w[" in trust.advice
 
 
 def optimum(hessian):
@@ -244,15 +207,18 @@ def test_seed_determines_the_draws():
     assert np.all(first != other)
 
 
-@pytest.mark.parametrize("options", [{"draws": 0}, {"starts": 0}, {"steps": 1.5}])
-def test_invalid_options_are_refused(options):
-    with pytest.raises(ValueError, match="must be a whole number of at least 1"):
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"draws": 0}, "draws must be a whole number"),
+        ({"starts": 0}, "starts must be a whole number"),
+        ({"steps": 1.5}, "steps must be a whole number"),
+        ({"hessian": "gaus_newton"}, "Did you mean 'gauss_newton'"),
+    ],
+)
+def test_invalid_options_are_refused(options, match):
+    with pytest.raises(ValueError, match=match):
         Laplace(**options)
-
-
-def test_a_hessian_of_another_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="hessian='gaus_newton'.*Did you mean 'gauss_newton'"):
-        Laplace(hessian="gaus_newton")
 
 
 @pytest.mark.parametrize("hessian", few(["gauss_newton", "fisher"], "gauss_newton"))
@@ -316,6 +282,6 @@ def test_flat_priors_in_a_plate():
             x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
             numpyro.sample("y", dist.Normal(x, sd), obs=y)
 
-    x = bk.infer(model, y, method=bk.Laplace(draws=20_000), progress=False).flat["x"]
+    x = fit(model, y, draws=20_000).flat["x"]
     np.testing.assert_allclose(x.mean(axis=0), y, atol=4.0 * sd.max() / np.sqrt(20_000))
     np.testing.assert_allclose(x.std(axis=0), sd, rtol=0.03)

@@ -1,7 +1,5 @@
 """NUTS against closed forms and NumPyro's own."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,8 +18,12 @@ from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
+from models import eight_schools, funnel
 from tests.compilations import compilations
+from tests.inference.closed_forms import COIN, HEADS, Regression, coin, regression
 from tests.marks import slow
+
+CASE = Regression()
 
 
 def fit(model, *args, seed=0, **options):
@@ -43,39 +45,16 @@ def assert_moments(x, mean, sd):
 
 # -- known posteriors ----------------------------------------------------------------------------
 
-HEADS = np.array([1, 0, 0, 1, 1, 1, 0, 1, 1, 1])
-
-
-def coin(heads):
-    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
-    numpyro.deterministic("odds", p / (1.0 - p))
-    numpyro.sample("heads", dist.Bernoulli(p).expand(heads.shape), obs=heads)
-
 
 def test_beta_posterior_of_a_coin():
     posterior = fit(coin, HEADS, draws=1000)
-    exact = beta(9, 6)
-    assert_moments(posterior.draws["p"], exact.mean(), exact.std())
+    assert_moments(posterior.draws["p"], COIN.mean(), COIN.std())
     # E[p / (1 - p)] = a / (b - 1).
     odds = posterior.draws["odds"]
     assert abs(odds.mean() - 9 / 5) < 4 * error_of_mean(odds)
     assert posterior.trust.verdict == "good", posterior.trust
     assert posterior.method == "nuts"
     assert posterior.log_evidence is None
-
-
-def line(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([X.shape[1]]).to_event(1))
-    numpyro.sample("y", dist.Normal(X @ w, 0.7), obs=y)
-
-
-def line_case(seed=0, n=40):
-    rng = np.random.default_rng(seed)
-    # Columns that are correlated, so that a dense mass matrix has something to do.
-    X = rng.normal(size=(n, 3)) @ [[1.0, 0.9, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 3.0]]
-    y = X @ [1.0, -1.0, 0.3] + 0.7 * rng.normal(size=n)
-    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
-    return (X, y), covariance @ X.T @ y / 0.49, np.sqrt(np.diag(covariance))
 
 
 @pytest.mark.slow
@@ -90,21 +69,17 @@ def line_case(seed=0, n=40):
     ids=["plain", "dense", "vectorized", "one chain"],
 )
 def test_linear_regression(options):
-    data, mean, sd = line_case()
-    posterior = fit(line, *data, **options)
+    posterior = fit(regression, *CASE.data, **options)
     for i in range(3):
-        assert_moments(posterior.draws["w"][..., i], mean[i], sd[i])
+        assert_moments(posterior.draws["w"][..., i], CASE.mean[i], CASE.sd[i])
     assert posterior.z.shape == (options.get("chains", 4), options.get("draws", 500), 3)
 
 
 @pytest.mark.slow
 def test_log_evidence_of_a_linear_regression():
-    (X, y), _, _ = line_case()
-    covariance = 4.0 * X @ X.T + 0.49 * np.eye(len(X))
-    truth = dist.MultivariateNormal(0.0, covariance).log_prob(y)
-    value, error = fit(line, X, y, evidence=True).log_evidence
+    value, error = fit(regression, *CASE.data, evidence=True).log_evidence
     assert 0 < error < 0.05
-    assert abs(value - truth) < 3 * error
+    assert abs(value - CASE.log_evidence) < 3 * error
 
 
 def flat_line(x, y):
@@ -183,30 +158,17 @@ def test_correlation_matrix_and_ordered_vector():
     assert posterior.trust.evidence["constants_left_out"] == 3
 
 
-def eight_schools(sd, y):
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
-    with numpyro.plate("school", len(y)):
-        eta = numpyro.sample("eta", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.Normal(mu + tau * eta, sd), obs=y)
-
-
-SCHOOLS = (
-    np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]),
-    np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]),
-)
-
-
 @pytest.mark.slow
 def test_means_agree_with_numpyro():
-    ours = fit(eight_schools, *SCHOOLS, draws=1000, target_accept=0.9)
+    model, data = eight_schools.noncentred, eight_schools.data()
+    ours = fit(model, *data, draws=1000, target_accept=0.9)
     theirs = MCMC(
-        numpyro.infer.NUTS(eight_schools, target_accept_prob=0.9),
+        numpyro.infer.NUTS(model, target_accept_prob=0.9),
         num_warmup=500,
         num_samples=4000,
         progress_bar=False,
     )
-    theirs.run(jax.random.key(1), *SCHOOLS)
+    theirs.run(jax.random.key(1), *data)
     for name, x in theirs.get_samples(group_by_chain=True).items():
         for i in np.ndindex(x.shape[2:]):
             a, b = ours.draws[name][(..., *i)], np.asarray(x[(..., *i)])
@@ -219,10 +181,9 @@ def test_means_agree_with_numpyro():
 
 @pytest.mark.slow
 def test_parallel_and_sequential_chains_are_equal():
-    data, _, _ = line_case()
-    one, other = (fit(line, *data, chain_method=m) for m in ("parallel", "sequential"))
+    one, other = (fit(regression, *CASE.data, chain_method=m) for m in ("parallel", "sequential"))
     np.testing.assert_array_equal(one.z, other.z)
-    again, different = (fit(line, *data, seed=s) for s in (0, 1))
+    again, different = (fit(regression, *CASE.data, seed=s) for s in (0, 1))
     np.testing.assert_array_equal(one.z, again.z)
     assert np.all(one.z != different.z)
     # No two chains are the same either.
@@ -231,10 +192,9 @@ def test_parallel_and_sequential_chains_are_equal():
 
 @pytest.mark.slow
 def test_draws_do_not_depend_on_the_length_of_stretches(monkeypatch):
-    data, _, _ = line_case()
-    long = fit(line, *data, warmup=40, draws=30)
+    long = fit(regression, *CASE.data, warmup=40, draws=30)
     monkeypatch.setattr(chains, "STRETCH_SECONDS", 1e-9)
-    short = fit(line, *data, warmup=40, draws=30)
+    short = fit(regression, *CASE.data, warmup=40, draws=30)
     np.testing.assert_array_equal(long.z, short.z)
     for name, values in long.sample_stats.items():
         np.testing.assert_array_equal(values, short.sample_stats[name])
@@ -242,16 +202,15 @@ def test_draws_do_not_depend_on_the_length_of_stretches(monkeypatch):
 
 @pytest.mark.slow
 def test_new_values_of_the_same_shapes_do_not_recompile():
-    data, _, _ = line_case(1, n=37)
+    first, second = (Regression(seed, n=37) for seed in (1, 2))
     before = len(compilations)
-    fit(line, *data, evidence=True)
+    fit(regression, *first.data, evidence=True)
     assert len(compilations) > before  # the listener listens
-    data, mean, sd = line_case(2, n=37)
     before = len(compilations)
-    posterior = fit(line, *data, seed=3, evidence=True)
+    posterior = fit(regression, *second.data, seed=3, evidence=True)
     assert len(compilations) == before
     for i in range(3):
-        assert_moments(posterior.draws["w"][..., i], mean[i], sd[i])
+        assert_moments(posterior.draws["w"][..., i], second.mean[i], second.sd[i])
 
 
 @pytest.mark.slow
@@ -303,11 +262,6 @@ def two_modes():
     numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2, -2.5 * (x - 6.0) ** 2))
 
 
-def funnel():
-    v = numpyro.sample("v", dist.Normal(0.0, 3.0))
-    numpyro.sample("x", dist.Normal(0.0, jnp.exp(v / 2)).expand([9]).to_event(1))
-
-
 def points(model, *args, count=16, dense=False):
     target = Target.of(model, args, {})
     return initial_points(target, find_modes(target, 0, False), count, 0, dense)
@@ -315,22 +269,15 @@ def points(model, *args, count=16, dense=False):
 
 @pytest.mark.slow
 def test_starts_have_twice_the_posterior_sd():
-    data, mean, sd = line_case()
-    found = points(line, *data, count=200)
-    standard = (np.stack([p.z for p in found]) - mean) / sd
-    np.testing.assert_allclose(standard.std(axis=0), 2.0, rtol=0.2)
-    for p in found:
-        np.testing.assert_allclose(p.inverse_mass, sd**2, rtol=1e-6)
-        assert p.potential == pytest.approx(
-            -log_densities(Target.of(line, data, {}), p.z[None])[0], rel=1e-10
-        )
-
-
-@pytest.mark.slow
-def test_dense_mass_matrix_starts_as_the_covariance():
-    (X, y), _, _ = line_case()
-    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
-    np.testing.assert_allclose(points(line, X, y, dense=True)[0].inverse_mass, covariance)
+    starts = points(regression, *CASE.data, count=200)
+    z = np.stack([p.z for p in starts])
+    np.testing.assert_allclose(((z - CASE.mean) / CASE.sd).std(axis=0), 2.0, rtol=0.2)
+    log_p = log_densities(Target.of(regression, CASE.data, {}), z)
+    np.testing.assert_allclose([-p.potential for p in starts], log_p, rtol=1e-10)
+    for p in starts:
+        np.testing.assert_allclose(p.inverse_mass, CASE.sd**2, rtol=1e-6)
+    dense = points(regression, *CASE.data, dense=True)[0]
+    np.testing.assert_allclose(dense.inverse_mass, CASE.covariance)
 
 
 def blocked(covariance):
@@ -398,9 +345,9 @@ def test_starts_are_at_both_modes():
 @pytest.mark.slow
 def test_starts_avoid_the_spike_of_a_funnel():
     # Its mode lies at v = -40.5, 13 sds from the mean.
-    found = points(funnel)
-    assert np.all(np.abs([p.z[0] for p in found]) <= 2.0)
-    assert all(np.all(p.inverse_mass == 1.0) for p in found)
+    starts = points(funnel.model)
+    assert np.all(np.abs([p.z[0] for p in starts]) <= 2.0)
+    assert all(np.all(p.inverse_mass == 1.0) for p in starts)
 
 
 @pytest.mark.slow
@@ -421,7 +368,7 @@ def test_nan_data_name_the_site():
         x = numpyro.sample("x", dist.Normal())
         numpyro.sample("spoilt", dist.Normal(x, 1.0), obs=np.array([1.0, np.nan]))
 
-    with pytest.raises(ValueError, match="observed site 'spoilt' has 1 value that is NaN"):
+    with pytest.raises(ValueError, match="'spoilt' has 1 value that is NaN"):
         fit(model)
 
 
@@ -439,7 +386,7 @@ def test_chains_stuck_in_two_modes_are_bad():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_funnel_is_not_good(seed):
-    trust = fit(funnel, seed=seed, draws=1000, warmup=1000).trust
+    trust = fit(funnel.model, seed=seed, draws=1000, warmup=1000).trust
     assert trust.verdict != "good"
     assert trust.evidence["rhat_at"] is not None
 
@@ -452,18 +399,12 @@ def test_single_chain_is_not_good():
     assert np.isnan(trust.evidence["rhat"])
 
 
-def test_few_draws_are_not_good():
-    trust = fit(coin, HEADS, draws=60).trust
-    assert trust.verdict != "good"
-    assert re.search("take more (warmup and )?draws", trust.advice)
-
-
 @pytest.mark.slow
 def test_evidence_equals_arviz():
-    posterior = fit(eight_schools, *SCHOOLS)
-    evidence = posterior.trust.evidence
-    eta = np.moveaxis(posterior.draws["eta"], -1, 0)
-    every = np.concatenate([eta, [posterior.draws["mu"]], [posterior.draws["tau"]]])
+    posterior = fit(eight_schools.noncentred, *eight_schools.data())
+    evidence, draws = posterior.trust.evidence, posterior.draws
+    schools = [np.moveaxis(draws[name], -1, 0) for name in ("standardised", "theta")]
+    every = np.concatenate([*schools, [draws["mu"]], [draws["tau"]]])
     assert evidence["rhat"] == pytest.approx(np.max([array_stats.rhat(x) for x in every]))
     assert evidence["ess_bulk"] == pytest.approx(np.min([array_stats.ess(x) for x in every]))
     assert evidence["bfmi"] == pytest.approx(
@@ -478,11 +419,11 @@ def test_evidence_equals_arviz():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chains": 0}, "chains must be a whole number of at least 1"),
+        ({"chains": 0}, "chains must be a whole number"),
         ({"warmup": 0}, "warmup must be"),
         ({"draws": 2.5}, "draws must be"),
         ({"max_tree_depth": 0}, "max_tree_depth must be"),
-        ({"target_accept": 1.0}, "target_accept must be a probability strictly between"),
+        ({"target_accept": 1.0}, "target_accept must be a probability"),
         ({"target_accept": 80}, "target_accept must be"),
         ({"chain_method": "paralel"}, "Did you mean 'parallel'"),
     ],

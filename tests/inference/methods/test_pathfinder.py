@@ -5,24 +5,15 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import multivariate_normal
 
 import bayeskern as bk
 from bayeskern.inference import Pathfinder
 from models import bimodal
 from tests.compilations import compilations
+from tests.inference.closed_forms import Regression, regression
 from tests.marks import slow
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(30, 3))
-Y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=30)
-COVARIANCE = np.linalg.inv(X.T @ X / 0.25 + np.eye(3) / 4.0)
-MEAN = COVARIANCE @ X.T @ Y / 0.25
-
-
-def regression(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([3]).to_event(1))
-    numpyro.sample("y", dist.Normal(X @ w, 0.5), obs=y)
+CASE = Regression()
 
 
 def fit(model, *args, seed=0, **options):
@@ -31,15 +22,15 @@ def fit(model, *args, seed=0, **options):
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_gaussian_posterior(seed):
-    posterior = fit(regression, X, Y, seed=seed)
+    posterior = fit(regression, *CASE.data, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
     draws, log_weights = posterior.weighted
-    weights, sd = np.exp(log_weights), np.sqrt(np.diag(COVARIANCE))
+    error = (np.exp(log_weights) @ draws["w"] - CASE.mean) / CASE.sd
     ess = posterior.trust.evidence["ess_of_weights"]
-    np.testing.assert_array_less(np.abs(weights @ draws["w"] - MEAN) / sd, 4.5 / np.sqrt(ess))
-    np.testing.assert_allclose(posterior.draws["w"][0].std(axis=0) / sd, 1.0, atol=0.12)
-    expected = multivariate_normal(np.zeros(30), 0.25 * np.eye(30) + 4.0 * X @ X.T).logpdf(Y)
-    assert abs(posterior.log_evidence.value - expected) < 4 * posterior.log_evidence.error
+    np.testing.assert_array_less(np.abs(error), 4.5 / np.sqrt(ess))
+    np.testing.assert_allclose(posterior.draws["w"][0].std(axis=0) / CASE.sd, 1.0, atol=0.12)
+    value, error = posterior.log_evidence
+    assert abs(value - CASE.log_evidence) < 4 * error
 
 
 @pytest.mark.slow
@@ -55,7 +46,7 @@ def test_two_modes_have_their_shares():
 
 @pytest.mark.slow
 def test_draws_without_replacement_are_distinct():
-    posterior = fit(regression, X, Y, replace=False, draws=2000)
+    posterior = fit(regression, *CASE.data, replace=False, draws=2000)
     w = posterior.draws["w"][0]
     assert w.shape == (500, 3)
     assert len(np.unique(w[:, 0])) == 500
@@ -63,17 +54,17 @@ def test_draws_without_replacement_are_distinct():
 
 
 def test_new_values_of_the_same_shapes_do_not_recompile():
-    fit(regression, X, Y)
+    fit(regression, *CASE.data)
     before = len(compilations)
-    fit(regression, X + 1.0, Y - 1.0)
+    fit(regression, CASE.X + 1.0, CASE.y - 1.0)
     assert len(compilations) == before
 
 
 @pytest.mark.slow
 def test_density_without_finite_values_names_the_site():
-    def model(y):
+    def model():
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
 
     with pytest.raises(ValueError, match="'wall'"):
-        fit(model, Y)
+        fit(model)

@@ -5,33 +5,26 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from scipy.special import betaln, gammaln, i0e
-from scipy.stats import multivariate_normal
+from scipy.special import i0e
 
 import bayeskern as bk
 from bayeskern.inference.methods.smc import mean_over_islands
 from models import eight_schools
 from tests.compilations import compilations
+from tests.inference.closed_forms import (
+    COIN,
+    COIN_LOG_EVIDENCE,
+    HEADS,
+    Regression,
+    coin,
+    regression,
+)
 from tests.inference.zoo.mixtures import HARD, diagonal_mixture
 from tests.inference.zoo.zoo import BY_NAME
 from tests.marks import slow
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(30, 3))
-Y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=30)
-COVARIANCE = np.linalg.inv(X.T @ X / 0.25 + np.eye(3) / 4.0)
-MEAN = COVARIANCE @ X.T @ Y / 0.25
+CASE = Regression()
 LATTICE = BY_NAME["lattice, 3 d"]
-
-
-def regression(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([3]).to_event(1))
-    numpyro.sample("y", dist.Normal(X @ w, 0.5), obs=y)
-
-
-def coin(heads):
-    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
-    numpyro.sample("heads", dist.Binomial(20, p), obs=heads)
 
 
 def fit(model, *args, seed=0, **options):
@@ -44,26 +37,23 @@ def assert_has_log_evidence(posterior, expected):
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_linear_regression_with_known_noise(seed):
-    posterior = fit(regression, X, Y, seed=seed)
+    posterior = fit(regression, *CASE.data, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
-    w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
-    ess = posterior.trust.evidence["ess_bulk"]
-    np.testing.assert_array_less(np.abs(w.mean(axis=0) - MEAN) / sd, 4.5 / np.sqrt(ess))
-    np.testing.assert_allclose(w.std(axis=0) / sd, 1.0, atol=0.1)
-    expected = multivariate_normal(np.zeros(30), 0.25 * np.eye(30) + 4.0 * X @ X.T).logpdf(Y)
-    assert_has_log_evidence(posterior, expected)
+    w, ess = posterior.draws["w"][0], posterior.trust.evidence["ess_bulk"]
+    error = np.abs(w.mean(axis=0) - CASE.mean) / CASE.sd
+    np.testing.assert_array_less(error, 4.5 / np.sqrt(ess))
+    np.testing.assert_allclose(w.std(axis=0) / CASE.sd, 1.0, atol=0.1)
+    assert_has_log_evidence(posterior, CASE.log_evidence)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_log_marginal_likelihood_of_a_coin(seed):
-    posterior = fit(coin, 14, seed=seed)
-    expected = gammaln(21) - gammaln(15) - gammaln(7) + betaln(16.0, 9.0) - betaln(2.0, 3.0)
-    assert_has_log_evidence(posterior, expected)
-    found = posterior.expectation(lambda draw: draw["p"])
-    assert abs(found.value - 16.0 / 25.0) < 4.0 * found.error
-    sd = np.sqrt(16.0 * 9.0 / 26.0) / 25.0
-    assert 0.9 * sd / np.sqrt(4000) < found.error < 3.0 * sd / np.sqrt(4000)
+    posterior = fit(coin, HEADS, seed=seed)
+    assert_has_log_evidence(posterior, COIN_LOG_EVIDENCE)
+    mean = posterior.expectation(lambda draw: draw["p"])
+    assert abs(mean.value - COIN.mean()) < 4.0 * mean.error
+    assert 0.9 < mean.error * np.sqrt(4000) / COIN.std() < 3.0
 
 
 @pytest.mark.slow
@@ -131,7 +121,7 @@ def test_too_few_particles_are_bad(seed):
 
 
 def test_particles_are_not_chains():
-    posterior = fit(regression, X, Y, particles=800)
+    posterior = fit(regression, *CASE.data, particles=800)
     assert posterior.shape == (1, 800)
     assert not posterior.is_mcmc and not posterior.has_chains
     assert set(posterior.sample_stats) == {"lp", "ancestor", "island"}
@@ -140,17 +130,19 @@ def test_particles_are_not_chains():
 
 
 def test_new_values_of_the_same_shapes_do_not_recompile():
-    fit(regression, X, Y)
+    fit(regression, *CASE.data, particles=800)
     before = len(compilations)
-    fit(regression, X + 1.0, Y - 1.0)
+    fit(regression, CASE.X + 1.0, CASE.y - 1.0, particles=800)
     assert len(compilations) == before
 
 
 def test_seed_determines_the_draws():
-    first, second = (fit(regression, X, Y, particles=800) for _ in range(2))
+    first, second, other = (
+        fit(regression, *CASE.data, particles=800, seed=seed) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first.z, second.z)
     assert first.log_evidence == second.log_evidence
-    assert not np.array_equal(first.z, fit(regression, X, Y, particles=800, seed=1).z)
+    assert not np.array_equal(first.z, other.z)
 
 
 def test_improper_prior_has_no_log_marginal_likelihood():
@@ -158,11 +150,11 @@ def test_improper_prior_has_no_log_marginal_likelihood():
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
-    posterior = fit(model, Y + 100.0)
+    posterior = fit(model, CASE.y + 100.0)
     assert posterior.trust.verdict == "good" and posterior.log_evidence is None
     mu = posterior.draws["mu"][0]
-    assert abs(mu.mean() - np.mean(Y + 100.0)) < 0.1 / np.sqrt(30)
-    assert abs(mu.std() * np.sqrt(30) - 1.0) < 0.1
+    assert abs(mu.mean() - np.mean(CASE.y + 100.0)) < 0.1 / np.sqrt(40)
+    assert abs(mu.std() * np.sqrt(40) - 1.0) < 0.1
 
 
 def test_prior_draws_of_zero_density_have_no_weight():
@@ -184,13 +176,13 @@ def test_mean_over_islands():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"particles": 0}, "particles must be a whole number of at least 1, got 0"),
-        ({"particles": 1e3}, "particles must be a whole number of at least 1, got 1000.0"),
-        ({"particles": 1001}, "particles must be a multiple of islands.*got 1001"),
+        ({"particles": 0}, "particles must be a whole number"),
+        ({"particles": 1e3}, "particles must be a whole number"),
+        ({"particles": 1001}, "must be a multiple of islands"),
         ({"islands": 1}, "islands must be at least 2, got 1"),
         ({"particles": 8}, "at least 2 for each island; got 8"),
-        ({"min_ess": 1.0}, "min_ess must be a probability.*got 1.0"),
-        ({"max_moves": "20"}, "max_moves must be a whole number of at least 1, got '20'"),
+        ({"min_ess": 1.0}, "min_ess must be a probability"),
+        ({"max_moves": "20"}, "max_moves must be a whole number"),
     ],
 )
 def test_invalid_options_are_refused(options, match):
@@ -204,7 +196,7 @@ def test_param_without_a_prior_is_refused():
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     with pytest.raises(ValueError, match="'mu' has no prior.*SMC needs one"):
-        fit(model, Y)
+        fit(model, CASE.y)
 
 
 @pytest.mark.slow

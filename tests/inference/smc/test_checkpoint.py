@@ -1,28 +1,14 @@
 """A sampler that is killed goes on to the same draws."""
 
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
 from bayeskern.inference.model import checkpoint_file
 from bayeskern.inference.smc import sampler
+from tests.inference.closed_forms import line, line_data, louder_line
 
-X = np.random.default_rng(0).normal(size=(40, 2))
-Y = X @ [1.0, -2.0] + np.random.default_rng(1).normal(size=40)
-
-
-def line(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
-    s = numpyro.sample("s", dist.HalfNormal(2.0))
-    numpyro.sample("y", dist.Normal(X @ w, s), obs=y)
-
-
-def louder(X, y):
-    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
-    s = numpyro.sample("s", dist.HalfNormal(2.0))
-    numpyro.sample("y", dist.Normal(X @ w, 2.0 * s), obs=y)
+X, Y = line_data()
 
 
 def run(path=None, model=line, y=Y, seed=0, **options):
@@ -81,7 +67,7 @@ def test_finished_run_is_read_without_moves(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
-    [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": louder}],
+    [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": louder_line}],
     ids=["seed", "particles", "options", "data", "model"],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
