@@ -62,10 +62,13 @@ SHORT_RUN = {"warmup": 300, "draws": 300}
 
 def test_chains_visit_findings_of_an_earlier_fit():
     """40 sds out, where no search of its own comes, the density has as much mass again."""
-    alone = bk.infer(hidden, 40.0, 1.0, method=bk.NUTS(**SHORT_RUN), seed=0, progress=False)
+    alone, posterior = (
+        bk.infer(
+            hidden, 40.0, 1.0, method=bk.NUTS(known=known, **SHORT_RUN), seed=0, progress=False
+        )
+        for known in (None, Findings.at(["x"], [[40.0]]))
+    )
     assert np.max(alone.draws["x"]) < 10.0
-    method = bk.NUTS(known=Findings.at(["x"], [[40.0]]), **SHORT_RUN)
-    posterior = bk.infer(hidden, 40.0, 1.0, method=method, seed=0, progress=False)
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
 
 

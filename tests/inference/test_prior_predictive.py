@@ -68,8 +68,9 @@ def test_dimensions_have_the_names_of_plates(tree):
 
 
 def test_arviz_functions_accept_the_tree(tree):
-    table = az.summary(tree, group="prior", kind="stats")
-    assert float(table.loc["mu", "mean"]) == pytest.approx(1.0, abs=0.15)
+    assert az.summary(tree, group="prior", kind="stats").loc["mu", "mean"] == pytest.approx(
+        1.0, abs=0.15
+    )
     az.plot_ppc_dist(tree, group="prior_predictive", backend="none")
 
 
@@ -137,26 +138,18 @@ def test_gaussian_process_is_drawn_with_its_covariance():
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "args", "options", "message"),
     [
-        (bk.BayesianLinearRegression(prior=priors.Flat(), noise=1.0), "'weights' has no prior"),
-        (bk.GPRegression(bk.kernels.RBF(variance=bk.Free(1.0)), 0.1), "'variance' has no prior"),
+        (bk.BayesianLinearRegression(priors.Flat(), noise=1.0), (Y, Y), {}, "'weights' has no"),
+        (bk.GPRegression(bk.kernels.RBF(bk.Free(1.0)), 0.1), (Y, Y), {}, "'lengthscale' has no"),
+        (bk.GPRegression(bk.kernels.RBF(dist.HalfNormal()), 0.1), (Y,), {}, "observes nothing"),
+        (groups, (Y, GROUP), {"draws": 0}, "draws must be"),
+        (groups, (Y, GROUP), {"seed": -1}, "seed must be"),
     ],
 )
-def test_sites_without_priors_are_refused(model, said):
-    with pytest.raises(ValueError, match=said):
-        prior_predictive(model, np.arange(3.0), Y)
-
-
-def test_model_without_observations_is_refused():
-    with pytest.raises(ValueError, match="observes nothing"):
-        prior_predictive(bk.GPRegression(bk.kernels.RBF(variance=dist.HalfNormal()), 0.1), Y)
-
-
-@pytest.mark.parametrize("options", [{"draws": 0}, {"seed": -1}])
-def test_invalid_options_are_refused(options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
-        prior_predictive(groups, Y, GROUP, **options)
+def test_invalid_models_and_options_are_refused(model, args, options, message):
+    with pytest.raises(ValueError, match=message):
+        prior_predictive(model, *args, **options)
 
 
 @pytest.mark.slow

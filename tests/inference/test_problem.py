@@ -51,13 +51,13 @@ def test_axes_have_the_labels_of_the_problem():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": 3}, "model must be a NumPyro model, which can be called; got int"),
-        ({"data": ()}, "data are not what the model takes: missing a required argument: 'y'"),
-        ({"data": {"z": 1.0}}, "data are not what the model takes: missing .* 'y'"),
-        ({"data": np.zeros(3)}, r"data must be a tuple .* got ndarray"),
-        ({"coords": ["a"]}, "coords must be a dict, as ArviZ takes it; got list"),
-        ({"dims": "x"}, "dims must be a dict, as ArviZ takes it; got str"),
-        ({"predict": np.zeros(3)}, r"predict must be a tuple .* got ndarray"),
+        ({"model": 3}, "model must be a NumPyro model"),
+        ({"data": ()}, "missing a required argument: 'y'"),
+        ({"data": {"z": 1.0}}, "missing a required argument: 'y'"),
+        ({"data": np.zeros(3)}, "data must be a tuple .* got ndarray"),
+        ({"coords": ["a"]}, "coords must be a dict.*got list"),
+        ({"dims": "x"}, "dims must be a dict.*got str"),
+        ({"predict": np.zeros(3)}, "predict must be a tuple .* got ndarray"),
     ],
 )
 def test_invalid_fields_are_refused(options, message):
@@ -77,16 +77,16 @@ class NeverRun(Method):
 @pytest.mark.parametrize(
     ("names", "error", "message"),
     [
-        ({"dims": {"mu": ["day"]}}, ValueError, "names 1 axis of 'mu', .* but it is one number"),
-        ({"dims": {"y": ["a", "b"]}}, ValueError, "names 2 axes of 'y', .* but it has 1"),
-        ({"dims": {"nu": ["day"]}}, ValueError, "dims: site='nu' is not known. Choose from mu, y"),
-        ({"dims": {"y": "day"}}, TypeError, r"dims of 'y' must be a list .* such as \['day'\]"),
+        ({"dims": {"mu": ["day"]}}, ValueError, "names 1 axis of 'mu'.* one number"),
+        ({"dims": {"y": ["a", "b"]}}, ValueError, "names 2 axes of 'y'.* has 1"),
+        ({"dims": {"nu": ["day"]}}, ValueError, "site='nu' is not known"),
+        ({"dims": {"y": "day"}}, TypeError, "dims of 'y' must be a list"),
         ({"dims": {"y": ["draw"]}}, ValueError, "axes need names of their own"),
-        ({"coords": {"day": 3}}, TypeError, "coords of 'day' must be a list of labels"),
+        ({"coords": {"day": 3}}, TypeError, "coords of 'day' must be a list"),
         (
             {"coords": {"day": ["Monday"]}, "dims": {"y": ["day"]}},
             ValueError,
-            "coords has 1 label for 'day', but that axis of 'y' has size 3",
+            "1 label for 'day'.*'y' has size 3",
         ),
     ],
 )

@@ -175,41 +175,29 @@ def test_verdicts_on_models_of_the_gallery():
 # -- one thing wrong at a time -------------------------------------------------------------------
 
 
-NOTHING = Findings()
+GAUSSIAN = Target.of(
+    lambda: numpyro.sample("x", dist.Normal(jnp.zeros(2), 1.0).to_event(1)), (), {}
+)
 
 
-def gaussian_target():
-    def model():
-        numpyro.sample("x", dist.Normal(jnp.zeros(2), 1.0).to_event(1))
-
-    return Target.of(model, (), {})
-
-
-def judged(mean, sds, findings=NOTHING, **options):
+def judged(mean, sds, target=GAUSSIAN, searches=(), count=4000, **options):
     """The verdict on draws of N(mean, diag sds^2), where the posterior is N(0, I)."""
-    target = gaussian_target()
     q = Elliptical.of(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
-    z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), 4000))
+    z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), count))
     fit = Fit(
         z=z[None],
         assess=lambda posterior: assess_approximation(posterior, **options),
         log_q=log_q,
         approximation=q,
-        findings=findings,
+        findings=Findings(searches),
     )
     return Posterior.of("by hand", fit, target).trust
-
-
-def test_exact_approximation_is_good():
-    trust = judged([0, 0], [1, 1])
-    assert trust.verdict == "good"
-    for what in ("mean_shift", "log_sd_ratio", "ks"):
-        assert trust.evidence[what] < 0.06
 
 
 @pytest.mark.parametrize(
     ("mean", "sds", "verdict", "says"),
     [
+        ([0, 0], [1, 1], "good", ""),
         ([0.1, 0], [1, 1], "good", ""),
         ([0, 0.3], [1, 1], "caution", r"mean of x\[1\] is off by 0\.\d"),
         ([0, 0.8], [1, 1], "bad", r"mean of x\[1\] is off by 0\.\d"),
@@ -226,10 +214,8 @@ def test_errors_are_measured_and_named(mean, sds, verdict, says):
     trust = judged(mean, sds)
     assert trust.verdict == verdict, trust
     assert re.search(says, trust.advice)
-    if 0 < np.max(mean) < 1:
+    if np.max(mean) < 1 and sds[0] > 0.7:
         np.testing.assert_allclose(trust.evidence["mean_shift"], np.max(mean), atol=0.06)
-        assert trust.evidence["mean_shift_at"] == ("x[0]" if mean[0] else "x[1]")
-    if 0.7 < sds[0] < 3 and sds[0] != 1:
         np.testing.assert_allclose(trust.evidence["log_sd_ratio"], abs(np.log(sds[0])), atol=0.06)
 
 
@@ -254,15 +240,14 @@ def test_too_wide_draws_with_a_low_khat_are_bad():
 
 
 @pytest.mark.parametrize(
-    ("others", "says"),
-    [(1, "1 mode that a search found lies where"), (2, "2 modes that a search found lie where")],
+    ("others", "says"), [(1, "1 mode that a search found lies"), (2, "2 modes .* lie where")]
 )
 def test_missed_modes_are_bad(others, says):
     elsewhere = {"is_elsewhere": lambda z: True}
     far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1)), **elsewhere) for i in range(others)]
     alike = {"influential": far, "log_share": lambda mode: 0.0}
     search = SimpleNamespace(z=np.zeros(2), coordinates=("x[0]", "x[1]"), **alike)
-    trust = judged([0, 0], [1, 1], findings=Findings((search,)))
+    trust = judged([0, 0], [1, 1], searches=(search,))
     assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
     assert re.match(says, trust.advice)
 
@@ -273,29 +258,22 @@ def test_failed_fit_is_bad():
 
 
 def test_nan_is_not_good():
-    target = gaussian_target()
     z = np.random.default_rng(0).normal(size=(4000, 2))
     log_q = -0.5 * np.sum(z**2, axis=1) - np.log(2 * np.pi)
     for broken in (np.nan, -np.inf):
         damaged = log_q.copy()
         damaged[0] = broken
         fit = Fit(z=z[None], assess=assess_approximation, log_q=damaged)
-        assert Posterior.of("by hand", fit, target).trust.verdict != "good"
+        assert Posterior.of("by hand", fit, GAUSSIAN).trust.verdict != "good"
 
 
 @pytest.mark.slow
 def test_deterministic_sites_are_assessed():
-    # 1 / x of a parameter close to zero: x itself is right, its inverse is not.
+    # A shift that is harmless for x changes the sd of exp(2 x).
     def model():
         x = numpyro.sample("x", dist.Normal(0.0, 1.0))
         numpyro.deterministic("e", jnp.exp(2.0 * x))
 
-    def verdict(mean):
-        q = Elliptical.of(np.array([mean]), np.eye(1))
-        z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), 20_000))
-        fit = Fit(z=z[None], assess=assess_approximation, log_q=log_q, approximation=q)
-        return Posterior.of("by hand", fit, Target.of(model, (), {})).trust
-
-    trust = verdict(-0.13)
+    trust = judged([-0.13], [1], Target.of(model, (), {}), count=20_000)
     assert trust.verdict != "good"
     assert trust.evidence["log_sd_ratio_at"] == "e"

@@ -17,16 +17,10 @@ def chains_of(x, **changes):
         "energy": np.random.default_rng(1).normal(size=n),
         "reached_max_treedepth": np.zeros(n, bool),
     } | changes
-    draws = {"x": x, "c": np.ones(n)}
-    flat = {k: v.reshape(-1) for k, v in draws.items()}
+    flat = {"x": x.ravel(), "c": np.ones(x.size)}
     target = SimpleNamespace(coordinates=["x"], deterministics=())
     return SimpleNamespace(
-        z=x[..., None],
-        draws=draws,
-        flat=flat,
-        sample_stats=stats,
-        fitted_target=target,
-        target=target,
+        z=x[..., None], flat=flat, sample_stats=stats, fitted_target=target, target=target
     )
 
 
@@ -90,7 +84,7 @@ def test_verdicts(posterior, verdict, advice):
 def with_deterministic(f):
     """Chains that sit in different regions, beside a deterministic site f (4, n)."""
     posterior = chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT)
-    posterior.flat["f"], posterior.target.deterministics = f.reshape(-1), ("f",)
+    posterior.flat["f"], posterior.target.deterministics = f.ravel(), ("f",)
     return posterior
 
 

@@ -35,18 +35,18 @@ def advice_on(distribution, seed, scale=1.0):
     return advice, evidence
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", LIGHT)
-def test_light_tails_give_no_advice(name, seed):
-    assert advice_on(LIGHT[name], seed)[0] is None
+def test_light_tails_give_no_advice(name):
+    for seed in range(5):
+        assert advice_on(LIGHT[name], seed)[0] is None
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", HEAVY)
-def test_number_with_a_heavy_tail_is_named(name, seed):
-    advice, evidence = advice_on(HEAVY[name], seed)
-    assert advice.startswith("x has so heavy a tail") and evidence["sd_khat_at"] == "x"
-    assert evidence["sd_khat"] > 0.7
+def test_number_with_a_heavy_tail_is_named(name):
+    for seed in range(5):
+        advice, evidence = advice_on(HEAVY[name], seed)
+        assert advice.startswith("x has so heavy a tail") and evidence["sd_khat_at"] == "x"
+        assert evidence["sd_khat"] > 0.7
 
 
 def khat_between(low, high):

@@ -104,16 +104,8 @@ def chains():
 
 # -- groups and names ----------------------------------------------------------------------------
 
-ALL = {
-    "posterior",
-    "sample_stats",
-    "log_likelihood",
-    "posterior_predictive",
-    "prior",
-    "prior_predictive",
-    "observed_data",
-    "constant_data",
-}
+PREDICTIVE = ("log_likelihood", "posterior_predictive", "prior_predictive")
+ALL = {*PREDICTIVE, "posterior", "sample_stats", "prior", "observed_data", "constant_data"}
 
 
 @pytest.mark.slow
@@ -121,7 +113,7 @@ def test_groups_and_their_variables(rich_tree, rich_posterior):
     assert set(rich_tree.children) == ALL
     assert list(rich_tree.posterior.data_vars) == ["b", "a", "rate"]
     assert list(rich_tree.prior.data_vars) == ["b", "a", "rate"]
-    for group in ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data"):
+    for group in (*PREDICTIVE, "observed_data"):
         assert list(rich_tree[group].data_vars) == list(DATA), group
     # Not the observed values, though they are arguments too, with holes or without.
     assert set(rich_tree.constant_data.data_vars) == {"x", "group"}
@@ -134,7 +126,7 @@ def test_dimensions_have_names_and_labels(rich_tree):
     sample = ("chain", "draw")
     assert rich_tree.posterior["b"].dims == (*sample, "coef")
     assert rich_tree.prior["rate"].dims == (*sample, "group")
-    for group in ("log_likelihood", "posterior_predictive", "prior_predictive"):
+    for group in PREDICTIVE:
         assert rich_tree[group]["counts"].dims == (*sample, "obs"), group
         assert rich_tree[group]["pairs"].dims == (*sample, "obs", "side"), group
         np.testing.assert_array_equal(rich_tree[group]["obs"], COORDS["obs"])
@@ -147,7 +139,7 @@ def test_dimensions_have_names_and_labels(rich_tree):
 def test_masked_observations_are_left_out(rich_tree):
     kept = np.arange(20) % 4 != 1
     np.testing.assert_array_equal(rich_tree.observed_data["holes"], HOLES[kept])
-    for group in ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data"):
+    for group in (*PREDICTIVE, "observed_data"):
         assert rich_tree[group]["holes"].dims[-1] == "holes_observed", group
         np.testing.assert_array_equal(rich_tree[group]["holes_observed"], COORDS["obs"][kept])
 
@@ -185,10 +177,10 @@ def test_dims_name_the_axes_of_a_model_without_plates():
 
 
 def test_names_that_do_not_match_are_refused():
-    with pytest.raises(ValueError, match="names 2 axes of 'y'.*has 1"):
-        fit(plain, X, dims={"y": ["a", "b"]}).to_arviz()
-    with pytest.raises(ValueError, match="3 labels for 'a', but that axis of 'y' has size 20"):
-        fit(plain, X, dims={"y": ["a"]}, coords={"a": [1, 2, 3]}).to_arviz()
+    with pytest.raises(ValueError, match="names 2 axes of 'y'"):
+        fit(plain, X, dims={"y": ["a", "b"]})
+    with pytest.raises(ValueError, match="3 labels for 'a'"):
+        fit(plain, X, dims={"y": ["a"]}, coords={"a": [1, 2, 3]})
 
 
 def test_site_names_with_dots_and_slashes():
@@ -224,11 +216,13 @@ def test_large_predictives_are_thinned(monkeypatch):
     assert stats.kstest(residual.ravel(), "norm").pvalue > 1e-3
 
 
-def test_groups_of_a_point_estimate():
+def test_groups_and_summary_of_a_point_estimate():
     posterior = fit(plain, X, method="map")
-    found = posterior.to_arviz()
+    found, table = posterior.to_arviz(), posterior.summary()
     assert set(found.children) == {"posterior", "prior", "prior_predictive", "observed_data"}
     assert found.posterior["mu"].shape == (1, 1)
+    assert list(table.columns) == ["value"]
+    np.testing.assert_allclose(table["value"], X.sum() / 21 * np.array([1.0, 2.0]), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -239,7 +233,7 @@ def test_subsampled_plates_are_complete():
             numpyro.sample("y", dist.Normal(b * x[rows], 1.0), obs=y[rows])
 
     found = fit(model, jnp.asarray(X), jnp.asarray(X), method=AnyDraws(400)).to_arviz()
-    for group in ("log_likelihood", "posterior_predictive", "prior_predictive"):
+    for group in PREDICTIVE:
         assert found[group]["y"].shape[2:] == (20,)
     assert found.observed_data.sizes == {"rows": 20}
 
@@ -269,14 +263,13 @@ def test_replicates_of_a_process_are_conditioned_on_its_data():
 @pytest.mark.filterwarnings("ignore:Estimated shape", "ignore:Variables .* look")
 @pytest.mark.parametrize("which", ["plates", "none", "importance", "chains"])
 def test_arviz_functions_accept_the_tree(which, rich_tree, chains):
-    if which == "importance":
-        found = fit(plain, X, method=ImportanceSampling(draws=500)).to_arviz()
-    else:
-        found = {
-            "plates": lambda: rich_tree,
-            "none": lambda: fit(plain, X).to_arviz(),
-            "chains": chains.to_arviz,
-        }[which]()
+    trees = {
+        "plates": lambda: rich_tree,
+        "none": lambda: fit(plain, X).to_arviz(),
+        "importance": lambda: fit(plain, X, method=ImportanceSampling(draws=500)).to_arviz(),
+        "chains": chains.to_arviz,
+    }
+    found = trees[which]()
     names = list(found.observed_data.data_vars)
     assert len(az.summary(found)) == (8 if which == "plates" else 2)
     for name in names:
@@ -339,12 +332,6 @@ def test_convergence_columns_are_for_mcmc_only(rich_posterior, chains):
     assert {"r_hat", "ess_bulk", "ess_tail"} <= set(chains.summary().columns)
 
 
-def test_summary_of_a_point_has_values_only():
-    table = fit(plain, X, method="map").summary()
-    assert list(table.columns) == ["value"]
-    np.testing.assert_allclose(table["value"], X.sum() / 21 * np.array([1.0, 2.0]), atol=1e-6)
-
-
 def test_point_is_the_mean_or_the_median():
     posterior = bk.infer(lambda: numpyro.sample("s", dist.LogNormal(0.3, 0.5)), method="laplace")
     assert posterior.point()["s"] == pytest.approx(np.exp(0.3 + 0.125), rel=0.05)
@@ -354,7 +341,6 @@ def test_point_is_the_mean_or_the_median():
 
 
 def test_replicates_of_a_model_without_latents():
-    X, y = np.linspace(0.0, 6.0, 8), np.zeros(8)
     model = bk.GPRegression(RBF(1.0), noise=0.01)
-    tree = bk.infer(model, X, y, method="exact", seed=0).to_arviz()
+    tree = fit(model, np.arange(8.0), np.zeros(8), method="exact").to_arviz()
     assert tree["posterior_predictive"]["y"].shape == (1, 200, 8)
