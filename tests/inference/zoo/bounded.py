@@ -21,20 +21,10 @@ def all_successes(y):
     numpyro.sample("y", dist.Binomial(20, p), obs=y)
 
 
-def all_successes_truth():
-    posterior = st.beta(21.0, 1.0)
-    return {"p": Moments(posterior.mean(), posterior.std())}
-
-
 def edges(y):
     """In unconstrained coordinates the tails fall off as slowly as exp(0.3 z)."""
     p = numpyro.sample("p", dist.Beta(0.3, 0.3))
     numpyro.sample("y", dist.Bernoulli(p), obs=y)
-
-
-def edges_truth():
-    posterior = st.beta(1.3, 0.3)
-    return {"p": Moments(posterior.mean(), posterior.std())}
 
 
 def pushed(y):
@@ -46,8 +36,7 @@ def pushed(y):
 def pushed_truth():
     """N(-1.5, 1 / 2) on mu > 0."""
     sd = np.sqrt(0.5)
-    posterior = st.truncnorm(1.5 / sd, np.inf, -1.5, sd)
-    return {"mu": Moments(posterior.mean(), posterior.std())}
+    return {"mu": Moments.of(st.truncnorm(1.5 / sd, np.inf, -1.5, sd))}
 
 
 def half_plane():
@@ -187,8 +176,10 @@ def zoo_posterior(name, model, args, truth, **options) -> ZooPosterior:
 
 
 POSTERIORS = [
-    zoo_posterior("20 of 20 successes", all_successes, (20,), all_successes_truth),
-    zoo_posterior("beta(1.3, 0.3)", edges, (1,), edges_truth),
+    zoo_posterior(
+        "20 of 20 successes", all_successes, (20,), lambda: {"p": Moments.of(st.beta(21.0, 1.0))}
+    ),
+    zoo_posterior("beta(1.3, 0.3)", edges, (1,), lambda: {"p": Moments.of(st.beta(1.3, 0.3))}),
     zoo_posterior("data beyond a boundary", pushed, (np.asarray(-3.0),), pushed_truth),
     zoo_posterior("half plane", half_plane, (), half_plane_truth),
     zoo_posterior("uniform observations", uniform, (SPREAD,), lambda: uniform_truth(SPREAD)),

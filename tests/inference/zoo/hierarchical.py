@@ -54,8 +54,8 @@ def schools_truth(error, y):
     }
 
 
-def funnel(size, sd):
-    """Neal (2003), written as the density of flat v and wide x."""
+def funnel(size, sd) -> ZooPosterior:
+    """Neal (2003), written as the density of flat v and wide x; var x = E exp(v)."""
 
     def model():
         v_prior = dist.Normal(0.0, 2.0 * sd)
@@ -65,13 +65,10 @@ def funnel(size, sd):
         density += jnp.sum(dist.Normal(0.0, jnp.exp(0.5 * v)).log_prob(x))
         numpyro.factor("funnel", density - v_prior.log_prob(v) - x_prior.log_prob(x))
 
-    return model
-
-
-def funnel_truth(size, sd):
-    """var x = E exp(v)."""
     x_sd = np.exp(0.25 * sd**2)
-    return {"v": Moments(0.0, sd), "x": Moments(np.zeros(size), np.full(size, x_sd))}
+    truth = {"v": Moments(0.0, sd), "x": Moments(np.zeros(size), np.full(size, x_sd))}
+    name = f"funnel, sd {sd:g}, {size + 1} d"
+    return ZooPosterior(name, "hierarchical", model, (), lambda: truth, has_prior_draws=False)
 
 
 def observed_funnel(y):
@@ -101,22 +98,8 @@ POSTERIORS = [
     schools("tau near zero, centred", centred, ERRORS, ALIKE),
     schools("tau near zero, non-centred", non_centred, ERRORS, ALIKE),
     schools("schools far apart", centred, 0.3 * ERRORS, SPREAD, has_prior_draws=False),
-    ZooPosterior(
-        "funnel, sd 1, 6 d",
-        "hierarchical",
-        funnel(5, 1.0),
-        (),
-        lambda: funnel_truth(5, 1.0),
-        has_prior_draws=False,
-    ),
-    ZooPosterior(
-        "funnel, sd 3, 10 d",
-        "hierarchical",
-        funnel(9, 3.0),
-        (),
-        lambda: funnel_truth(9, 3.0),
-        has_prior_draws=False,
-    ),
+    funnel(5, 1.0),
+    funnel(9, 3.0),
     ZooPosterior(
         "funnel with data", "hierarchical", observed_funnel, (FUNNEL_DATA,), observed_funnel_truth
     ),

@@ -12,6 +12,11 @@ class Moments(NamedTuple):
     mean: np.ndarray
     sd: np.ndarray
 
+    @classmethod
+    def of(cls, distribution) -> "Moments":
+        """Moments of a distribution of SciPy."""
+        return cls(distribution.mean(), np.sqrt(distribution.var()))
+
 
 def grid(*axes):
     """Arrays that broadcast to the product of the axes."""

@@ -30,20 +30,6 @@ def concentric_truth():
     return {"x": Moments(np.zeros(10), np.full(10, np.sqrt(0.5 * (1.0 + 1e-4))))}
 
 
-def lattice(size):
-    """A normal distribution of sd 5 with a comb of modes: the comb changes no mean and no sd."""
-
-    def model():
-        x = numpyro.sample("x", isotropic(size, 5.0))
-        numpyro.factor("comb", 4.0 * jnp.sum(jnp.cos(2.0 * x)))
-
-    return model
-
-
-def lattice_truth(size):
-    return {"x": Moments(np.zeros(size), np.full(size, 5.0))}
-
-
 def mixture_prior(size):
     """A prior that is a mixture of normals of unequal widths, and data that say little."""
 
@@ -83,9 +69,14 @@ def two_values_truth(y):
 
 
 def lattice_posterior(size) -> ZooPosterior:
-    return ZooPosterior(
-        f"lattice, {size} d", "multimodal", lattice(size), (), lambda: lattice_truth(size)
-    )
+    """A normal distribution of sd 5 with a comb of modes: the comb changes no mean and no sd."""
+
+    def model():
+        x = numpyro.sample("x", isotropic(size, 5.0))
+        numpyro.factor("comb", 4.0 * jnp.sum(jnp.cos(2.0 * x)))
+
+    truth = {"x": Moments(np.zeros(size), np.full(size, 5.0))}
+    return ZooPosterior(f"lattice, {size} d", "multimodal", model, (), lambda: truth)
 
 
 def mixture_prior_posterior(size) -> ZooPosterior:

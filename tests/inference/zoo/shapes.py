@@ -118,11 +118,6 @@ def corners(y, concentration):
 CORNER_COUNTS = np.array([3, 0, 0, 0, 0])
 
 
-def corners_truth(concentration):
-    posterior = st.dirichlet(concentration + CORNER_COUNTS)
-    return {"p": Moments(posterior.mean(), np.sqrt(posterior.var()))}
-
-
 def zoo_posterior(name, model, args, truth, **options) -> ZooPosterior:
     return ZooPosterior(name, "shapes", model, args, truth, **options)
 
@@ -142,7 +137,7 @@ def simplex(concentration) -> ZooPosterior:
         f"simplex corners, concentration {concentration}",
         corners,
         (CORNER_COUNTS, alpha),
-        lambda: corners_truth(alpha),
+        lambda: {"p": Moments.of(st.dirichlet(alpha + CORNER_COUNTS))},
     )
 
 

@@ -49,21 +49,6 @@ def student_prior_truth():
     return on_grid(log_p, x=x)
 
 
-def student(df):
-    """Student's t in 4 dimensions, over a flat prior."""
-
-    def model():
-        real = dist.constraints.real_vector
-        x = numpyro.sample("x", dist.ImproperUniform(real, (), (4,)))
-        numpyro.factor("t", jnp.sum(dist.StudentT(df).log_prob(x)))
-
-    return model
-
-
-def student_truth(df):
-    return {"x": Moments(np.zeros(4), np.full(4, np.sqrt(df / (df - 2.0))))}
-
-
 def location_and_scale(y):
     """The density of the scale falls as sigma^-4 until the prior of mu bounds it."""
     mu = numpyro.sample("mu", dist.Normal(0.0, 100.0))
@@ -146,7 +131,7 @@ def exponentiated(y):
 def exponentiated_truth():
     """x is N(0.5, 3.125), and exp(x) log-normal."""
     exp_x = st.lognorm(np.sqrt(3.125), scale=np.exp(0.5))
-    return {"x": Moments(0.5, np.sqrt(3.125)), "exp_x": Moments(exp_x.mean(), exp_x.std())}
+    return {"x": Moments(0.5, np.sqrt(3.125)), "exp_x": Moments.of(exp_x)}
 
 
 def one_success(y):
@@ -172,8 +157,16 @@ def robust_posterior(name, y, prior_sd) -> ZooPosterior:
 
 
 def student_posterior(df) -> ZooPosterior:
+    """Student's t in 4 dimensions, over a flat prior."""
+
+    def model():
+        real = dist.constraints.real_vector
+        x = numpyro.sample("x", dist.ImproperUniform(real, (), (4,)))
+        numpyro.factor("t", jnp.sum(dist.StudentT(df).log_prob(x)))
+
+    truth = {"x": Moments(np.zeros(4), np.full(4, np.sqrt(df / (df - 2.0))))}
     name = f"StudentT({df:g}) density, 4 d"
-    return zoo_posterior(name, student(df), (), lambda: student_truth(df), has_prior_draws=False)
+    return zoo_posterior(name, model, (), lambda: truth, has_prior_draws=False)
 
 
 POSTERIORS = [

@@ -37,11 +37,6 @@ def beta_binomial(successes):
     numpyro.sample("y", dist.Binomial(20, p), obs=successes)
 
 
-def beta_binomial_truth():
-    posterior = st.beta(2.0 + 14.0, 3.0 + 6.0)
-    return {"p": Moments(posterior.mean(), posterior.std())}
-
-
 def gamma_poisson(y):
     rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
     numpyro.sample("y", dist.Poisson(rate), obs=y)
@@ -49,7 +44,7 @@ def gamma_poisson(y):
 
 def gamma_poisson_truth():
     posterior = st.gamma(2.0 + COUNTS.sum(), scale=1.0 / (1.0 + len(COUNTS)))
-    return {"rate": Moments(posterior.mean(), posterior.std())}
+    return {"rate": Moments.of(posterior)}
 
 
 def known_noise(y):
@@ -89,10 +84,7 @@ def normal_gamma_truth():
     rate = 2.0 + 0.5 * np.square(VALUES - mean).sum() + 0.5 * 0.1 * n * mean**2 / weight
     precision = st.gamma(shape, scale=1.0 / rate)
     mu = st.t(2.0 * shape, n * mean / weight, np.sqrt(rate / (shape * weight)))
-    return {
-        "precision": Moments(precision.mean(), precision.std()),
-        "mu": Moments(mu.mean(), mu.std()),
-    }
+    return {"precision": Moments.of(precision), "mu": Moments.of(mu)}
 
 
 def linear(X, y):
@@ -104,27 +96,24 @@ def linear_truth(X, y):
     return {"w": gaussian(X.T @ X + np.eye(X.shape[1]) / 4.0, X.T @ y)}
 
 
-def generalised(likelihood):
-    """A regression with two weights and a likelihood of the linear predictor."""
+def regression(name, y, likelihood, log_likelihood, low, high):
+    """A regression with two weights, whose moments are sums over a grid from low to high.
+
+    likelihood: distribution given the linear predictor. log_likelihood: of the predictor and y.
+    """
 
     def model(X, y):
         w = numpyro.sample("w", dist.Normal(0.0, 3.0).expand([2]).to_event(1))
         numpyro.sample("y", likelihood(X @ w), obs=y)
 
-    return model
+    def truth():
+        a, b = grid(np.linspace(low, high, 150), np.linspace(low, high, 150))
+        log_p = -0.5 * (a**2 + b**2) / 9.0
+        for (x0, x1), value in zip(X, y, strict=True):
+            log_p = log_p + log_likelihood(a * x0 + b * x1, value)
+        return on_grid(log_p, w=[a, b])
 
-
-def weights_truth(log_likelihood, y, low, high):
-    """Moments of both weights on a grid. log_likelihood: of the linear predictor and y."""
-    a, b = grid(np.linspace(low, high, 150), np.linspace(low, high, 150))
-    log_p = -0.5 * (a**2 + b**2) / 9.0
-    for (x0, x1), value in zip(X, y, strict=True):
-        log_p = log_p + log_likelihood(a * x0 + b * x1, value)
-    return on_grid(log_p, w=[a, b])
-
-
-def log_student_t(eta, y):
-    return -2.5 * np.log1p(np.square((y - eta) / 0.5) / 4.0)
+    return zoo_posterior(name, model, (X, y), truth)
 
 
 def overdispersed(y):
@@ -147,11 +136,6 @@ def dirichlet(y):
     numpyro.sample("y", dist.Multinomial(int(CATEGORIES.sum()), p), obs=y)
 
 
-def dirichlet_truth():
-    posterior = st.dirichlet(1.0 + CATEGORIES)
-    return {"p": Moments(posterior.mean(), np.sqrt(posterior.var()))}
-
-
 def first_order(y):
     phi = numpyro.sample("phi", dist.Uniform(-1.0, 1.0))
     sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
@@ -166,16 +150,14 @@ def first_order_truth():
     return on_grid(log_p, phi=phi, sigma=sigma)
 
 
-def logistic_truth():
-    return weights_truth(lambda e, y: y * e - np.logaddexp(0.0, e), Y_BINARY, -6.0, 6.0)
-
-
 def zoo_posterior(name, model, args, truth, **options) -> ZooPosterior:
     return ZooPosterior(name, "unimodal", model, args, truth, **options)
 
 
 POSTERIORS = [
-    zoo_posterior("beta-binomial", beta_binomial, (14,), beta_binomial_truth),
+    zoo_posterior(
+        "beta-binomial", beta_binomial, (14,), lambda: {"p": Moments.of(st.beta(16.0, 9.0))}
+    ),
     zoo_posterior("gamma-Poisson", gamma_poisson, (COUNTS,), gamma_poisson_truth),
     zoo_posterior("mean, known noise", known_noise, (VALUES,), known_noise_truth),
     zoo_posterior("mean and sd", mean_and_sd, (VALUES,), mean_and_sd_truth),
@@ -190,25 +172,36 @@ POSTERIORS = [
         lambda: linear_truth(FEATURES, Y_FEATURES),
         has_prior_draws=False,
     ),
-    zoo_posterior(
+    regression(
         "logistic regression",
-        generalised(lambda eta: dist.Bernoulli(logits=eta)),
-        (X, Y_BINARY),
-        logistic_truth,
+        Y_BINARY,
+        lambda eta: dist.Bernoulli(logits=eta),
+        lambda eta, y: y * eta - np.logaddexp(0.0, eta),
+        -6.0,
+        6.0,
     ),
-    zoo_posterior(
+    regression(
         "Poisson regression",
-        generalised(lambda eta: dist.Poisson(jnp.exp(eta))),
-        (X, Y_COUNTS),
-        lambda: weights_truth(lambda e, y: y * e - np.exp(e), Y_COUNTS, -2.0, 3.0),
+        Y_COUNTS,
+        lambda eta: dist.Poisson(jnp.exp(eta)),
+        lambda eta, y: y * eta - np.exp(eta),
+        -2.0,
+        3.0,
     ),
-    zoo_posterior(
+    regression(
         "Student-t regression",
-        generalised(lambda eta: dist.StudentT(4.0, eta, 0.5)),
-        (X, Y_OUTLIERS),
-        lambda: weights_truth(log_student_t, Y_OUTLIERS, -2.0, 4.0),
+        Y_OUTLIERS,
+        lambda eta: dist.StudentT(4.0, eta, 0.5),
+        lambda eta, y: -2.5 * np.log1p(np.square((y - eta) / 0.5) / 4.0),
+        -2.0,
+        4.0,
     ),
     zoo_posterior("negative binomial", overdispersed, (Y_OVERDISPERSED,), overdispersed_truth),
-    zoo_posterior("Dirichlet-multinomial", dirichlet, (CATEGORIES,), dirichlet_truth),
+    zoo_posterior(
+        "Dirichlet-multinomial",
+        dirichlet,
+        (CATEGORIES,),
+        lambda: {"p": Moments.of(st.dirichlet(1.0 + CATEGORIES))},
+    ),
     zoo_posterior("autoregression", first_order, (Y_AUTOREGRESSION,), first_order_truth),
 ]
