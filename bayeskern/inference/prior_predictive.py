@@ -109,8 +109,8 @@ def _drawable(target: Target) -> dict[str, ModelSite]:
     sites = target.sites()
     if not any(site.kind == "observed" for site in sites.values()):
         raise ValueError(
-            "the model observes nothing with these arguments, so there are no data to draw. Give "
-            "data as for infer: they say which sites are observed, and in what shape."
+            "the model observes nothing with these arguments, so there are no data to draw. Pass "
+            "data as to infer: they determine which sites are observed, and their shapes."
         )
     factors: list[str] = []
 
@@ -124,7 +124,7 @@ def _drawable(target: Target) -> dict[str, ModelSite]:
         jax.eval_shape(run)
     if factors:
         raise ValueError(
-            f"{', '.join(map(repr, factors))} is a numpyro.factor: a density of nothing that could "
-            "be drawn. Write it as a distribution, observed or latent."
+            f"{', '.join(map(repr, factors))} is a numpyro.factor, which cannot be drawn from. "
+            "Write it as a distribution, observed or latent."
         )
     return sites

@@ -87,8 +87,8 @@ def bind(problem: Problem | Callable, args: tuple, kwargs: dict) -> BoundModel:
         return BoundModel.of(problem, args, kwargs)
     if args or kwargs:
         raise TypeError(
-            "a Problem holds its own data, so that there are no other arguments to give; to fit "
-            "its model to other data, give problem.model and these."
+            "a Problem holds its own data and takes no other arguments. To use its model with "
+            "other data, pass problem.model and the data."
         )
     return BoundModel.of(
         problem.model, problem._args, problem._kwargs, problem.coords, problem.dims

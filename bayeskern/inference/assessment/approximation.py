@@ -411,7 +411,7 @@ def difference_advice(kinds: Sequence[str], evidence: dict, remedy: str = REMEDY
     size, at = evidence[worst], evidence[f"{worst}_at"]
     if not np.isfinite(size):
         return (
-            f"{at} is not finite in some draws, or has no spread: nothing can be said of it. Check "
+            f"{at} is not finite in some draws, or has no spread, so it cannot be assessed. Check "
             "how the model computes it."
         )
     if worst == "ks":

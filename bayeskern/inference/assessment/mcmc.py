@@ -196,7 +196,7 @@ def _change(posterior: Assessable, others: list[Region], share: float) -> tuple[
 
 
 def unvisited_advice(count: int) -> str:
-    """Advice where no chain came near some points that a search found."""
+    """Advice where some points of a search are connected to no chain."""
     points = counted(
         count,
         "more point that no chain came near and that was not visited",

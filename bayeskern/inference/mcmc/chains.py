@@ -32,7 +32,7 @@ STRETCH_SECONDS = 0.5
 
 
 class ChainGroup:
-    """One chain, or several in step, that run on one thread.
+    """One chain, or several vectorized chains, on one thread.
 
     Args:
         options: The options of the kernel.
@@ -71,10 +71,6 @@ class ChainGroup:
             pace = float(from_first(np.array(STRETCH_SECONDS / (time.perf_counter() - start))))
             steps = max(1, int(steps * min(pace, 10.0)))
 
-    def compile(self) -> None:
-        """Compile by taking no step."""
-        self._take_steps(0)
-
     def _advance(self, steps: int) -> ChainProgress:
         """Progress after further steps."""
         state, rows = self._take_steps(steps)
@@ -111,9 +107,9 @@ def sample(
         Transitions after warmup of all chains, (chains, draws, ...).
     """
     unfinished = [g for g in groups if not g.finished]
-    # Before there are threads, which would each compile.
+    # No step, which compiles before there are threads that would each compile.
     for group in unfinished[:1]:
-        group.compile()
+        group._take_steps(0)
     total, stop = sum(g.steps * g.stage.state.i.size for g in groups), threading.Event()
     with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
         waiting = {pool.submit(group.run, stop) for group in unfinished}

@@ -23,7 +23,7 @@ class ConnectivityOptions:
             normal distribution to be a barrier.
         max_draws: Draws that represent a region, at most.
         nearby_share: Share of these draws that counts as nearby, so that a few stray draws do not
-            speak for a point.
+            connect a point.
         neighbours: Nearby draws to which paths lead.
         path_points: Points on the way of each path.
         max_rhat: R-hat below which chains are in one region.

@@ -52,11 +52,11 @@ class ExplorationOptions:
         max_visits: Points that are visited, at most.
         visit_draws: Draws of a visit of which most must be connected to a region to be in it.
         min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
-        rough_nats: Error of the rough estimates of log integrals, which need not be exceeded.
-        min_spike_share: Share of draws around a mode that is next to nothing, and effect of a
-            spike that matters.
-        max_overlap: Share of the draws of a region next to those of others above which they
-            cannot be separated.
+        rough_nats: Error that the rough estimates of log integrals may have.
+        min_spike_share: Share of draws below which the region around a mode counts as empty, and
+            effect above which a spike matters.
+        max_overlap: Share of the draws of a region that lie nearest to other regions, above which
+            the regions cannot be separated.
     """
 
     max_visits: int = 6
@@ -84,12 +84,11 @@ class Exploration:
         chains: Numbers of the given chains in each region; none where a visit found it.
         visits: Number of chains that were started.
         left: Number of points that were not visited, since there were too many.
-        hold_one_order: True if the given chains stay in one order of exchangeable members, or in
-            some of many.
+        hold_one_order: True if the given chains do not visit all orders of exchangeable members.
         stuck: Number of points from which a chain did not move.
         exchanges: Exchangeable members.
         findings: Earlier findings, the search, and a point of each region.
-        spikes: Modes with much mass around them that the chains have passed by.
+        spikes: Modes with much mass around them and few draws.
         regions: The regions with their shares of the posterior, and the spikes, once the shares
             are estimated.
         log_integrals: Log integral of the density over each region, where there are several.
@@ -112,10 +111,10 @@ class Exploration:
         self.regions: list[Region] = []
         self.log_integrals: list[Estimate] = []
         self.findings = Findings()
-        self._evidence_by_region: list[float] = []
-        self._reached = (
-            [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
-        )
+        bounded = self.rows if self._bounded else []
+        self._reached = [Neighbours(np.concatenate(region.z)) for region in bounded]
+        # Log integral over the largest region, roughly.
+        self._normal_evidence = max(map(normal_log_evidence, bounded), default=-np.inf)
 
     @property
     def evidence(self) -> dict[str, int]:
@@ -139,8 +138,7 @@ class Exploration:
         points = known.points(self.target.coordinates)
         if optimum is not None:
             self._visit_ends(optimum)
-            # In the neck of a funnel the density rises without end: there is no mode that could
-            # explain a draw.
+            # In the neck of a funnel the density rises without bound, and no mode explains a draw.
             if optimum.converged:
                 points = np.concatenate([points, optimum.unexplained_places])
         # A tail that is longer than that of a normal distribution is no region of its own.
@@ -184,13 +182,6 @@ class Exploration:
         `_local_log_integral` is wrong by a few nats, more with more coordinates.
         """
         return self._normal_evidence - EXPLORATION.rough_nats - np.sqrt(self.target.size)
-
-    @property
-    def _normal_evidence(self) -> float:
-        """Log integral over the largest region, roughly."""
-        for rows in self.rows[len(self._evidence_by_region) :]:
-            self._evidence_by_region.append(normal_log_evidence(rows))
-        return max(self._evidence_by_region)
 
     def _local_log_integral(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Log integral around a point (d,), by the derivatives there, and a root of H^-1.
@@ -253,6 +244,7 @@ class Exploration:
         if not any(self._is_in(region, rows) for region in self.rows):
             self.rows.append(rows)
             self.chains.append(())
+            self._normal_evidence = max(self._normal_evidence, normal_log_evidence(rows))
 
     def _sorted_visit(self, visit: Visit, point: np.ndarray) -> Transitions:
         rows = visit(point, self.visits)
@@ -273,7 +265,7 @@ class Exploration:
         return all(np.isfinite(region.share.value) for region in self.regions)
 
     def keep_influential(self) -> None:
-        """Leave out regions that only visits found and in which next to nothing lies."""
+        """Drop regions that only visits found and whose share is negligible."""
         root = robust_cholesky(shrunk_covariance(np.concatenate(self._given_z)))
         centre = np.mean(self._given_z, axis=(0, 1))
         keep = []
@@ -360,11 +352,11 @@ def _effect(share: float, steps: np.ndarray) -> float:
 
 
 def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
-    """True if an end of a search has next to none of the evidence, by Laplace's method.
+    """True if an end of a search has a negligible share of the evidence, by Laplace's method.
 
     Where the density rises without bound, as in the neck of a funnel, there is no mode. The
-    curvature at the end of the search, made positive, then says roughly how much lies there; no
-    chain would come back from such a spike.
+    curvature at the end of the search, made positive, then gives a rough integral; no chain would
+    return from such a spike.
 
     Args:
         optimum: The best mode of the search.

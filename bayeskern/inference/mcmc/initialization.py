@@ -29,14 +29,14 @@ class InitializationOptions:
         candidates: Draws from the prior for each of them.
         search_steps: Steps of the search, at most.
         max_size: Coordinates above which there is no search, which needs Hessians.
-        distances_sds: Distances of a start from the mode, tried in turn until the density there is
-            neither zero nor extremely low.
+        distances_sds: Distances of a start from the mode, tried in turn until the density is not
+            extremely low.
         draws: Draws around each mode, by which the mode is judged.
-        min_predicted: Share of these draws whose density the curvature must predict; the mode is a
-            spike in a funnel where it predicts fewer.
+        min_predicted: Share of these draws whose density the curvature must predict; below it the
+            mode is a spike in a funnel.
         same_mode_sds: Distance below which two ends of the search belong to one mode.
         max_condition: Condition number of a covariance, in units of its sds, up to which a
-            diagonal mass matrix will do.
+            diagonal mass matrix suffices.
         min_share: Share of the evidence of the best mode below which a mode has no chain.
     """
 

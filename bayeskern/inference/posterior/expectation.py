@@ -68,8 +68,8 @@ def _values(f: Callable, draws: dict[str, np.ndarray]) -> np.ndarray:
         values = np.asarray(jax.jit(jax.vmap(f))(draws), float)
     except CONCRETIZATION_ERRORS as error:
         raise TypeError(
-            "f must be written in JAX, and it looks at a value that JAX has yet to compute, as "
-            "NumPy's functions, float() and `if` do. Take jax.numpy and jnp.where."
+            "f must be written in JAX, which cannot trace NumPy's functions, float() or `if`. Take "
+            "jax.numpy and jnp.where."
         ) from error
     except KeyError as error:
         raise ValueError(f"no site {error}: f takes a dict of {', '.join(draws)}.") from error

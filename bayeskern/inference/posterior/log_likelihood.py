@@ -52,9 +52,8 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     """Pointwise log likelihood of every observed site, and indices of the draws of each chain."""
     if posterior.is_point:
         raise ValueError(
-            "log_likelihood, and LOO with it, is not offered for a point estimate: without a "
-            "spread of the parameters it would not be seen what each observation does to them. "
-            "Take method='laplace' or 'nuts'."
+            "log_likelihood, and LOO with it, is not offered for a point estimate: it needs draws "
+            "of the parameters. Take method='laplace' or 'nuts'."
         )
     target = posterior.known_target
     chains, count = posterior.shape

@@ -40,7 +40,7 @@ class MoveOptions:
         max_unmoved: Share of the particles that may not have moved at all when moves end.
         smallest_step: Smallest step size of the second move of a pair, as a share of the first
             one's, which lets particles of narrow modes move beside wide ones.
-        max_temperatures: Temperatures after which a sampler gives up.
+        max_temperatures: Largest number of temperatures.
     """
 
     accept: float = 0.8
