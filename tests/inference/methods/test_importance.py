@@ -219,10 +219,3 @@ def test_invalid_proposals_are_refused():
     other = bk.infer(regression, *CASE.data, method="laplace", progress=False)
     with pytest.raises(ValueError, match="draws of 3 coordinates; this model needs"):
         fit(coin, HEADS, proposal=other)
-
-
-@pytest.mark.slow
-def test_seed_determines_the_draws():
-    first, again, other = (fit(coin, HEADS, seed=s, draws=200).z for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert np.any(first != other)

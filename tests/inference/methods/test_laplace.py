@@ -191,22 +191,6 @@ def test_density_without_a_mode_is_bad():
     assert posterior.log_evidence is None
 
 
-def test_param_without_a_prior_is_refused():
-    def model(y):
-        mu = numpyro.param("mu", 0.0)
-        s = numpyro.sample("s", dist.HalfNormal(1.0))
-        numpyro.sample("y", dist.Normal(mu, s), obs=y)
-
-    with pytest.raises(ValueError, match="'mu' has no prior.*laplace needs one"):
-        fit(model, np.arange(3.0))
-
-
-def test_seed_determines_the_draws():
-    first, again, other = (fit(regression, X, Y, seed=s, draws=50).z for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert np.all(first != other)
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [

@@ -19,7 +19,6 @@ from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from models import eight_schools, funnel
-from tests.compilations import compilations
 from tests.inference.closed_forms import COIN, HEADS, Regression, coin, regression
 from tests.marks import slow
 
@@ -198,19 +197,6 @@ def test_draws_do_not_depend_on_the_length_of_stretches(monkeypatch):
     np.testing.assert_array_equal(long.z, short.z)
     for name, values in long.sample_stats.items():
         np.testing.assert_array_equal(values, short.sample_stats[name])
-
-
-@pytest.mark.slow
-def test_new_values_of_the_same_shapes_do_not_recompile():
-    first, second = (Regression(seed, n=37) for seed in (1, 2))
-    before = len(compilations)
-    fit(regression, *first.data, evidence=True)
-    assert len(compilations) > before  # the listener listens
-    before = len(compilations)
-    posterior = fit(regression, *second.data, seed=3, evidence=True)
-    assert len(compilations) == before
-    for i in range(3):
-        assert_moments(posterior.draws["w"][..., i], second.mean[i], second.sd[i])
 
 
 @pytest.mark.slow

@@ -1,15 +1,11 @@
 """Pathfinder against closed forms."""
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
 from bayeskern.inference import Pathfinder
 from models import bimodal
-from tests.compilations import compilations
 from tests.inference.closed_forms import Regression, regression
 from tests.marks import slow
 
@@ -51,20 +47,3 @@ def test_draws_without_replacement_are_distinct():
     assert w.shape == (500, 3)
     assert len(np.unique(w[:, 0])) == 500
     assert posterior.trust.evidence["distinct_draws"] == 500
-
-
-def test_new_values_of_the_same_shapes_do_not_recompile():
-    fit(regression, *CASE.data)
-    before = len(compilations)
-    fit(regression, CASE.X + 1.0, CASE.y - 1.0)
-    assert len(compilations) == before
-
-
-@pytest.mark.slow
-def test_density_without_finite_values_names_the_site():
-    def model():
-        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
-        numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
-
-    with pytest.raises(ValueError, match="'wall'"):
-        fit(model)

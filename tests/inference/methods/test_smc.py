@@ -10,7 +10,6 @@ from scipy.special import i0e
 import bayeskern as bk
 from bayeskern.inference.methods.smc import mean_over_islands
 from models import eight_schools
-from tests.compilations import compilations
 from tests.inference.closed_forms import (
     COIN,
     COIN_LOG_EVIDENCE,
@@ -129,22 +128,6 @@ def test_particles_are_not_chains():
     assert posterior.trace["temperature"][-1] == 1.0
 
 
-def test_new_values_of_the_same_shapes_do_not_recompile():
-    fit(regression, *CASE.data, particles=800)
-    before = len(compilations)
-    fit(regression, CASE.X + 1.0, CASE.y - 1.0, particles=800)
-    assert len(compilations) == before
-
-
-def test_seed_determines_the_draws():
-    first, second, other = (
-        fit(regression, *CASE.data, particles=800, seed=seed) for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first.z, second.z)
-    assert first.log_evidence == second.log_evidence
-    assert not np.array_equal(first.z, other.z)
-
-
 def test_improper_prior_has_no_log_marginal_likelihood():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
@@ -188,25 +171,6 @@ def test_mean_over_islands():
 def test_invalid_options_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         bk.SMC(**options)
-
-
-def test_param_without_a_prior_is_refused():
-    def model(y):
-        mu = numpyro.param("mu", 0.0)
-        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
-
-    with pytest.raises(ValueError, match="'mu' has no prior.*SMC needs one"):
-        fit(model, CASE.y)
-
-
-@pytest.mark.slow
-def test_density_without_finite_values_names_the_site():
-    def model():
-        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
-        numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
-
-    with pytest.raises(ValueError, match="'wall'"):
-        fit(model)
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from bayeskern.inference import SVI
 from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.methods.svi import SVIStart
 from bayeskern.inference.model.target import Target
-from tests.compilations import compilations
 from tests.inference.closed_forms import Regression, regression
 from tests.marks import slow
 
@@ -245,27 +244,6 @@ def test_mean_field_funnel_is_not_good():
     assert fit(model, guide="mean_field").trust.verdict != "good"
 
 
-def test_seed_determines_the_draws():
-    first, again, other = (fit(regression, X, Y, seed=s).draws["w"] for s in (3, 3, 4))
-    np.testing.assert_array_equal(first, again)
-    assert np.any(first != other)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        *(slow(o) for o in ({"gradient": "score"}, {"guide": "flow"})),
-    ],
-)
-def test_new_values_of_the_same_shapes_do_not_recompile(options):
-    draws = np.random.default_rng(1)
-    fit(regression, X, Y, **options)
-    before = len(compilations)
-    fit(regression, X + draws.normal(size=X.shape), Y + 1.0, **options)
-    assert len(compilations) == before
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -281,14 +259,6 @@ def test_new_values_of_the_same_shapes_do_not_recompile(options):
 def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SVI(**options)
-
-
-def test_param_without_a_prior_is_refused():
-    def model(y):
-        numpyro.sample("y", dist.Normal(numpyro.param("loc", 0.0), 1.0), obs=y)
-
-    with pytest.raises(ValueError, match="'loc' has no prior"):
-        fit(model, np.zeros(3))
 
 
 @pytest.mark.slow
