@@ -143,24 +143,6 @@ def test_adaptation_improves_a_poor_proposal():
 
 
 @pytest.mark.slow
-def test_two_modes_have_their_shares():
-    # 30 % at -3 and 70 % at 3, so the mean is 1.2 and the sd sqrt(1 + 36 * 0.21).
-    def model():
-        mixture = dist.MixtureSameFamily(
-            dist.Categorical(jnp.array([0.3, 0.7])), dist.Normal(jnp.array([-3.0, 3.0]), 1.0)
-        )
-        numpyro.sample("x", mixture)
-
-    posterior = fit(model)
-    x = posterior.flat["x"]
-    np.testing.assert_allclose(x.mean(), 1.2, atol=0.15)
-    np.testing.assert_allclose(x.std(), np.sqrt(1 + 36 * 0.21), rtol=0.03)
-    assert abs(posterior.log_evidence.value) < 4 * posterior.log_evidence.error
-    assert posterior.trust.verdict == "good"
-    assert posterior.trust.evidence["modes_missed"] == 0
-
-
-@pytest.mark.slow
 def test_distant_proposal_is_bad():
     far = dist.MultivariateNormal(jnp.full(1, 6.0), 0.01 * jnp.eye(1))
     trust = fit(coin, HEADS, proposal=far, tails=None, adapt=0).trust

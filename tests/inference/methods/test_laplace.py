@@ -92,22 +92,6 @@ def test_flat_priors_in_raw_units():
     np.testing.assert_allclose(posterior.flat["b"].std(0) / sd, 1.0, atol=0.1)
 
 
-@pytest.mark.slow
-def test_nearly_collinear_columns():
-    x = RNG.normal(size=(50, 1))
-    A = np.hstack([x, x + 1e-4 * RNG.normal(size=(50, 1))])
-    y = A.sum(axis=1) + RNG.normal(size=50)
-
-    def model(A, y):
-        w = numpyro.sample("w", dist.Normal(0.0, 1e6).expand([2]).to_event(1))
-        numpyro.sample("y", dist.Normal(A @ w, 1.0), obs=y)
-
-    posterior = fit(model, A, y)
-    covariance = np.linalg.inv(A.T @ A + 1e-12 * np.eye(2))
-    np.testing.assert_allclose(posterior.flat["w"].std(0), np.sqrt(np.diag(covariance)), rtol=0.06)
-    assert posterior.trust.verdict == "good"
-
-
 # -- Hessians that are none ----------------------------------------------------------------------
 
 
@@ -165,18 +149,6 @@ def test_indefinite_hessian_is_repaired_and_reported(hessian, says):
     # The sound directions are what they would have been.
     if hessian[0, 0] > 0:
         np.testing.assert_allclose(L[0, 0], 2.0**-0.5, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_missed_mode_is_bad():
-    # At the saddle x = 0 the gradient is zero by symmetry; the only start lies there.
-    def model():
-        x = numpyro.sample("x", dist.Normal(0.0, 5.0))
-        numpyro.factor("f", jnp.logaddexp(-0.5 * (x - 3.0) ** 2, -0.5 * (x + 3.0) ** 2))
-
-    posterior = fit(model, starts=8)
-    assert posterior.trust.verdict == "bad"
-    assert posterior.trust.evidence["modes_missed"] == 1
 
 
 def test_density_without_a_mode_is_bad():

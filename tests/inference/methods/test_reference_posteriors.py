@@ -8,13 +8,12 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference import METHODS
+from bayeskern.inference import METHODS, NUTS, SVI
 from bayeskern.kernels import RBF
 from tests import posteriordb
 
 pytestmark = posteriordb.needed
 
-EIGHT_SCHOOLS = "eight_schools-eight_schools_noncentered"
 # Where a Gaussian in unconstrained space can be right to 0.1 sd and 10 %.
 NEARLY_GAUSSIAN = [
     "arK-arK",
@@ -52,29 +51,24 @@ def test_wrong_draws_are_not_called_good(name, method):
 @pytest.mark.parametrize(("name", "method"), list(itertools.product(NEARLY_GAUSSIAN, APPROXIMATE)))
 def test_accurate_draws_of_nearly_gaussian_posteriors_are_good(name, method):
     posterior, found, message = fitted(name, method)
-    if np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1:
+    accurate = np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1
+    assert accurate or method != "importance", message
+    if accurate or method == "importance":
         assert posterior.trust.verdict == "good", message
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
-def test_importance_sampling_is_good_for_nearly_gaussian_posteriors(name):
-    posterior, found, message = fitted(name, "importance")
-    assert posterior.trust.verdict == "good", message
-    assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
-def test_full_rank_svi_is_good_for_nearly_gaussian_posteriors(name):
-    posterior, _, message = fitted(name, METHODS["svi"](guide="full_rank"))
-    assert posterior.trust.verdict == "good", message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["kidiq-kidscore_interaction", "kidiq-kidscore_momiq"])
-def test_laplace_is_good_where_mode_equals_mean(name):
-    posterior, _, message = fitted(name, "laplace")
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        *itertools.product(NEARLY_GAUSSIAN, [SVI(guide="full_rank")]),
+        # Where mode and mean agree.
+        ("kidiq-kidscore_interaction", "laplace"),
+        ("kidiq-kidscore_momiq", "laplace"),
+    ],
+)
+def test_gaussians_are_good_for_nearly_gaussian_posteriors(name, method):
+    posterior, _, message = fitted(name, method)
     assert posterior.trust.verdict == "good", message
 
 
@@ -88,22 +82,20 @@ def test_laplace_names_the_scale_whose_mode_differs_from_its_mean(name):
 
 
 @pytest.mark.slow
-def test_laplace_of_eight_schools_is_bad():
-    posterior, _, message = fitted(EIGHT_SCHOOLS, "laplace")
-    assert posterior.trust.verdict == "bad", message
-
-
-@pytest.mark.slow
-def test_mean_field_svi_of_eight_schools_is_not_good():
-    posterior, _, message = fitted(EIGHT_SCHOOLS, METHODS["svi"](guide="mean_field"))
-    assert posterior.trust.verdict != "good", message
+@pytest.mark.parametrize(
+    ("method", "verdicts"),
+    [("laplace", ["bad"]), (SVI(guide="mean_field"), ["caution", "bad"])],
+)
+def test_gaussians_are_not_good_for_eight_schools(method, verdicts):
+    posterior, _, message = fitted("eight_schools-eight_schools_noncentered", method)
+    assert posterior.trust.verdict in verdicts, message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", posteriordb.NAMES)
 def test_nuts_agrees_with_the_reference(name):
     # So many draws that R-hat, which has noise of its own, is below 1.01 where weights correlate.
-    posterior, found, message = fitted(name, METHODS["nuts"](draws=2500))
+    posterior, found, message = fitted(name, NUTS(draws=2500))
     assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
     assert posterior.trust.verdict == "good", message
 

@@ -201,12 +201,6 @@ def test_pointwise_of_the_model_is_used():
     np.testing.assert_array_equal(posterior.log_likelihood()["y"][0], truth)
 
 
-def test_point_estimate_has_no_log_likelihood():
-    posterior = bk.infer(simple, Y, method="map", progress=False)
-    with pytest.raises(ValueError, match="LOO.* not offered for a point estimate"):
-        posterior.log_likelihood()
-
-
 # -- Gaussian processes --------------------------------------------------------------------------
 
 
