@@ -72,6 +72,7 @@ def test_chains_visit_findings_of_an_earlier_fit():
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
 
 
+@pytest.mark.slow
 def test_visit_with_negligible_share_keeps_the_chains():
     method = bk.NUTS(known=Findings.at(["x"], [[6.0]]), **SHORT_RUN)
     posterior = bk.infer(hidden, 6.0, 1e-3, method=method, seed=0, progress=False)

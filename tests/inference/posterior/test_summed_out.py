@@ -12,6 +12,7 @@ import bayeskern as bk
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from tests.inference.any_draws import AnyDraws
 from tests.inference.hidden_markov import chain, paths, scanned
+from tests.marks import slow
 
 pytest.importorskip("funsor")
 # So far apart that a probability in place of its logarithm would be zero.
@@ -115,7 +116,8 @@ def one_for_all(y):
 
 
 @pytest.mark.parametrize(
-    ("model", "says"), [(one_for_all, "'k'. tie several"), (scanned, "beside a scan .*'state'")]
+    ("model", "says"),
+    [(one_for_all, "'k'. tie several"), slow(scanned, "beside a scan .*'state'")],
 )
 def test_observations_tied_by_one_latent_are_refused(model, says):
     posterior = fit(model, Y)
