@@ -35,10 +35,6 @@ class CorrectionOptions:
     draws: int = 8000
     draws_of_costly: int = 4000
 
-    def draws_of_rounds(self, target: Target) -> tuple[int, ...]:
-        """Draws of each round; a round follows where the one before leaves a caution."""
-        return (self.draws_of_costly, self.draws) if is_costly(target) else (self.draws,)
-
 
 CORRECTION = CorrectionOptions()
 
@@ -85,7 +81,9 @@ class Auto(Method):
                 missed = posterior.trust.evidence.get("modes_missed", 0)
                 proposal = "laplace" if missed else posterior
                 origin = "all modes" if missed else name
-                for draws in CORRECTION.draws_of_rounds(posterior.fitted_target):
+                # A round follows where the one before leaves a caution.
+                few = [CORRECTION.draws_of_costly] if is_costly(posterior.fitted_target) else []
+                for draws in [*few, CORRECTION.draws]:
                     correction = ImportanceSampling(proposal=proposal, draws=draws)
                     tried.attempt(f"importance from {origin}", correction)
                     if tried.verdict != "caution":

@@ -47,7 +47,9 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
     data, masks = _data(posterior)
     of_sites = partial(_dataset, posterior, sites=target.sites(), masks=masks)
     groups = {"posterior": parameters(posterior)}
-    statistics = _sample_stats(posterior)
+    statistics = posterior.sample_stats
+    if "lp" not in statistics and posterior.log_p is not None:
+        statistics = statistics | {"lp": posterior.log_p[None]}
     if statistics:
         groups["sample_stats"] = _dataset(posterior, statistics)
     if data and not posterior.is_point:
@@ -109,13 +111,6 @@ def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.nda
     # A site without rows, or without unmasked observations, has no data.
     data = {k: v for k, v in data.items() if v.size and (k not in masks or masks[k].any())}
     return data, masks
-
-
-def _sample_stats(posterior: Posterior) -> dict[str, np.ndarray]:
-    log_p = posterior.log_p
-    if "lp" in posterior.sample_stats or log_p is None:
-        return posterior.sample_stats
-    return posterior.sample_stats | {"lp": log_p[None]}
 
 
 def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:

@@ -141,13 +141,13 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
         return None, "predict needs the model: load it with bk.load(path, model=...)."
     named = [*enumerate(fitted["args"]), *fitted["kwargs"].items()]
     for name, value in named:
-        missing = _not_stored(value)
-        if missing:
-            what = f"argument {name + 1}" if isinstance(name, int) else f"argument {name!r}"
-            return None, (
-                f"{what} of the model was a {missing.kind}, which is not kept in a file, so there "
-                "is nothing to predict from. Fit the model to arrays, numbers and strings."
-            )
+        for leaf in jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, NotStored)):
+            if isinstance(leaf, NotStored):
+                what = name + 1 if isinstance(name, int) else repr(name)
+                return None, (
+                    f"argument {what} of the model was a {leaf.kind}, which is not kept in a file, "
+                    "so that it cannot predict. Fit the model to arrays, numbers and strings."
+                )
     if not callable(model):
         raise TypeError(f"model must be the one that was fitted, got {type(model).__name__}.")
     args, kwargs = fitted["args"], fitted["kwargs"]
@@ -165,9 +165,3 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
             "model is not the one that was fitted: it does not take the arguments in the file "
             f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."
         ) from reason
-
-
-def _not_stored(value: Any) -> NotStored | None:
-    """The first value in a tree that the file does not keep."""
-    leaves = jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, NotStored))
-    return next((leaf for leaf in leaves if isinstance(leaf, NotStored)), None)

@@ -57,8 +57,11 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
     groups = posterior.to_arviz()
     state = {name: getattr(posterior, name) for name in FIELDS}
     trust = posterior.trust
+    # Labels from pandas and xarray become arrays.
     state |= {
-        "coords": {k: _plain(v) for k, v in posterior.coords.items()},
+        "coords": {
+            k: np.asarray(v) if hasattr(v, "to_numpy") else v for k, v in posterior.coords.items()
+        },
         "trust": {"verdict": trust.verdict, "advice": trust.advice, "evidence": trust.evidence},
         "log_p": posterior.log_p,
         "log_evidence": None if posterior.log_evidence is None else tuple(posterior.log_evidence),
@@ -125,8 +128,3 @@ def log_density(target: Target, draws: dict[str, np.ndarray]) -> float | None:
 @eqx.filter_jit
 def _log_density_at(target: Target, draw: dict) -> jax.Array:
     return target.log_density(target.unconstrain(draw)[0], jacobian=False)
-
-
-def _plain(labels: Any) -> Any:
-    """Labels, as an array where they come from pandas or xarray."""
-    return np.asarray(labels) if hasattr(labels, "to_numpy") else labels
