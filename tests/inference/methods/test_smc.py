@@ -140,6 +140,7 @@ def test_improper_prior_has_no_log_marginal_likelihood():
     assert abs(mu.std() * np.sqrt(40) - 1.0) < 0.1
 
 
+@pytest.mark.slow
 def test_prior_draws_of_zero_density_have_no_weight():
     def model():
         x = numpyro.sample("x", dist.Uniform(0.0, 1.0).expand([3]).to_event(1))
