@@ -1,4 +1,4 @@
-"""A method for tests of what is done with draws, whatever draws they are."""
+"""A method that returns standard normal draws, for tests of what follows a fit."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Posteriors in several places, which chains do not cross between, with their exact moments."""
+"""Posteriors with separate modes and exact moments."""
 
 from typing import NamedTuple
 

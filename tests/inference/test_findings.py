@@ -1,4 +1,4 @@
-"""Findings of one fit, which later fits have to answer for."""
+"""Findings of one fit, which later fits must account for."""
 
 import jax.numpy as jnp
 import numpy as np

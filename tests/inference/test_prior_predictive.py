@@ -1,4 +1,4 @@
-"""Draws from the prior are those of closed forms and of NumPyro, and what ArviZ takes."""
+"""Draws from the prior, against closed forms and NumPyro."""
 
 import arviz as az
 import jax

@@ -1,4 +1,4 @@
-"""Problem: a model and its data, fitted as `infer` would, and refused at the door."""
+"""Problem: a model with its data, fitted as by `infer`, and invalid ones."""
 
 import numpy as np
 import numpyro

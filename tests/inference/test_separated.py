@@ -1,4 +1,4 @@
-"""Posteriors in several places: no verdict may be good where one of them is missing."""
+"""Posteriors with separate modes: no verdict is good where one is missing."""
 
 import warnings
 from dataclasses import replace
@@ -63,7 +63,7 @@ def test_wrong_draws_are_not_called_good_in_three_seeds(name, method):
     assert_no_wrong_good(name, method, range(3))
 
 
-# -- draws from each place by its share -----------------------------------------------------------
+# -- draws from each region by its share ----------------------------------------------------------
 
 
 @pytest.mark.slow

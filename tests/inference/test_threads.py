@@ -1,4 +1,4 @@
-"""Fits in several threads at once: NumPyro keeps the handlers of all threads in one stack."""
+"""Fits in several threads: NumPyro keeps the handlers of all threads in one stack."""
 
 from concurrent.futures import ThreadPoolExecutor
 

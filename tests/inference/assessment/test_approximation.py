@@ -1,4 +1,4 @@
-"""Verdicts on posteriors whose truth is known: a wrong "good" is the worst that could happen.
+"""Verdicts on posteriors with known truth: a wrong "good" is the worst error.
 
 Most posteriors here are priors, so that exact draws of them are the truth.
 """
@@ -148,7 +148,7 @@ def test_verdicts_on_models_of_the_gallery():
         assert posterior.trust.verdict == verdict, (module.__name__, method)
 
 
-# -- one thing wrong at a time -------------------------------------------------------------------
+# -- one error at a time -------------------------------------------------------------------------
 
 
 GAUSSIAN = Target.of(

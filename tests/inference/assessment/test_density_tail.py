@@ -16,7 +16,7 @@ from tests.inference.zoo.zoo import BY_NAME
 
 
 def posterior_of(model, *args):
-    """Draws that have come some way, of a model whose density goes on beyond them."""
+    """Draws of a model whose density extends beyond them."""
     target = Target.of(model, args, {})
     z = np.random.default_rng(0).standard_normal((500, target.size))
     return SimpleNamespace(fitted_target=target, z=3.0 * z[None])
@@ -75,7 +75,7 @@ def test_light_tails_and_sites_without_own_coordinates():
 
 @pytest.mark.parametrize("df", [3.0, 5.0])
 def test_sd_accounts_for_missing_extreme_draws(df):
-    """In place of the outermost hundredth on each side stands the next one."""
+    """The outermost hundredth on each side is replaced by the next one."""
     x = scipy.stats.t(df).ppf((np.arange(4_000) + 0.5) / 4_000)
     kept = np.r_[x[40:80], x[40:-40], x[-80:-40]]
     target = Target.of(student, (df, 1), {})

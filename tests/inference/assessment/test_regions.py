@@ -1,4 +1,4 @@
-"""The verdict on draws from two places of known quality."""
+"""The verdict on draws from two regions of known quality."""
 
 from types import SimpleNamespace
 

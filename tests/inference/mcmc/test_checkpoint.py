@@ -1,4 +1,4 @@
-"""A run that is killed goes on to the same draws."""
+"""A killed run continues to the same draws."""
 
 import signal
 import subprocess
@@ -29,7 +29,7 @@ def run(path=None, model=line, y=Y, seed=0, **options):
 
 
 def run_slowly(path):
-    """A step at a time with a rest after each, and the file written as often as can be."""
+    """One step at a time with a pause after each, and the file written after every step."""
     quick = chains.ChainGroup._advance
 
     def slow(self, steps):
@@ -42,7 +42,7 @@ def run_slowly(path):
 
 
 def steps_done(path):
-    """How far each chain, or each group of them, has come."""
+    """Steps of each chain, or of each group of chains, in the file."""
     if not path.exists():
         return [0]
     with np.load(path) as file:
@@ -87,7 +87,7 @@ def test_killed_run_continues_to_the_same_draws(tmp_path, steps, monkeypatch):
 
     monkeypatch.setattr(chains.ChainGroup, "_advance", counted)
     resumed = run(path)
-    # It went on, and did not begin again.
+    # It continued from the checkpoint.
     assert sum(taken) == 2 * (WARMUP + DRAWS) - sum(done)
     assert_same(resumed, run())
     assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["run.npz"]

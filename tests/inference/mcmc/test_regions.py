@@ -1,4 +1,4 @@
-"""Regions of a posterior: told apart, and weighed, against what is known of them."""
+"""Regions of a posterior: connectivity, grouping and shares."""
 
 import numpy as np
 import numpyro
@@ -27,7 +27,7 @@ def normal_chains(centers, d=3, draws=400):
     return np.stack([c + RNG.standard_normal((draws, d)) for c in centers])
 
 
-# -- ways between places ---------------------------------------------------------------------------
+# -- connectivity ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

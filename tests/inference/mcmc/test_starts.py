@@ -1,4 +1,4 @@
-"""Chains that start where they are told to, and of which some steps are kept."""
+"""Starts of chains, thinning, and the coordinates that chains run in."""
 
 import numpy as np
 import numpyro

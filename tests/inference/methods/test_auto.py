@@ -1,4 +1,4 @@
-"""Auto: the cheapest method whose verdict is good, and what it says of the others."""
+"""Auto: the cheapest method with a good verdict, and its attempts."""
 
 import numpy as np
 import numpyro

@@ -1,4 +1,4 @@
-"""Few divergences are cured by smaller steps; many are a matter of the model, and stay bad."""
+"""Smaller steps remove few divergences; models with many stay bad."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Closed forms: their draws, their evidence, and why there is none."""
+"""Closed forms: draws, evidence, and reasons where there is none."""
 
 import jax.numpy as jnp
 import numpy as np

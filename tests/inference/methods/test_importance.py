@@ -108,7 +108,7 @@ def test_posterior_as_proposal():
     assert abs(value - COIN_LOG_EVIDENCE) < 4 * error
 
 
-# -- what comes out ------------------------------------------------------------------------------
+# -- draws and weights ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The Laplace approximation against posteriors in closed form, and what it says when it fails."""
+"""The Laplace approximation against posteriors in closed form, and its verdicts."""
 
 import re
 
@@ -47,7 +47,7 @@ def test_gaussian_posterior_is_exact():
     ).logpdf(Y)
     np.testing.assert_allclose(posterior.log_evidence.value, evidence, atol=1e-5)
     assert np.isnan(posterior.log_evidence.error)
-    # What an exact approximation has to read like.
+    # An exact approximation is good.
     assert posterior.trust.verdict == "good"
     np.testing.assert_allclose(posterior.elbo.value, evidence, atol=1e-5)
     assert posterior.trust.evidence["mean_shift"] < 0.05
@@ -92,7 +92,7 @@ def test_flat_priors_in_raw_units():
     np.testing.assert_allclose(posterior.flat["b"].std(0) / sd, 1.0, atol=0.1)
 
 
-# -- Hessians that are none ----------------------------------------------------------------------
+# -- invalid Hessians ----------------------------------------------------------------------------
 
 
 def test_flat_direction_names_the_site():

@@ -1,4 +1,4 @@
-"""The posterior mode against closed forms, scikit-learn and SciPy, and what is said of it."""
+"""The posterior mode against closed forms, scikit-learn and SciPy, and its verdict."""
 
 import re
 import warnings
@@ -298,7 +298,7 @@ def test_gp_evidence_reaches_scikit_learn(problem):
     # Sound if and only if another start says the same.
     agree = np.sum(posterior.optimum.start_log_densities > posterior.optimum.log_density - 0.01)
     assert posterior.trust.verdict == ("not assessable" if agree > 1 else "bad")
-    # It is the evidence that it says: scikit-learn's, at our values.
+    # The log density is scikit-learn's log marginal likelihood at our values.
     theta = [np.log(posterior.draws[name].item()) for name in order(posterior)]
     again = peer.log_marginal_likelihood(np.array(theta))
     np.testing.assert_allclose(posterior.optimum.log_density, again, atol=1e-7)
@@ -338,11 +338,11 @@ def test_new_values_of_the_same_shapes_do_not_recompile():
 
     before = len(compilations)
     run(0, 1.0)
-    assert len(compilations) > before  # the listener listens
+    assert len(compilations) > before  # compilations are counted
     before = len(compilations)
     X, y, posterior, mean, sd = run(1, 1.5)
     assert len(compilations) == before
-    # And it is the new values that count.
+    # The new values are used.
     assert list(posterior.draws) == ["level.lengthscale", "level.variance", "noise"]
     ell, v, noise = (posterior.draws[name].item() for name in posterior.draws)
     kernel = sk.ConstantKernel(v) * sk.RBF(ell)

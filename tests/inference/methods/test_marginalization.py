@@ -1,4 +1,4 @@
-"""Models that integrate some of their latents out: the rest is inferred, and they come back."""
+"""Models that integrate latents out, and the recovery of these latents."""
 
 import equinox as eqx
 import jax
@@ -134,7 +134,7 @@ def test_fully_integrated_models_are_exact(method):
 
 
 class InAnotherForm(Level):
-    """Takes its place for every method: one whose s is known."""
+    """A model that offers every method its form with a known s."""
 
     def for_method(self, name):
         return Level(2.0)

@@ -156,7 +156,7 @@ def test_correlation_matrix_and_ordered_vector():
     assert_moments(cuts[..., 0], 0.0, 1.0)
     assert_moments(np.log(cuts[..., 1] - cuts[..., 0]), 0.0, 1.0)
     assert posterior.trust.verdict == "good", posterior.trust
-    # The diagonal is no convergence at all.
+    # The diagonal is constant.
     assert posterior.trust.evidence["constants_left_out"] == 3
 
 
@@ -178,7 +178,7 @@ def test_means_agree_with_numpyro():
             assert abs(a.mean() - b.mean()) < 4.5 * error, (name, i)
 
 
-# -- how it runs ---------------------------------------------------------------------------------
+# -- sampling ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_acceptance_rate_approaches_the_target():
         assert abs(rate - wanted) < abs(rate - other)
 
 
-# -- where chains start --------------------------------------------------------------------------
+# -- starts --------------------------------------------------------------------------------------
 
 
 def two_modes():

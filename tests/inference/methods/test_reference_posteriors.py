@@ -1,4 +1,4 @@
-"""Every backend on posteriors whose truth is published: no verdict "good" that is wrong."""
+"""Every method on published reference posteriors: no wrong verdict "good"."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""SVI against closed forms, and what it says of itself."""
+"""SVI against closed forms, and its verdicts."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -151,7 +151,7 @@ def test_forward_kl_of_two_modes_covers_both_and_names_the_shape(seed):
     assert "moments match but the shape does not" in posterior.trust.advice
 
 
-# -- subsampling, guides by hand -------------------------------------------------------------------
+# -- subsampling, user-defined guides --------------------------------------------------------------
 
 MANY = np.random.default_rng(0).normal(1.5, 2.0, size=600)
 
@@ -218,7 +218,7 @@ def test_guide_without_a_site_is_refused():
         fit(regression, X, Y, guide=guide)
 
 
-# -- what it says of itself ------------------------------------------------------------------------
+# -- verdicts --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The tree for ArviZ: its groups, its names, and that ArviZ's own functions work on it."""
+"""The tree for ArviZ: groups, names, and ArviZ's own functions on it."""
 
 import dataclasses
 import warnings

@@ -28,7 +28,7 @@ def fit(method, seed=0):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", few(["exact", "importance", "nuts"], "exact"))
 def test_standard_error_is_calibrated(method):
-    """Over many seeds, errors in units of the standard error have a spread of one."""
+    """Over many seeds, errors in units of the standard error have an sd of one."""
     found = [fit(method, seed).expectation(moments) for seed in range(30)]
     standard = np.array([(one.value - TRUTH) / one.error for one in found])
     assert np.abs(standard).max() < 5.0

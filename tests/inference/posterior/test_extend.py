@@ -1,4 +1,4 @@
-"""Predictions for members of a plate that were not there in the fit, against closed forms."""
+"""Predictions for new members of a plate, against closed forms."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ def groups(sd, y=None):
     tau = numpyro.sample("tau", dist.LogNormal(0.0, 0.3))
     with numpyro.plate("group", len(sd)):
         theta = numpyro.sample("theta", dist.Normal(mu, tau))
-        # What is new may depend on what is new.
+        # New members may depend on other new members.
         means = theta[..., None] * jnp.ones(2)
         slope = numpyro.sample("slope", dist.Normal(means, 0.5).to_event(1))
         numpyro.deterministic("total", slope.sum(axis=-1))
@@ -50,7 +50,7 @@ def test_new_groups_are_drawn_from_their_prior(fitted):
     y = fitted.predict(sd, extend=True).draws
     assert is_standard_normal((y[:, :2] - flat["theta"]) / sd[:2])
     assert is_standard_normal((y[:, 2] - mu) / np.sqrt(tau**2 + sd[2] ** 2))
-    # Two numbers that do not depend on each other but through theta.
+    # Independent given theta.
     again = fitted.predict(sd, extend=True, seed=1).draws
     assert np.all(again[:, 2] != y[:, 2])
 
@@ -78,9 +78,9 @@ def walk(steps, y=None):
     ("model", "old", "new", "options"),
     [
         (groups, (np.ones(2), np.zeros(2)), (np.ones(3),), {}),
-        # Fewer groups: which of them is not said.
+        # Fewer groups: which of them is unknown.
         (groups, (np.ones(2), np.zeros(2)), (np.ones(1),), {"extend": True}),
-        # No plate says that its steps are drawn by themselves.
+        # No plate declares that its steps can be drawn separately.
         (walk, (4, np.zeros(4)), (6,), {"extend": True}),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is given stays given in predictions: against NumPyro's Predictive and closed forms."""
+"""Conditioned sites in predictions, against NumPyro's Predictive and closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def fit(model, *args, **kwargs):
     return bk.infer(model, *args, method=bk.Laplace(draws=2000), progress=False, **kwargs)
 
 
-# -- a chain of values, inside a scan --------------------------------------------------------------
+# -- a Markov chain inside a scan ------------------------------------------------------------------
 
 
 def walk(y, future=0):

@@ -1,4 +1,4 @@
-"""Draws of what was summed out, against Bayes' rule."""
+"""Draws of discrete sites that were summed out, against Bayes' rule."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -30,7 +30,7 @@ def at(posterior, name):
     return posterior.draws[name][0]
 
 
-# -- what counts as one observation --------------------------------------------------------------
+# -- observations --------------------------------------------------------------------------------
 
 
 def test_log_likelihood_has_one_value_per_observation():
@@ -165,7 +165,7 @@ def test_scale_handler_does_not_change_the_log_likelihood():
     np.testing.assert_allclose(posterior.log_likelihood()["y"][0], truth, rtol=1e-10)
 
 
-# -- chains, chunks, models that know theirs -----------------------------------------------------
+# -- chains, chunks, models with `pointwise` -----------------------------------------------------
 
 
 def simple(y):

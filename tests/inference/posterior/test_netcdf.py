@@ -1,4 +1,4 @@
-"""Posteriors in files: what comes back is what was there, number for number."""
+"""Posteriors in files load unchanged."""
 
 import collections
 import dataclasses
@@ -143,7 +143,7 @@ def test_unusual_values_load_unchanged(posterior, tmp_path):
     loaded = bk.load(tmp_path / "p.nc")
     assert_same_posterior(odd, loaded)
     assert loaded.attempts == odd.attempts and loaded.attempts[1].verdict == "good"
-    # Once more, from what was loaded, without the model.
+    # Saved again from the loaded posterior, without the model.
     loaded.save(tmp_path / "again.nc")
     assert_same_posterior(odd, bk.load(tmp_path / "again.nc"))
 
@@ -265,7 +265,7 @@ def test_argument_that_cannot_be_saved(tmp_path):
         loaded.predict(jnp.tanh)
 
 
-# -- files that are not ours ---------------------------------------------------------------------
+# -- other files ---------------------------------------------------------------------------------
 
 
 def test_other_files_are_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Tables show means and intervals to the digits that their spread lets matter."""
+"""Summary tables show as many digits as the spread justifies."""
 
 import numpy as np
 import numpyro

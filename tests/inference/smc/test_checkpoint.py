@@ -1,4 +1,4 @@
-"""A sampler that is killed goes on to the same draws."""
+"""An interrupted sampler continues to the same draws."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_interrupted_run_continues_to_the_same_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(sampler, "move", move)
     resumed, whole = run(path), run()
     assert_same(resumed, whole)
-    # It went on, and did not begin again.
+    # It continued from the checkpoint.
     with np.load(path) as file:
         assert int(file["counter"]) > taken
 
