@@ -7,19 +7,21 @@ import numpy as np
 from bayeskern.core.batching import evenly
 
 
-def within(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Values of x from low to high, both included."""
-    return x[(x >= low) & (x <= high)]
+def density(x: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Kernel density estimate of draws (S,) between two values: a grid, and the density on it.
 
-
-def kde(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel density estimate from draws (S,): a grid, and the density on it."""
+    The area is the share of the draws between the values. None if there are fewer than four, or if
+    they do not vary.
+    """
+    inside = x[(x >= low) & (x <= high)]
+    if len(inside) < 4 or np.ptp(inside) == 0:
+        return None
     from arviz_stats.base.array import array_stats  # slow to import
 
-    grid, density, *_ = array_stats.kde(np.asarray(x, float))
+    grid, y, *_ = array_stats.kde(np.asarray(inside, float))
     # ArviZ computes 512 points; a small figure shows a quarter of them.
     keep = evenly(len(grid), 128)
-    return grid[keep], density[keep]
+    return grid[keep], y[keep] * (len(inside) / len(x))
 
 
 def interval(ax, row: float, quantiles: np.ndarray, color: str) -> None:

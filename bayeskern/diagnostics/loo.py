@@ -7,35 +7,51 @@ cross-validation and WAIC".
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference import Posterior
-
-if TYPE_CHECKING:
-    import xarray as xr
+from bayeskern.inference.approximation.psis import has_even_tail
 
 
-def psis_loo(tree: xr.DataTree, site: str, efficiency: float) -> Any:
-    """Pointwise PSIS-LOO of one site by ArviZ.
+def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
+    """Pointwise PSIS-LOO of one site by ArviZ, or the reason as text why there is none.
 
     Warnings are silenced, since callers show the k-hats.
 
     Args:
-        tree: Tree with a group log_likelihood.
-        site: Name of the site.
+        log_likelihood: Log likelihood of each observation, (chains, draws, shape).
         efficiency: Effective draws per draw, as `relative_efficiency` returns it.
 
     Returns:
-        An ELPDData of ArviZ.
+        An ELPDData of ArviZ, or a sentence.
     """
+    count = log_likelihood.shape[0] * log_likelihood.shape[1]
+    by_draw = log_likelihood.reshape(count, -1)
+    if by_draw.shape[1] < 2:
+        return "Leaving out the only observation leaves nothing to learn from."
+    if count < 25:
+        # Fewer draws have no tail of weights to smooth.
+        return f"LOO needs at least 25 draws to weight, and there are {count}."
+    broken = ~np.isfinite(by_draw).all(axis=1)
+    if broken.any():
+        return (
+            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so there is "
+            "no LOO: check the computations of the model there."
+        )
+    if any(has_even_tail(-column, efficiency) for column in by_draw.T):
+        return (
+            "There are too few distinct draws to leave out an observation by weighting them, "
+            "so there is no LOO."
+        )
     import arviz as az  # slow to import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return az.loo(tree, var_name=site, reff=efficiency, pointwise=True)
+        tree = az.from_dict({"log_likelihood": {"y": log_likelihood}})
+        return az.loo(tree, var_name="y", reff=efficiency, pointwise=True)
 
 
 def relative_efficiency(posterior: Posterior) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import numpy as np
 
 from bayeskern.core import validation
@@ -57,10 +56,9 @@ def compare(
         TypeError: If `posteriors` holds anything else.
     """
     if not isinstance(posteriors, dict) or not posteriors:
-        count = len(posteriors) if isinstance(posteriors, Sized) else 1
         raise ValueError(
             'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}; '
-            f"got {type(posteriors).__name__} of {count}."
+            f"got {posteriors!r}."
         )
     if any(isinstance(value, Forecast) for value in posteriors.values()):
         if reference is not None:
@@ -198,13 +196,10 @@ HEADINGS = (
 )
 
 
-def is_asymptotically_exact(posterior: Posterior) -> bool:
-    """True if the method converges to the posterior with more draws."""
-    return posterior.method in ("exact", "smc") or posterior.is_mcmc
-
-
 def _is_good_reference(posterior: Posterior) -> bool:
-    return is_asymptotically_exact(posterior) and posterior.trust.verdict == "good"
+    """True if the method converges to the posterior with more draws, and its verdict is good."""
+    converges = posterior.method in ("exact", "smc") or posterior.is_mcmc
+    return converges and posterior.trust.verdict == "good"
 
 
 def _table_row(posterior: Posterior) -> dict:
@@ -231,48 +226,23 @@ def _table_row(posterior: Posterior) -> dict:
 
 def _elpd(posterior: Posterior) -> dict[str, float]:
     """Expected log predictive density by PSIS-LOO, summed over sites; empty if unknown."""
-    import arviz as az  # slow to import
-
     if posterior.is_point:
         return {}
     try:
         by_site = posterior.log_likelihood()
     except NoPointwiseError:
         return {}
-    log_likelihood = {k: v for k, v in by_site.items() if v[0, 0].size > 1}
-    if not log_likelihood:
-        # A single observation cannot be left out.
-        return {}
     efficiency = relative_efficiency(posterior)
-    # A tree does not allow every name of a site.
-    trees = [
-        az.from_dict({"log_likelihood": {"y": np.asarray(values)}})
-        for values in log_likelihood.values()
-    ]
-    loos = [psis_loo(tree, "y", efficiency) for tree in trees]
+    # A single observation cannot be left out.
+    several = [np.asarray(values) for values in by_site.values() if values[0, 0].size > 1]
+    loos = [psis_loo(values, efficiency) for values in several]
+    if not loos or any(isinstance(loo, str) for loo in loos):
+        return {}
     return {
         "elpd": float(sum(loo.elpd for loo in loos)),
         "elpd_error": float(np.sqrt(sum(loo.se**2 for loo in loos))),
         "loo_khat": float(max(np.max(loo.pareto_k.values) for loo in loos)),
     }
-
-
-def have_same_model(posteriors: dict[str, Posterior]) -> bool:
-    """True if all posteriors have the same model and arguments; False without a model."""
-    first, *others = (p.target for p in posteriors.values())
-    return first is not None and all(
-        other is not None
-        # Models other than modules may hold anything, so they are compared by identity.
-        and (
-            other.model is first.model
-            or (
-                isinstance(other.model, eqx.Module)
-                and bool(eqx.tree_equal(other.model, first.model))
-            )
-        )
-        and bool(eqx.tree_equal(other.arguments, first.arguments))
-        for other in others
-    )
 
 
 def _with_other_data(

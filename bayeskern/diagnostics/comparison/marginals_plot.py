@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, figure
-from bayeskern.diagnostics.drawing import interval, kde, within
+from bayeskern.diagnostics.drawing import density, interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,6 @@ def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]) ->
     rows = fig.subplots(len(parameters), 2, squeeze=False, width_ratios=(3, 2))
     for (left, right), parameter in zip(rows, parameters, strict=True):
         _row(left, right, parameter, {n: x.get(parameter) for n, x in draws.items()}, labels)
-    _legend(fig, list(labels.values()))
     return fig
 
 
@@ -62,30 +61,10 @@ def _row(
         parse_math=False,
     )
     right.set_yticks(range(len(labels)), labels.values(), fontsize=8)
-    for label in right.get_yticklabels():
-        label.set_parse_math(False)
+    for i, label in enumerate(right.get_yticklabels()):
+        label.set(parse_math=False, color=COLORS[i % len(COLORS)])
     right.set_ylim(len(labels) - 0.4, -0.6)
     right.tick_params(axis="y", length=0)
-
-
-def _legend(fig, labels: list[str]) -> None:
-    """Names of all posteriors above the figure, since a row may lack some of them."""
-    from matplotlib.lines import Line2D  # slow to import
-
-    handles = [
-        Line2D([], [], color=COLORS[i % len(COLORS)], linewidth=1.5, label=label)
-        for i, label in enumerate(labels)
-    ]
-    columns = 3 if max(map(len, labels)) > 10 else 6
-    legend = fig.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=min(len(labels), columns),
-        fontsize=8,
-        frameon=False,
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
 
 
 def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
@@ -105,11 +84,7 @@ def _density(ax, x: np.ndarray, limits: tuple[float, float], color: str) -> None
     if np.ptp(x) == 0:
         ax.axvline(x[0], color=color, linewidth=1.5)
         return
-    inside = within(x, *limits)
-    if len(inside) < 10:
-        return
-    grid, density = kde(inside)
-    # Values outside keep their share of the area.
-    density = density * len(inside) / len(x)
-    ax.plot(grid, density, color=color, linewidth=1.5)
-    ax.fill_between(grid, density, color=color, alpha=0.08, linewidth=0)
+    curve = density(x, *limits)
+    if curve is not None:
+        ax.plot(*curve, color=color, linewidth=1.5)
+        ax.fill_between(*curve, color=color, alpha=0.08, linewidth=0)

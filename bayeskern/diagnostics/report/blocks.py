@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,35 +30,22 @@ def environment() -> Environment:
     return templates
 
 
-@dataclass(eq=False)
-class Figure:
-    """A picture to put into a page.
-
-    Attributes:
-        svg: The picture.
-        left_out: Whether only its caption is shown, to keep the file small.
-    """
-
-    svg: Markup
-    left_out: bool = False
-
-
 class Block:
     """A macro of a template with its values.
 
     Args:
         template: Name of the template, without its endings.
         macro: Name of the macro.
-        **values: Arguments of the macro; a picture is called `figure`.
+        **values: Arguments of the macro. A picture is called `figure`; None shows only its caption.
     """
 
     def __init__(self, template: str, macro: str, **values: Any):
         self.template, self.macro, self.values = template, macro, values
 
     @property
-    def figure(self) -> Figure | None:
-        """The picture in this block, if any."""
-        return self.values.get("figure")
+    def has_figure(self) -> bool:
+        """True if there is a picture in this block."""
+        return self.values.get("figure") is not None
 
     def html(self) -> Markup:
         """The block as HTML."""

@@ -44,8 +44,8 @@ def good_values() -> dict[str, str]:
         "sd_khat": f"below {sds.max_sd_khat:g}, or {sds.max_known_sd_khat:g} where the density is "
         "followed",
         "distinct_draws": "close to all",
-        "modes_missed": "0",
-        "places_left": "0",
+        "gradient_norm": "next to 0",
+        **dict.fromkeys(("divergences", "modes_missed", "places_left"), "0"),
     }
 
 

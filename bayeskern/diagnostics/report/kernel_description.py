@@ -43,11 +43,11 @@ class InputAxis:
         if values.ndim > 2:
             return "a metric of its own"
         if values.ndim == 2:
-            texts = [f"{self._length(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
+            texts = [f"{self._in_units(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
             return ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
-        return self._length(values)
+        return self._in_units(values)
 
-    def _length(self, values: np.ndarray) -> str:
+    def _in_units(self, values: np.ndarray) -> str:
         median, low, high = np.quantile(values, (0.5, 0.05, 0.95))
         size, unit = self._unit(median)
         text = number(median / size)
@@ -66,14 +66,12 @@ class InputAxis:
         unit = next(units, "hour")
         return sizes[unit], unit
 
-    def beyond(self, draws: ArrayLike, wave: bool = False) -> str:
-        """A remark on a lengthscale, or the period of a wave, that is longer than the data."""
+    def length(self, draws: ArrayLike) -> str:
+        """A lengthscale or period in words, with a remark if it is longer than the data."""
         values = np.asarray(draws, float)
-        if len(self.extent) != 1 or values.ndim != 1 or np.median(values) < self.extent[0]:
-            return ""
-        if wave:
-            return ", longer than the data, which do not show a whole period"
-        return ", longer than the data, so nearly a straight line or a parabola over them"
+        is_single = len(self.extent) == 1 and values.ndim == 1
+        is_longer = is_single and np.median(values) >= self.extent[0]
+        return self.span(values) + (", longer than the data" if is_longer else "")
 
 
 # Sentences on kernels with hyperparameters; {lengthscale} and {period} are texts of their own.
@@ -87,14 +85,14 @@ SENTENCES = {
     "{lengthscale}",
     stationary.InverseMultiquadric: "varies smoothly, with a long memory, over about {lengthscale}",
     stationary.White: "is noise without memory",
-    periodic.Periodic: "repeats every {period}, {shape}{beyond}",
-    periodic.Cosine: "swings as a pure wave with a period of {period}{beyond}",
+    periodic.Periodic: "repeats every {period}",
+    periodic.Cosine: "swings as a pure wave with a period of {period}",
     dot_product.Linear: "follows a straight line",
     dot_product.Polynomial: "follows a polynomial of degree {kernel.degree}",
     base.Constant: "sets the level",
     trend.Brownian: "wanders like a random walk",
     trend.IntegratedBrownian: "has a slope that wanders like a random walk",
-    trend.IntegratedOrnsteinUhlenbeck: "has a slope that it forgets over about {memory}",
+    trend.IntegratedOrnsteinUhlenbeck: "has a slope that it forgets over about {lengthscale}",
     coregion.Coregion: "ties {kernel.outputs} outputs together",
 }
 
@@ -109,18 +107,8 @@ def describe(kernel: Any, axis: InputAxis) -> str:
     """
     unknown = f"follows the kernel {type(kernel).__name__}"
     sentence = next((SENTENCES[c] for c in type(kernel).__mro__ if c in SENTENCES), unknown)
-    words = {}
-    if "{lengthscale}" in sentence:
-        words["lengthscale"] = axis.span(kernel.lengthscale) + axis.beyond(kernel.lengthscale)
-    if "{memory}" in sentence:
-        words["memory"] = axis.span(kernel.lengthscale)
-    if "{period}" in sentence:
-        words["period"] = axis.span(kernel.period)
-        words["beyond"] = axis.beyond(kernel.period, wave=True)
-    if "{shape}" in sentence:
-        lengthscale = float(np.median(kernel.lengthscale))
-        shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
-        words["shape"] = "with a detailed shape" if lengthscale < 0.4 else shape
+    names = [name for name in ("lengthscale", "period") if f"{{{name}}}" in sentence]
+    words = {name: axis.length(getattr(kernel, name)) for name in names}
     return sentence.format(kernel=kernel, **words)
 
 

@@ -16,14 +16,11 @@ from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
-from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
-from bayeskern.forecast.result import Forecast
-from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
+from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# Shares of fewer observations are too uncertain to show.
-MIN_OBSERVATIONS = 20
 # Replicates that condition on the data are costly.
 COSTLY_REPLICATES = 100
 
@@ -75,9 +72,7 @@ class Observations:
 
 
 def observations(subject: Subject) -> list[Observations]:
-    """Observed sites of a model or forecast."""
-    if subject.forecast is not None:
-        return [_of_forecast(subject.forecast, subject.forecast_process, subject.rng())]
+    """Observed sites of a model."""
     processes = {p.site.replace("/", "."): p for p in subject.processes}
     at_point = _at_a_point(subject) if subject.posterior.is_point and subject.has_model else {}
     all_observations = []
@@ -100,7 +95,9 @@ def observations(subject: Subject) -> list[Observations]:
     return all_observations
 
 
-def _of_forecast(f: Forecast, process: ForecastProcess, rng: np.random.Generator) -> Observations:
+def observations_of_forecast(subject: ForecastSubject) -> Observations:
+    """Values of a series."""
+    f, process, rng = subject.forecast, subject.process, np.random.default_rng(subject.seed)
     labels = f.time_labels(f.series.times[f.series.observed])
     if f.choices.likelihood is None:
         return replace(_of_process(process, labels, rng), back=f.scale.back)
@@ -178,41 +175,14 @@ def _at_a_point(subject: Subject) -> dict[str, np.ndarray]:
 
 def _loo(subject: Subject, name: str) -> tuple[Any, str]:
     """PSIS-LOO of a site by ArviZ, or None; and the reason for None."""
-    if subject.posterior.is_point:
-        return None, "LOO needs a spread of the parameters, and a point estimate has none."
     group = subject.group("log_likelihood")
-    if name not in group:
-        return None, "The model gives no log likelihood of single observations, so there is no LOO."
-    if group[name].values[0, 0].size < 2:
-        return None, "Leaving out the only observation leaves nothing to learn from."
-    log_likelihood = _joined(group[name])
-    why = _why_no_weights(log_likelihood)
-    if why:
-        return None, why
-    efficiency = relative_efficiency(subject.posterior)
-    if any(has_even_tail(-column, efficiency) for column in log_likelihood.T):
-        return None, (
-            "There are too few distinct draws to leave out an observation by weighting them, "
-            "so there is no LOO."
-        )
-    return psis_loo(subject.tree, name, efficiency), ""
-
-
-def _why_no_weights(log_likelihood: np.ndarray, min_draws: int = 25) -> str:
-    """Reason why draws cannot be weighted by a log likelihood (S, n), or nothing.
-
-    min_draws: fewer draws have no tail of weights to smooth.
-    """
-    count = len(log_likelihood)
-    if count < min_draws:
-        return f"LOO needs at least {min_draws} draws to weight, and there are {count}."
-    broken = ~np.isfinite(log_likelihood).all(axis=1)
-    if broken.any():
-        return (
-            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so there is "
-            "no LOO: check the computations of the model there."
-        )
-    return ""
+    if subject.posterior.is_point:
+        loo = "LOO needs a spread of the parameters, and a point estimate has none."
+    elif name not in group:
+        loo = "The model gives no log likelihood of single observations, so there is no LOO."
+    else:
+        loo = psis_loo(group[name].values, relative_efficiency(subject.posterior))
+    return (None, loo) if isinstance(loo, str) else (loo, "")
 
 
 def _predicted(
@@ -225,29 +195,25 @@ def _predicted(
     if replicates is None:
         return None, None, "in_sample"
     weights = _loo_weights(subject, name, replicates.shape)
+    how: How = "left_out"
     if weights is None:
-        equal = np.full_like(replicates, 1.0 / len(replicates))
-        return replicates.mean(0), _pit(replicates, y, equal, subject.rng()), "in_sample"
-    mean = (weights * replicates).sum(0)
-    return mean, _pit(replicates, y, weights, subject.rng()), "left_out"
+        weights, how = np.full_like(replicates, 1.0 / len(replicates)), "in_sample"
+    # P(new < y) + u P(new = y) for uniform u is uniform for discrete data too.
+    less, same = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
+    pit = np.clip(less + subject.rng().uniform(size=len(y)) * same, 0.0, 1.0)
+    return (weights * replicates).sum(0), pit, how
 
 
-def _loo_weights(
-    subject: Subject, name: str, shape: tuple[int, ...], max_observations: int = 2000
-) -> np.ndarray | None:
+def _loo_weights(subject: Subject, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """Weights (S, n) of the draws with each observation left out; None if they are unknown."""
     group = subject.group("log_likelihood")
-    sites = {k.replace("/", "."): s for k, s in subject.sites.items()} if subject.has_model else {}
-    conditional = name in sites and sites[name].conditional
-    if name not in group or conditional or shape[1] > max_observations:
+    conditional = any(
+        s.conditional and k.replace("/", ".") == name for k, s in subject.sites.items()
+    )
+    # More observations would take too long.
+    if name not in group or conditional or shape[1] > 2000:
         return None
     log_likelihood = _joined(group[name])
     if log_likelihood.shape != shape:
         return None
     return np.stack([pareto_smooth(-column).normal for column in log_likelihood.T], axis=1)
-
-
-def _pit(replicates: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> np.ndarray:
-    """P(new < y) + u P(new = y) for uniform u, which is uniform for discrete data too."""
-    less, same = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
-    return np.clip(less + rng.uniform(size=len(y)) * same, 0.0, 1.0)

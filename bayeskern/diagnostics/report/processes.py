@@ -27,7 +27,7 @@ from bayeskern.inference import Posterior, Target
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.linalg import Choice, Solver
+from bayeskern.linalg import Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
 # Draws of the function at the ends of the data, for each draw of the hyperparameters.
@@ -129,13 +129,6 @@ class Process(NamedTuple):
         """Noise variance, averaged over points and draws."""
         return float(np.mean(_noise(self.model, self.draws)))
 
-    def explain(self, kernel: Kernel) -> Choice:
-        """Choice of the solver of the covariance matrix, for a kernel of numbers."""
-        draw = {name: value[0] for name, value in self.draws.items()}
-        process = self.model.target.trace_at(draw)[self.site]["fn"]
-        mask, solver = process.observed, process.solver
-        return GaussianProcess(kernel, process.X, process.noise, mask=mask, solver=solver).explain()
-
 
 class ForecastProcess(NamedTuple):
     """The most probable structure of a forecast, with the interface of a `Process`.
@@ -219,14 +212,12 @@ class ForecastProcess(NamedTuple):
 
 
 def processes(
-    posterior: Posterior, target: Target, model_sites: Mapping[str, ModelSite], max_draws: int = 40
+    posterior: Posterior, target: Target, model_sites: Mapping[str, ModelSite]
 ) -> list[Process]:
-    """Gaussian processes that a model observes with Gaussian noise.
-
-    max_draws: number of draws of the hyperparameters; each costs O(n^3).
-    """
+    """Gaussian processes that a model observes with Gaussian noise."""
     flat = posterior.flat
-    rows = evenly(len(next(iter(flat.values()))), max_draws)
+    # Each draw costs O(n^3).
+    rows = evenly(len(next(iter(flat.values()))), 40)
     draws = {s.name: jnp.asarray(flat[s.name][rows]) for s in target.latents}
     gaussian_processes = []
     for name, site in model_sites.items():

@@ -39,7 +39,7 @@ def ours():
     return bk.forecast(Y, 6, **OPTIONS)
 
 
-def test_a_peer_is_scored_as_the_forecast_beside_it_is(ours):
+def test_peers_are_scored_like_forecasts(ours):
     found = bk.compare({"ours": ours, "theirs": Naive()})
     for measure, value in found.table["seasonal naive"].items():
         assert found.table["theirs"][measure] == pytest.approx(value, abs=1e-12)
@@ -47,7 +47,7 @@ def test_a_peer_is_scored_as_the_forecast_beside_it_is(ours):
     assert found.table["ours"]["crps"] < found.table["theirs"]["crps"]
 
 
-def test_the_scores_are_those_of_the_look_back(ours):
+def test_scores_match_the_verdict(ours):
     row, back = bk.compare({"ours": ours}).table["ours"], ours.look_back
     naive = bk.compare({"ours": ours}).table["seasonal naive"]
     assert row["mae"] / naive["mae"] == pytest.approx(back.error_ratio)
@@ -58,7 +58,7 @@ def test_the_scores_are_those_of_the_look_back(ours):
 
 
 @pytest.mark.slow
-def test_statsforecast_stands_beside_ours(ours):
+def test_statsforecast_as_a_peer(ours):
     models = pytest.importorskip("statsforecast.models")
     found = bk.compare({"ours": ours, "ets": models.AutoETS(season_length=12)})
     row = found.table["ets"]
@@ -81,7 +81,7 @@ def test_bad_input(ours, others, error, said):
         bk.compare({"a": ours, **{name: make() for name, make in others.items()}})
 
 
-def test_series_with_gaps_are_not_for_peers():
+def test_peers_need_series_without_gaps():
     y = Y.copy()
     y[5] = np.nan
     f = bk.forecast(y, 6, **OPTIONS)
@@ -89,7 +89,7 @@ def test_series_with_gaps_are_not_for_peers():
         bk.compare({"ours": f, "theirs": Naive()})
 
 
-def test_what_cannot_be_looked_back_at_is_refused():
+def test_series_without_past_forecasts_are_refused():
     for y in (np.full(20, 3.0), Y[:4]):
         f = bk.forecast(y, 2, season=0)
         with pytest.raises(ValueError, match="no past forecasts"):

@@ -72,7 +72,7 @@ def page(tmp_path_factory):
 @pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_overflows_and_the_console_is_silent(page, scheme, tmp_path):
+def test_nothing_overflows_and_the_console_is_empty(page, scheme, tmp_path):
     shot = tmp_path / "shot.png"
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]

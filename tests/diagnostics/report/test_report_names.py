@@ -1,16 +1,18 @@
-"""One name for each number in all of a report, and no number lost for its name or its site."""
+"""Names of parameters in a report: unique, with labels."""
 
 import arviz as az
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.parameters import parameters
-from bayeskern.diagnostics.report.subject import Subject, parameter_names, parameters_per_site
+from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.subject import parameters as all_parameters
 from tests.diagnostics.report.pages import page_of, texts
 
 rng = np.random.default_rng(0)
@@ -41,25 +43,17 @@ def labelled():
     return bk.infer(regression, x, y, method="laplace", seed=0, progress=False, **axes)
 
 
-def test_names_are_their_own_and_carry_labels():
+def test_names_are_unique_and_carry_labels():
     draws = {"x": np.zeros((5, 2)), "x[0]": np.zeros(5), "w": np.zeros((5, 2, 1))}
-    found = parameter_names(draws, {"w": [["a", "b"], ["c"]]})
-    assert found["w"] == ["w[a,c]", "w[b,c]"]
-    every = [name for names in found.values() for name in names]
-    assert len(set(every)) == len(every) == 5
-    assert found["x"][1] == "x[1]" and "'x[0]'" in found["x[0]"][0]
-    # Labels that are the same are told apart by their places.
-    assert len(set(parameter_names({"w": draws["x"]}, {"w": [["a", "a"]]})["w"])) == 2
-
-
-def test_small_sites_are_looked_at_whole_and_large_ones_in_part():
-    found = parameters_per_site({"f": 10_000, "a": 1, "g": 20_000, "b": 99}, 500, 12)
-    assert found == {"a": 1, "b": 99, "f": 200, "g": 200}
-    assert parameters_per_site({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
+    names = [p.name for p in all_parameters(draws, {"w": [["a", "b"], ["c"]]})]
+    assert names == ["x[0] at 'x'[0]", "x[1]", "x[0] at 'x[0]'", "w[a,c]", "w[b,c]"]
+    # Equal labels are told apart by their indices.
+    repeated = all_parameters({"w": draws["x"]}, {"w": [["a", "a"]]})
+    assert len({p.name for p in repeated}) == 2
 
 
 @pytest.mark.slow
-def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
+def test_large_site_is_examined_where_chains_mix_worst():
     method = bk.NUTS(chains=2, warmup=30, draws=30)
     posterior = bk.infer(many, rng.normal(size=600), method=method, seed=0, progress=False)
     blocks = list(convergence(Subject(posterior)))
@@ -70,13 +64,13 @@ def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
     for name, *cells in rows:
         row = dict(zip(head[1:], cells, strict=True))
         np.testing.assert_allclose(float(row["r_hat"]), rhat[int(name[3:-1])], rtol=1e-3)
-    looked_at = len(Subject(posterior).locations)
+    looked_at = len(Subject(posterior).by_name)
     assert 500 <= looked_at < 510
     assert f"{600 - looked_at} of th" in left
 
 
 @pytest.mark.slow
-def test_sites_called_as_numbers_keep_their_draws_and_priors():
+def test_sites_named_like_elements_keep_their_draws():
     posterior = bk.infer(indexed, rng.normal(size=9), method="laplace", seed=0, progress=False)
     subject = Subject(posterior)
     blocks = list(parameters(subject))
@@ -86,25 +80,25 @@ def test_sites_called_as_numbers_keep_their_draws_and_priors():
     flat = posterior.flat
     wanted = [flat["x[0]"].mean(), *flat["x"].mean(axis=0)]
     np.testing.assert_allclose([float(row[1]) for row in rows], wanted, atol=0.01)
-    shapes = {site: subject.prior_draws(site).shape[1:] for site in ("x[0]", "x")}
-    assert shapes == {"x[0]": (), "x": (2,)}
-    own = next(name for name, (site, _) in subject.locations.items() if site == "x[0]")
-    np.testing.assert_array_equal(subject.examined_draws[own].ravel(), flat["x[0]"])
+    own = next(name for name, p in subject.by_name.items() if p.site == "x[0]")
+    np.testing.assert_array_equal(subject.varying[own].ravel(), flat["x[0]"])
+    at = np.array([2.0, 3.0])
+    np.testing.assert_allclose(subject.prior_density(own, at), norm.pdf(at, 3.0), rtol=1e-6)
 
 
 @pytest.mark.slow
-def test_a_number_has_its_label_in_tables_figures_and_verdict(labelled, tmp_path):
+def test_labels_in_tables_figures_and_verdict(labelled, tmp_path):
     at = labelled.trust.evidence["mean_shift_at"]
     assert at in ("w[0]", "w[1]")
     text = report(labelled, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "w[0]" not in text and "w[1]" not in text
     wanted = {"w[0]": "w[age]", "w[1]": "w[income]"}[at]
-    assert f"most at {wanted}" in text
+    assert f"at {wanted}" in text
     # A row of each table, a panel of each figure.
     assert text.count("w[income]") >= 6
 
 
-def test_two_posteriors_of_one_name_or_one_without_are_refused(labelled, tmp_path):
+def test_posteriors_need_unique_names(labelled, tmp_path):
     for wrong in ({1: labelled, "1": labelled}, {"": labelled, "b": labelled}):
         with pytest.raises(ValueError, match="name of its own"):
             report(wrong, tmp_path / "r.html")

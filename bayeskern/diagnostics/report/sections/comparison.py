@@ -9,12 +9,10 @@ from bayeskern.diagnostics.comparison.comparison import (
     HEADINGS,
     MEASURES,
     compare_posteriors,
-    have_same_model,
-    is_asymptotically_exact,
     table_cells,
 )
 from bayeskern.diagnostics.report.blocks import Block, text
-from bayeskern.diagnostics.report.figures.style import drawn
+from bayeskern.diagnostics.report.style import drawn
 from bayeskern.inference import Posterior
 
 block = partial(Block, "comparison")
@@ -26,24 +24,14 @@ def comparison(posteriors: dict[str, Posterior]) -> Iterator[Block]:
         yield block("single")
         return
     result = compare_posteriors(posteriors)
-    yield block(
-        "numbers",
-        head=("posterior", *HEADINGS[1:]),
-        rows=[table_cells(name, row) for name, row in result.table.items()],
-        same_model=have_same_model(posteriors),
-    )
+    rows = [table_cells(name, row) for name, row in result.table.items()]
+    yield block("numbers", head=("posterior", *HEADINGS[1:]), rows=rows)
     for remark in result.remarks:
         yield text(remark)
     if result.reference is None:
-        yield block(
-            "no_reference",
-            candidates={n: p for n, p in posteriors.items() if is_asymptotically_exact(p)},
-        )
+        yield block("no_reference")
     else:
-        yield block(
-            "differences",
-            head=("posterior", *MEASURES.values()),
-            rows=[result.worst(name) for name in result.parameters],
-            reference=result.reference,
-        )
+        head = ("posterior", *MEASURES.values())
+        rows = [result.worst(name) for name in result.parameters]
+        yield block("differences", head=head, rows=rows, reference=result.reference)
     yield block("marginals", figure=drawn(result.plot))

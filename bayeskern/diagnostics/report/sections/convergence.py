@@ -7,14 +7,14 @@ from functools import partial
 
 import numpy as np
 from arviz_stats.base.array import array_stats
+from matplotlib.figure import Figure
+from scipy.stats import rankdata
 
 from bayeskern.core.formatting import alike, number
+from bayeskern.core.plotting import BLUE, COLORS
 from bayeskern.diagnostics.report.blocks import Block
-from bayeskern.diagnostics.report.evidence import measures
-from bayeskern.diagnostics.report.figures import convergence as plots
-from bayeskern.diagnostics.report.figures.style import drawn
+from bayeskern.diagnostics.report.style import GREY, drawn, legend_above, panel, panels, title
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.inference import Posterior
 from bayeskern.inference.result import REGION
 
 block = partial(Block, "convergence")
@@ -29,7 +29,7 @@ def convergence(subject: Subject) -> Iterator[Block]:
         regions, counts = np.unique(p.sample_stats[REGION], return_counts=True)
         yield block("resampled", regions=len(regions), shares=counts / np.sum(counts))
     elif p.is_point:
-        yield from _point(p)
+        yield block("point", optimum=p.optimum)
     elif p.method == "exact":
         yield block("exact", residual=p.trust.evidence.get("residual"))
     else:
@@ -39,12 +39,12 @@ def convergence(subject: Subject) -> Iterator[Block]:
 # -- Markov chains ---------------------------------------------------------------------------------
 
 
-def _chains(subject: Subject, panels: int = 6, min_draws: int = 4) -> Iterator[Block]:
-    """min_draws: shorter chains cannot be split in two."""
+def _chains(subject: Subject) -> Iterator[Block]:
     stats = subject.posterior.sample_stats
     chains, draws = np.shape(stats["diverging"])
-    if draws < min_draws:
-        yield block("short_chains", draws=draws, min_draws=min_draws)
+    if draws < 4:
+        # Shorter chains cannot be split in two.
+        yield block("short_chains", draws=draws)
         return
     names = subject.worst_first
     if not names:
@@ -54,21 +54,17 @@ def _chains(subject: Subject, panels: int = 6, min_draws: int = 4) -> Iterator[B
     if subject.not_examined:
         yield block("not_examined", counts=subject.not_examined)
     if chains > 1:
-        values = {name: subject.varying[name] for name in names[:panels]}
-        ess = {name: float(array_stats.ess(x[None])[0]) for name, x in values.items()}
-        yield block("ranks", figure=drawn(plots.ranks, values, ess))
+        yield block("ranks", figure=drawn(ranks, {n: subject.varying[n] for n in names[:6]}))
     else:
         yield block("single_chain")
-    energy = np.asarray(stats["energy"])
-    bfmi = np.atleast_1d(array_stats.bfmi(energy))
-    yield block("energy", figure=drawn(plots.energy, energy), bfmi=bfmi)
+    yield block("energy", bfmi=np.atleast_1d(array_stats.bfmi(np.asarray(stats["energy"]))))
     yield from _divergences(subject, np.asarray(stats["diverging"], bool))
 
 
 def _mixing(subject: Subject, names: list[str]) -> Block:
     """R-hat and effective sample sizes of some parameters."""
     draws = {name: subject.varying[name] for name in names}
-    summary = subject.summary(draws, kind="diagnostics", round_to="none")
+    summary = subject.summary(draws, kind="diagnostics")
     return block(
         "mixing",
         head=("parameter", *map(str, summary.columns)),
@@ -77,7 +73,7 @@ def _mixing(subject: Subject, names: list[str]) -> Block:
     )
 
 
-def _divergences(subject: Subject, diverging: np.ndarray, max_rows: int = 6) -> Iterator[Block]:
+def _divergences(subject: Subject, diverging: np.ndarray) -> Iterator[Block]:
     """Number of divergent draws, and the parameters whose mean is unusual there."""
     yield block("divergences", diverging=diverging)
     if not diverging.any():
@@ -89,7 +85,7 @@ def _divergences(subject: Subject, diverging: np.ndarray, max_rows: int = 6) -> 
         means = alike((mean_there, x.mean()), x.std(), 3)
         rows.append((distance, (name, *means, f"{distance:.2f}")))
     rows.sort(key=lambda row: -row[0])
-    yield block("divergent_means", rows=[cells for _, cells in rows[:max_rows]])
+    yield block("divergent_means", rows=[cells for _, cells in rows[:6]])
 
 
 # -- approximations --------------------------------------------------------------------------------
@@ -97,7 +93,6 @@ def _divergences(subject: Subject, diverging: np.ndarray, max_rows: int = 6) -> 
 
 def _approximation(subject: Subject) -> Iterator[Block]:
     p = subject.posterior
-    yield block("checks", e=measures(p.trust.evidence, subject.label_of))
     if subject.has_improper_prior:
         yield block("no_evidence")
     else:
@@ -108,26 +103,70 @@ def _approximation(subject: Subject) -> Iterator[Block]:
             by_weights=p.trust.evidence.get("log_evidence_is"),
         )
     if "elbo" in p.trace and len(p.trace["elbo"]) > 1:
-        yield block("elbo", figure=drawn(plots.elbo, np.asarray(p.trace["elbo"], float)))
+        yield block("elbo", figure=drawn(elbo, np.asarray(p.trace["elbo"], float)))
     log_weights = p.importance_weights.log if p.importance_weights is not None else None
     if p.weighted is not None:
         log_weights = p.weighted[1]
     if log_weights is None or not np.isfinite(log_weights).any():
         yield block("no_weights")
         return
-    w = np.exp(log_weights)
-    top = float(np.sort(w)[::-1][: max(1, len(w) // 100)].sum())
-    yield block("weights", figure=drawn(plots.weights, w / w.sum()), top=top)
+    w = np.sort(np.exp(log_weights))[::-1]
+    yield block("weights", top=float(w[: max(1, len(w) // 100)].sum()))
 
 
-# -- points ----------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
-def _point(p: Posterior) -> Iterator[Block]:
-    optimum = p.optimum
-    yield block("point", optimum=optimum)
-    if optimum is None:
-        return
-    eigenvalues = np.asarray(optimum.eigenvalues)
-    if len(eigenvalues) > 1 and np.isfinite(eigenvalues).all():
-        yield block("curvature", figure=drawn(plots.curvature, eigenvalues))
+def ranks(draws: dict[str, np.ndarray]) -> Figure:
+    """Difference between the ranks of each chain and even ranks, a panel for each parameter.
+
+    draws: Draws (chains, draws) by parameter.
+    """
+    columns = 3
+    fig, axes = panels(len(draws), columns=columns, height=1.5, sharex=True)
+    for ax, (name, x) in zip(axes, draws.items(), strict=True):
+        _ranks_of_chains(ax, x)
+        title(ax, name)
+        ax.tick_params(labelsize=7.5)
+    # If the last row is not full, the panel above has the labels.
+    for ax in axes[-columns:]:
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("rank, as a share", fontsize=8)
+    for ax in axes[::columns]:
+        ax.set_ylabel("ECDF - even", fontsize=8)
+    legend_above(fig, axes[0])
+    return fig
+
+
+def _ranks_of_chains(ax, x: np.ndarray) -> None:
+    ess = float(array_stats.ess(x[None])[0])
+    grid = np.linspace(0.0, 1.0, 60)
+    shares = (rankdata(x).reshape(x.shape) - 0.5) / x.size
+    # The 99 % point of Kolmogorov's distribution, since several lines are compared, for as many
+    # draws as a chain has effective ones.
+    width = 1.63 / np.sqrt(max(ess, 4.0) / len(x))
+    ax.fill_between(grid, -width, width, color=GREY, alpha=0.25, linewidth=0)
+    ecdfs = [np.searchsorted(np.sort(chain), grid) / len(chain) for chain in shares]
+    for i, ecdf in enumerate(ecdfs):
+        # The first six colours differ from the ink and the paper of the page.
+        color = COLORS[i % 6]
+        ax.plot(grid, ecdf - grid, color=color, linewidth=1.1, label=f"chain {i + 1}")
+    largest = np.abs(np.array(ecdfs) - grid).max()
+    height = 1.1 * largest if largest > 1.9 * width else 2.0 * width
+    ax.set_ylim(-height, height)
+
+
+def elbo(trace: np.ndarray) -> Figure:
+    """The ELBO by step, averaged over stretches; low values of the first steps are cut off."""
+    fig, ax = panel(2.2)
+    parts = np.array_split(np.arange(len(trace)), min(len(trace), 300))
+    means = np.array([np.mean(trace[part]) for part in parts])
+    ax.plot([np.mean(part) for part in parts], means, color=BLUE)
+    finite = means[np.isfinite(means)]
+    last = finite[len(finite) // 2 :]
+    spread = max(float(np.ptp(last)), 1e-3 * (1.0 + abs(float(np.median(last)))))
+    low = max(float(finite.min()), float(np.median(last)) - 12.0 * spread)
+    ax.set_ylim(low - 0.5 * spread, float(finite.max()) + 0.5 * spread)
+    ax.set_xlabel("step")
+    ax.set_ylabel("ELBO")
+    return fig

@@ -6,22 +6,25 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import binom, binomtest
 
+from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import alike
+from bayeskern.core.plotting import BLUE, COLORS, ORANGE
+from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
-from bayeskern.diagnostics.report.figures import fit as plots
-from bayeskern.diagnostics.report.figures.style import drawn
-from bayeskern.diagnostics.report.observations import (
-    MIN_OBSERVATIONS,
-    Observations,
-    observations,
-)
+from bayeskern.diagnostics.report.observations import Observations, observations
+from bayeskern.diagnostics.report.style import GREY, INK, drawn, legend_above, panel, points
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.wording import percent
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.protocols import classes_of
 
 block = partial(Block, "fit")
+# Shares of fewer observations are too uncertain to show.
+MIN_OBSERVATIONS = 20
 
 
 def fit(subject: Subject) -> Iterator[Block]:
@@ -33,26 +36,21 @@ def fit(subject: Subject) -> Iterator[Block]:
     for site in all_observations:
         if len(all_observations) > 1:
             yield heading(f"Observed site {site.site}")
-        if subject.forecast is None:
-            yield from _predictive(site)
-            yield from _leave_one_out(site)
-        else:
-            if site.log_density is not None:
-                yield _worst(site, site.log_density)
-            yield block("scale", f=subject.forecast)
+        yield from _predictive(site)
+        yield from _leave_one_out(site)
         if site.binary:
             yield from _calibration(site, classes)
         elif classes is not None and len(classes) > 2:
             yield from _several_classes(site, classes)
         else:
-            yield from _intervals(site, brief=subject.forecast is not None)
+            yield from intervals(site)
 
 
 def _predictive(site: Observations) -> Iterator[Block]:
     if site.replicates is None:
         yield block("no_replicates", site=site.site)
         return
-    figure = drawn(plots.predictive_check, site.y, site.replicates, site.discrete)
+    figure = drawn(predictive_check, site.y, site.replicates, site.discrete)
     # Without draws of a process, the left-out predictions stand for replicates.
     one_by_one = site.log_density is not None and site.loo is None
     yield block("predictive_check", figure=figure, one_by_one=one_by_one)
@@ -63,19 +61,19 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
     if loo is None:
         yield missing(site.why_no_loo)
         if site.log_density is not None:
-            yield _worst(site, site.log_density)
+            yield worst(site, site.log_density)
         return
     k, elpd = np.asarray(loo.pareto_k).ravel(), np.asarray(loo.elpd_i).ravel()
     threshold = khat_threshold(loo.n_samples)
     bad = np.flatnonzero(~(k <= threshold))
     yield block("leave_one_out", loo=loo, threshold=threshold, bad=len(bad), largest=np.max(k))
-    yield block("khat", figure=drawn(plots.khat, k, threshold))
-    yield _worst(site, elpd, k)
+    yield block("khat", figure=drawn(_khat, k, threshold))
+    yield worst(site, elpd, k)
     if len(bad):
         yield block("too_influential", names=_labels(site, bad, len(k)))
 
 
-def _worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None = None) -> Block:
+def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None = None) -> Block:
     """Table of the eight observations that are predicted worst."""
     worst = np.argsort(log_density, kind="stable")[:8]
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
@@ -96,37 +94,28 @@ def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
 
 
 def _calibration(site: Observations, classes: Sequence | None) -> Iterator[Block]:
-    chance = _chance(site)
+    chance, how = site.mean, site.how
+    if site.loo is not None and np.size(site.loo.elpd_i) == len(site.y):
+        chance_of_y = np.clip(np.exp(np.asarray(site.loo.elpd_i).ravel()), 0.0, 1.0)
+        chance, how = np.where(site.y > 0.5, chance_of_y, 1.0 - chance_of_y), "left_out"
     if chance is None or len(site.y) < MIN_OBSERVATIONS:
         yield block("no_calibration", min_observations=MIN_OBSERVATIONS)
         return
-    left_out = site.loo is not None or site.how == "left_out"
     yield block(
         "brier",
-        how="left_out" if left_out else site.how,
+        how=how,
         wrong=float(np.mean((chance > 0.5) != (site.y > 0.5))),
         score=np.mean(np.square(chance - site.y)),
-        overall=_overall(site.y, left_out),
+        overall=overall_score(site.y, how == "left_out"),
     )
-    yield block(
-        "calibration",
-        figure=drawn(plots.calibration, chance, site.y),
-        event=repr(classes[1]) if classes is not None and len(classes) == 2 else "1",
-    )
+    event = repr(classes[1]) if classes is not None and len(classes) == 2 else "1"
+    yield block("calibration", figure=drawn(_frequencies, chance, site.y), event=event)
 
 
-def _overall(y: np.ndarray, left_out: bool) -> float:
+def overall_score(y: np.ndarray, left_out: bool) -> float:
     """Brier score of the share of ones, for each of y among all or among the others."""
     n = len(y)
     return float(np.var(y)) * ((n / (n - 1)) ** 2 if left_out else 1.0)
-
-
-def _chance(site: Observations) -> np.ndarray | None:
-    """Probability of class 1 for each observation, left out if that is known."""
-    if site.loo is not None and np.size(site.loo.elpd_i) == len(site.y):
-        chance_of_y = np.clip(np.exp(np.asarray(site.loo.elpd_i).ravel()), 0.0, 1.0)
-        return np.where(site.y > 0.5, chance_of_y, 1.0 - chance_of_y)
-    return site.mean
 
 
 def _several_classes(site: Observations, classes: Sequence) -> Iterator[Block]:
@@ -135,30 +124,163 @@ def _several_classes(site: Observations, classes: Sequence) -> Iterator[Block]:
         return
     chances = np.stack([(site.replicates == c).mean(axis=0) for c in range(len(classes))], axis=1)
     right = (chances.argmax(axis=1) == site.y).astype(float)
-    figure = drawn(plots.calibration, chances.max(axis=1), right)
+    figure = drawn(_frequencies, chances.max(axis=1), right)
     yield block("likeliest_class", figure=figure, right=float(right.mean()))
 
 
-def _intervals(site: Observations, brief: bool = False) -> Iterator[Block]:
-    """brief: whether to leave out figures that show the same in another way."""
+def intervals(site: Observations) -> Iterator[Block]:
+    """Residuals, and calibration of the intervals of single observations."""
     if site.pit is None or site.mean is None:
         yield block("no_intervals")
         return
     count = len(site.y)
-    yield block("residuals", how=site.how, figure=drawn(plots.residuals, site.mean, site.y))
+    yield block("residuals", how=site.how, figure=drawn(residuals, site.mean, site.y))
     if count < MIN_OBSERVATIONS:
         yield block("few_observations", count=count, min_observations=MIN_OBSERVATIONS)
         return
-    shares = [float(np.mean(plots.inside_interval(site.pit, level))) for level in COVERAGES]
-    figure = drawn(plots.pit, site.pit)
+    shares = [float(np.mean(_inside_interval(site.pit, level))) for level in COVERAGES]
+    figure = drawn(_pit, site.pit)
     yield block("pit", how=site.how, levels=COVERAGES, shares=shares, figure=figure)
-    if brief:
-        return
-    yield block("coverage", figure=drawn(plots.coverage, site.pit))
     # At least 15 observations in each of at most six groups.
     groups = min(6, count // 15)
-    if groups < 2:
-        yield block("few_groups")
-    else:
-        figure = drawn(plots.coverage_by, site.mean, site.pit, groups)
+    if groups > 1:
+        figure = drawn(_coverage_by_value, site.mean, site.pit, groups)
         yield block("coverage_by_value", figure=figure)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> Figure:
+    """Observed data y (n,) among replicates (S, n) of the model."""
+    fig, ax = panel(2.4)
+    low, high = _shown(y, replicates)
+    if discrete and high - low <= 60:
+        _counts(ax, y, replicates, np.arange(round(low), round(high) + 1))
+    else:
+        _densities(ax, y, replicates, low, high)
+    outside = float(np.mean((replicates < low) | (replicates > high)))
+    beyond = f" ({percent(outside)} of the simulated values lie outside)" if outside > 0.01 else ""
+    ax.set_xlabel(f"value{beyond}")
+    legend_above(fig, ax)
+    return fig
+
+
+def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: float) -> None:
+    # More lines could not be told apart.
+    for row in replicates[evenly(len(replicates), 40)]:
+        curve = density(row, low, high)
+        if curve is not None:
+            ax.plot(*curve, color=BLUE, alpha=0.3, linewidth=0.7, label="simulated by the model")
+    observed = density(y, low, high)
+    if observed is not None:
+        ax.plot(*observed, color=INK, linewidth=1.8, label="observed")
+    ax.set_yticks([])
+    ax.set_xlim(low, high)
+
+
+def _counts(ax, y: np.ndarray, replicates: np.ndarray, values: np.ndarray) -> None:
+    """Number of times that each of some whole values occurs."""
+    counts = np.stack([(replicates == value).sum(axis=1) for value in values], axis=1)
+    low, median, high = np.quantile(counts, (0.025, 0.5, 0.975), axis=0)
+    observed = [np.sum(y == value) for value in values]
+    ax.bar(values, observed, 0.8, color=GREY, alpha=0.45, label="observed")
+    error = [median - low, high - median]
+    ax.errorbar(values, median, error, fmt="o", color=BLUE, markersize=4, label="the model, 95 %")
+    ax.set_ylabel("observations")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+
+
+def _shown(y: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
+    """Range of y and of 99 % of the replicates, cut off if their tails are heavy."""
+    finite = replicates[np.isfinite(replicates)]
+    finite = finite if finite.size else y
+    low, q25, q75, high = np.quantile(finite, (0.005, 0.25, 0.75, 0.995))
+    pad = 2.0 * max(np.ptp(y), q75 - q25) or np.inf
+    return min(y.min(), max(low, y.min() - pad)), max(y.max(), min(high, y.max() + pad))
+
+
+def residuals(predicted: np.ndarray, y: np.ndarray) -> Figure:
+    """Residual of each observation, by its prediction."""
+    fig, ax = panel(2.4)
+    ax.axhline(0.0, color=GREY, linewidth=0.9)
+    points(ax, predicted, y - predicted)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observed - predicted")
+    return fig
+
+
+def _pit(values: np.ndarray) -> Figure:
+    """Histogram of the probability integral transform, and the 95 % band if it is uniform."""
+    fig, ax = panel(2.1)
+    bins = int(np.clip(len(values) // 10, 5, 20))
+    low, high = binom.interval(0.95, len(values), 1.0 / bins)
+    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
+    ax.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("quantile of the observation in its prediction")
+    ax.set_ylabel("observations")
+    return fig
+
+
+def _inside_interval(pit_values: np.ndarray, level: float) -> np.ndarray:
+    """Mask of the observations in their central intervals of a level, by their PIT."""
+    return 2.0 * np.abs(pit_values - 0.5) <= level
+
+
+def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: int) -> Figure:
+    """Coverage at COVERAGES in groups of equal size by predicted value."""
+    fig, ax = panel(2.5)
+    parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
+    medians = [float(np.median(predicted[part])) for part in parts]
+    # Beside one another, so that no bar hides another.
+    offset = 0.008 * np.ptp(medians)
+    for i, (level, color) in enumerate(zip(COVERAGES, COLORS, strict=False)):
+        inside = _inside_interval(pit_values, level)
+        ax.axhline(100 * level, color=color, linestyle="--", linewidth=0.8)
+        options = {"color": color, "linewidth": 1.0, "label": f"{100 * level:g} % intervals"}
+        _shares(ax, np.add(medians, (i - 1) * offset), [inside[p] for p in parts], **options)
+    ax.set_ylim(-4, 104)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observations inside, %")
+    legend_above(fig, ax)
+    return fig
+
+
+def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> None:
+    """Share of true values in each group in %, with the interval of Clopper and Pearson."""
+    shares = np.array([group.mean() for group in groups])
+    tests = [binomtest(int(group.sum()), len(group)) for group in groups]
+    ends = np.array([test.proportion_ci(0.95) for test in tests]).T
+    error = 100 * np.abs(ends - shares)
+    ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
+
+
+def _khat(values: np.ndarray, threshold: float) -> Figure:
+    """Pareto k-hat of each observation, and its threshold."""
+    fig, ax = panel(2.2)
+    at = np.arange(len(values))
+    high = values > threshold
+    ax.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
+    points(ax, at[~high], values[~high], label="good")
+    if high.any():
+        points(ax, at[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
+        legend_above(fig, ax)
+    ax.set_xlabel("observation")
+    ax.set_ylabel("Pareto k-hat")
+    return fig
+
+
+def _frequencies(chance: np.ndarray, y: np.ndarray) -> Figure:
+    """Frequency of a class by its predicted probability, in groups of about equal size."""
+    fig, ax = panel(2.8)
+    groups = int(np.clip(len(y) // 12, 3, 10))
+    parts = np.array_split(np.argsort(chance, kind="stable"), groups)
+    ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
+    _shares(ax, [100 * float(chance[p].mean()) for p in parts], [y[p] for p in parts], color=BLUE)
+    ax.set_xlabel("predicted probability, %")
+    ax.set_ylabel("observed frequency, %")
+    ax.set_xlim(-3, 103)
+    ax.set_ylim(-3, 103)
+    return fig

@@ -8,16 +8,14 @@ import re
 import textwrap
 from collections.abc import Iterator
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpyro.primitives import Messenger
 
-from bayeskern.core.formatting import number
+from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import Block, code, heading, missing, text
-from bayeskern.diagnostics.report.figures import parameters as plots
-from bayeskern.diagnostics.report.figures.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, shape_text
 from bayeskern.protocols import columns_of, coords_of
@@ -27,27 +25,36 @@ block = partial(Block, "fitted")
 
 def fitted(subject: Subject) -> Iterator[Block]:
     """Blocks of the section "What was fitted"."""
-    if subject.forecast is None:
-        yield heading("Model")
-        yield from _model(subject)
-        yield heading("Priors")
-        yield from _priors(subject)
-    elif not subject.forecast.parts:
-        yield block("constant_series")
+    yield heading("Model")
+    yield from _model(subject)
+    yield heading("Priors")
+    yield from _priors(subject)
     yield heading("Data")
     yield from _data(subject)
+    p = subject.posterior
+    numbers: dict[str, Any] = {
+        "method": p.method,
+        "draws": f"{counted(p.shape[0], 'chain')} of {p.shape[1]:,}",
+    }
+    if p.seed is not None:
+        numbers["seed of the fit"] = p.seed
+    numbers |= {f"seconds: {part}": f"{seconds:.2f}" for part, seconds in p.timing.items()}
+    yield from circumstances(subject.seed, numbers)
+    if p.seed is None:
+        yield text("The seed of the fit was not kept; write it down beside the report.")
+    if p.attempts:
+        yield block("attempts", attempts=p.attempts)
+
+
+def circumstances(seed: int, numbers: dict[str, Any]) -> Iterator[Block]:
+    """Versions of the software, the seed of the report, and other numbers by name."""
+    versions = {p: version(p) for p in ("bayeskern", "numpyro", "jax", "arviz", "numpy")}
+    rows = {"Python": platform.python_version(), **versions, "seed of this report": seed, **numbers}
     yield heading("Circumstances")
-    yield block(
-        "circumstances",
-        python=platform.python_version(),
-        versions={p: _version(p) for p in ("bayeskern", "numpyro", "jax", "arviz", "numpy")},
-        subject=subject,
-        p=None if subject.forecast is not None else subject.posterior,
-    )
+    yield block("circumstances", rows=rows.items())
 
 
-def _model(subject: Subject, max_letters: int = 6000) -> Iterator[Block]:
-    """max_letters: a longer source hides the rest of the report."""
+def _model(subject: Subject) -> Iterator[Block]:
     if not subject.has_model:
         yield block("no_model")
         return
@@ -55,7 +62,8 @@ def _model(subject: Subject, max_letters: int = 6000) -> Iterator[Block]:
     if note:
         yield text(note) if words else missing(note)
     if words:
-        yield code(words if len(words) < max_letters else f"{words[:max_letters]}\n...")
+        # A longer source would hide the rest of the report.
+        yield code(words if len(words) < 6000 else f"{words[:6000]}\n...")
 
 
 def source(model: Any) -> tuple[str, str]:
@@ -84,23 +92,12 @@ def _priors(subject: Subject) -> Iterator[Block]:
     if not subject.priors:
         yield block("no_priors")
         return
-    rows = [(p.site, p.text, shape_text(p.shape)) for p in subject.priors]
-    densities = {p.site: subject.prior_density(p) for p in subject.priors}
-    curves = [density for density in densities.values() if density is not None]
-    yield block("priors", rows=rows)
-    if curves:
-        figure = drawn(plots.densities, curves[:12])
-        yield block("prior_densities", figure=figure)
-    without = [site for site, density in densities.items() if density is None]
-    if without:
-        yield block("no_density", sites=without)
+    yield block(
+        "priors", rows=[(p.site, p.text, shape_text(p.shape)) for p in subject.priors.values()]
+    )
 
 
 def _data(subject: Subject) -> Iterator[Block]:
-    if subject.forecast is not None:
-        s = subject.forecast.series
-        yield block("series", f=subject.forecast, s=s, y=s.values[s.observed])
-        return
     roles = {"observed_data": "observed", "constant_data": "given"}
     rows = [
         _description(str(name), role, np.asarray(values, float))
@@ -121,10 +118,3 @@ def _description(name: str, role: str, x: np.ndarray) -> tuple[str, ...]:
         return (name, role, shape, "-", "-", "-", "-")
     stats = (number(finite.min()), number(finite.mean()), number(finite.max()))
     return (name, role, shape, *stats, number(len(np.unique(finite))))
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not known"

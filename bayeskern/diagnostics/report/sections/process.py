@@ -1,33 +1,33 @@
-"""The function behind the data and its components: a Gaussian process, or a forecast."""
+"""The function behind the data and its components: a Gaussian process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
-from scipy.special import ndtri
+from matplotlib.figure import Figure
 
-from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import alike, number, three_digits
+from bayeskern.core.formatting import number, short, three_digits
+from bayeskern.core.plotting import BLUE, concise_dates
 from bayeskern.diagnostics.report.blocks import Block, code, heading
-from bayeskern.diagnostics.report.figures import process as plots
-from bayeskern.diagnostics.report.figures.style import drawn
-from bayeskern.diagnostics.report.kernel_description import (
-    InputAxis,
-    describe,
-    direction,
-    rounded,
-)
+from bayeskern.diagnostics.report.kernel_description import InputAxis, describe, direction, rounded
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
+from bayeskern.diagnostics.report.style import (
+    GREY,
+    INK,
+    RULE,
+    bands,
+    drawn,
+    legend_above,
+    panels,
+    points,
+)
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, percent
-from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.model.transformation import Scale
-from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show.plot import first_shown
 from bayeskern.gp.latent.model import LatentGP
 from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
@@ -35,13 +35,12 @@ from bayeskern.prediction.mixture import Prediction
 from bayeskern.protocols import columns_of
 
 block = partial(Block, "process")
+# Quantile at each point, by probability.
+Quantile = Callable[[float], np.ndarray]
 
 
 def process(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "Function and components", or "Forecast and components"."""
-    if subject.forecast is not None:
-        yield from _forecast(subject, subject.forecast)
-        return
+    """Blocks of the section "Function and components"."""
     if not subject.has_model:
         yield block("no_model")
         return
@@ -49,82 +48,71 @@ def process(subject: Subject) -> Iterator[Block]:
         if len(subject.processes) > 1:
             yield heading(f"Process {observed.site}")
         yield from _process(subject, observed)
-    if subject.processes:
-        return
-    if isinstance(subject.model, LatentGP):
-        yield from _latent(subject, subject.model)
-    else:
-        yield block("no_process")
+    if not subject.processes:
+        if isinstance(subject.model, LatentGP):
+            yield from _latent(subject, subject.model)
+        else:
+            yield block("no_process")
 
 
 # -- a process with Gaussian noise -----------------------------------------------------------------
 
 
 def _process(subject: Subject, process: Process) -> Iterator[Block]:
-    names = tuple(map(str, columns_of(subject.model) or ()))
-    axis = InputAxis("", tuple(np.ptp(process.X, axis=0)), names)
-    slices = [
-        (_input_name(axis, i), x, process.function(X).quantile)
-        for i, (x, X) in enumerate(_grids(process.X))
-    ]
+    axis = _axis(process.X, columns_of(subject.model))
+    slices = [(name, x, process.function(X).quantile) for name, x, X in _grids(process.X, axis)]
     single = process.X.shape[1] == 1
     data = (process.X[:, 0], process.y) if single else None
-    figure = drawn(plots.functions, slices, process.site, data)
+    figure = drawn(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
-    yield from _components(process, axis, Scale(False, 0.0, 1.0))
-    kernel = rounded(process.kernels)
-    yield block("kernel", kernel=folded(repr(kernel)), solver=repr(process.explain(kernel)))
+    yield from component_blocks(process, axis, Scale(False, 0.0, 1.0))
+    if single and len(process.names) > 1:
+        ((name, x, X),) = _grids(process.X, axis)
+        parts = {key: (x, part.quantile) for key, part in process.components(X).items()}
+        yield block("components", figure=drawn(components, parts, x_label=name))
+    yield block("kernel", kernel=folded(repr(rounded(process.kernels))))
 
 
-def _input_name(axis: InputAxis, i: int) -> str:
-    return axis.name(i) if len(axis.extent) > 1 or axis.names else "x"
+def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
+    return InputAxis("", tuple(np.ptp(X, axis=0)), tuple(map(str, columns or ())))
 
 
-def _grids(
-    X: np.ndarray, count: int = 160, max_inputs: int = 6
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Values (count,) and points (count, d) along each input, the others at their medians."""
-    medians = np.median(X, axis=0)
-    for i in range(min(X.shape[1], max_inputs)):
+def _grids(X: np.ndarray, axis: InputAxis) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Name, 160 values and points (160, d) along each input, the others at their medians."""
+    # More inputs would make the figure too long.
+    for i in range(min(X.shape[1], 6)):
         low, high = X[:, i].min(), X[:, i].max()
         pad = 0.05 * (high - low)
-        x = np.linspace(low - pad, high + pad, count)
-        points = np.tile(medians, (count, 1))
-        points[:, i] = x
-        yield x, points
+        x = np.linspace(low - pad, high + pad, 160)
+        X_new = np.tile(np.median(X, axis=0), (160, 1))
+        X_new[:, i] = x
+        yield axis.name(i) if X.shape[1] > 1 or axis.names else "x", x, X_new
 
 
-def _components(
+def component_blocks(
     process: Process | ForecastProcess, axis: InputAxis, scale: Scale
 ) -> Iterator[Block]:
-    """Components in words and in figures; scale: from values of the fit to units of the data."""
+    """Components in words, with their shares of the variance.
+
+    scale: from values of the fit to units of the data.
+    """
     if len(process.names) < 2:
         sentence = _sentence(process, process.names[0], axis, scale, None)
         yield Block("blocks", "items", pairs=[("the function", sentence)])
         return
-    at_data = process.components(process.X)
-    names, noise = [*process.names], process.noise()
-    variances = np.array([np.var(at_data[name].mean) for name in names])
-    sentences = [_sentence(process, name, axis, scale, at_data[name]) for name in names]
+    at_data, noise = process.components(process.X), process.noise()
+    variances = [float(np.var(at_data[name].mean)) for name in process.names]
+    sentences = [_sentence(process, name, axis, scale, at_data[name]) for name in process.names]
+    names = [*process.names]
     if noise is not None:
         # The noise stands last, since a component may have the same name.
-        names.append("noise")
-        variances = np.append(variances, noise)
+        names, variances = [*names, "noise"], [*variances, noise]
         sentences.append("no memory.")
-    shares = variances / variances.sum()
+    shares = np.array(variances) / np.sum(variances)
     rows = zip(names, shares, sentences, strict=True)
     pairs = [(name, f"{percent(share)} of the variance; {words}") for name, share, words in rows]
     yield heading("Components")
     yield Block("blocks", "items", pairs=pairs)
-    if isinstance(process, ForecastProcess):
-        # The components of a forecast are shown over past and future.
-        return
-    yield block("shares", figure=drawn(plots.variance_shares, names, shares))
-    if process.X.shape[1] == 1:
-        (x, X), *_ = _grids(process.X)
-        parts = {name: (x, part.quantile) for name, part in process.components(X).items()}
-        label = axis.names[0] if axis.names else "x"
-        yield block("components", figure=drawn(plots.components, parts, x_label=label))
 
 
 def _sentence(
@@ -177,18 +165,15 @@ def _repeats(kernel: Any) -> bool:
 
 
 def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
-    X = np.asarray(subject.target.args[0])
-    axis = InputAxis("", tuple(np.ptp(X, axis=0)), tuple(map(str, model.columns or ())))
+    X = np.asarray(subject.posterior.known_target.args[0])
+    axis = _axis(X, model.columns)
     slices = []
-    for i, (x, points) in enumerate(_grids(X)):
-        f = subject.posterior.predict(points, latent=True)
+    for name, x, X_new in _grids(X, axis):
+        f = subject.posterior.predict(X_new, latent=True)
         # Each latent function of a likelihood has a prediction by name.
         predictions = f if isinstance(f, dict) else {"": f}
-        slices += [
-            (f"{_input_name(axis, i)} {output}".strip(), x, prediction.quantile)
-            for output, prediction in predictions.items()
-        ]
-    figure = drawn(plots.functions, slices[:12], "latent function")
+        slices += [(f"{name} {k}".strip(), x, p.quantile) for k, p in predictions.items()]
+    figure = drawn(functions, slices[:12], "latent function")
     yield block("latent", figure=figure, model=type(model).__name__)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}
@@ -201,59 +186,47 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         yield code(folded(repr(kernel)))
 
 
-# -- a forecast ------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
-def _forecast(subject: Subject, f: Forecast) -> Iterator[Block]:
-    yield block("forecast", figure=drawn(plots.forecast, f, first_shown(f)))
-    yield _values(f)
-    if not f.parts:
-        yield block("constant_series")
-        return
-    process = subject.forecast_process
-    axis = InputAxis(f.series.calendar.unit, (float(np.ptp(process.X)),))
-    yield from _components(process, axis, f.scale)
-    yield _components_over_time(f)
+def functions(
+    slices: Sequence[tuple[str, np.ndarray, Quantile]],
+    y_label: str,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Figure:
+    """The function along each input: (name, x, quantile); data: (x, y) of the first input."""
+    columns = 1 if len(slices) == 1 else 2
+    fig, axes = panels(len(slices), columns=columns, height=2.8 if columns == 1 else 2.0)
+    for ax, (name, x, quantile) in zip(axes, slices, strict=True):
+        fan(ax, x, quantile)
+        ax.set_xlabel(short(name, 24))
+    axes[0].set_ylabel(short(y_label, 24))
+    if data is not None:
+        points(axes[0], *data, color=INK, size=6, alpha=0.55, label="observed")
+    legend_above(fig, axes[0])
+    return fig
 
 
-def _values(f: Forecast, max_rows: int = 8) -> Block:
-    """Table of medians and intervals at some of the steps."""
-    lower, upper = f.interval(0.95)
-    steps = np.unique(evenly(f.horizon, max_rows))
-    values = np.stack([f.median, lower, upper], axis=1)[steps]
-    # All cells have the decimals of the narrowest interval.
-    spread = np.min(values[:, 2] - values[:, 1]) / (2.0 * ndtri(0.975))
-    likelihood = f.choices.likelihood
-    if likelihood is not None and likelihood.whole:
-        cells = [f"{value:,.0f}" for value in values.ravel()]
-    else:
-        cells = alike(values.ravel(), spread, 5)
-    labels = f.time_labels(f.times)
-    rows = [(labels[step], *cells[3 * i : 3 * i + 3]) for i, step in enumerate(steps)]
-    return block("values", time=f.series.time_name, rows=rows)
+def fan(ax, x: np.ndarray, quantile: Quantile) -> None:
+    """Median and bands along x."""
+    bands(ax, x, quantile)
+    ax.plot(x, quantile(0.5), color=BLUE, label="median")
+    concise_dates(ax, x)
+    ax.margins(x=0.01)
 
 
-def _components_over_time(f: Forecast, seasons: int = 3) -> Block:
-    """The components over history and future, in the units of the data.
-
-    seasons: number of periods shown of a seasonal component.
-    """
-    calendar = f.series.calendar
-    times = calendar.grid(f.horizon)
-    by_level = {level: f.decompose(times, level) for level in COVERAGES}
-    now, parts = len(times) - f.horizon, {}
-    for name in f.components:
-        shown = slice(0, len(times))
-        if name in f.seasons:
-            steps = max(4, int(np.ceil(seasons * f.seasons[name] / calendar.step)))
-            shown = slice(max(0, now - steps), min(len(times), now + steps))
-        quantiles = {0.5: by_level[0.5][name]["median"][shown]}
-        for level in COVERAGES:
-            tail = round(0.5 * (1.0 - level), 6)
-            quantiles[tail] = by_level[level][name]["lower"][shown]
-            quantiles[round(1.0 - tail, 6)] = by_level[level][name]["upper"][shown]
-        # The default argument binds the values of this turn of the loop.
-        parts[name] = (calendar.wall(times[shown]), lambda q, of=quantiles: of[round(q, 6)])
-    last = calendar.wall(f.series.times[-1:])[0]
-    figure = drawn(plots.components, parts, last, None, f.series.time_name)
-    return block("components_over_time", figure=figure, factors=f.scale.log)
+def components(
+    parts: Mapping[str, tuple[np.ndarray, Quantile]], x_label: str, start_of_future: Any = None
+) -> Figure:
+    """A panel for each component, name -> (x, quantile), with a line at 0 or a shaded future."""
+    fig, axes = panels(len(parts), columns=1, height=1.45)
+    for ax, (name, (x, quantile)) in zip(axes, parts.items(), strict=True):
+        if start_of_future is None:
+            ax.axhline(0.0, color=RULE, linewidth=0.8, zorder=0)
+        else:
+            ax.axvspan(max(x[0], start_of_future), x[-1], color=GREY, alpha=0.13, linewidth=0)
+        fan(ax, x, quantile)
+        ax.set_title(short(name, 24))
+    axes[-1].set_xlabel(short(x_label, 24))
+    legend_above(fig, axes[0])
+    return fig

@@ -28,52 +28,45 @@ from bayeskern.inference.approximation.psis import has_even_tail
 block = partial(Block, "sensitivity")
 
 
-def sensitivity(subject: Subject, max_rows: int = 40, min_draws: int = 100) -> Iterator[Block]:
-    """Blocks of the section "Sensitivity to the prior".
-
-    min_draws: fewer draws cannot be weighted.
-    """
+def sensitivity(subject: Subject) -> Iterator[Block]:
+    """Blocks of the section "Sensitivity to the prior"."""
     p = subject.posterior
     if p.is_point:
         yield block("point")
     elif not subject.has_model:
         yield block("no_model")
-    elif subject.target.discrete:
+    elif subject.posterior.known_target.discrete:
         yield block("discrete")
-    elif not subject.observed:
+    elif not p.observed():
         yield block("nothing_observed")
-    elif len(next(iter(p.flat.values()))) < min_draws:
-        yield block("few_draws", min_draws=min_draws)
+    elif p.shape[0] * p.shape[1] < 100:
+        yield block("few_draws")
     elif not (priors := _priors_to_scale(subject)):
         yield block("no_prior")
     elif not subject.varying:
         yield block("no_variation")
     else:
-        yield from _power_scaling(subject, priors, max_rows)
+        yield from _power_scaling(subject, priors)
 
 
-def _power_scaling(
-    subject: Subject, priors: list[SitePrior], max_rows: int, max_draws: int = 1000
-) -> Iterator[Block]:
-    """max_draws: number of draws that are weighted; the density of each may cost O(n^3)."""
-    chains, count = subject.posterior.shape
-    rows = evenly(count, max_draws // chains)
-    names = [prior.site for prior in priors]
-    log_prior, log_likelihood = densities(subject, names, rows)
-    sites = listed(names, 10)
+def _power_scaling(subject: Subject, priors: list[SitePrior]) -> Iterator[Block]:
+    # The density of each draw may cost O(n^3).
+    rows = evenly(subject.posterior.shape[1], 1000 // subject.posterior.shape[0])
+    log_prior, log_likelihood = densities(subject, [prior.site for prior in priors], rows)
+    sites = listed([prior.site for prior in priors], 10)
     why = _why_no_weights(log_prior, log_likelihood, sites)
     if why:
         yield missing(why)
         return
     # The table of ArviZ is made for more parameters than are shown, for its diagnosis.
-    varying = list(subject.varying.items())[: 2 * max_rows]
+    varying = list(subject.varying.items())[:80]
     draws = {name: x[:, rows] for name, x in varying if np.ptp(x[:, rows]) > 0}
     table = power_scaling(draws, log_prior, log_likelihood)
     conflicts = [str(i) for i in table.index if str(table.loc[i].iloc[-1]) not in ("✓", "")]
     yield block(
         "table",
         head=("parameter", *map(str, table.columns)),
-        rows=[(name, *map(_cell, table.loc[name])) for name in list(draws)[:max_rows]],
+        rows=[(name, *map(_cell, table.loc[name])) for name in list(draws)[:40]],
         conflicts=conflicts,
         sites=sites,
         not_scaled=[p.site for p in _proper(subject) if p not in priors],
@@ -85,7 +78,7 @@ def _cell(value: Any) -> str:
 
 
 def _proper(subject: Subject) -> list[SitePrior]:
-    return [prior for prior in subject.priors if prior.distribution is not None]
+    return [prior for prior in subject.priors.values() if prior.distribution is not None]
 
 
 def _priors_to_scale(subject: Subject) -> list[SitePrior]:
@@ -94,7 +87,7 @@ def _priors_to_scale(subject: Subject) -> list[SitePrior]:
     Priors below the top are part of the model (Kallioinen et al. 2024, on hierarchical models), as
     are those of the members of a plate, or of as many parameters as there are observations.
     """
-    observations = max(np.size(values) for values in subject.observed.values())
+    observations = max(np.size(values) for values in subject.posterior.observed().values())
     top = [p for p in _proper(subject) if p.is_constant]
     # Members of a plate are scaled if nothing stands above them.
     return [p for p in top if not p.in_plate and np.prod(p.shape) < max(observations, 2)] or top
@@ -116,9 +109,9 @@ def densities(
     draws = subject.posterior.draws
     flat = {
         s.name: draws[s.name][:, rows].reshape(-1, *draws[s.name].shape[2:])
-        for s in subject.target.latents
+        for s in subject.posterior.known_target.latents
     }
-    by_site = log_probs(subject.target, flat)
+    by_site = log_probs(subject.posterior.known_target, flat)
     log_prior = sum(v for site, v in by_site.items() if site in sites)
     log_likelihood = sum(v for site, v in by_site.items() if site not in flat)
     shape = (-1, len(rows))
@@ -127,17 +120,14 @@ def densities(
 
 def _why_no_weights(log_prior: np.ndarray, log_likelihood: np.ndarray, sites: str) -> str:
     """Reason why draws cannot be weighted by a power of these densities, or nothing."""
-    log_densities = {"prior": log_prior.ravel(), "likelihood": log_likelihood.ravel()}
-    for name, log_density in log_densities.items():
-        if not np.isfinite(log_density).all():
+    for name, log in ((f"prior of {sites}", log_prior), ("likelihood", log_likelihood)):
+        x = log.ravel()
+        if not np.isfinite(x).all():
             return f"The {name} is not finite at some draws, so it cannot be scaled."
         # The spread of a flat density is rounding.
-        if np.ptp(log_density) <= 1e-12 * max(1.0, np.abs(log_density).max()):
-            if name == "prior":
-                return f"The prior of {sites} is flat at all draws, so it cannot be scaled."
-            return "The likelihood is the same at all draws: the data contain no information here."
-        if has_even_tail(log_density) or has_even_tail(-log_density):
-            return f"The {name} is the same at too many draws to weight them by it."
+        is_flat = np.ptp(x) <= 1e-12 * max(1.0, np.abs(x).max())
+        if is_flat or has_even_tail(x) or has_even_tail(-x):
+            return f"The {name} is the same at too many draws, so it cannot be scaled."
     return ""
 
 

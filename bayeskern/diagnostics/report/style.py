@@ -19,23 +19,22 @@ from markupsafe import Markup
 
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import BLUE, figure
-from bayeskern.diagnostics.report.blocks import Figure
 
 INK, GREY, RULE = "#000000", "#8a8a8a", "#dddddd"
 # Inches; text of this size can be read on a phone.
 WIDTH = 5.2
 
 
-def drawn(draw: Callable, *args, **options) -> Figure:
-    """The figure that draw(*args, **options) returns, for a page."""
-    style = Path(__file__).parents[1] / "templates" / "report.mplstyle"
+def drawn(draw: Callable, *args, **options) -> Markup:
+    """The figure that draw(*args, **options) returns, as SVG for a page."""
+    style = Path(__file__).parent / "templates" / "report.mplstyle"
     with matplotlib.style.context(style), warnings.catch_warnings():
         # Names may have letters that the font lacks; the font of the browser has them.
         warnings.simplefilter("ignore")
         fig, buffer = draw(*args, **options), io.StringIO()
         no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         fig.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
-    return Figure(Markup(_inline(buffer.getvalue())))
+    return Markup(_inline(buffer.getvalue()))
 
 
 def _inline(text: str) -> str:
@@ -140,10 +139,10 @@ def points(
     ax.scatter(x, y, s=size, color=color, alpha=alpha, label=label, linewidths=0, rasterized=raster)
 
 
-def legend_above(fig, ax, columns: int = 4) -> None:
-    """The legend of one panel, above the figure."""
-    handles, labels = ax.get_legend_handles_labels()
-    by_label = dict(zip(labels, handles, strict=True))
-    fig.legend(
-        by_label.values(), by_label, loc="outside upper left", ncols=columns, handlelength=1.4
-    )
+def legend_above(fig, *axes) -> None:
+    """The legend of some panels, above the figure; each label once."""
+    by_label = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        by_label |= dict(zip(labels, handles, strict=True))
+    fig.legend(by_label.values(), by_label, loc="outside upper left", ncols=6, handlelength=1.4)

@@ -1,1 +1,0 @@
-"""Figures of a report: the style, and the figures of each section."""

@@ -1,0 +1,166 @@
+"""Sections on a forecast: the forecast and its components, structures, fit, and the series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import ndtri
+
+from bayeskern.core.batching import evenly
+from bayeskern.core.formatting import alike, counted, number, short
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.diagnostics.report.blocks import Block, text
+from bayeskern.diagnostics.report.kernel_description import InputAxis, rounded
+from bayeskern.diagnostics.report.observations import observations_of_forecast
+from bayeskern.diagnostics.report.sections.fit import intervals, worst
+from bayeskern.diagnostics.report.sections.fitted import circumstances
+from bayeskern.diagnostics.report.sections.process import component_blocks, components, fan
+from bayeskern.diagnostics.report.style import INK, drawn, legend_above, panel
+from bayeskern.diagnostics.report.subject import ForecastSubject
+from bayeskern.diagnostics.report.wording import folded, percent
+from bayeskern.forecast.combine.stacking import Part
+from bayeskern.forecast.evaluate.rolling_origin import compared
+from bayeskern.forecast.evaluate.scores import COVERAGES
+from bayeskern.forecast.model.kernels import GIVEN, HISTORY, TRENDS
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.plot import first_shown
+
+
+def verdict(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Verdict"."""
+    f = subject.forecast
+    yield Block("verdict", "of_forecast", verdict=f.trust.verdict, advice=f.trust.advice)
+    for remark in f.remarks:
+        yield text(f"Remark on the series: {remark}.")
+    if f.look_back is not None:
+        origins = {"back": f.look_back, "levels": COVERAGES, "compared": compared}
+        yield Block("verdict", "rolling_origins", **origins)
+
+
+def series(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "The series"."""
+    f = subject.forecast
+    if not f.parts:
+        yield Block("forecast", "nothing_fitted")
+    yield Block("forecast", "series", f=f, s=f.series, y=f.series.values[f.series.observed])
+    yield from circumstances(subject.seed, {"seed of the forecast": f.seed})
+
+
+def fit(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Fit to the data"."""
+    site = observations_of_forecast(subject)
+    if site.log_density is not None:
+        yield worst(site, site.log_density)
+    yield Block("forecast", "scale", f=subject.forecast)
+    yield from intervals(site)
+
+
+# -- the forecast ----------------------------------------------------------------------------------
+
+
+def forecast(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Forecast and components"."""
+    f = subject.forecast
+    yield Block("forecast", "forecast", figure=drawn(plot_forecast, f, first_shown(f)))
+    yield values(f)
+    if not f.parts:
+        yield Block("forecast", "constant_series")
+        return
+    axis = InputAxis(f.series.calendar.unit, (float(np.ptp(subject.process.X)),))
+    yield from component_blocks(subject.process, axis, f.scale)
+    yield _components_over_time(f)
+
+
+def values(f: Forecast) -> Block:
+    """Table of medians and intervals at eight of the steps."""
+    lower, upper = f.interval(0.95)
+    steps = np.unique(evenly(f.horizon, 8))
+    quantiles = np.stack([f.median, lower, upper], axis=1)[steps]
+    # All cells have the decimals of the narrowest interval.
+    spread = np.min(quantiles[:, 2] - quantiles[:, 1]) / (2.0 * ndtri(0.975))
+    likelihood = f.choices.likelihood
+    if likelihood is not None and likelihood.whole:
+        cells = [f"{value:,.0f}" for value in quantiles.ravel()]
+    else:
+        cells = alike(quantiles.ravel(), spread, 5)
+    labels = f.time_labels(f.times)
+    rows = [(labels[step], *cells[3 * i : 3 * i + 3]) for i, step in enumerate(steps)]
+    return Block("forecast", "values", time=f.series.time_name, rows=rows)
+
+
+def _components_over_time(f: Forecast) -> Block:
+    """The components over history and future, in the units of the data."""
+    calendar = f.series.calendar
+    times = calendar.grid(f.horizon)
+    by_level = {level: f.decompose(times, level) for level in COVERAGES}
+    now, parts = len(times) - f.horizon, {}
+    for name in f.components:
+        shown = slice(0, len(times))
+        if name in f.seasons:
+            # Three periods on either side of the present.
+            steps = max(4, int(np.ceil(3 * f.seasons[name] / calendar.step)))
+            shown = slice(max(0, now - steps), min(len(times), now + steps))
+        quantiles = {0.5: by_level[0.5][name]["median"][shown]}
+        for level in COVERAGES:
+            tail = round(0.5 * (1.0 - level), 6)
+            quantiles[tail] = by_level[level][name]["lower"][shown]
+            quantiles[round(1.0 - tail, 6)] = by_level[level][name]["upper"][shown]
+        # The default argument binds the values of this turn of the loop.
+        parts[name] = (calendar.wall(times[shown]), lambda q, of=quantiles: of[round(q, 6)])
+    last = calendar.wall(f.series.times[-1:])[0]
+    figure = drawn(components, parts, f.series.time_name, last)
+    return Block("forecast", "components_over_time", figure=figure, factors=f.scale.log)
+
+
+def plot_forecast(f: Forecast, start: int) -> Figure:
+    """The history from index `start` on, and the forecast with its bands."""
+    fig, ax = panel(2.9)
+    calendar = f.series.calendar
+    x, y = calendar.wall(calendar.grid(0))[start:], f.series.on_grid()[start:]
+    marker = "o" if len(x) <= 150 else None
+    # NaN breaks the line at a gap.
+    ax.plot(x, y, color=INK, linewidth=0.9, marker=marker, markersize=2.2, label="observed")
+    fan(ax, calendar.wall(f.times), f.quantile)
+    ax.set_xlabel(short(f.series.time_name, 24))
+    ax.set_ylabel(short(f.series.value_name, 24))
+    legend_above(fig, ax)
+    return fig
+
+
+# -- structures ------------------------------------------------------------------------------------
+
+
+def structures(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Structures": their weights, and the hyperparameters of the first."""
+    f, process = subject.forecast, subject.process
+    likelihood = f.choices.likelihood
+    yield Block("forecast", "weights", rows=[_structure(f, part) for part in f.parts])
+    names, draws = scalar_columns(process.values)
+    only_mode = f.parts[0].draws.is_point
+    rows = []
+    for name, column in zip(names, draws.T, strict=True):
+        median, low, high = map(number, np.quantile(column, (0.5, 0.05, 0.95)))
+        rows.append((name, median) if only_mode else (name, median, f"{low} to {high}"))
+    scale = "the series" if likelihood is None else likelihood.scale
+    yield Block("forecast", "hyperparameters", rows=rows, scale=scale, only_mode=only_mode)
+    yield Block(
+        "forecast",
+        "kernel",
+        kernel=folded(repr(rounded(process.kernels))),
+        estimate="mode" if only_mode else "median",
+        unit="years" if f.series.calendar.unit == "years" else "steps",
+        values="values" if likelihood is None else likelihood.scale,
+    )
+
+
+def _structure(f: Forecast, part: Part) -> tuple[str, ...]:
+    """Trend, scale and weight of a structure."""
+    trend, log, changes = part.structure
+    names = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks", **TRENDS}
+    name = str(names.get(trend, trend))
+    if changes:
+        name += f", {counted(len(changes), 'change')} of level and slope"
+    scale = "as given" if f.choices.likelihood is None else f.choices.likelihood.scale
+    return name, "logarithm" if log else scale, percent(part.weight)
