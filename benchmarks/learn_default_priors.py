@@ -111,7 +111,7 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
     read = read.last(LAST) if len(series.x) > LAST else read
-    read, choices, frequency = configure(read, len(series.y), Request())
+    read, choices = configure(read, len(series.y), Request())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
     scale = series.mase_scale
@@ -119,8 +119,8 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
         scale = float(np.std(series.x))
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
     return Lesson(
-        series.id, series.cell, frequency, x, read.values[read.observed], future, series.y,
-        scale, read.calendar.steps()[read.observed], season, choices,
+        series.id, series.cell, choices.learned.frequency, x, read.values[read.observed], future,
+        series.y, scale, read.calendar.steps()[read.observed], season, choices,
     )  # fmt: skip
 
 

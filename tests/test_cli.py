@@ -170,7 +170,7 @@ BAD = {
     "a negative backtest": (["nile", "--horizon", 4, "--backtest", -1], "cutoffs must be"),
     "a zero": (
         ["zero.csv", "--horizon", 6, "--positive"],
-        "above zero, but the value at 2020-02-01",
+        "above zero; the value at 2020-02-01",
     ),
     "both scales": (
         ["nile", "--horizon", 6, "--positive", "--no-log"],

@@ -142,7 +142,7 @@ def forecast(
     series = read_series(series, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     request = Request(model, season, trend, holidays, events, likelihood)
-    series, choices, _ = configure(series, horizon, request)
+    series, choices = configure(series, horizon, request)
     return _fitted_forecast(series, horizon, choices, model, seed)
 
 

@@ -97,7 +97,7 @@ def learn_priors(
         bk.forecast_many(sales, 28, id="store", value="units", model=model)
         ```
     """
-    reading = {"time": time, "value": value, "sheet": sheet, "encoding": encoding}
+    reading: dict[str, Any] = {"time": time, "value": value, "sheet": sheet, "encoding": encoding}
     reading |= {name: options.pop(name) for name in ReadOptions._fields if name in options}
     reading["regressors"] = tuple(reading.get("regressors", ()))
     many = read_many(series, id, ReadOptions(**reading))

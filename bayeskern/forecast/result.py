@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
+from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.stacking import Combination, Part
@@ -22,12 +24,12 @@ from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.kernels import GIVEN, TRENDS
 from bayeskern.forecast.model.structure import Choices
-from bayeskern.forecast.model.transformation import Scale, require_possible
+from bayeskern.forecast.model.transformation import Scale, require_all, require_possible
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import summary
 from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.saving import write_files
-from bayeskern.forecast.show.totals import level_name, totals
+from bayeskern.forecast.show.totals import columns_of_table, totals
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
 from bayeskern.prediction.mixture import Quantiles
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
+# Recent components, since reports show them at several levels.
+_components = Memory(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +126,12 @@ class Forecast(Quantiles):
         Returns:
             Weights by name, which sum to one, under "trend" and under "scale".
         """
-        trends: dict[str, float] = {}
-        logarithm = 0.0
+        trends: Counter[str] = Counter()
         for part in self.parts:
-            trend = part.structure.trend
-            trends[trend] = trends.get(trend, 0.0) + part.weight
-            logarithm += part.weight * part.structure.log
-        ordered = sorted(trends.items(), key=lambda item: -item[1])
+            trends[part.structure.trend] += part.weight
+        logarithm = float(sum(part.weight * part.structure.log for part in self.parts))
         return {
-            "trend": dict(ordered),
+            "trend": dict(trends.most_common()),
             "scale": {"values": 1.0 - logarithm, "logarithm": logarithm},
         }
 
@@ -292,20 +293,24 @@ class Forecast(Quantiles):
                 "update: regressors, events and holidays of the later future are not known here; "
                 "forecast the longer series with them."
             )
-        series = self.series.extended(values, times)
-        lower, upper = self.choices.bounds
-        new = series.values[len(self.series.values) :]
-        if np.any(new < lower) or np.any(new > upper):
-            raise ValueError(
-                f"update: the new values reach beyond the bounds {lower:g} and {upper:g}; forecast "
-                "the longer series with others."
-            )
-        if self.choices.likelihood is not None:
-            added = np.flatnonzero(np.isfinite(new))
-            times = series.times[len(self.series.values) :][added]
-            require_possible(new[added], self.choices.likelihood, lambda: self.time_labels(times))
         if self.combination is None:
             raise ValueError("a constant series has no fit to update: forecast the longer series.")
+        series = self.series.extended(values, times)
+        (lower, upper), new = self.choices.bounds, series.values[len(self.series.values) :]
+        added = np.flatnonzero(np.isfinite(new))
+        y, times = new[added], series.times[len(self.series.values) :][added]
+
+        def labels() -> list[str]:
+            return self.time_labels(times)
+
+        require_all(
+            (y >= lower) & (y <= upper),
+            y,
+            labels,
+            f"values must lie within {lower:g} and {upper:g}",
+        )
+        if self.choices.likelihood is not None:
+            require_possible(y, self.choices.likelihood, labels)
         x = series.calendar.positions(series.times[series.observed])
         later = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
         parts = updated(self.parts, x, series.values[series.observed], *later)
@@ -342,12 +347,9 @@ class Forecast(Quantiles):
         effects = self.choices.effects
         if effects is None or not self.parts:
             raise ValueError("this forecast has no regressors, events or holidays.")
-        tail = 0.5 * (1.0 - validation.level(level))
-        ends = effects_of(self.parts[0].draws, self.seed).quantile([0.5, tail, 1.0 - tail])
-        columns = zip(("median", "lower", "upper"), ends, strict=True)
-        return pd.DataFrame(
-            dict(columns), index=pd.Index(effects.columns[: effects.linear], name="effect")
-        )
+        table = effects_of(self.parts[0].draws, self.seed).quantile(_probabilities(level))
+        index = pd.Index(effects.columns[: effects.linear], name="effect")
+        return pd.DataFrame(table.T, index=index, columns=pd.Index(["median", "lower", "upper"]))
 
     def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """All components at given times, with their intervals.
@@ -369,24 +371,17 @@ class Forecast(Quantiles):
         """
         if not self.parts:
             raise ValueError("a constant series has no components.")
-        tail = 0.5 * (1.0 - validation.level(level))
         x = self.series.calendar.positions(self.times if times is None else times)
-        intervals = {}
-        for name, part in self._components_at(x.tobytes()).items():
-            median, lower, upper = part.quantile([0.5, tail, 1.0 - tail])
-            intervals[name] = {"median": median, "lower": lower, "upper": upper}
-        return intervals
-
-    def _components_at(self, x: bytes) -> dict[str, QuantileAverage]:
-        """Components at the positions x, kept for intervals of other levels."""
-        if x not in self._known_components:
-            parts = components_at(self.parts[0].draws, self.seed, np.frombuffer(x))
-            self._known_components[x] = parts
-        return self._known_components[x]
-
-    @cached_property
-    def _known_components(self) -> dict[bytes, dict[str, QuantileAverage]]:
-        return {}
+        draws, seed = self.parts[0].draws, self.seed
+        components = _components.recall(
+            (draws, seed, x.tobytes()), lambda: components_at(draws, seed, x)
+        )
+        return {
+            name: dict(
+                zip(("median", "lower", "upper"), part.quantile(_probabilities(level)), strict=True)
+            )
+            for name, part in components.items()
+        }
 
     def component(self, name: str, times: Any = None, level: float = 0.95) -> dict[str, np.ndarray]:
         """One component of `decompose`: its "median", "lower" and "upper"."""
@@ -469,16 +464,7 @@ class Forecast(Quantiles):
         return self.series.calendar.labels(times)
 
     def _table(self, levels: float | Sequence[float]) -> dict[str, np.ndarray]:
-        levels = [validation.level(level) for level in np.ravel(levels)]
-        tails = [0.5 * (1.0 - level) for level in levels]
-        # All quantiles in one call, which takes about as long as one quantile.
-        median, *ends = self.quantile([0.5, *tails, *(1.0 - tail for tail in tails)])
-        table = {"median": median, "mean": self.mean, "sd": self.sd}
-        count = len(levels)
-        for level, lower, upper in zip(levels, ends[:count], ends[count:], strict=True):
-            name = level_name(level)
-            table[f"lower_{name}"], table[f"upper_{name}"] = lower, upper
-        return table
+        return columns_of_table(levels, self.quantile, self.mean, self.sd)
 
     @cached_property
     def _predictive(self) -> QuantileAverage | ResponseMixture:
@@ -491,3 +477,9 @@ class Forecast(Quantiles):
 
     def __repr__(self) -> str:
         return summary(self)
+
+
+def _probabilities(level: float) -> list[float]:
+    """Probabilities of the median and of the ends of a central interval."""
+    tail = 0.5 * (1.0 - validation.level(level))
+    return [0.5, tail, 1.0 - tail]

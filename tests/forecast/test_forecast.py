@@ -322,7 +322,7 @@ def test_positive_means_positive(log):
 def test_positive_needs_positive_values():
     values = np.exp(seasonal())
     values[7] = 0.0
-    with pytest.raises(ValueError, match="above zero, but the value at 2015-08-01 is 0"):
+    with pytest.raises(ValueError, match="above zero; the value at 2015-08-01 is 0"):
         bk.forecast(pd.Series(values, months()), HORIZON, model=bk.StructuralModel(log=True))
 
 

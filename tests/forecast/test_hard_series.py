@@ -1,7 +1,5 @@
 """Series that are short, constant or spoilt, arguments that cannot be, and what is remarked on."""
 
-import importlib
-
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -9,6 +7,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
+from bayeskern.forecast.model import configuration
 from tests.forecast.examples import (
     HORIZON,
     ONE_STRUCTURE,
@@ -91,7 +90,7 @@ def test_other_bad_arguments(raw):
         raw.quantile([0.5, 1.0])
     with pytest.raises(ValueError, match="has 2 values"):
         raw.log_density([1.0, 2.0])
-    with pytest.raises(ValueError, match="this time axis is of dates"):
+    with pytest.raises(ValueError, match="times must be dates"):
         raw.decompose(jnp.arange(3.0))
 
 
@@ -105,9 +104,8 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
 
 
 def test_of_long_series_the_last_values_are_fitted(monkeypatch):
-    module = importlib.import_module("bayeskern.forecast.model.configuration")
-    limits = module.FitLimits(max_fitted=40, min_periods=3)
-    monkeypatch.setattr(module, "FitLimits", lambda: limits)
+    monkeypatch.setattr(configuration, "MAX_FITTED", 40)
+    monkeypatch.setattr(configuration, "MIN_PERIODS", 3)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
     one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
     np.testing.assert_array_equal(one.times, other.times)
@@ -121,7 +119,7 @@ def test_of_long_series_the_last_values_are_fitted(monkeypatch):
 
 
 def test_too_many_values_are_refused_before_anything_is_fitted():
-    with pytest.raises(ValueError, match="10001 values of value .* takes at most 10000"):
+    with pytest.raises(ValueError, match="at most 10000 values; got 10001"):
         bk.forecast(np.arange(10_001.0), 12, model=bk.StructuralModel(kernel=kernels.RBF()))
 
 
@@ -139,8 +137,7 @@ def test_a_hundred_thousand_hours_with_a_short_season_are_forecast_from_the_last
     ("count", "horizon", "most"), [(60, 10_000_000, 100_000), (10_000, 10_001, 10_000)]
 )
 def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
-    message = f"horizon is {horizon}; from {count} values at most {most} steps"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"at most {most} steps from {count} values"):
         bk.forecast(
             np.arange(float(count)), horizon, model=bk.StructuralModel(kernel=kernels.RBF())
         )
@@ -297,13 +294,13 @@ def test_a_constant_but_for_an_impossible_value_is_constant(usual, odd):
 
 
 def test_too_few_possible_values_are_refused():
-    with pytest.raises(ValueError, match="value has 2 values below 1e.100 in size; wanted at"):
+    with pytest.raises(ValueError, match="below 1e.100 in size; got 2 values"):
         bk.forecast([1.0, 2.0, 1e300], 2)
 
 
 def test_negative_values_have_no_logarithm():
     model = bk.StructuralModel(log=True)
-    with pytest.raises(ValueError, match="above zero, but the value at 0 is -0"):
+    with pytest.raises(ValueError, match="above zero; the value at 0 is -0"):
         bk.forecast(seasonal() - 0.2, HORIZON, model=model)
 
 

@@ -116,5 +116,5 @@ def test_bad_input(learned):
     both = [pd.Series(SHOPS[i][:KNOWN], when) for i in range(5) for when in (days, months)]
     with pytest.raises(ValueError, match="which have no priors in common"):
         bk.learn_priors(both, workers=1, progress=False, **(OPTIONS | {"season": 0}))
-    with pytest.raises(ValueError, match="a kernel has priors of its own"):
+    with pytest.raises(ValueError, match="applies to the built-in structures"):
         bk.forecast(SHOPS[0], 2, model=bk.StructuralModel(priors=learned, kernel=bk.kernels.RBF()))

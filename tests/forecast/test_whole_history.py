@@ -73,6 +73,5 @@ def test_a_window_is_an_option():
 )
 def test_the_longest_season_decides_how_many_values_are_fitted(freq, count, fitted, is_whole):
     values = pd.Series(RNG.standard_normal(count), pd.date_range("2010-01-01", None, count, freq))
-    configured = configure(bk.read_series(values), 4, Request())
-    assert int(configured.series.observed.sum()) == fitted
-    assert configured.choices.whole_history == is_whole
+    series, choices = configure(bk.read_series(values), 4, Request())
+    assert int(series.observed.sum()) == fitted and choices.whole_history == is_whole

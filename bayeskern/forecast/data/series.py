@@ -143,13 +143,17 @@ class Series:
         values[steps] = self.values
         return values
 
+    def with_remarks(self, *remarks: str) -> Series:
+        """The series with further remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
+
     def last(self, count: int) -> Series:
         """The last `count` observed values, with missing values between them."""
         start = int(np.flatnonzero(self.observed)[-count])
         calendar = replace(self.calendar, times=self.times[start:])
         remark = f"only the last {count:,} of {int(self.observed.sum()):,} values are fitted"
-        remarks = (*self.remarks, remark)
-        return replace(self, values=self.values[start:], calendar=calendar, remarks=remarks)
+        last = replace(self, values=self.values[start:], calendar=calendar)
+        return last.with_remarks(remark)
 
     def extended(self, values: ArrayLike, times: Any = None) -> Series:
         """The series with later values.
@@ -184,11 +188,13 @@ class Series:
             )
         # Positions keep their unit, although a mean or median step may have changed.
         extended = replace(extended, every=calendar.every, step=calendar.step)
-        remarks, missing = self.remarks, int(np.sum(~np.isfinite(values[:count])))
-        if missing:
-            remarks += (f"{counted(missing, 'missing value')} among the later values left out",)
         together = np.append(self.values, values[:count])
-        return replace(self, values=together, calendar=extended, remarks=remarks)
+        longer = replace(self, values=together, calendar=extended)
+        missing = int(np.sum(~np.isfinite(values[:count])))
+        if missing:
+            remark = f"{counted(missing, 'missing value')} among the later values left out"
+            return longer.with_remarks(remark)
+        return longer
 
     def until(self, count: int) -> Series:
         """The series up to the last observed value among the first `count` times."""

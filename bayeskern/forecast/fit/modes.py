@@ -19,7 +19,7 @@ from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.history.basis_evidence import BasisEvidence
 from bayeskern.forecast.history.mode_search import find_mode
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
-from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
+from bayeskern.forecast.model.evidence import bound, latent_target
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
@@ -38,6 +38,9 @@ from bayeskern.prediction.mixture import NOT_FACTORED
 # priors.
 MIN_CURVATURE = 0.25
 NO_TIMES = np.zeros(0)
+# By covariances, or by basis functions for long series. Only the former has change points and
+# robust noise.
+Evidence = NumpyEvidence | BasisEvidence
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from bayeskern.gp.time_series.prior import LogNormalPrior
 class BasisEvidence:
     """log p(y, hyperparameters) of a long series, over unconstrained coordinates z (d,).
 
-    It satisfies the protocol `bayeskern.forecast.model.evidence.Evidence`. The hyperparameters are
+    It has the methods of `NumpyEvidence` that fits and forecasts use. The hyperparameters are
     least + exp(z): those of the basis, then the lengthscale and the variance of the short-term
     deviations, then the noise variance, which alone has a lower limit.
 

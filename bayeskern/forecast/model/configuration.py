@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.data.times import parse_times
-from bayeskern.forecast.model.effects import Effects, effects_of
+from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import CYCLES, HISTORY, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -22,35 +22,20 @@ from bayeskern.forecast.model.transformation import (
     bounds_of,
     is_constant,
     ordinary,
-    require_positive,
+    require_all,
     require_possible,
 )
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
 # Longest forecast, in steps: from 1000 values, one of this length takes gigabytes.
 MAX_STEPS = 100_000
-
-
-@dataclass(frozen=True)
-class FitLimits:
-    """Numbers of last values that are fitted.
-
-    A fit takes cubic time, and the last values determine the next ones.
-
-    Attributes:
-        max_values: Most values of any fit by covariances: more take gigabytes and minutes a step.
-        max_fitted: Most values by default.
-        max_fitted_long_season: The same if `max_fitted` values hold fewer than `min_periods` of the
-            longest season.
-        max_fitted_with_likelihood: The same with a likelihood, where each step has an inner search.
-        min_periods: Number of longest seasons that the values should hold.
-    """
-
-    max_values: int = 10_000
-    max_fitted: int = 600
-    max_fitted_long_season: int = 1_000
-    max_fitted_with_likelihood: int = 500
-    min_periods: int = 5
+# Most values of any fit by covariances: more take gigabytes and minutes a step.
+MAX_VALUES = 10_000
+# Numbers of last values that are fitted by default: a fit takes cubic time, and the last values
+# determine the next ones. The second number applies where the first holds fewer than MIN_PERIODS of
+# the longest season, the third to likelihoods, whose steps have an inner search.
+MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
+MIN_PERIODS = 5
 
 
 class Request(NamedTuple):
@@ -64,21 +49,7 @@ class Request(NamedTuple):
     likelihood: str | None = None
 
 
-class Configuration(NamedTuple):
-    """Values and structures to fit.
-
-    Attributes:
-        series: The values to fit, with remarks on values that are left out.
-        choices: Options of the structures that are compared.
-        frequency: Entry of the learned table.
-    """
-
-    series: Series
-    choices: Choices
-    frequency: str
-
-
-def configure(series: Series, horizon: int, request: Request) -> Configuration:
+def configure(series: Series, horizon: int, request: Request) -> tuple[Series, Choices]:
     """Values and structures for a request.
 
     Args:
@@ -86,46 +57,66 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
         horizon: Number of steps to forecast.
         request: Arguments of `forecast`.
 
+    Returns:
+        The values to fit, with remarks on values that are left out, and the options of the
+        structures that are compared.
+
     Raises:
         ValueError: Values and options exclude one another.
     """
-    model, limits = request.model, FitLimits()
+    model = request.model
     likelihood = _likelihood(request.likelihood, model)
     trends = _trends(request.trend, model)
     seasons = name_seasons(series.calendar, request.season)
     series = _ordinary_values(series)
-    latest = series.values[series.observed][-(model.last or limits.max_fitted) :]
-    ranks = _takes_ranks(latest, model, likelihood)
+    latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
+    ranks = likelihood is None and _suits_ranks(latest, model)
     # Number of values that hold enough of the longest season; ranks need no more.
     longest = max(seasons.values(), default=0.0)
-    needed = 0.0 if ranks else limits.min_periods * longest / series.calendar.step
-    whole = _takes_whole_history(int(series.observed.sum()), needed, request, limits)
+    needed = 0.0 if ranks else MIN_PERIODS * longest / series.calendar.step
+    whole = _takes_whole_history(int(series.observed.sum()), needed, request)
     if not whole:
-        most = limits.max_fitted if needed <= limits.max_fitted else limits.max_fitted_long_season
-        most = most if likelihood is None else limits.max_fitted_with_likelihood
-        series = _fitted_values(series, model, most, limits.max_values)
+        most = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
+        most = most if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
+        series = _fitted_values(series, model, most)
     require_within_reach(series, horizon)
-    series, bounds = _bounded(series, model, likelihood)
-    series, seasons, frequency = _visible(series, seasons)
+    calendar, labels = series.calendar, _labels_of(series)
+    y, bounds, logs = series.values[series.observed], (-np.inf, np.inf), (False,)
+    if likelihood is not None:
+        require_possible(y, likelihood, labels)
+    else:
+        bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
+        series = series.with_remarks(*remarks)
+        if model.log:
+            needs = "the logarithm (StructuralModel(log=True), --log, --positive) needs values"
+            require_all(y > 0, y, labels, f"{needs} above zero")
+        logs = (False, True) if np.all(y > 0) else (False,)
+        logs = logs if model.log is None else (model.log,)
+    span = calendar.step * (int(calendar.steps()[-1]) + 1)
+    visible = {name: period for name, period in seasons.items() if period < span}
+    for name in seasons.keys() - visible.keys():
+        season = calendar.in_words(seasons[name])
+        series = series.with_remarks(
+            f"the series is no longer than a season of {season}, which is left out"
+        )
+    shortest = min((period / calendar.step for period in seasons.values()), default=None)
+    step = calendar.step if calendar.unit == "years" else None
     effects = effects_of(
-        series,
-        horizon,
-        request.holidays,
-        model.holiday_window,
-        request.events,
+        series, horizon, request.holidays, model.holiday_window, request.events,
         model.effect_kernels,
-    )
-    _require_compatible(effects, model, seasons)
+    )  # fmt: skip
+    if effects is not None:
+        _require_built_in(effects.names, model, visible)
     if model.priors is not None:
-        model.priors.require_step(series.calendar.step)
+        model.priors.require_step(calendar.step)
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
     choices = Choices(
         trends=(HISTORY,) if whole else trends,
-        seasons=seasons,
-        logs=_logs(series.values[series.observed], model, likelihood),
-        learned=learned(frequency),
-        step=series.calendar.step,
-        unit=max([*seasons.values()], default=series.calendar.step),
+        seasons=visible,
+        logs=logs,
+        learned=learned(frequency_of(step, shortest, bool(visible))),
+        step=calendar.step,
+        unit=max(visible.values(), default=calendar.step),
         ranks=ranks,
         changes=() if finds_changes else _changes(series, model.changes),
         find_changes=finds_changes,
@@ -136,29 +127,27 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
         likelihood=likelihood,
         priors=model.priors,
         whole_history=whole,
-        end=float(series.calendar.positions(series.calendar.future(horizon))[-1]),
+        end=float(calendar.positions(calendar.future(horizon))[-1]),
     )
-    return Configuration(series, choices, frequency)
+    return series, choices
 
 
-def _takes_whole_history(count: int, needed: float, request: Request, limits: FitLimits) -> bool:
+def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
     """True to fit all values by basis functions: the season is too long for covariances.
 
     Args:
         count: Number of values.
         needed: Number of values that hold enough of the longest season.
         request: Arguments of `forecast`; options that basis functions lack exclude them.
-        limits: Numbers of values that are fitted.
     """
     model = request.model
-    is_default = request.trend is None and request.likelihood is None and not model.robust
-    replaced = (model.kernel, model.changes, model.effect_kernels, model.priors, model.last)
-    is_default &= all(option is None for option in replaced)
-    is_default &= model.method is None or model.is_map
+    replaced = (request.trend, request.likelihood, model.kernel, model.changes)
+    replaced += (model.effect_kernels, model.priors, model.last)
+    if model.robust or not (model.method is None or model.is_map):
+        return False
     # The larger limit pays only if it holds enough of the season.
-    is_short = needed <= limits.max_fitted_long_season
-    limit = limits.max_fitted_long_season if is_short else limits.max_fitted
-    return is_default and needed > limits.max_fitted and count > limit
+    limit = MAX_FITTED_LONG_SEASON if needed <= MAX_FITTED_LONG_SEASON else MAX_FITTED
+    return needed > MAX_FITTED and count > limit and all(option is None for option in replaced)
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:
@@ -177,31 +166,18 @@ def _ordinary_values(series: Series) -> Series:
     kept = int(np.sum(np.isfinite(usable)))
     if kept < MIN_VALUES:
         raise ValueError(
-            f"{series.value_name} has {counted(kept, 'value')} below {MAX_SIZE:g} in size; wanted "
-            f"at least {MIN_VALUES}."
+            f"{series.value_name} must have at least {MIN_VALUES} values below {MAX_SIZE:g} in "
+            f"size; got {counted(kept, 'value')}."
         )
     values = series.values.copy()
     values[series.observed] = usable
-    changed = replace(series, values=values, remarks=(*series.remarks, *remarks))
-    return replace(changed.until(len(values)), remarks=changed.remarks)
+    changed = replace(series, values=values).until(len(values))
+    return replace(changed, remarks=(*series.remarks, *remarks))
 
 
-def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[str, float], str]:
-    """The series with a remark on seasons too long for it, the other seasons, and the frequency."""
-    calendar = series.calendar
-    span = calendar.step * (int(calendar.steps()[-1]) + 1)
-    visible = {name: period for name, period in seasons.items() if period < span}
-    for name in seasons.keys() - visible.keys():
-        too_long = f"the series is no longer than a season of {calendar.in_words(seasons[name])}"
-        series = replace(series, remarks=(*series.remarks, f"{too_long}, which is left out"))
-    shortest = min((period / calendar.step for period in seasons.values()), default=None)
-    step = calendar.step if calendar.unit == "years" else None
-    return series, visible, frequency_of(step, shortest, bool(visible))
-
-
-def _takes_ranks(y: np.ndarray, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
+def _suits_ranks(y: np.ndarray, model: StructuralModel) -> bool:
     """True for series that are often zero and return from it, which ranks describe best."""
-    if likelihood is not None or model.kernel is not None or model.log is not None or model.robust:
+    if model.kernel is not None or model.log is not None or model.robust:
         return False
     if model.lower is not None and model.lower < 0.0:
         # Ranks never go below the smallest value.
@@ -237,14 +213,13 @@ def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
     return tuple(model.kernels)
 
 
-def _fitted_values(series: Series, model: StructuralModel, limit: int, max_values: int) -> Series:
+def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:
     """Last values of a series that are fitted.
 
     Args:
         series: The series.
         model: Options; `last` and a kernel override the limit.
         limit: Number of values by default.
-        max_values: Most values of any fit.
 
     Raises:
         ValueError: Too many values were asked for.
@@ -254,56 +229,26 @@ def _fitted_values(series: Series, model: StructuralModel, limit: int, max_value
         limit = model.last
     elif model.kernel is not None:
         limit = count
-    if min(count, limit) > max_values:
+    if min(count, limit) > MAX_VALUES:
         raise ValueError(
-            f"{min(count, limit)} values of {series.value_name} were to be fitted, but a forecast "
-            f"takes at most {max_values}. Aggregate them, hours to days for example, or use "
+            f"a forecast can be fitted to at most {MAX_VALUES} values; got {min(count, limit)} of "
+            f"{series.value_name}. Aggregate them, hours to days for example, or use "
             "StructuralModel(last=1000). GPRegression fits more values by other solvers, if the "
             "kernel allows it."
         )
     return series.last(limit) if count > limit else series
 
 
-def _bounded(
-    series: Series, model: StructuralModel, likelihood: NumpyLikelihood | None
-) -> tuple[Series, tuple[float, float]]:
-    """The series with a remark on inferred bounds, and the bounds.
-
-    Raises ValueError for values beyond the bounds or impossible under the likelihood.
-    """
-    y, labels = series.values[series.observed], _labels_of(series)
-    if likelihood is not None:
-        require_possible(y, likelihood, labels)
-        return series, (-np.inf, np.inf)
-    bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
-    if model.log:
-        require_positive(y, labels())
-    return replace(series, remarks=(*series.remarks, *remarks)), bounds
-
-
-def _logs(
-    y: np.ndarray, model: StructuralModel, likelihood: NumpyLikelihood | None
-) -> tuple[bool, ...]:
-    """Scales: False for the values, True for their logarithm."""
-    if likelihood is not None:
-        return (False,)
-    if model.log is not None:
-        return (model.log,)
-    return (False, True) if np.all(y > 0) else (False,)
-
-
-def _require_compatible(
-    effects: Effects | None, model: StructuralModel, seasons: dict[str, float]
+def _require_built_in(
+    names: tuple[str, ...], model: StructuralModel, seasons: dict[str, float]
 ) -> None:
     """Raise ValueError for effects with a kernel or a method, or with the name of a component."""
-    if effects is None:
-        return
     if model.kernel is not None or not (model.method is None or model.is_map):
         raise ValueError(
             "regressors=, events= and holidays= apply to the built-in structures, averaged or with "
             "StructuralModel(method='map'); got a kernel or another method beside them."
         )
-    taken = {LEVEL, CYCLES, *seasons} & {*effects.names}
+    taken = {LEVEL, CYCLES, *seasons} & {*names}
     if taken:
         raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
 
@@ -327,13 +272,12 @@ def _changes(series: Series, changes: Any) -> tuple[float, ...]:
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError for a horizon beyond the memory or the calendar."""
-    max_values = FitLimits().max_values
-    count = min(int(np.sum(series.observed)), max_values)
-    most = min(MAX_STEPS, max_values**2 // count)
+    count = min(int(np.sum(series.observed)), MAX_VALUES)
+    most = min(MAX_STEPS, MAX_VALUES**2 // count)
     if horizon > most:
         raise ValueError(
-            f"horizon is {horizon}; from {count} values at most {most} steps can be forecast. "
-            "Take fewer or longer steps, days instead of hours for example."
+            f"horizon can be at most {most} steps from {count} values; got {horizon}. Take fewer "
+            "or longer steps, days instead of hours for example."
         )
     if series.calendar.unit == "years":
         last_year = series.times[-1].astype("M8[Y]").astype(int) + 1970

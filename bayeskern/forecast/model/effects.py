@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from bayeskern.core import validation
 from bayeskern.forecast.data.regressors import holiday_columns, known_at, on_dates
 from bayeskern.forecast.data.series import Series
 from bayeskern.gp.prior import positive_definite
@@ -74,9 +75,9 @@ class Effects:
     def covariance(self, x: np.ndarray, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
         """Prior covariance of a component, or of all, at x (n,) and x_new (m,): (n, m)."""
         (rows, known), (new_rows, new_known) = self._columns_at(x), self._columns_at(x_new)
-        pick = self._pick(name)
-        K = rows[:, pick] @ new_rows[:, pick].T
-        for j, _ in self._curves(name):
+        linear, curves = self._parts(name)
+        K = rows[:, linear] @ new_rows[:, linear].T
+        for j in curves:
             curve = _gram(self, j, rows[:, j].tobytes(), new_rows[:, j].tobytes())
             K = K + known[:, None] * curve * new_known
         return K
@@ -84,25 +85,26 @@ class Effects:
     def variance(self, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
         """Prior variance of a component, or of all, at x_new (m,): (m,)."""
         rows, known = self._columns_at(x_new)
-        variance = np.sum(np.square(rows[:, self._pick(name)]), axis=1)
-        for j, kernel in self._curves(name):
-            variance = variance + known * np.asarray(kernel.diag(rows[:, [j]]))
+        linear, curves = self._parts(name)
+        variance = np.sum(np.square(rows[:, linear]), axis=1)
+        for j in curves:
+            variance = variance + known * np.asarray(self._kernel(j).diag(rows[:, [j]]))
         return variance
 
-    def _pick(self, name: str | None) -> list[int]:
-        """Columns with a linear effect of one component, or of all."""
-        return [j for j in range(self.linear) if name in (None, self.components[j])]
+    def _parts(self, name: str | None) -> tuple[list[int], list[int]]:
+        """Columns of one component, or of all, with a linear effect and with a kernel."""
+        own = [j for j, component in enumerate(self.components) if name in (None, component)]
+        return [j for j in own if j < self.linear], [j for j in own if j >= self.linear]
 
-    def _curves(self, name: str | None) -> list[tuple[int, Kernel]]:
-        """Columns with a kernel, of one component or of all, with their kernels."""
-        others = zip(range(self.linear, len(self.columns)), self.kernels, strict=True)
-        return [(j, kernel) for j, kernel in others if name in (None, self.components[j])]
+    def _kernel(self, j: int) -> Kernel:
+        """Kernel of column j."""
+        return self.kernels[j - self.linear]
 
 
 @lru_cache(maxsize=16)
 def _gram(effects: Effects, j: int, z: bytes, z_new: bytes) -> np.ndarray:
     # It does not depend on the hyperparameters of the trend and the seasons.
-    kernel = effects.kernels[j - effects.linear]
+    kernel = effects._kernel(j)
     return np.asarray(kernel(np.frombuffer(z)[:, None], np.frombuffer(z_new)[:, None]))
 
 
@@ -131,63 +133,49 @@ def effects_of(
     """
     calendar, count = series.calendar, int(series.observed.sum())
     times = np.append(series.times[series.observed], calendar.future(horizon))
-    # Columns, and the component that they form together if they do.
-    sources: list[tuple[dict[str, np.ndarray], str | None]] = []
+    columns: dict[str, np.ndarray] = {}
+    dated: dict[str, np.ndarray] = {}
+    days: dict[str, np.ndarray] = {}
     unseen: tuple[str, ...] = ()
     if series.regressors is not None:
-        sources.append((known_at(series.regressors, times, count, calendar), None))
+        columns = known_at(series.regressors, times, count, calendar)
     if events is not None:
-        sources.append((on_dates(events, times, calendar), None))
+        dated = on_dates(events, times, calendar)
     if holidays is not None:
-        of_holidays, unseen = holiday_columns(holidays, window, times, count, calendar)
-        sources.append((of_holidays, "holidays"))
-    columns: dict[str, np.ndarray] = {}
-    component_of: dict[str, str] = {}
-    for source, component in sources:
-        twice = [*(columns.keys() & source), *({component} & {*component_of.values()})]
-        if twice:
-            raise ValueError(f"{twice[0]} is the name of two effects; rename one of them.")
-        columns |= source
-        component_of |= {name: component or name for name in source}
-    kernels = _kernels(kernels or {}, series)
+        days, unseen = holiday_columns(holidays, window, times, count, calendar)
+    component_of = {name: name for name in (*columns, *dated)} | dict.fromkeys(days, "holidays")
+    names = [*columns, *dated, *days, *(["holidays"] if days else [])]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice} is the name of two effects; rename one of them.")
+    kernels = kernels or {}
+    for name, kernel in kernels.items():
+        validation.one_of("effect_kernels", name, columns)
+        positive_definite(kernel).require_concrete()
+    columns |= dated | days
     if not columns:
         return None
     # Columns with kernels come last.
-    columns = {name: columns[name] for name in sorted(columns, key=lambda name: name in kernels)}
-    Z, units, switches = [], [], []
-    for name, values in columns.items():
-        own = values[:count]
-        if np.ptp(own) == 0.0:
-            raise ValueError(
-                f"{name} is {own[0]:g} at all times of the series, which cannot show its effect: "
-                "leave it out."
-            )
-        switch = set(np.unique(values)) <= {0.0, 1.0}
-        center, size = (0.0, 1.0) if switch else (float(np.mean(own)), float(np.std(own)))
-        Z.append((values - center) / size)
-        units.append(1.0 / size)
-        switches.append(switch)
+    order = sorted(columns, key=lambda name: name in kernels)
+    Z = np.stack([columns[name] for name in order], axis=1)
+    past = Z[:count]
+    constant = np.flatnonzero(np.ptp(past, axis=0) == 0.0)
+    if len(constant):
+        raise ValueError(
+            f"{order[constant[0]]} is {past[0, constant[0]]:g} at all times of the series, which "
+            "cannot show its effect: leave it out."
+        )
+    switches = ((Z == 0.0) | (Z == 1.0)).all(axis=0)
+    center = np.where(switches, 0.0, past.mean(axis=0))
+    size = np.where(switches, 1.0, past.std(axis=0))
     return Effects(
-        columns=tuple(columns),
-        components=tuple(component_of[name] for name in columns),
-        units=np.array(units),
+        columns=tuple(order),
+        components=tuple(component_of[name] for name in order),
+        units=1.0 / size,
         at=calendar.positions(times),
-        Z=np.stack(Z, axis=1),
+        Z=(Z - center) / size,
         step=calendar.step,
-        kernels=tuple(kernels[name] for name in columns if name in kernels),
+        kernels=tuple(kernels[name] for name in order if name in kernels),
         unseen=unseen,
-        switches=tuple(switches),
+        switches=tuple(switches.tolist()),
     )
-
-
-def _kernels(kernels: Mapping[str, Kernel], series: Series) -> dict[str, Kernel]:
-    """Kernels of regressors. Raises ValueError for an unknown regressor or a free kernel."""
-    known = {} if series.regressors is None else series.regressors.columns
-    for name, kernel in kernels.items():
-        if name not in known:
-            raise ValueError(
-                f"StructuralModel(effect_kernels=...): {name!r} is no regressor; they are "
-                f"{', '.join(known) or 'none'}."
-            )
-        positive_definite(kernel).require_concrete()
-    return dict(kernels)

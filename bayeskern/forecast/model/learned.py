@@ -92,12 +92,14 @@ class Learned:
         weighing: Weights of structures.
         growth: Growth of the logarithm above the largest value of a series.
         width: Scale of intervals.
+        frequency: Frequency that the series have, as `frequency_of` returns it.
     """
 
     priors: Mapping[str, Mapping[str, tuple[float, float]]]
     weighing: Weighing
     growth: Growth
     width: Width
+    frequency: str = ANY
 
 
 def roughness(y: np.ndarray) -> float:
@@ -121,7 +123,7 @@ def learned(frequency: str) -> Learned:
         for trend, named in entry["priors"].items()
     }
     weighing, growth = Weighing(**entry["weighing"]), Growth(**entry["growth"])
-    return Learned(priors, weighing, growth, Width(**entry["width"]))
+    return Learned(priors, weighing, growth, Width(**entry["width"]), frequency)
 
 
 def frequency_of(step: float | None, season: float | None, has_season: bool) -> str:

@@ -74,33 +74,33 @@ class StructuralModel:
     last: int | None = None
 
     def __post_init__(self) -> None:
-        for option, choices in (("log", (True, False, None)), ("robust", (True, False))):
-            if getattr(self, option) not in choices:
-                wanted, value = " or ".join(map(str, choices)), getattr(self, option)
-                raise ValueError(f"StructuralModel({option}=...) must be {wanted}; got {value!r}.")
-        _require_kernels("kernel", self.kernels)
-        _require_kernels("effect_kernels", self.effect_kernels)
-        _require_window(self.holiday_window)
-        _require_bounds(self.lower, self.upper)
-        if self.priors is not None and not isinstance(self.priors, Priors):
-            raise TypeError(
-                "StructuralModel(priors=...) must be a result of learn_priors; got "
-                f"{self.priors!r}."
-            )
+        _require("log", self.log, self.log in (True, False, None), "True, False or None")
+        _require("robust", self.robust, self.robust in (True, False), "True or False")
+        for option, kernels in (("kernel", self.kernels), ("effect_kernels", self.effect_kernels)):
+            is_mapping = kernels is None or (isinstance(kernels, Mapping) and len(kernels) > 0)
+            _require(option, kernels, is_mapping, "at least one kernel by name")
+            are_kernels = all(isinstance(k, Kernel) for k in (kernels or {}).values())
+            _require(option, kernels, are_kernels, "kernels", TypeError)
+        days = np.ravel(np.asarray(self.holiday_window, object)).tolist()
+        is_window = len(days) == 2 and all(isinstance(d, int) and d >= 0 for d in days)
+        accepted = "the days before and after a holiday, such as (1, 1)"
+        _require("holiday_window", self.holiday_window, is_window, accepted)
+        lower, upper = _bound(self.lower, -np.inf), _bound(self.upper, np.inf)
+        _require("lower", self.lower, lower < np.inf, "a number")
+        _require("upper", self.upper, lower < upper, f"a number above lower ({self.lower})")
+        is_learned = self.priors is None or isinstance(self.priors, Priors)
+        _require("priors", self.priors, is_learned, "a result of learn_priors", TypeError)
         if self.method is not None:
             as_method(self.method)
         if self.last is not None:
             validation.positive_integer(self.last, "StructuralModel(last=...)", least=MIN_VALUES)
-        if self.kernel is not None and (self.robust or self.changes is not None):
-            raise ValueError(
-                "StructuralModel(robust=True) and StructuralModel(changes=...) apply to the "
-                "built-in trends; got a kernel beside them."
-            )
-        if self.kernel is not None and self.priors is not None:
-            raise ValueError(
-                "StructuralModel(priors=...) applies to the built-in structures, and a kernel has "
-                "priors of its own: give one of them."
-            )
+        for option in ("robust", "changes", "priors") if self.kernel is not None else ():
+            value = getattr(self, option)
+            if value is not None and value is not False:
+                raise ValueError(
+                    f"StructuralModel({option}=...) applies to the built-in structures; got a "
+                    "kernel beside it."
+                )
 
     @property
     def kernels(self) -> Mapping[str, Kernel] | None:
@@ -120,39 +120,17 @@ class StructuralModel:
         return f"StructuralModel({', '.join(options)})"
 
 
-def _require_kernels(option: str, kernels: object) -> None:
-    """Raise an error unless kernels is None or a non-empty mapping of kernels."""
-    if kernels is None:
-        return
-    if not isinstance(kernels, Mapping) or not kernels:
-        raise ValueError(
-            f"StructuralModel({option}=...) must have at least one kernel by name; got {kernels!r}."
-        )
-    for name, kernel in kernels.items():
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"StructuralModel({option}=...) must be kernels; {name} is {kernel!r}.")
-
-
-def _require_window(window: object) -> None:
-    """Raise ValueError unless window is a pair of non-negative integers."""
-    days = np.ravel(np.asarray(window, object)).tolist()
-    if len(days) != 2 or not all(isinstance(d, int) and d >= 0 for d in days):
-        raise ValueError(
-            "StructuralModel(holiday_window=...) must be the days before and after a holiday, such "
-            f"as (1, 1); got {window!r}."
-        )
-
-
-def _require_bounds(lower: float | None, upper: float | None) -> None:
-    """Raise ValueError unless the bounds are numbers in ascending order."""
+def _bound(value: float | None, default: float) -> float:
+    """A bound, NaN if it is not a number."""
     try:
-        ends = float(-np.inf if lower is None else lower), float(np.inf if upper is None else upper)
+        return default if value is None else float(value)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"StructuralModel(lower=..., upper=...) must be numbers; got {lower!r} and {upper!r}."
-        ) from None
-    if not ends[0] < ends[1]:
-        raise ValueError(
-            f"StructuralModel(lower=...) must lie below upper; got lower={lower!r} and "
-            f"upper={upper!r}."
-        )
+        return np.nan
+
+
+def _require(
+    option: str, value: object, valid: bool, accepted: str, error: type[Exception] = ValueError
+) -> None:
+    """Raise an error unless the value of an option is valid."""
+    if not valid:
+        raise error(f"StructuralModel({option}=...) must be {accepted}; got {value!r}.")

@@ -174,30 +174,27 @@ def is_constant(y: np.ndarray) -> bool:
     return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
 
 
-def ordinary(
-    y: np.ndarray, labels: Callable[[], list[str]], min_size: float = 1e-100
-) -> tuple[np.ndarray, tuple[str, ...]]:
+def ordinary(y: np.ndarray, labels: Callable[[], list[str]]) -> tuple[np.ndarray, tuple[str, ...]]:
     """The values without numbers of an impossible size, and remarks on those.
 
     A single number above MAX_SIZE in absolute value is an error of the data and becomes NaN; one
-    below `min_size` becomes 0.
+    below 1 / MAX_SIZE becomes 0.
 
     Args:
         y: Values, (n,).
         labels: () -> their times, for messages.
-        min_size: Absolute value below which a number counts as 0.
 
     Raises:
         ValueError: Most values have an impossible size.
     """
-    sizes = np.abs(y)
+    sizes, min_size = np.abs(y), 1.0 / MAX_SIZE
     huge = sizes > MAX_SIZE
     tiny = (sizes < min_size) & (sizes > 0.0)
     middle = np.median(sizes)
     if middle > MAX_SIZE or 0.0 < middle < min_size:
         raise ValueError(
-            f"the values reach {np.max(sizes):.3g} in size and vary by {np.ptp(y):.3g}, out of "
-            "the range that can be computed with; give them in another unit."
+            f"most values must have sizes from {min_size:g} to {MAX_SIZE:g}, and they reach "
+            f"{np.max(sizes):.3g}; give them in another unit."
         )
     remarks = []
     for rows, treatment in ((huge, "left out as an error"), (tiny, "taken for 0")):
@@ -232,13 +229,8 @@ def bounds_of(
             "bound (StructuralModel(lower=-inf), --lower=-inf, for none)",
         )
     bounds = (-np.inf if lower is None else float(lower), np.inf if upper is None else float(upper))
-    beyond = (y < bounds[0]) | (y > bounds[1])
-    if beyond.any():
-        row = int(np.argmax(beyond))
-        raise ValueError(
-            f"the value {y[row]:g} at {labels()[row]} lies beyond the bounds {bounds[0]:g} and "
-            f"{bounds[1]:g}."
-        )
+    within = (y >= bounds[0]) & (y <= bounds[1])
+    require_all(within, y, labels, f"values must lie within {bounds[0]:g} and {bounds[1]:g}")
     return bounds, remarks
 
 
@@ -247,27 +239,21 @@ def require_possible(
 ) -> None:
     """Raise ValueError with the first time whose value is impossible under the likelihood."""
     smallest, largest = likelihood.smallest, likelihood.largest
-    can_be = (y >= smallest) & (y <= largest)
+    possible = (y >= smallest) & (y <= largest)
+    kind = "whole numbers of at least 0"
     if likelihood.whole:
-        can_be &= y == np.round(y)
+        possible &= y == np.round(y)
+    else:
+        kind = f"numbers between {smallest:g} and {largest:g}, not at the ends"
     if not likelihood.takes_ends:
-        can_be &= (y > smallest) & (y < largest)
-    if not can_be.all():
-        row = int(np.argmin(can_be))
-        kind = "whole numbers of at least 0"
-        if not likelihood.whole:
-            kind = f"numbers between {smallest:g} and {largest:g}, not at the ends"
-        raise ValueError(
-            f"{likelihood.title} are {kind}, and the value at {labels()[row]} is {y[row]:g}."
-        )
+        possible &= (y > smallest) & (y < largest)
+    require_all(possible, y, labels, f"{likelihood.title} must be {kind}")
 
 
-def require_positive(y: np.ndarray, labels: list[str]) -> None:
-    """Raise ValueError with the first time, one of `labels`, whose value is not above zero."""
-    if not np.all(y > 0):
-        row = int(np.argmin(y > 0))
-        raise ValueError(
-            "the logarithm (StructuralModel(log=True), --log, --positive) needs every value above "
-            f"zero, but the value at {labels[row]} is {y[row]:g}. Model the values as they are, or "
-            "add a small constant to the series."
-        )
+def require_all(
+    possible: np.ndarray, y: np.ndarray, labels: Callable[[], list[str]], requirement: str
+) -> None:
+    """Raise ValueError with the first value of y (n,), and its time, that is not possible."""
+    if not possible.all():
+        row = int(np.argmin(possible))
+        raise ValueError(f"{requirement}; the value at {labels()[row]} is {y[row]:g}.")

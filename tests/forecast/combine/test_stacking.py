@@ -260,7 +260,7 @@ def test_options_that_contradict_each_other():
         bk.forecast(Y, 4, trend="slop")
     with pytest.raises(ValueError, match="replaces all trends; got trend='slope'"):
         bk.forecast(Y, 4, trend="slope", model=bk.StructuralModel(kernel=KERNEL))
-    with pytest.raises(ValueError, match="above zero, but the value at"):
+    with pytest.raises(ValueError, match="above zero; the value at"):
         bk.forecast(Y - 5.0, 4, model=bk.StructuralModel(log=True))
 
 

@@ -94,7 +94,7 @@ def test_missing_values_and_later_times(sales):
     skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
     missing = f.update([np.nan, sales.iloc[91]])
     np.testing.assert_allclose(skipped.median, missing.median, rtol=1e-10)
-    assert "1 missing value among those that came later left out" in missing.remarks
+    assert "1 missing value among the later values left out" in missing.remarks
     assert skipped.times[0] == missing.times[0] == np.datetime64("2017-09-01")
     # What is missing at the end is forecast.
     assert f.update([sales.iloc[90], np.nan]).times[0] == np.datetime64("2017-08-01")
@@ -111,9 +111,9 @@ def test_logarithms_end_where_a_value_is_not_above_zero():
 @pytest.mark.parametrize(
     ("values", "times", "message"),
     [
-        ([], None, "wanted new values of sales"),
-        ([np.nan], None, "wanted new values of sales"),
-        (np.ones((2, 2)), None, "wanted new values of sales"),
+        ([], None, "needs new values of sales"),
+        ([np.nan], None, "needs new values of sales"),
+        (np.ones((2, 2)), None, "needs new values of sales"),
         ([1.0], ["2018-01-01", "2018-02-01"], "1 values at 2 times"),
         ([1.0], [5], "1 values at 1 times, int64"),
         ([1.0], ["2017-06-01"], "must come after 2017-06-01"),

@@ -84,5 +84,5 @@ def test_changes_outside_of_the_series_are_refused(at):
 
 
 def test_a_kernel_of_ones_own_has_its_own_changes():
-    with pytest.raises(ValueError, match="apply to the built-in trends; got a kernel"):
+    with pytest.raises(ValueError, match="applies to the built-in structures"):
         bk.StructuralModel(changes="find", kernel=kernels.RBF())

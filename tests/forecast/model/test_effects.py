@@ -345,8 +345,8 @@ def test_the_evidence_with_a_kernel_is_that_of_scipy():
 @pytest.mark.parametrize(
     ("kernels", "error", "said"),
     [
-        ({"heat": RBF(1.0)}, ValueError, "'heat' is no regressor; they are promo, price"),
-        ({"price": 3.0}, TypeError, "must be kernels; price is 3.0"),
+        ({"heat": RBF(1.0)}, ValueError, "effect_kernels='heat' is not known"),
+        ({"price": 3.0}, TypeError, "must be kernels; got {'price': 3.0}"),
     ],
 )
 def test_kernels_of_effects_are_checked(shop, kernels, error, said):

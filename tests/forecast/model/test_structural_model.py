@@ -24,18 +24,18 @@ def test_equal_options_are_equal_and_shown_without_the_defaults():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"log": "yes"}, r"\(log=...\) must be True or False or None; got 'yes'"),
-        ({"robust": 3}, r"\(robust=...\) must be True or False; got 3"),
+        ({"log": "yes"}, "True, False or None; got 'yes'"),
+        ({"robust": 3}, "True or False; got 3"),
         ({"kernel": {}}, "at least one kernel by name; got {}"),
         ({"effect_kernels": RBF()}, "at least one kernel by name; got RBF"),
-        ({"holiday_window": 3}, r"days before and after a holiday.*got 3"),
-        ({"holiday_window": (-1, 0)}, r"days before and after a holiday.*got \(-1, 0\)"),
-        ({"lower": 1.0, "upper": 0.0}, "must lie below upper; got lower=1.0 and upper=0.0"),
-        ({"lower": np.nan}, "must lie below upper; got lower=nan"),
-        ({"upper": "high"}, "must be numbers; got None and 'high'"),
-        ({"method": "mpa"}, "method='mpa' is not known.*Did you mean 'map'"),
-        ({"kernel": RBF(), "robust": True}, "apply to the built-in trends; got a kernel"),
-        ({"kernel": RBF(), "changes": "find"}, "apply to the built-in trends; got a kernel"),
+        ({"holiday_window": 3}, "days before and after .*got 3"),
+        ({"holiday_window": (-1, 0)}, r"days before and after .*got \(-1, 0\)"),
+        ({"lower": 1.0, "upper": 0.0}, r"a number above lower \(1.0\); got 0.0"),
+        ({"lower": np.nan}, "must be a number; got nan"),
+        ({"upper": "high"}, "must be a number above .* got 'high'"),
+        ({"method": "mpa"}, "'mpa' is not known.*Did you mean 'map'"),
+        ({"kernel": RBF(), "robust": True}, r"\(robust=...\) applies to the built-in"),
+        ({"kernel": RBF(), "changes": "find"}, r"\(changes=...\) applies to the built-in"),
         ({"last": 2}, "whole number of at least 3, got 2"),
         ({"last": 10.0}, "whole number of at least 3, got 10.0"),
         ({"last": True}, "whole number of at least 3, got True"),
@@ -49,7 +49,7 @@ def test_bad_values(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": 3}, "must be kernels; given is 3"),
+        ({"kernel": 3}, "must be kernels; got {'given': 3}"),
         ({"priors": {"noise": 1.0}}, "must be a result of learn_priors"),
         ({"method": bk.NUTS}, "with the parentheses"),
         ({"positive": True}, "unexpected keyword argument 'positive'"),
@@ -79,5 +79,5 @@ def test_last_values_only():
 
 
 def test_more_last_values_than_can_be_fitted_are_refused():
-    with pytest.raises(ValueError, match="10001 values of value .* takes at most 10000"):
+    with pytest.raises(ValueError, match="at most 10000 values; got 10001"):
         bk.forecast(np.arange(10_001.0), 2, model=bk.StructuralModel(last=20_000))

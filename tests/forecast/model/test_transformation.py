@@ -9,7 +9,7 @@ from bayeskern.forecast.model.transformation import (
     NormalScores,
     Scale,
     is_constant,
-    require_positive,
+    require_all,
 )
 
 Y = np.array([0.5, 3.0, 4.0, 20.0, 1.5])
@@ -50,10 +50,11 @@ def test_constant_is_relative_to_the_size():
     assert not is_constant(1e-15 * np.array([1.0, 2.0, 3.0]))
 
 
-def test_positive_names_the_time():
-    require_positive(np.array([1.0, 2.0]), ["a", "b"])
-    with pytest.raises(ValueError, match="above zero, but the value at 2020-02 is 0"):
-        require_positive(np.array([1.0, 0.0, -1.0]), ["2020-01", "2020-02", "2020-03"])
+def test_impossible_values_are_refused_with_their_time():
+    y = np.array([1.0, 0.0, -1.0])
+    require_all(y > -2.0, y, list, "never shown")
+    with pytest.raises(ValueError, match="must be positive; the value at b is 0"):
+        require_all(y > 0.0, y, lambda: ["a", "b", "c"], "must be positive")
 
 
 # -- ranks -----------------------------------------------------------------------------------------
