@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,12 +126,12 @@ class Forecast(Quantiles):
         Returns:
             Weights by name, which sum to one, under "trend" and under "scale".
         """
-        trends: Counter[str] = Counter()
+        trends: dict[str, float] = defaultdict(float)
         for part in self.parts:
             trends[part.structure.trend] += part.weight
         logarithm = float(sum(part.weight * part.structure.log for part in self.parts))
         return {
-            "trend": dict(trends.most_common()),
+            "trend": dict(sorted(trends.items(), key=lambda item: -item[1])),
             "scale": {"values": 1.0 - logarithm, "logarithm": logarithm},
         }
 

@@ -157,23 +157,23 @@ def effects_of(
         return None
     # Columns with kernels come last.
     order = sorted(columns, key=lambda name: name in kernels)
-    Z = np.stack([columns[name] for name in order], axis=1)
-    past = Z[:count]
-    constant = np.flatnonzero(np.ptp(past, axis=0) == 0.0)
+    rows = np.stack([columns[name] for name in order])
+    past = rows[:, :count]
+    constant = np.flatnonzero(np.ptp(past, axis=1) == 0.0)
     if len(constant):
         raise ValueError(
-            f"{order[constant[0]]} is {past[0, constant[0]]:g} at all times of the series, which "
+            f"{order[constant[0]]} is {past[constant[0], 0]:g} at all times of the series, which "
             "cannot show its effect: leave it out."
         )
-    switches = ((Z == 0.0) | (Z == 1.0)).all(axis=0)
-    center = np.where(switches, 0.0, past.mean(axis=0))
-    size = np.where(switches, 1.0, past.std(axis=0))
+    switches = ((rows == 0.0) | (rows == 1.0)).all(axis=1)
+    center = np.where(switches, 0.0, past.mean(axis=1))
+    size = np.where(switches, 1.0, past.std(axis=1))
     return Effects(
         columns=tuple(order),
         components=tuple(component_of[name] for name in order),
         units=1.0 / size,
         at=calendar.positions(times),
-        Z=(Z - center) / size,
+        Z=np.ascontiguousarray((rows.T - center) / size),
         step=calendar.step,
         kernels=tuple(kernels[name] for name in order if name in kernels),
         unseen=unseen,
