@@ -25,7 +25,7 @@ infer = partial(bk.infer, progress=False)
 # -- the squared loss ------------------------------------------------------------------------------
 
 
-def test_points_right_by_far_turn_the_plane_of_least_squares_and_not_the_logistic_one():
+def test_distant_points_move_least_squares_but_not_logistic():
     rng = np.random.default_rng(0)
     sign = np.repeat([-1.0, 1.0], 40)
     near = rng.normal(size=(80, 2)) + np.outer(sign, [1.2, 0.0])
@@ -52,7 +52,7 @@ def test_points_right_by_far_turn_the_plane_of_least_squares_and_not_the_logisti
 # -- stated chances --------------------------------------------------------------------------------
 
 
-def test_cross_entropy_is_proper_and_least_it_is_the_entropy():
+def test_cross_entropy_is_proper():
     q = 0.7
     bernoulli = lk.Bernoulli(classes=(0, 1))
 
@@ -65,7 +65,7 @@ def test_cross_entropy_is_proper_and_least_it_is_the_entropy():
     assert least.fun == pytest.approx(-q * np.log(q) - (1 - q) * np.log(1 - q), abs=1e-12)
 
 
-def test_softmax_regression_is_scikit_learns():
+def test_softmax_regression_agrees_with_scikit_learn():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(120, 2))
     labels = np.array(["a", "b", "c"])[np.argmax(X @ rng.normal(size=(2, 3)) * 2, axis=1)]
@@ -78,7 +78,7 @@ def test_softmax_regression_is_scikit_learns():
     assert_allclose(softmax.mean(eta + 7.0), softmax.mean(eta), rtol=1e-12)
 
 
-def test_an_average_over_the_posterior_is_calibrated_and_an_estimate_is_overconfident():
+def test_posterior_average_is_calibrated_but_estimate_is_not():
     # Over data from the prior, what is averaged over the posterior is calibrated.
     prior = bk.BayesianGLM(lk.Bernoulli(), prior=dist.Normal(0.0, 0.5), intercept=False)
     flat = bk.BayesianGLM(lk.Bernoulli(), prior=Flat(), intercept=False)
@@ -104,7 +104,7 @@ YEARS = np.array([52407, 43248, 28612, 12663, 5317, 18790, 10673, 5710, 2585, 14
 POISSON = bk.BayesianGLM(lk.Poisson(), prior=Flat(), intercept=Flat())
 
 
-def test_rates_of_the_british_doctors_are_those_in_print_and_those_of_statsmodels():
+def test_british_doctors_agree_with_print_and_statsmodels():
     # Dobson and Barnett (2008), table 9.3: estimates and standard errors.
     posterior = infer(POISSON, DOCTORS, DEATHS, exposure=YEARS, method="laplace", seed=0)
     mode = infer(POISSON, DOCTORS, DEATHS, exposure=YEARS, method="map").flat["weights"][0]
@@ -118,7 +118,7 @@ def test_rates_of_the_british_doctors_are_those_in_print_and_those_of_statsmodel
     assert ratio == pytest.approx(np.exp(theirs.params[3] + theirs.params[4]), rel=0.05)
 
 
-def test_at_the_maximum_expected_and_observed_deaths_agree_along_every_column():
+def test_score_equations_hold_at_the_mode():
     best = infer(POISSON, DOCTORS, DEATHS, exposure=YEARS, method="map")
     expected = best.predict(DOCTORS, exposure=YEARS).mean
     design = sm.add_constant(DOCTORS)
@@ -138,7 +138,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_derivatives_of_the_log_partition_function_are_mean_and_variance(name):
+def test_log_partition_gives_mean_and_variance(name):
     likelihood, log_partition, sign, etas = FAMILIES[name]
     etas, extra = jnp.array(etas), {need: np.ones(2) for need in likelihood.needs}
     mean, variance = (
@@ -157,7 +157,7 @@ def test_derivatives_of_the_log_partition_function_are_mean_and_variance(name):
     assert_allclose(np.diff(tilt), np.diff(np.asarray(etas)), rtol=1e-10)
 
 
-def test_the_hessian_of_log_sum_exp_is_the_covariance_of_an_indicator():
+def test_log_sum_exp_gives_mean_and_covariance():
     eta = jnp.array([0.3, -2.0, 1.0])
     p = np.asarray(lk.Categorical(classes=("a", "b", "c")).mean(eta))
     assert_allclose(jax.grad(jax.nn.logsumexp)(eta), p, rtol=1e-12)

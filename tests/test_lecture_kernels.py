@@ -42,7 +42,7 @@ def close(actual, expected, rtol=1e-12, atol=1e-12):
     ],
     ids=["RBF", "Matern52", "Matern32", "Matern12"],
 )
-def test_draws_cross_zero_as_often_as_rice_says(kernel, correlation, curvature):
+def test_zero_crossings_follow_rices_formula(kernel, correlation, curvature):
     line = np.arange(0, 100.05, 0.1)
     draws = bk.GaussianProcess(kernel, line, noise=0.0).sample(jax.random.key(0), (400,))
     crossings = np.sum(np.diff(np.sign(draws), axis=1) != 0, axis=1)
@@ -58,7 +58,7 @@ def test_draws_cross_zero_as_often_as_rice_says(kernel, correlation, curvature):
         close(np.arccos(correlation(fine)) / fine, np.sqrt(curvature), rtol=2e-4)
 
 
-def test_operations_lead_from_one_known_kernel_to_another():
+def test_operations_on_kernels_have_closed_forms():
     gaussian = Linear().exp().modulate(lambda x: jnp.exp(-0.5 * x[0] ** 2))
     close(gaussian(GRID), np.exp(-0.5 * LAGS**2))
     around = RBF(0.7).warp(lambda x: jnp.array([jnp.cos(x[0]), jnp.sin(x[0])]))
@@ -72,7 +72,7 @@ def quartic(x, z):
     return jnp.exp(-jnp.sum((x - z) ** 4))
 
 
-def test_what_looks_like_a_kernel_is_refused_with_its_eigenvalues():
+def test_check_psd_refuses_with_eigenvalues():
     lags = np.subtract.outer(POINTS, POINTS)
     for kernel, gram, negative in (
         (Custom(quartic), np.exp(-(lags**4)), 10),
@@ -88,7 +88,7 @@ def test_what_looks_like_a_kernel_is_refused_with_its_eigenvalues():
 
 
 @pytest.mark.parametrize("t", [0.1, 1.0, 10.0])
-def test_by_schoenbergs_theorem_the_exponential_of_minus_a_multiquadric_is_a_kernel(t):
+def test_schoenbergs_theorem_for_multiquadrics(t):
     made = Custom(lambda x, z: jnp.exp(-t * jnp.sqrt(1 + jnp.sum((x - z) ** 2))))
     assert bk.check_psd(made, POINTS) > -1e-13
     # That is since a'Ka <= 0 for weights that add up to zero.
@@ -98,7 +98,7 @@ def test_by_schoenbergs_theorem_the_exponential_of_minus_a_multiquadric_is_a_ker
 
 
 @pytest.mark.parametrize("radius", [1.0, 2.0, 3.0])
-def test_a_cut_series_of_the_gaussian_misses_no_more_than_its_bound(radius):
+def test_truncated_gaussian_series_is_within_its_bound(radius):
     near = GRID[np.abs(GRID) <= radius]
     exact = np.exp(-0.5 * np.subtract.outer(near, near) ** 2)
     for degree in (1, 5, 9, 17, 25):
@@ -111,7 +111,7 @@ def test_a_cut_series_of_the_gaussian_misses_no_more_than_its_bound(radius):
     assert error < 1e-14 if radius < 2 else error > 1e-14
 
 
-def test_random_features_miss_by_what_the_variance_of_a_cosine_says():
+def test_error_of_random_features_in_closed_form():
     places = np.random.default_rng(0).normal(size=(40, 4))
     r = np.sqrt(np.sum((places[:, None] - places) ** 2, axis=2))
     exact = np.exp(-0.5 * (r / 2) ** 2)

@@ -54,7 +54,7 @@ def composite():
 
 
 @pytest.mark.parametrize("start", [(50.0, 5.0), (1.0, 0.05)], ids=["long", "short"])
-def test_alone_a_long_and_a_short_kernel_find_the_same_optimum(start):
+def test_starts_of_one_rbf_share_the_optimum(start):
     def lost(z):
         lengthscale, variance, noise = np.exp(z)
         C = rbf(X[PAST], X[PAST], lengthscale, variance) + noise * np.eye(PAST.sum())
@@ -68,7 +68,7 @@ def test_alone_a_long_and_a_short_kernel_find_the_same_optimum(start):
 
 
 @pytest.mark.parametrize("bent", [False, True], ids=["season", "polynomial"])
-def test_a_sum_of_kernels_forecasts_ten_years_as_the_formulas_do(bent):
+def test_forecast_of_a_sum_of_kernels_in_closed_form(bent):
     kernel = composite()
     if bent:
         kernel = kernel + Polynomial(2, Free(1.0), Free(1e-3)).named("polynomial")
@@ -107,7 +107,7 @@ def test_a_sum_of_kernels_forecasts_ten_years_as_the_formulas_do(bent):
     [((np.log(50.0), 0.5), (1.0, 1.0)), ((0.0, 0.5), (-3.0, 1.0))],
     ids=["long", "short"],
 )
-def test_full_bayes_of_one_smooth_function_is_the_integral_on_a_grid(lengthscale, variance):
+def test_full_bayes_agrees_with_a_grid(lengthscale, variance):
     model = bk.GPRegression(
         RBF(dist.LogNormal(*lengthscale), dist.LogNormal(*variance)),
         noise=dist.LogNormal(-7.0, 1.5),

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, figure, legend_above, tidy
-from bayeskern.course.least_squares import TruncatedSVD, centered, rounding
+from bayeskern.course.least_squares import by_singular_values, centered, rounding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,18 +49,15 @@ class CoefficientPath(NamedTuple):
         """
         drawn = self.penalties > 0.0
         if np.sum(drawn) < 2:
-            raise ValueError(
-                f"penalties has {np.sum(drawn)} above 0, and a curve goes through two or more."
-            )
+            raise ValueError(f"plot needs at least two penalties above 0; got {np.sum(drawn)}.")
         ax = figure((7.5, 4.2)).subplots() if ax is None else ax
-        # Lines of one colour differ in style; more lines than styles and colours have no labels.
-        styles = ("-", "--")
-        has_labels = len(self.columns) <= len(styles) * len(COLORS)
+        styles = [(color, line) for line in ("-", "--") for color in COLORS]
+        # With more columns than styles, labels would not tell them apart.
+        has_labels = len(self.columns) <= len(styles)
         for j, (name, values) in enumerate(zip(self.columns, self.coefficients.T, strict=True)):
+            color, line = styles[j % len(styles)]
             label = short(name, 20) if has_labels else None
-            turn, i = divmod(j, len(COLORS))
-            style = {"color": COLORS[i], "linestyle": styles[turn % len(styles)], "linewidth": 1.4}
-            ax.plot(self.penalties[drawn], values[drawn], label=label, **style)
+            ax.plot(self.penalties[drawn], values[drawn], line, color=color, label=label)
         ax.axhline(0.0, color="#8a8a8a", linewidth=0.8, zorder=0)
         ax.set_xscale("log")
         ax.set_xlabel("penalty")
@@ -151,11 +148,11 @@ def coefficient_path(
 
 def _ridge(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:
     """Penalties (L,) and coefficients (L, d) of ridge regression."""
-    svd = TruncatedSVD.of(X, y[:, None], rounding(X))
+    values, solve = by_singular_values(X, y[:, None], rounding(X))
     if penalties is None:
-        values = svd.values if len(svd.values) else np.ones(1)
-        penalties = np.geomspace(values[-1] ** 2 / 1e3, values[0] ** 2 * 1e3, 100)
-    return penalties, np.stack([svd.solution(penalty)[:, 0] for penalty in penalties])
+        nonzero = values[values > rounding(X) * values[0]] if values[0] > 0.0 else np.ones(1)
+        penalties = np.geomspace(nonzero[-1] ** 2 / 1e3, nonzero[0] ** 2 * 1e3, 100)
+    return penalties, np.stack([solve(penalty)[:, 0] for penalty in penalties])
 
 
 def _lasso(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from bayeskern.kernels.estimator import KernelExpansion
+from bayeskern.kernels.estimator import KernelEstimator, KernelExpansion, read_weights
 
 
 class ExpansionRegressor(RegressorMixin, KernelExpansion):
@@ -59,6 +59,24 @@ class ExpansionClassifier(ClassifierMixin, KernelExpansion):
         return self.classes_[highest]
 
 
+def read_weighted(
+    estimator: KernelEstimator, X, y, sample_weight, **options
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The points of positive weight, their targets, weights and indices.
+
+    Args:
+        estimator: The estimator to be fitted.
+        X: Points, (n, d), or a data frame.
+        y: Targets, (n,).
+        sample_weight: Weights, (n,); None means 1.
+        **options: Options of scikit-learn's `validate_data`.
+    """
+    X, y = estimator._read_data(X, y, **options)
+    weights = read_weights(sample_weight, X)
+    used = np.flatnonzero(weights > 0.0)
+    return X[used], y[used], weights[used], used
+
+
 def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sorted class labels in y, (classes,), and the index of each point's label, (n,).
 
@@ -68,7 +86,7 @@ def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has only one class, {classes[0]}, among the points that weigh anything. "
+            f"y has only one class, {classes[0]}, among the points of positive weight. "
             "Give points of at least one more class."
         )
     return classes, codes

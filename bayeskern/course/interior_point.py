@@ -15,46 +15,21 @@ section 16.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-
-@dataclass(frozen=True)
-class InteriorPointOptions:
-    """Options of `minimize`.
-
-    Attributes:
-        max_iterations: The largest number of steps.
-        tol: The mean complementarity at which to stop, relative to its start; near what rounding
-            allows.
-        step_fraction: The part of the way to the nearest bound that a step goes.
-        proximal: A penalty on the length of a step, relative to K. It does not move the minimum,
-            where steps vanish, but limits rounding errors if K is short of full rank.
-        max_stalled: The number of successive steps without progress after which to stop.
-    """
-
-    max_iterations: int = 100
-    tol: float = 1e-16
-    step_fraction: float = 0.995
-    proximal: float = 1e-14
-    max_stalled: int = 5
-
-
-class DualSolution(NamedTuple):
-    """The solution of the dual problem.
-
-    Attributes:
-        b: The minimiser, (n,).
-        intercept: The multiplier of sum b = 0, which is the intercept.
-        iterations: The number of steps.
-    """
-
-    b: np.ndarray
-    intercept: float
-    iterations: int
+MAX_STEPS = 100
+# The mean complementarity at which to stop, relative to its start: near what rounding allows.
+COMPLEMENTARITY_TOL = 1e-16
+# The number of successive steps without progress after which to stop.
+MAX_STALLED_STEPS = 5
+# The part of the way to the nearest bound that a step goes.
+STEP_FRACTION = 0.995
+# A penalty on the length of a step, relative to K. It does not move the minimum, where steps
+# vanish, but limits rounding errors if K is short of full rank.
+PROXIMAL_PENALTY = 1e-14
 
 
 def minimize(
@@ -64,8 +39,7 @@ def minimize(
     high: np.ndarray,
     roundness: np.ndarray,
     intercept: bool,
-    options: InteriorPointOptions = InteriorPointOptions(),
-) -> DualSolution:
+) -> tuple[np.ndarray, float, int]:
     """Solve the dual problem by Mehrotra's predictor-corrector method.
 
     Args:
@@ -75,42 +49,35 @@ def minimize(
         high: Upper bounds, (m, n).
         roundness: r, (n,).
         intercept: Whether sum b = 0.
-        options: When to stop, and how far to step.
 
     Returns:
-        The best iterate.
+        The best iterate b, (n,); the multiplier of sum b = 0, which is the intercept; and the
+        number of steps.
     """
     iterate = best = _start(K, kinks, low, high, roundness, intercept)
-    target = options.tol * iterate.complementarity
-    iterations = stalled = 0
-    while best.complementarity > target and iterations < options.max_iterations:
-        iterate = _mehrotra_step(K, iterate, roundness, intercept, options)
-        iterations += 1
+    target = COMPLEMENTARITY_TOL * iterate.complementarity
+    steps = stalled = 0
+    while best.complementarity > target and steps < MAX_STEPS and stalled < MAX_STALLED_STEPS:
+        iterate = _mehrotra_step(K, iterate, roundness, intercept)
+        steps, stalled = steps + 1, stalled + 1
         if iterate.complementarity < best.complementarity:
             best, stalled = iterate, 0
-        else:
-            stalled += 1
-        if stalled == options.max_stalled:
-            break
-    return DualSolution(best.x.sum(axis=0), best.c, iterations)
+    return best.x.sum(axis=0), best.c, steps
 
 
-def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool, options) -> _Iterate:
+def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate:
     """The next iterate, by a predictor and a corrector step."""
-    newton = _Newton(K, iterate, roundness, intercept, options.proximal)
+    newton = _Newton(K, iterate, roundness, intercept)
     complementarity = iterate.complementarity
     # The complementarity that a step towards 0 leaves sets the target of the next step.
     predictor = newton.step(0.0)
-    predicted = iterate.moved(predictor, iterate.longest(predictor))
-    centering = (predicted.complementarity / complementarity) ** 3
-    corrector = newton.step(centering * complementarity, predictor)
-    length = min(1.0, options.step_fraction * iterate.longest(corrector))
-    moved = iterate.moved(corrector, length)
+    predicted = iterate.moved(predictor, 1.0).complementarity
+    centering = (predicted / complementarity) ** 3
+    moved = iterate.moved(newton.step(centering * complementarity, predictor), STEP_FRACTION)
     if moved.complementarity <= 0.9 * complementarity:
         return moved
     # The correction can cycle (Cartis 2009): half the target, without the correction.
-    plain = newton.step(0.5 * complementarity)
-    return iterate.moved(plain, min(1.0, options.step_fraction * iterate.longest(plain)))
+    return iterate.moved(newton.step(0.5 * complementarity), STEP_FRACTION)
 
 
 class _Iterate(NamedTuple):
@@ -132,18 +99,15 @@ class _Iterate(NamedTuple):
         products = np.sum(self.below * self.z_below) + np.sum(self.above * self.z_above)
         return products / (2 * self.x.size)
 
-    def longest(self, step: _Iterate) -> float:
-        """The longest step, up to 1, that leaves no slack and no multiplier negative."""
+    def moved(self, step: _Iterate, fraction: float) -> _Iterate:
+        """The iterate after a fraction of a step, which ends at the nearest bound."""
         length = 1.0
-        bounded = ("below", "above", "z_below", "z_above")
-        for value, change in ((getattr(self, name), getattr(step, name)) for name in bounded):
+        # The slacks and multipliers stay above 0.
+        for value, change in zip(self[3:], step[3:], strict=True):
             falling = change < 0.0
             if falling.any():
                 length = min(length, float(np.min(-value[falling] / change[falling])))
-        return length
-
-    def moved(self, step: _Iterate, length: float) -> _Iterate:
-        """The iterate after a part of a step."""
+        length *= fraction
         moved = (value + length * change for value, change in zip(self, step, strict=True))
         return _Iterate(*moved)  # pyright: ignore[reportArgumentType]
 
@@ -162,10 +126,10 @@ def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:
 class _Newton:
     """Newton steps from one iterate, all by one factor of a matrix."""
 
-    def __init__(self, K, iterate: _Iterate, roundness, intercept: bool, proximal: float):
+    def __init__(self, K, iterate: _Iterate, roundness, intercept: bool):
         self.K, self.iterate, self.roundness = K, iterate, roundness
         curvature = roundness + iterate.z_below / iterate.below + iterate.z_above / iterate.above
-        self.weights = 1.0 / (curvature + proximal * K.diagonal().mean())
+        self.weights = 1.0 / (curvature + PROXIMAL_PENALTY * K.diagonal().mean())
         self.e = self.weights.sum(axis=0)
         self.shifted = ShiftedGram(K, self.e, intercept)
 

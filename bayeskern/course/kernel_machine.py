@@ -16,6 +16,7 @@ from bayeskern.course.expansion import (
     ExpansionClassifier,
     ExpansionRegressor,
     read_classes,
+    read_weighted,
 )
 from bayeskern.course.losses import (
     Absolute,
@@ -29,7 +30,7 @@ from bayeskern.course.losses import (
     Squared,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.estimator import KernelExpansion, read_weights
+from bayeskern.kernels.estimator import KernelExpansion
 from bayeskern.kernels.gram_matrix import gram
 
 
@@ -135,9 +136,7 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         Warns:
             sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
         """
-        X, y = self._read_data(X, y, y_numeric=True)
-        weights = read_weights(sample_weight, X)
-        used = weights > 0.0
+        X, y, weights, _ = read_weighted(self, X, y, sample_weight, y_numeric=True)
         losses = {
             "squared": Squared,
             "absolute": Absolute,
@@ -145,10 +144,9 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
             "epsilon_insensitive": EpsilonInsensitive,
         }
         loss: Loss = _read_loss(self.loss, losses)
-        K, penalty = self._prepare(X[used])
-        minimum = loss.minimise(
-            K, y[used].astype(float), weights[used] / penalty, bool(self.fit_intercept)
-        )
+        K, penalty = self._prepare(X)
+        weights = weights / penalty
+        minimum = loss.minimise(K, y.astype(float), weights, bool(self.fit_intercept))
         return self._store(minimum, penalty)
 
 
@@ -225,16 +223,12 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         Warns:
             sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
         """
-        X, y = self._read_data(X, y)
-        weights = read_weights(sample_weight, X)
-        used = weights > 0.0
+        X, y, weights, _ = read_weighted(self, X, y, sample_weight)
         loss: MarginLoss = _read_loss(self.loss, {"logistic": Logistic, "hinge": Hinge})
-        self.classes_, codes = read_classes(y[used])
-        K, penalty = self._prepare(X[used])
-        self._loss = loss
-        minimum = loss.classify(
-            K, codes, len(self.classes_), weights[used] / penalty, bool(self.fit_intercept)
-        )
+        self.classes_, codes = read_classes(y)
+        K, penalty = self._prepare(X)
+        self._loss, weights = loss, weights / penalty
+        minimum = loss.classify(K, codes, len(self.classes_), weights, bool(self.fit_intercept))
         return self._store(minimum, penalty)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
@@ -253,7 +247,8 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         f = self._values(X)
         if not isinstance(self._loss, Logistic):
             raise ValueError(
-                f"it was fitted with {self._loss}, which has no probabilities. Fit it again."
+                f"the machine was fitted with {self._loss}, which has no probabilities. Fit it "
+                "again with the logistic loss."
             )
         return np.stack([expit(-f), expit(f)], axis=1) if f.ndim == 1 else softmax(f, axis=1)
 

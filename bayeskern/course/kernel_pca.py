@@ -81,8 +81,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         count = self.n_components
         if count is not None and validation.positive_integer(count, "n_components") > len(points):
             raise ValueError(
-                f"n_components={count} is more than the {len(points)} points have. Take at most "
-                f"{len(points)}, or None for all that there are."
+                f"n_components={count} is more than the number of points, {len(points)}. Take "
+                "fewer, or None for all components."
             )
         self.kernel_ = self._concrete_kernel()
         pca = decomposition.KernelPCA(count, kernel="precomputed", copy_X=False, random_state=0)

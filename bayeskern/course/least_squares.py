@@ -5,7 +5,7 @@ Golub and Van Loan (2013), chapters 5 and 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,27 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve, eigvalsh, qr, solve_triangular, svd, svdvals
+from scipy.linalg import cho_factor, cho_solve, eigvalsh, solve_triangular, svd, svdvals
 
 from bayeskern.core import validation
 
-
-@dataclass(frozen=True)
-class DescentOptions:
-    """Options of gradient descent.
-
-    Attributes:
-        lms_tol: The relative error of the coefficients at which "lms" stops.
-        sgd_tol: The relative error of the coefficients at which "sgd" stops.
-        recency: The weight of the later iterates in the average of "sgd" (Shamir and Zhang 2013).
-        decay: Step t of "sgd" has length step / (1 + step mu t / decay), about decay / (mu t) in
-            the end.
-    """
-
-    lms_tol: float = 1e-8
-    sgd_tol: float = 1e-3
-    recency: int = 8
-    decay: float = 4.0
+# Relative errors of the coefficients at which descent stops.
+LMS_TOL, SGD_TOL = 1e-8, 1e-3
+# The weight of the later iterates in the average of "sgd" (Shamir and Zhang 2013).
+RECENCY = 8
+# Step t of "sgd" has length step / (1 + step mu t / DECAY), about DECAY / (mu t) in the end.
+DECAY = 4.0
 
 
 class LeastSquares(NamedTuple):
@@ -91,7 +80,7 @@ def least_squares(
 
     - "cholesky" of X'X (or of XX' + penalty, if d > n): fast, with an error of order
       condition_number^2 eps;
-    - "qr" with column pivoting, which leaves X short of full rank to the SVD;
+    - "qr", which leaves X short of full rank to the SVD;
     - "svd", in which small singular values count as 0;
     - "lms", gradient descent b += step (X'(y - X b) - penalty b) from b = 0;
     - "sgd", gradient descent with the gradient estimated from a batch of rows, a step that falls in
@@ -189,19 +178,19 @@ def _cholesky(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     # Singular values below sqrt(eps) times the largest are lost in X'X.
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     floor = max(tolerance, np.sqrt(size * np.finfo(float).eps))
-    return LeastSquares(b, _rank(values, floor), _condition(values), "cholesky")
+    return _solution(b, values, floor, "cholesky")
 
 
 def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     n, d = X.shape
-    # With X P = Q R (X'P = Q R if X is wide) a square system A c = C remains, and b = lift c.
+    # With X = Q R (X' = Q R if X is wide) a square system A c = C remains, and b = lift c.
     if n >= d:
-        Q, A, order = _pivoted_qr(X)
-        C, lift = Q.T @ Y, np.eye(d)[:, order]
+        Q, A = np.linalg.qr(X)
+        C, lift = Q.T @ Y, np.eye(d)
     else:
-        lift, R, order = _pivoted_qr(X.T)
-        A, C = R.T, Y[order]
-    # The singular values of R are those of X, and say more of its rank than its diagonal does.
+        lift, R = np.linalg.qr(X.T)
+        A, C = R.T, Y
+    # The singular values of R are those of X, and tell its rank.
     values = svdvals(A)
     if _rank(values, tolerance) < len(A):
         solution = _svd(A, C, penalty, tolerance)
@@ -213,50 +202,31 @@ def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
         c = solve_triangular(R, Q[: len(A)].T @ C)
     else:
         c = solve_triangular(A, C, lower=n < d)
-    return LeastSquares(lift @ c, len(A), _condition(values), "qr")
-
-
-def _pivoted_qr(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(Q, R, order) with X[:, order] = Q R."""
-    return qr(X, mode="economic", pivoting=True)  # pyright: ignore[reportReturnType]
+    return _solution(lift @ c, values, tolerance, "qr")
 
 
 def _svd(X, Y, penalty: float, tolerance: float) -> LeastSquares:
-    svd = TruncatedSVD.of(X, Y, tolerance)
-    return LeastSquares(svd.solution(penalty), svd.rank, svd.condition_number, "svd")
+    values, solve = by_singular_values(X, Y, tolerance)
+    return _solution(solve(penalty), values, tolerance, "svd")
 
 
-class TruncatedSVD(NamedTuple):
-    """The singular value decomposition X = U S V', truncated to the rank of X, and U'Y.
+def by_singular_values(X, Y, tolerance: float) -> tuple[np.ndarray, Callable]:
+    """The singular values of X, and the function from a penalty to the coefficients, (d, k).
 
-    Attributes:
-        values: The largest singular values, falling, (r,).
-        Vt: V', (r, d).
-        parts: U'Y, (r, k).
-        rank: r.
-        condition_number: The largest singular value over the smallest of all.
+    They are the shortest minimiser of |Y - X b|^2 + penalty |b|^2, V S (S^2 + penalty)^-1 U'Y with
+    X = U S V'. Singular values up to tolerance, relative to the largest, count as 0.
     """
+    U, values, Vt = svd(X, full_matrices=False)
+    r = _rank(values, tolerance)
+    kept, parts = values[:r], U[:, :r].T @ Y
 
-    values: np.ndarray
-    Vt: np.ndarray
-    parts: np.ndarray
-    rank: int
-    condition_number: float
+    def solve(penalty: float) -> np.ndarray:
+        return Vt[:r].T @ ((kept / (np.square(kept) + penalty))[:, None] * parts)
 
-    @classmethod
-    def of(cls, X, Y, tolerance: float) -> TruncatedSVD:
-        """Decompose X (n, d), for Y (n, k); values up to tolerance, relative, count as 0."""
-        U, values, Vt = svd(X, full_matrices=False)
-        r = _rank(values, tolerance)
-        return cls(values[:r], Vt[:r], U[:, :r].T @ Y, r, _condition(values))
-
-    def solution(self, penalty: float) -> np.ndarray:
-        """The shortest minimiser of |Y - X b|^2 + penalty |b|^2: (d, k)."""
-        shrunk = self.values / (np.square(self.values) + penalty)
-        return self.Vt.T @ (shrunk[:, None] * self.parts)
+    return values, solve
 
 
-def _lms(X, Y, penalty, tolerance, step, epochs, options=DescentOptions()) -> LeastSquares:
+def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
     values = svdvals(X)
     largest = values[0] ** 2 + penalty
     if step is not None and step * largest >= 2.0:
@@ -265,14 +235,17 @@ def _lms(X, Y, penalty, tolerance, step, epochs, options=DescentOptions()) -> Le
             "Take a shorter one, or None for 1 / L."
         )
     step = step or _inverse(largest)
-    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, options.lms_tol)
-    b, iterations, converged = _descend(X, Y, penalty, step, bound, epochs)
-    return _descended(b, values, tolerance, "lms", converged, iterations)
+    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, LMS_TOL)
+    b, iterations = np.zeros((X.shape[1], Y.shape[1])), 0
+    gradient = _negative_gradient(X, Y, penalty, b)
+    while iterations < epochs and not _has_converged(b, gradient, bound):
+        b, iterations = b + step * gradient, iterations + 1
+        gradient = _negative_gradient(X, Y, penalty, b)
+    converged = bool(_has_converged(b, gradient, bound))
+    return _solution(b, values, tolerance, "lms", converged=converged, iterations=iterations)
 
 
-def _sgd(
-    X, Y, penalty, tolerance, step, epochs, batch, seed, options=DescentOptions()
-) -> LeastSquares:
+def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
     n, values = len(X), svdvals(X)
     # Batches of equal size that cover all rows: the errors of an epoch then nearly cancel.
     steps = -(-n // batch)
@@ -281,20 +254,10 @@ def _sgd(
     largest_row = n * np.max(np.sum(np.square(X), axis=1))
     smoothness = values[0] ** 2 + largest_row / batch + penalty
     mu = _curvature(X, values, penalty)
-    bound = _gradient_bound(values, mu, Y, options.sgd_tol)
-    key = jax.random.key(seed)
+    bound = _gradient_bound(values, mu, Y, SGD_TOL)
+    length, key = step or 0.5 * _inverse(smoothness), jax.random.key(seed)
     b, epochs, converged = _descend_in_batches(
-        X,
-        Y,
-        penalty,
-        step or 0.5 * _inverse(smoothness),
-        mu,
-        bound,
-        epochs,
-        key,
-        steps=steps,
-        recency=options.recency,
-        decay=options.decay,
+        X, Y, penalty, length, mu, bound, epochs, key, steps=steps
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # b = 0 leaves |Y|^2; comparisons with NaN are False.
@@ -303,22 +266,13 @@ def _sgd(
         raise ValueError(
             f"sgd diverged with step={step}. Take a shorter one, or None for one that fits."
         )
-    return _descended(b, values, tolerance, "sgd", converged, epochs * steps)
+    iterations = int(epochs) * steps
+    return _solution(
+        np.array(b), values, tolerance, "sgd", converged=bool(converged), iterations=iterations
+    )
 
 
 # -- descent --------------------------------------------------------------------------------------
-
-
-def _descended(b, values, tolerance, solver: str, converged, iterations) -> LeastSquares:
-    """The result of gradient descent that ended at b."""
-    return LeastSquares(
-        np.array(b),
-        _rank(values, tolerance),
-        _condition(values),
-        solver,
-        converged=bool(converged),
-        iterations=int(iterations),
-    )
 
 
 def _curvature(X, values, penalty: float) -> float:
@@ -335,9 +289,10 @@ def _gradient_bound(values, mu: float, Y, tol: float) -> tuple[float, np.ndarray
 
 
 def _has_converged(b, gradient, bound):
+    """For NumPy and JAX arrays, as is the gradient."""
     slope, floor = bound
-    norm = partial(jnp.linalg.norm, axis=0)
-    return jnp.all(norm(gradient) <= slope * norm(b) + floor)
+    length, size = ((v**2).sum(axis=0) ** 0.5 for v in (gradient, b))
+    return (length <= slope * size + floor).all()
 
 
 def _negative_gradient(X, Y, penalty, b):
@@ -345,27 +300,8 @@ def _negative_gradient(X, Y, penalty, b):
     return X.T @ (Y - X @ b) - penalty * b
 
 
-@jax.jit
-def _descend(X, Y, penalty, step, bound, epochs):
-    def unfinished(state):
-        b, gradient, i = state
-        return ~_has_converged(b, gradient, bound) & (i < epochs)
-
-    def move(state):
-        b, gradient, i = state
-        b = b + step * gradient
-        return b, _negative_gradient(X, Y, penalty, b), i + 1
-
-    b = jnp.zeros((X.shape[1], Y.shape[1]))
-    start = b, _negative_gradient(X, Y, penalty, b), 0
-    b, gradient, i = jax.lax.while_loop(unfinished, move, start)
-    return b, i, _has_converged(b, gradient, bound)
-
-
-@partial(jax.jit, static_argnames=("steps", "recency", "decay"))
-def _descend_in_batches(
-    X, Y, penalty, step, mu, bound, epochs, key, *, steps: int, recency: int, decay: float
-):
+@partial(jax.jit, static_argnames="steps")
+def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, *, steps: int):
     n = X.shape[0]
     batch = -(-n // steps)
     # Rows of 0 fill up the last batch.
@@ -374,9 +310,9 @@ def _descend_in_batches(
 
     def move(state, rows):
         b, mean, t = state
-        x, length = rows_X[rows], step / (1.0 + step * mu * t / decay)
+        x, length = rows_X[rows], step / (1.0 + step * mu * t / DECAY)
         b = b + length * (steps * x.T @ (rows_Y[rows] - x @ b) - penalty * b)
-        mean = mean + (1 + recency) / (t + 1 + recency) * (b - mean)
+        mean = mean + (1 + RECENCY) / (t + 1 + RECENCY) * (b - mean)
         return (b, mean, t + 1), None
 
     def unfinished(state):
@@ -412,6 +348,11 @@ def centered(X, Y) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def rounding(X: np.ndarray) -> float:
     """The rounding error of singular values, relative to the largest, as in NumPy's lstsq."""
     return max(X.shape) * float(np.finfo(float).eps)
+
+
+def _solution(b, values, tolerance: float, solver: str, **descent) -> LeastSquares:
+    """The result of a solver, with rank and condition number from the singular values of X."""
+    return LeastSquares(b, _rank(values, tolerance), _condition(values), solver, **descent)
 
 
 def _rank(values, tolerance) -> int:

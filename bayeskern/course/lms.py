@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Self
 
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayeskern.core import validation
 from bayeskern.course.expansion import ExpansionRegressor
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.gram_matrix import blocks, diagonal, gram
+from bayeskern.kernels.gram_matrix import blocks, diagonal, gram, gram_times
 
 # A Gram matrix with at most this many entries, half a gigabyte, is kept in memory.
 MAX_ENTRIES = 64_000_000
@@ -126,7 +125,12 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         norms, target_norm = [np.linalg.norm(Y)], tol * np.linalg.norm(Y)
         for _ in range(epochs):
             with np.errstate(over="ignore", invalid="ignore"):
-                _epoch(A, B, residual, self.step_, batch, rng)
+                order = np.arange(len(X)) if batch == len(X) else rng.permutation(len(X))
+                for start in range(0, len(X), batch):
+                    chosen = order[start : start + batch]
+                    change = self.step_ * residual[chosen]
+                    B[chosen] += change
+                    residual -= A.times(chosen, change)
                 objective = -0.5 * np.sum(B * (Y + residual), axis=0)
                 rounding = len(Y) * np.finfo(float).eps * np.sum(np.abs(B) * np.abs(Y), axis=0)
             # Steps that converge lower the objective, which is 0 at b = 0.
@@ -153,54 +157,38 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         return self
 
 
-def _epoch(A: _RegularizedGram, B, residual, step: float, batch: int, rng) -> None:
-    """Update B and the residual by one pass through the points, batch by batch."""
-    n = len(B)
-    order = np.arange(n) if batch == n else rng.permutation(n)
-    for start in range(0, n, batch):
-        chosen = order[start : start + batch]
-        change = step * residual[chosen]
-        B[chosen] += change
-        # A is symmetric: the rows of a batch update every residual.
-        for piece, A_rows in A.rows(chosen):
-            residual -= A_rows.T @ change[piece]
-
-
 class _RegularizedGram:
-    """The rows of A = K + alpha I: kept in memory, or computed on demand if there are many."""
+    """A = K + alpha I: kept in memory, or computed in blocks of rows if it is large."""
 
     def __init__(self, kernel: Kernel, X: np.ndarray, alpha: float):
         self.kernel, self.X = kernel, X
+        # White noise is on the diagonal of k(X), but not of k(X, X) between two sets.
+        self.shift = alpha + np.asarray(kernel.evaluate_diag(jnp.asarray(X))) - diagonal(kernel, X)
         self.matrix = None
         if len(X) ** 2 <= MAX_ENTRIES:
             self.matrix = gram(kernel, X)
             np.fill_diagonal(self.matrix, self.matrix.diagonal() + alpha)
-        else:
-            # White noise is on the diagonal of k(X), but not of k(X, X) between two sets.
-            self.shift = (
-                alpha + np.asarray(kernel.evaluate_diag(jnp.asarray(X))) - diagonal(kernel, X)
-            )
 
-    def rows(self, chosen: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Slices of the chosen rows, and these rows of A, in blocks of bounded size."""
-        n = len(self.X)
+    def times(self, chosen: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The product of the chosen columns of A, which are its rows too, and v: (n, k)."""
         if self.matrix is not None:
             # Without a copy where all are chosen.
-            yield slice(None), self.matrix if len(chosen) == n else self.matrix[chosen]
-            return
-        for piece in blocks(len(chosen), n):
-            indices = chosen[piece]
-            A_rows = gram(self.kernel, self.X[indices], self.X)
-            A_rows[np.arange(len(indices)), indices] += self.shift[indices]
-            yield piece, A_rows
+            rows = self.matrix if len(chosen) == len(self.X) else self.matrix[chosen]
+            return rows.T @ v
+        product = gram_times(self.kernel, self.X, self.X[chosen], v)
+        product[chosen] += self.shift[chosen, None] * v
+        return product
 
     def safe_step(self, batch: int) -> float:
         """1 / the largest sum of absolute values in a row of A, over all batches."""
         n, bound = len(self.X), 0.0
-        for _, A_rows in self.rows(np.arange(n)):
-            sizes = np.abs(A_rows)
-            if batch < n:
-                sizes = np.partition(sizes, n - batch, axis=1)[:, n - batch :]
-            bound = max(bound, np.max(np.sum(sizes, axis=1)))
+        for rows in blocks(n, n):
+            if self.matrix is not None:
+                A = self.matrix[rows]
+            else:
+                A = gram(self.kernel, self.X[rows], self.X)
+                A[np.arange(len(A)), np.arange(n)[rows]] += self.shift[rows]
+            largest = np.partition(np.abs(A), n - batch, axis=1)[:, n - batch :]
+            bound = max(bound, np.max(np.sum(largest, axis=1)))
         # If K = 0 without a penalty, any step will do.
         return 1.0 / bound if bound > 0.0 else 1.0

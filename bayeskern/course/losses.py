@@ -152,19 +152,42 @@ class Squared(Loss):
 
 
 class Kinked(Loss):
-    """A loss that is linear between kinks, which may be rounded."""
+    """A sum of parts, each linear but for a kink at t_j, which may be rounded.
 
-    #: the change of f at a kink while the slope rises by 1: 0 for a sharp kink
+    Part j is s_j (f - t_j) - roundness s_j^2 / 2, where its slope s_j = (f - t_j) / roundness is
+    limited to the interval from low_j to high_j: without roundness it jumps at the kink.
+    """
+
     roundness: ClassVar[float] = 0.0
 
     @abstractmethod
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Kinks t and the slopes before and after them, (m, n) each; the m slopes are added."""
+        """Kinks t, rising, and the lowest and highest slopes of the parts: (m, n) each."""
+
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        s, distance = self._slopes(y, f)
+        return np.sum(s * distance - 0.5 * self.roundness * np.square(s), axis=0)
+
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return np.sum(self._slopes(y, f)[0], axis=0)
+
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
+        t, low, high = self.kinks(np.broadcast_to(y, np.shape(s)))
+        return np.sum(t * np.clip(s, low, high), axis=0) + 0.5 * self.roundness * np.square(s)
+
+    def _slopes(self, y, f) -> tuple[np.ndarray, np.ndarray]:
+        """The slope of each part, the nearest to 0 at a sharp kink, and f - t: (m, n) each."""
+        t, low, high = self.kinks(np.broadcast_to(y, np.shape(f)))
+        distance = f - t
+        if self.roundness:
+            return np.clip(distance / self.roundness, low, high), distance
+        steep = np.where(distance == 0.0, 0.0, np.copysign(np.inf, distance))
+        return np.clip(steep, low, high), distance
 
     def _solve(self, K, y, weights, intercept):
-        kinks, before, after = self.kinks(y)
+        kinks, low, high = self.kinks(y)
         return interior_point.minimize(
-            K, kinks, -weights * after, -weights * before, self.roundness / weights, intercept
+            K, kinks, -weights * high, -weights * low, self.roundness / weights, intercept
         )
 
 
@@ -180,15 +203,6 @@ class Absolute(Kinked):
         >>> losses.Absolute().value(np.array([3.0]), np.array([1.0]))
         array([2.])
     """
-
-    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.abs(y - f)
-
-    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.sign(f - y)
-
-    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return s * y
 
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         one = np.ones((1, len(y)))
@@ -219,16 +233,6 @@ class Huber(Kinked):
     def __post_init__(self):
         validation.positive(self.delta, "delta")
 
-    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        bounded = np.minimum(np.abs(y - f), self.delta)
-        return bounded * (np.abs(y - f) - 0.5 * bounded)
-
-    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.clip(f - y, -self.delta, self.delta)
-
-    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return s * y + 0.5 * np.square(s)
-
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         slope = np.full((1, len(y)), self.delta)
         return y[None], -slope, slope
@@ -255,15 +259,6 @@ class EpsilonInsensitive(Kinked):
 
     def __post_init__(self):
         validation.positive(self.epsilon, "epsilon", zero=True)
-
-    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.maximum(np.abs(y - f) - self.epsilon, 0.0)
-
-    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.sign(f - y) * (np.abs(y - f) > self.epsilon)
-
-    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return s * y + self.epsilon * np.abs(s)
 
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         zero, one = np.zeros_like(y), np.ones_like(y)
@@ -300,13 +295,14 @@ class MarginLoss(Loss):
             self.minimise(K, np.where(codes == c, 1.0, -1.0), weights, intercept)
             for c in range(classes)
         ]
+        coefficients, intercepts, iterations, gaps, values, at_zero = zip(*minima, strict=True)
         return Minimum(
-            np.stack([minimum.coefficients for minimum in minima], axis=1),
-            np.array([minimum.intercept for minimum in minima]),
-            max(minimum.iterations for minimum in minima),
-            gap=sum(minimum.gap for minimum in minima),
-            value=sum(minimum.value for minimum in minima),
-            at_zero=sum(minimum.at_zero for minimum in minima),
+            np.stack(coefficients, axis=1),
+            np.array(intercepts),
+            max(iterations),
+            sum(gaps),
+            sum(values),
+            sum(at_zero),
         )
 
 
@@ -323,15 +319,6 @@ class Hinge(Kinked, MarginLoss):
         >>> losses.Hinge().value(np.array([1.0, -1.0]), np.array([0.5, 0.5]))
         array([0.5, 1.5])
     """
-
-    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.maximum(1.0 - y * f, 0.0)
-
-    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return -y * (y * f < 1.0)
-
-    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return s * y
 
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return y[None], np.minimum(-y, 0.0)[None], np.maximum(-y, 0.0)[None]

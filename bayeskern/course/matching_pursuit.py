@@ -13,10 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from bayeskern.core import validation
-from bayeskern.course.orthogonal_pursuit import (
-    Dictionary,
-    OrthogonalPursuit,
-)
+from bayeskern.course.orthogonal_pursuit import OrthogonalPursuit
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram, gram_times
@@ -27,9 +24,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
     for the residual r, and refits all coefficients by least squares, with a growing QR
-    factorisation. Atoms that depend on those taken, to rounding, are left out. The dictionary is
-    kept as an array of shape (n, n) or (n, features), and again in single precision; a step costs
-    one product with it.
+    factorisation. Atoms that depend on the chosen ones, to rounding, are left out. The dictionary
+    is an array of shape (n, n) or (n, features); a step costs one product with it.
 
     Args:
         dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
@@ -118,14 +114,14 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             atoms = atoms - means
         if isinstance(rule, int) and rule > atoms.shape[1]:
             raise ValueError(
-                f"n_nonzero={rule} atoms are wanted, but the dictionary has {atoms.shape[1]}. "
+                f"n_nonzero={rule} is more than the dictionary has atoms, {atoms.shape[1]}. "
                 'Take fewer, or n_nonzero="cv".'
             )
-        dictionary, stop = Dictionary(atoms), rule
+        stop = rule
         if rule == "cv":
-            self.cv_errors_ = self._cross_validate(dictionary, targets)
+            self.cv_errors_ = self._cross_validate(atoms, targets)
             stop = int(np.argmin(self.cv_errors_))
-        pursuit = OrthogonalPursuit(dictionary, targets, self.fit_intercept)
+        pursuit = OrthogonalPursuit(atoms, targets, self.fit_intercept)
         while not (reached := self._reached(pursuit, stop)) and pursuit.step():
             pass
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
@@ -136,7 +132,13 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             self.points_ = points[self.atoms_]
         self.remark_ = pursuit.remark()
         if not reached and rule not in ("cv", "loo"):
-            self._warn(size)
+            asked = f"n_nonzero={rule} atoms" if isinstance(rule, int) else f"tol={rule:g}"
+            warnings.warn(
+                f"{asked} asked for, but after {size} atoms, with a squared residual of "
+                f"{pursuit.squares[-1]:.3g}, no other atom adds anything. {self.remark_ or ''}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -163,17 +165,15 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     # -- when to stop ------------------------------------------------------------------------------
 
-    def _rule(self, n: int) -> int | str | None:
-        """The number of atoms, "cv" or "loo"; None if `tol` decides."""
+    def _rule(self, n: int) -> int | str | float:
+        """The number of atoms, "cv" or "loo"; or the tolerance, a float."""
         if self.tol is not None:
             if self.n_nonzero is not None:
                 raise ValueError(
                     f"n_nonzero={self.n_nonzero!r} and tol={self.tol!r} both say when to stop: "
                     "give one of them."
                 )
-            if not (np.isreal(self.tol) and np.ndim(self.tol) == 0 and 0.0 <= self.tol < np.inf):
-                raise ValueError(f"tol must be a nonnegative number, got {self.tol!r}.")
-            return None
+            return validation.positive(self.tol, "tol", zero=True)
         if self.n_nonzero is None:
             return "cv"
         if isinstance(self.n_nonzero, str):
@@ -181,25 +181,15 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         n_nonzero = validation.positive_integer(self.n_nonzero, "n_nonzero")
         if n_nonzero > n:
             raise ValueError(
-                f"n_nonzero={n_nonzero} atoms are wanted of {n} points, which determine no more "
-                'than one each. Take fewer, or n_nonzero="cv".'
+                f"n_nonzero={n_nonzero} is more than the number of points, {n}. Take fewer, or "
+                'n_nonzero="cv".'
             )
         return n_nonzero
 
-    def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | None) -> bool:
-        if self.tol is not None:
-            return pursuit.squares[-1] <= self.tol
+    def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | float) -> bool:
+        if isinstance(stop, float):
+            return pursuit.squares[-1] <= stop
         return len(pursuit.taken) >= stop if isinstance(stop, int) else _settled(pursuit.loo_errors)
-
-    def _warn(self, size: int) -> None:
-        squares = self.path_.residual_squares[-1]
-        rule = f"tol={self.tol}" if self.tol is not None else f"n_nonzero={self.n_nonzero} atoms"
-        warnings.warn(
-            f"{rule} asked for, but after {size} atoms, with a squared residual of {squares:.3g}, "
-            f"the dictionary has nothing to add. {self.remark_ or ''}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
     # -- the dictionary ----------------------------------------------------------------------------
 
@@ -233,7 +223,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         columns = self.features_.transform(original_X)
         return np.asarray(columns.toarray() if issparse(columns) else columns, dtype=float)
 
-    def _cross_validate(self, dictionary: Dictionary, y: np.ndarray) -> np.ndarray:
+    def _cross_validate(self, atoms: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The mean squared errors of left-out rows, after 0, 1, ... atoms."""
         if validation.positive_integer(self.folds, "folds") > len(y):
             raise ValueError(
@@ -245,9 +235,9 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         for rows, _ in folds.split(y):
             train = np.zeros(len(y), bool)
             train[rows] = True
-            # Left-out points are no centers of atoms.
+            # Only points of the training folds are centers of atoms.
             columns = train if self.kernel_ is not None else None
-            pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
+            pursuits.append(OrthogonalPursuit(atoms, y, self.fit_intercept, train, columns))
         errors = []
         while True:
             # All folds in step, to stop as soon as their common error has settled.

@@ -21,9 +21,17 @@ from bayeskern.kernels.gram_matrix import blocks, gram
 
 
 class _KernelNeighbors(KernelEstimator):
-    n_neighbors: int
-    weights: str
-    metric: str
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_neighbors: int = 5,
+        weights: str = "uniform",
+        metric: str = "kernel",
+    ):
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.metric = metric
 
     def _store(self, X: np.ndarray) -> None:
         validation.one_of("weights", self.weights, ["uniform", "distance"])
@@ -31,8 +39,8 @@ class _KernelNeighbors(KernelEstimator):
         n_neighbors = validation.positive_integer(self.n_neighbors, "n_neighbors")
         if n_neighbors > len(X):
             raise ValueError(
-                f"n_neighbors={n_neighbors} is more than there are points: n_samples = {len(X)}. "
-                f"Take at most {len(X)}, or give more points."
+                f"n_neighbors={n_neighbors} is more than the number of points, n_samples = "
+                f"{len(X)}. Take fewer neighbours, or give more points."
             )
         if self.metric != "kernel" and self.kernel is not None:
             raise ValueError(
@@ -71,9 +79,9 @@ class _KernelNeighbors(KernelEstimator):
                 undecided += ties
         if undecided and len(self.X_fit_) > 1:
             warnings.warn(
-                f"{undecided} of {len(points)} points are as far from every training point as from "
-                "any other, to rounding, so their neighbours are arbitrary. Take a lengthscale of "
-                "the order of the distances, or scale the columns of X.",
+                f"{undecided} of {len(points)} points are equally far from all training points, to "
+                "rounding, so their neighbours are arbitrary. Take a lengthscale of the order of "
+                "the distances, or scale the columns of X.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -137,18 +145,6 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         >>> neighbors.predict([[0.4], [2.6]])
         array([1., 5.])
     """
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_neighbors: int = 5,
-        weights: str = "uniform",
-        metric: str = "kernel",
-    ):
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.metric = metric
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.
@@ -230,11 +226,8 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         pseudo_count: float = 1.0,
         metric: str = "kernel",
     ):
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.weights = weights
+        super().__init__(kernel, n_neighbors, weights, metric)
         self.pseudo_count = pseudo_count
-        self.metric = metric
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.

@@ -53,10 +53,10 @@ class MatchingPath(NamedTuple):
 
 
 class OrthogonalPursuit:
-    """Orthogonal matching pursuit of y in a dictionary of p atoms, step by step.
+    """Orthogonal matching pursuit of y step by step.
 
     Args:
-        dictionary: The atoms.
+        atoms: The atoms as columns, (n, p).
         y: Targets, (n,).
         intercept: Whether there is an intercept.
         train: Whether each row is fitted, (n,); None means all. The residuals of the other rows
@@ -66,16 +66,16 @@ class OrthogonalPursuit:
 
     def __init__(
         self,
-        dictionary: Dictionary,
+        atoms: np.ndarray,
         y: np.ndarray,
         intercept: bool = False,
         train: np.ndarray | None = None,
         columns: np.ndarray | None = None,
     ):
         n = len(y)
-        self._dictionary, self._atoms = dictionary, dictionary.atoms
+        self._atoms = atoms
         self._train = np.ones(n) if train is None else train.astype(float)
-        self._squares = np.einsum("i,ij,ij->j", self._train, self._atoms, self._atoms)
+        self._squares = np.einsum("i,ij,ij->j", self._train, atoms, atoms)
         self.taken: list[int] = []
         # The rows of Q are the orthonormal directions of the atoms taken.
         self.Q, self._R, self._Qy = np.empty((16, n)), np.zeros((16, 16)), np.empty(16)
@@ -100,26 +100,27 @@ class OrthogonalPursuit:
     def step(self) -> bool:
         """Take one more atom; False if no atom is left that would lower the residual."""
         eps, n = np.finfo(float).eps, len(self.residual)
-        while True:
-            if self.squares[-1] <= n * eps**2 * self._y_squares:
-                return False
-            best = self._dictionary.best(self._train * self.residual, self._lengths)
-            if best is None:
+        while self.squares[-1] > n * eps**2 * self._y_squares:
+            products = np.abs((self._train * self.residual) @ self._atoms)
+            gains = np.zeros_like(products)
+            np.divide(products, self._lengths, out=gains, where=self._lengths > 0.0)
+            best = int(np.argmax(gains))
+            if gains[best] == 0.0:
                 return False
             q, column = self._direction(self._atoms[:, best])
             # An atom this close to the span of the others depends on them to rounding.
             if column[-1] > np.sqrt(eps * self._squares[best]):
-                break
-            # Other atoms are then dependent as well: they are all found at once.
+                self._append(q, column)
+                self.taken.append(best)
+                self._lengths[best] = 0.0
+                self._record()
+                return True
+            # Other atoms are then dependent as well: they are all left out at once.
             dependent = self._remainder_squares() <= n * eps * self._squares
             dependent[best] = True
             self._passed_over |= dependent & (self._lengths > 0.0)
             self._lengths[dependent] = 0.0
-        self._append(q, column)
-        self.taken.append(best)
-        self._lengths[best] = 0.0
-        self._record()
-        return True
+        return False
 
     def test_squares(self) -> float:
         """The sum of squared residuals of the rows that are not fitted."""
@@ -152,7 +153,7 @@ class OrthogonalPursuit:
         return np.maximum(self._squares - np.sum(np.square(shared), axis=0), 0.0)
 
     def _direction(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The part of a column orthogonal to the atoms taken, as a unit vector, and its R."""
+        """The unit vector of the part of a column orthogonal to Q, and the new column of R."""
         Q, remainder, coordinates = self.Q[: self._size], column, np.zeros(self._size)
         length, previous_length = self._length(remainder), np.inf
         # A second pass removes rounding errors in the span if little is left after the first. Two
@@ -191,49 +192,3 @@ class OrthogonalPursuit:
         sound = margin > len(margin) * np.finfo(float).eps
         np.divide(self.residual, margin, out=self._loo_residual, where=sound)
         self.loo_errors.append(float(np.mean(np.square(self._loo_residual))))
-
-
-class Dictionary:
-    """Atoms as columns, (n, p), screened in single precision and compared in double.
-
-    Most of the time of a step goes into reading the atoms from memory, which takes half as long in
-    single precision. Once too many atoms are equal in single precision, only double is used.
-    """
-
-    def __init__(self, atoms: np.ndarray):
-        self.atoms = atoms
-        # A probabilistic bound on the error of products of unit vectors in single precision
-        # (Higham and Mary 2019, section 3, lambda = 8).
-        self._error = 8.0 * np.sqrt(len(atoms)) * np.finfo(np.float32).eps
-        # Atoms of length 1 neither overflow nor vanish.
-        lengths = np.sqrt(np.einsum("ij,ij->j", atoms, atoms))
-        self._lengths = np.where(lengths > 0.0, lengths, 1.0)
-        self._single: np.ndarray | None = np.empty(atoms.shape, np.float32)
-        np.divide(atoms, self._lengths, out=self._single, casting="same_kind")
-
-    def best(self, r: np.ndarray, lengths: np.ndarray) -> int | None:
-        """The atom with the largest |phi'r| / length, or None if all phi'r are 0.
-
-        r: (n,); lengths: (p,), 0 for atoms that may not be taken.
-        """
-        candidates = np.flatnonzero(lengths)
-        if not len(candidates):
-            return None
-        # A small part of the atoms is read faster one by one than all together.
-        max_read_singly = len(lengths) // 64
-        if self._single is not None:
-            candidates = self._screened(self._single, r, lengths, candidates)
-            if len(candidates) > max(8, max_read_singly):
-                self._single = None
-        read_singly = len(candidates) <= max_read_singly
-        products = r @ self.atoms[:, candidates] if read_singly else (r @ self.atoms)[candidates]
-        gains = np.abs(products) / lengths[candidates]
-        best = np.argmax(gains)
-        return int(candidates[best]) if gains[best] > 0.0 else None
-
-    def _screened(self, single, r, lengths, candidates) -> np.ndarray:
-        """The candidates that may be the best, to single precision."""
-        factors = self._lengths[candidates] / lengths[candidates]
-        unit = (r / np.linalg.norm(r)).astype(np.float32)
-        gains, error = np.abs(unit @ single)[candidates] * factors, self._error * factors
-        return candidates[gains + error >= np.max(gains - error)]

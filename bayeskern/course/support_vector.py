@@ -11,9 +11,9 @@ from sklearn import svm
 from sklearn.base import ClassifierMixin
 
 from bayeskern.core import validation
-from bayeskern.course.expansion import ExpansionRegressor, read_classes
+from bayeskern.course.expansion import ExpansionRegressor, read_classes, read_weighted
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.estimator import KernelEstimator, read_weights
+from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
 
@@ -80,10 +80,7 @@ class KernelSVR(ExpansionRegressor):
             ValueError: For bad input.
             TypeError: For a kernel with distributions in it.
         """
-        X, y = self._read_data(X, y, y_numeric=True)
-        weights = read_weights(sample_weight, X)
-        used = weights > 0.0
-        X, y, weights = X[used], y[used], weights[used]
+        X, y, weights, used = read_weighted(self, X, y, sample_weight, y_numeric=True)
         machine = svm.SVR(
             kernel="precomputed",
             C=validation.positive(self.C, "C"),
@@ -96,7 +93,7 @@ class KernelSVR(ExpansionRegressor):
         if not support.size:
             # All errors are below epsilon: f is constant, and one point represents it.
             support, self.dual_coef_ = np.array([0]), np.zeros(1)
-        self.support_, self.X_fit_ = np.flatnonzero(used)[support], X[support]
+        self.support_, self.X_fit_ = used[support], X[support]
         self.intercept_ = float(machine.intercept_[0])
         self.n_iter_ = int(machine.n_iter_)
         return self
@@ -155,10 +152,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
             ValueError: For bad input, which includes a single class.
             TypeError: For a kernel with distributions in it.
         """
-        X, y = self._read_data(X, y)
-        weights = read_weights(sample_weight, X)
-        used = weights > 0.0
-        X, y, weights = X[used], y[used], weights[used]
+        X, y, weights, used = read_weighted(self, X, y, sample_weight)
         self.classes_, _ = read_classes(y)
         machine = svm.SVC(
             kernel="precomputed",
@@ -167,8 +161,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         )
         self.kernel_ = self._concrete_kernel()
         self.svc_ = machine.fit(gram(self.kernel_, X), y, weights)
-        self.support_ = np.flatnonzero(used)[machine.support_]
-        self.X_fit_ = X[machine.support_]
+        self.support_, self.X_fit_ = used[machine.support_], X[machine.support_]
         self.n_iter_ = machine.n_iter_
         return self
 

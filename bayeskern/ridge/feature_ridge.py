@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -143,10 +144,9 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 predictions[rows, columns] = Y[rows, columns] - residuals / divisor
         if smallest_margin < 1e-6:
             warnings.warn(
-                f"a leverage is within {max(smallest_margin, 0.0):.1g} of 1, so that leaving that "
-                "row out cannot be told from here with any digits to spare (NaN where there are "
-                "none). Take a larger alpha, fewer features, or KernelRidge, which loses no "
-                "digits.",
+                f"a leverage is within {max(smallest_margin, 0.0):.1g} of 1, so the leave-one-out "
+                "prediction of that row is inaccurate (NaN if no digit is left). Take a larger "
+                "alpha, fewer features, or KernelRidge.",
                 LinAlgWarning,
                 stacklevel=2,
             )
@@ -204,10 +204,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             eigen = Eigendecomposition.of(self._centered.S.copy())
             alpha = self._choose(eigen, alpha, alphas, X, Y, sqrt_weights)
             self._system = eigen.at(alpha)
-        elif np.ndim(alpha) > 0:
-            self._system = Eigendecomposition.of(self._centered.S.copy()).at(alpha)
         else:
-            self._system = self._factored(float(alpha))
+            self._system = self._factored(alpha)
         self.alpha_ = alpha
         coefficients = self._system.solve(self._centered.P)
         intercept = self._centered.mean_y - self._centered.mean @ coefficients
@@ -215,12 +213,12 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         self.intercept_ = float(intercept[0]) if self._single else intercept
         return self
 
-    def _factored(self, alpha: float) -> RidgeFactor:
-        try:
-            return CholeskyFactor(self._centered.S.copy(), alpha)
-        except np.linalg.LinAlgError:
-            # The shortest of several solutions.
-            return Eigendecomposition.of(self._centered.S.copy()).at(alpha)
+    def _factored(self, alpha: float | np.ndarray) -> RidgeFactor:
+        if isinstance(alpha, float):
+            # A singular matrix is left to the eigenvectors, for the shortest of many solutions.
+            with suppress(np.linalg.LinAlgError):
+                return CholeskyFactor(self._centered.S.copy(), alpha)
+        return Eigendecomposition.of(self._centered.S.copy()).at(alpha)
 
     def _choose(self, eigen: Eigendecomposition, criterion: str, alphas, X, Y, sqrt_weights):
         """The best of alphas by the criterion; the path becomes attributes of the estimator."""

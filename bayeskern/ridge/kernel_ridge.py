@@ -353,7 +353,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             K *= u
         return without_constant(K, u if constant else None)
 
-    def _path(self, spectrum: RidgeSpectrum | Covariances, alphas=None) -> RegularizationPath:
+    def _path(self, spectrum: RidgeSpectrum | Covariances, alphas) -> RegularizationPath:
         _, T, u, _, _ = self._rows
         if alphas is None:
             alphas = default_alphas(spectrum.trace / len(T), len(T))

@@ -26,22 +26,12 @@ class Moments:
     """
 
     def __init__(self, features: int, targets: int, origin: tuple | None):
-        self.origin = origin
+        self.features, self.targets, self.origin = features, targets, origin
         self._rows, self._weight, self._log_weights = 0, 0.0, 0.0
         self._total, self._total_y = np.zeros(features), np.zeros(targets)
         # The lower half, in LAPACK's order.
         self._S = np.zeros((features, features), order="F")
         self._P, self._yy = np.zeros((features, targets)), np.zeros(targets)
-
-    @property
-    def features(self) -> int:
-        """The number m of features."""
-        return len(self._total)
-
-    @property
-    def targets(self) -> int:
-        """The number k of columns of y."""
-        return len(self._yy)
 
     def add(self, phi: np.ndarray, Y: np.ndarray, sqrt_weights: np.ndarray) -> None:
         """Add rows phi (b, m), which is overwritten, Y (b, k) and sqrt_weights (b,), above 0."""

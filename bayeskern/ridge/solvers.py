@@ -43,18 +43,21 @@ def choose_solver(
     if requested in WITH_MATRIX:
         return requested
     if requested == "auto":
-        return _choose(kernel, X, noise, needs_matrix, needs_factor, may_be_singular)
+        # If only the matrix will do it is tried, even if memory seems to be too small for it.
+        if needs_matrix is not None or (may_be_singular and matrix_fits_in_memory(kernel, X)):
+            return "dense"
+        return _fastest(kernel, X, noise, needs_factor)
     refused = needs_matrix or (needs_factor if requested == "iterative" else None)
     if refused is not None:
         raise ValueError(
-            f"solver={requested!r} does not do {refused}. Leave solver='auto', or leave that out."
+            f"solver={requested!r} does not support {refused}. Take solver='auto', or leave it out."
         )
     if requested == "iterative":
         return requested
     if SOLVERS[requested].approximate:
         raise ValueError(
-            f"solver={requested!r} computes with another matrix, near the one of the kernel, which "
-            "has no dual coefficients of this kernel. Take NystromRidge, or GaussianProcess."
+            f"solver={requested!r} approximates the Gram matrix, so that it has no exact dual "
+            "coefficients. Take NystromRidge, or GaussianProcess."
         )
     return choose(kernel, X, requested, noise).solver  # pyright: ignore[reportArgumentType]
 
@@ -64,10 +67,8 @@ def matrix_fits_in_memory(kernel: Kernel, X: np.ndarray) -> bool:
     return _bytes_of_matrix(kernel, X) <= validation.machine_memory()
 
 
-def _choose(kernel, X, noise, needs_matrix, needs_factor, may_be_singular) -> str:
-    # Where only the matrix will do it is tried, even if memory seems to be too small for it.
-    if needs_matrix is not None or (may_be_singular and matrix_fits_in_memory(kernel, X)):
-        return "dense"
+def _fastest(kernel, X, noise, needs_factor: str | None) -> str:
+    """The fastest exact solver that fits in memory, or "iterative" if none does."""
     try:
         name = choose(kernel, X, noise=noise).solver
     except TooLargeError:

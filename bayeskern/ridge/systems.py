@@ -67,7 +67,8 @@ class CholeskyFactor(RidgeFactor):
         super().__init__(alpha)
         M[np.diag_indices_from(M)] += alpha
         L = lapack.cholesky(M)
-        if L is None or _is_singular(np.diagonal(L)):
+        rounding = np.sqrt(len(M) * np.finfo(float).eps)
+        if L is None or np.min(np.diagonal(L)) <= rounding * np.max(np.diagonal(L)):
             raise np.linalg.LinAlgError(f"K + {alpha:g} I is singular to rounding.")
         self.L = L
 
@@ -80,11 +81,6 @@ class CholeskyFactor(RidgeFactor):
 
     def logdet(self) -> float | np.ndarray:
         return lapack.logdet(self.L)
-
-
-def _is_singular(pivots: np.ndarray) -> bool:
-    rounding = len(pivots) * np.finfo(float).eps
-    return bool(np.min(pivots) ** 2 <= rounding * np.max(pivots) ** 2)
 
 
 class Eigendecomposition(NamedTuple):
@@ -119,12 +115,10 @@ class EigenFactor(RidgeFactor):
         floor = len(values) * np.finfo(float).eps * np.max(np.abs(values) + alpha, axis=0)
         kept = values + alpha > floor
         self._bounded = np.maximum(values + alpha, floor)
-        nonzero = np.where(self._bounded > 0, self._bounded, 1.0)
+        nonzero = np.where(self._bounded > 0.0, self._bounded, 1.0)
         #: 1 / (eigenvalue + alpha), and 0 for the eigenvectors that are left out
         self.inverse_values = np.where(kept | keep_all, 1.0 / nonzero, 0.0)
         self.rank = int(np.min(np.sum(kept, axis=0)))
-        shrinkage = np.where(kept, values / np.where(kept, self._bounded, 1.0), 0.0)
-        self._effective_dof = np.sum(shrinkage, axis=0)
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         V = self.eigen.V
@@ -141,7 +135,7 @@ class EigenFactor(RidgeFactor):
 
     @property
     def effective_dof(self) -> float | np.ndarray:
-        return self._effective_dof
+        return self.eigen.values @ self.inverse_values
 
     def at(self, alpha: float) -> RidgeFactor:
         return self.eigen.at(alpha)
@@ -198,11 +192,8 @@ class RidgeSystem:
     def __init__(self, factor: RidgeFactor, constant: UnpenalisedConstant | None):
         self.factor = factor
         self.constant = constant
-
-    @property
-    def alpha(self) -> float | np.ndarray:
-        """The penalty, a number or (k,)."""
-        return self.factor.alpha
+        #: the penalty, a number or (k,)
+        self.alpha = factor.alpha
 
     def at(self, alpha: float) -> RidgeSystem:
         """The system for one of the alphas."""

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from numpyro.distributions import biject_to
 from numpyro.distributions.constraints import Constraint
 from scipy.optimize import minimize
@@ -76,14 +77,13 @@ class Objective(NamedTuple):
 
     def start(self) -> np.ndarray:
         """The starts of the free values in unconstrained coordinates; without log alpha."""
-        return np.concatenate([np.ravel(v) for v in self._unconstrained()])
+        return np.array(ravel_pytree(self._unconstrained())[0])
 
     def at(self, position):
         """(kernel, alpha) at unconstrained coordinates; a log alpha to be chosen comes last."""
-        values, end = [], 0
-        for constraint, start in zip(self.constraints, self._unconstrained(), strict=True):
-            begin, end = end, end + np.size(start)
-            values.append(biject_to(constraint)(position[begin:end].reshape(np.shape(start))))
+        start, unravel = ravel_pytree(self._unconstrained())
+        free = unravel(position[: start.size])
+        values = [biject_to(c)(v) for c, v in zip(self.constraints, free, strict=True)]
         alpha = jnp.exp(position[-1]) if self.alpha is None else self.alpha
         return hyper.replace(self.kernel, self.paths, values), alpha
 

@@ -31,7 +31,7 @@ def tied():
 
 @both
 @shapes
-def test_ridge_is_scikit_learns(shape, intercept):
+def test_ridge_agrees_with_scikit_learn(shape, intercept):
     X, y = data(*shape)
     penalties = [0.01, 1.0, 30.0, 2e3]
     path = coefficient_path(X, y, penalties, intercept=intercept)
@@ -44,7 +44,7 @@ def test_ridge_is_scikit_learns(shape, intercept):
 
 @both
 @shapes
-def test_lasso_is_scikit_learns_with_alpha_the_penalty_over_2_n(shape, intercept):
+def test_lasso_agrees_with_scikit_learn(shape, intercept):
     X, y = data(*shape)
     penalties = [2.0, 10.0, 40.0]
     path = coefficient_path(X, y, penalties, "lasso", intercept=intercept)
@@ -65,14 +65,14 @@ def optimality(X, y, penalty, b):
 
 
 @pytest.mark.parametrize("case", [data(60, 5), data(12, 20), tied()], ids=["tall", "wide", "tied"])
-def test_the_lasso_is_optimal_all_along_its_path(case):
+def test_lasso_satisfies_its_optimality_conditions(case):
     X, y = case
     path = coefficient_path(X, y, kind="lasso")
     for penalty, b in zip(path.penalties, path.coefficients, strict=True):
         assert optimality(X, y, penalty, b) < 1e-5 * penalty
 
 
-def test_what_least_angle_regression_gets_wrong_is_found_by_descent(monkeypatch):
+def test_coordinate_descent_corrects_least_angle_regression(monkeypatch):
     monkeypatch.setattr(module, "_by_angles", lambda X, y, p: np.ones((len(p), X.shape[1])))
     for X, y in (data(60, 5), tied()):
         penalties = [0.5, 5.0, 20.0]
@@ -81,14 +81,7 @@ def test_what_least_angle_regression_gets_wrong_is_found_by_descent(monkeypatch)
             assert optimality(X, y, penalty, b) < 1e-5 * penalty
 
 
-def test_columns_that_come_at_one_penalty_are_right():
-    y = np.array([1.0, 1.0, 1.0, -1.0, 2.0, 2.0])
-    path = coefficient_path(np.eye(6), y, [0.5, 1.0, 3.0, 5.0], "lasso")
-    soft = np.sign(y) * np.maximum(np.abs(y) - 0.5 * path.penalties[:, None], 0.0)
-    np.testing.assert_allclose(path.coefficients, soft, atol=1e-8)
-
-
-def test_of_orthogonal_columns_they_shrink_and_stop_in_closed_form():
+def test_orthogonal_columns_have_a_closed_form():
     rng = np.random.default_rng(1)
     X, y = np.linalg.qr(rng.normal(size=(30, 4)))[0] * [1.0, 2.0, 3.0, 4.0], rng.normal(size=30)
     penalties, sizes, c = np.array([0.3, 1.0, 4.0]), np.arange(1.0, 5.0) ** 2, X.T @ y
@@ -100,7 +93,7 @@ def test_of_orthogonal_columns_they_shrink_and_stop_in_closed_form():
 
 
 @both
-def test_without_a_penalty_ridge_is_the_shortest_least_squares(intercept):
+def test_zero_penalty_gives_minimum_norm_least_squares(intercept):
     for shape in [(60, 5), (12, 20)]:
         X, y = data(*shape)
         path = coefficient_path(X, y, [0.0, 1e-9], intercept=intercept)
@@ -111,7 +104,7 @@ def test_without_a_penalty_ridge_is_the_shortest_least_squares(intercept):
 
 
 @both
-def test_the_ends_of_the_lasso_are_least_squares_and_nothing(intercept):
+def test_lasso_limits_are_least_squares_and_zero(intercept):
     X, y = data(60, 5)
     Xc, yc = (X - X.mean(0), y - y.mean()) if intercept else (X, y)
     nothing = 2.0 * np.max(np.abs(Xc.T @ yc))
@@ -124,14 +117,8 @@ def test_the_ends_of_the_lasso_are_least_squares_and_nothing(intercept):
     np.testing.assert_allclose(path.intercepts[2:], y.mean() if intercept else 0.0)
 
 
-def test_with_a_large_penalty_ridge_goes_to_nothing_in_proportion_to_it():
-    X, y = data(60, 5)
-    path = coefficient_path(X, y, [1e12])
-    np.testing.assert_allclose(1e12 * path.coefficients[0], X.T @ y, rtol=1e-8)
-
-
 @pytest.mark.parametrize("kind", ["ridge", "lasso"])
-def test_the_default_penalties_reach_from_least_squares_to_nothing(kind):
+def test_default_penalties_span_least_squares_to_zero(kind):
     X, y = data(80, 4)
     path = coefficient_path(X, y, kind=kind, intercept=True)
     ls = least_squares(X, y, intercept=True).coefficients
@@ -144,7 +131,7 @@ def test_the_default_penalties_reach_from_least_squares_to_nothing(kind):
 
 
 @pytest.mark.parametrize("kind", ["ridge", "lasso"])
-def test_where_there_is_nothing_to_explain_all_is_0(kind):
+def test_constant_data_have_zero_coefficients(kind):
     X = np.column_stack([np.full(9, 0.1), np.arange(9.0)])
     for y in (np.full(9, 2.5), np.zeros(9)):
         path = coefficient_path(X, y, kind=kind, intercept=True)
@@ -154,7 +141,7 @@ def test_where_there_is_nothing_to_explain_all_is_0(kind):
     assert np.all(none.coefficients == 0.0) and np.all(none.penalties > 0.0)
 
 
-def test_penalties_come_back_in_rising_order_once_each():
+def test_penalties_are_sorted_and_unique():
     X, y = data(30, 3)
     for kind in ("ridge", "lasso"):
         path = coefficient_path(X, y, [5.0, 1.0, 5.0, 0.2], kind)
@@ -164,7 +151,7 @@ def test_penalties_come_back_in_rising_order_once_each():
             np.testing.assert_allclose(b, alone, rtol=1e-6)
 
 
-def test_the_picture_has_a_line_for_each_column():
+def test_plot_has_a_line_for_each_column():
     X, y = data(30, 3)
     frame = pd.DataFrame(X, columns=["age", "a $name$ that is much longer than others", "mass"])
     path = coefficient_path(frame, y, [0.0, 0.1, 1.0, 10.0])
@@ -178,7 +165,7 @@ def test_the_picture_has_a_line_for_each_column():
     assert labels[::2] == ["age", "mass"] and len(labels[1]) == 20
 
 
-def test_many_columns_have_no_names_in_the_picture():
+def test_plot_of_many_columns_has_no_legend():
     fig = figure()
     ax = fig.subplots()
     path = coefficient_path(*data(30, 17), kind="lasso")
@@ -191,18 +178,18 @@ def test_many_columns_have_no_names_in_the_picture():
     assert len({(line.get_color(), line.get_linestyle()) for line in fewer.lines[:16]}) == 16
 
 
-def test_a_lasso_that_has_not_settled_says_so(monkeypatch):
+def test_unconverged_lasso_warns(monkeypatch):
     for solver in ("_by_angles", "_by_descent"):
         monkeypatch.setattr(module, solver, lambda X, y, p: np.zeros((len(p), X.shape[1])))
-    with pytest.warns(UserWarning, match="not converged at 2 of 3 penalties, the largest .*0.1"):
+    with pytest.warns(UserWarning, match="not converged at 2 of 3 .*0.1"):
         coefficient_path(*data(30, 5), [0.01, 0.1, 1e6], "lasso")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "laso"}, "kind='laso' is not known. Did you mean 'lasso'?"),
-        ({"penalties": [1.0, -2.0]}, "penalties must be a finite penalty of 0 or more"),
+        ({"kind": "laso"}, "Did you mean 'lasso'?"),
+        ({"penalties": [1.0, -2.0]}, "penalties must be a finite penalty"),
         ({"penalties": [np.nan]}, "penalties must be a finite penalty"),
         ({"penalties": "loo"}, "penalties must be a finite penalty"),
         ({"penalties": []}, "penalties is empty: give at least one"),
@@ -212,12 +199,12 @@ def test_a_lasso_that_has_not_settled_says_so(monkeypatch):
         ({"X": [[1.0], [np.inf], [1.0], [1.0], [1.0]]}, "X has 1 value that is NaN or infinite"),
     ],
 )
-def test_bad_input_is_refused_by_name(change, message):
+def test_bad_input_is_refused(change, message):
     arguments = {"X": np.arange(5.0)[:, None], "y": np.arange(5.0), **change}
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         coefficient_path(**arguments)
 
 
-def test_one_penalty_is_no_curve():
-    with pytest.raises(ValueError, match="penalties has 1 above 0, and a curve goes through two"):
+def test_plot_needs_two_positive_penalties():
+    with pytest.raises(ValueError, match="at least two penalties above 0; got 1"):
         coefficient_path(*data(9, 2), [0.0, 3.0]).plot()

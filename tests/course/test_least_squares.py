@@ -37,7 +37,7 @@ def assert_near(result, expected, solver):
 
 @pytest.mark.parametrize("solver", DIRECT + DESCENT)
 @pytest.mark.parametrize("k", [None, 3])
-def test_without_a_penalty_it_is_numpys_least_squares(solver, k):
+def test_least_squares_agrees_with_numpy(solver, k):
     X, y = data(60, 4, k)
     solution = least_squares(X, y, solver)
     expected, squares, rank, values = np.linalg.lstsq(X, y)
@@ -56,50 +56,26 @@ def test_without_a_penalty_it_is_numpys_least_squares(solver, k):
 @pytest.mark.parametrize("solver", DIRECT + DESCENT)
 @pytest.mark.parametrize("shape", [(60, 4), (6, 15)], ids=["tall", "wide"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_with_a_penalty_it_is_scikit_learns_ridge_with_the_intercept_free(solver, shape, intercept):
+@pytest.mark.parametrize("penalty", [0.0, 7.0])
+def test_ridge_with_unpenalised_intercept_agrees_with_scikit_learn(
+    solver, shape, intercept, penalty
+):
+    if solver == "cholesky" and shape == (6, 15) and penalty == 0.0:
+        pytest.skip("a singular system")
     X, y = data(*shape, k=2)
-    solution = least_squares(X, y, solver, penalty=7.0, intercept=intercept)
-    for column in range(2):
-        reference = Ridge(7.0, fit_intercept=intercept, solver="svd").fit(X, y[:, column])
-        single = solution._replace(coefficients=solution.coefficients[:, column])
-        assert_near(single, reference.coef_, solver)
-        atol = ACCURACY[solver] * 10.0
-        np.testing.assert_allclose(solution.intercept[column], reference.intercept_, atol=atol)
-
-
-@pytest.mark.parametrize("sklearn_solver", ["cholesky", "svd", "lsqr", "sag"])
-def test_solver_by_solver_it_agrees_with_scikit_learns_ridge(sklearn_solver):
-    X, y = data(200, 5)
-    ours = {"cholesky": "cholesky", "svd": "svd", "lsqr": "lms", "sag": "sgd"}[sklearn_solver]
-    reference = Ridge(2.0, solver=sklearn_solver, tol=1e-12, max_iter=100_000, random_state=0)
-    solution = least_squares(X, y, ours, 2.0, intercept=True)
-    assert_near(solution, reference.fit(X, y).coef_, ours)
-
-
-@pytest.mark.parametrize("solver", DIRECT + DESCENT)
-def test_the_intercept_is_that_of_linear_regression(solver):
-    X, y = data(80, 3)
-    reference = LinearRegression().fit(X, y)
-    solution = least_squares(X, y, solver, intercept=True)
-    assert isinstance(solution.intercept, float)
-    assert_near(solution, reference.coef_, solver)
-    np.testing.assert_allclose(solution.intercept, reference.intercept_, atol=10 * ACCURACY[solver])
-    squares = np.sum(np.square(y - reference.predict(X)))
-    np.testing.assert_allclose(solution.residual_sum_of_squares, squares, rtol=1e-4)
-
-
-@pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
-def test_with_more_columns_than_rows_the_shortest_solution_is_found(solver):
-    X, y = data(6, 20)
-    solution = least_squares(X, y, solver)
-    assert_near(solution, np.linalg.pinv(X) @ y, solver)
-    assert solution.rank == 6
-    assert solution.solver == solver
+    solution = least_squares(X, y, solver, penalty, intercept=intercept)
+    ridge = Ridge(penalty, fit_intercept=intercept, solver="svd")
+    reference = ridge if penalty else LinearRegression(fit_intercept=intercept)
+    reference.fit(X, y)
+    assert_near(solution, reference.coef_.T, solver)
+    atol = ACCURACY[solver] * 10.0
+    np.testing.assert_allclose(solution.intercept, reference.intercept_, atol=atol)
+    assert solution.rank == min(len(X) - intercept, X.shape[1])
 
 
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30)], ids=["tall", "wide"])
 @pytest.mark.parametrize("solver", ["qr", "svd", "lms"])
-def test_a_rank_deficient_system_has_its_shortest_solution(solver, shape):
+def test_minimum_norm_solution_of_rank_deficient_systems(solver, shape):
     X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
     solution = least_squares(X, y, solver)
     assert solution.rank == 3
@@ -107,7 +83,7 @@ def test_a_rank_deficient_system_has_its_shortest_solution(solver, shape):
     assert_near(solution, np.linalg.pinv(X, rcond=1e-10) @ y, solver)
 
 
-def test_qr_says_that_it_handed_on_to_the_svd():
+def test_qr_remarks_on_its_switch_to_svd():
     X, y = with_singular_values(30, 8, [3.0, 2.0, 1.0])
     solution = least_squares(X, y, "qr")
     assert solution.solver == "svd"
@@ -117,7 +93,7 @@ def test_qr_says_that_it_handed_on_to_the_svd():
 
 @pytest.mark.parametrize("solver", ["qr", "svd"])
 @pytest.mark.parametrize("shape", [(30, 5), (5, 30)], ids=["tall", "wide"])
-def test_small_singular_values_are_cut_at_the_tolerance_asked_for(solver, shape):
+def test_rank_tolerance_cuts_small_singular_values(solver, shape):
     X, y = with_singular_values(*shape, [1.0, 0.5, 0.1, 1e-5, 1e-6])
     kept = least_squares(X, y, solver)
     cut = least_squares(X, y, solver, rank_tolerance=1e-3)
@@ -127,7 +103,7 @@ def test_small_singular_values_are_cut_at_the_tolerance_asked_for(solver, shape)
     np.testing.assert_allclose(kept.coefficients, np.linalg.pinv(X) @ y, rtol=1e-7)
 
 
-def test_on_an_ill_conditioned_system_qr_keeps_the_digits_that_cholesky_loses():
+def test_qr_is_more_accurate_than_cholesky_when_ill_conditioned():
     # Exact coefficients of 1, up to the rounding of y.
     X = with_singular_values(60, 6, np.geomspace(1.0, 1e-6, 6))[0]
     y = X @ np.ones(6)
@@ -138,7 +114,7 @@ def test_on_an_ill_conditioned_system_qr_keeps_the_digits_that_cholesky_loses():
     assert errors["cholesky"] < 1e-3
 
 
-def test_badly_scaled_columns_cost_no_accuracy():
+def test_badly_scaled_columns_keep_accuracy():
     X, _ = data(50, 4)
     scales = 10.0 ** np.array([-6, 0, 5, 2])
     solution = least_squares(X * scales, X @ np.ones(4), "qr")
@@ -146,7 +122,7 @@ def test_badly_scaled_columns_cost_no_accuracy():
 
 
 @pytest.mark.parametrize("shape", [(6, 20), (30, 8)], ids=["wide", "rank deficient"])
-def test_cholesky_refuses_a_singular_system_and_names_the_svd(shape):
+def test_cholesky_refuses_singular_systems(shape):
     X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
     with pytest.raises(np.linalg.LinAlgError, match=re.escape('solver="svd"')):
         least_squares(X, y, "cholesky")
@@ -156,7 +132,7 @@ def test_cholesky_refuses_a_singular_system_and_names_the_svd(shape):
     np.testing.assert_allclose(solution.coefficients, expected, atol=1e-12)
 
 
-def test_a_penalty_shrinks_along_the_singular_vectors():
+def test_ridge_shrinks_along_singular_vectors():
     X, y = with_singular_values(40, 5, [5.0, 3.0, 1.0, 0.3, 0.1])
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     for penalty in (1e-3, 1.0, 1e3):
@@ -166,7 +142,7 @@ def test_a_penalty_shrinks_along_the_singular_vectors():
 
 
 @pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
-def test_columns_of_zeros_get_coefficients_of_zero(solver):
+def test_zero_columns_have_zero_coefficients(solver):
     solution = least_squares(np.zeros((5, 2)), np.arange(5.0), solver)
     assert solution.coefficients.tolist() == [0.0, 0.0]
     assert (solution.rank, solution.condition_number) == (0, np.inf)
@@ -176,7 +152,7 @@ def test_columns_of_zeros_get_coefficients_of_zero(solver):
 # -- descent --------------------------------------------------------------------------------------
 
 
-def test_a_step_of_lms_is_the_one_written_down():
+def test_lms_steps_follow_the_formula():
     X, y = data(20, 3)
     solution = least_squares(X, y, "lms", penalty=2.0, step=1e-3, epochs=2)
     b = np.zeros(3)
@@ -187,7 +163,7 @@ def test_a_step_of_lms_is_the_one_written_down():
 
 
 @pytest.mark.parametrize("solver", DESCENT)
-def test_converged_is_claimed_only_within_the_promised_distance(solver):
+def test_converged_solutions_are_within_tolerance(solver):
     claims = []
     for condition in (2.0, 20.0, 200.0):
         values = 10.0 * np.geomspace(1.0, 1.0 / condition, 4)
@@ -202,7 +178,7 @@ def test_converged_is_claimed_only_within_the_promised_distance(solver):
     assert claims[-1] is False
 
 
-def test_lms_refuses_a_step_with_which_it_would_diverge():
+def test_lms_refuses_divergent_steps():
     X, y = data(20, 3)
     longest = 2.0 / np.linalg.norm(X, 2) ** 2
     with pytest.raises(ValueError, match="diverges from 2 / L"):
@@ -211,7 +187,7 @@ def test_lms_refuses_a_step_with_which_it_would_diverge():
 
 
 @pytest.mark.parametrize("step", [10.0, 1e200])
-def test_sgd_says_when_it_diverged(step):
+def test_sgd_reports_divergence(step):
     X, y = data(40, 3)
     with pytest.raises(ValueError, match="sgd diverged with step=1"):
         least_squares(X, y, "sgd", step=step, epochs=5)
@@ -226,7 +202,7 @@ def test_sgd_follows_its_seed():
 
 @pytest.mark.parametrize("batch", [1, 7, 39, 40, 500])
 @pytest.mark.parametrize("penalty", [0.0, 20.0])
-def test_sgd_converges_for_every_size_of_batch(batch, penalty):
+def test_sgd_converges_for_all_batch_sizes(batch, penalty):
     X, y = data(40, 2)
     solution = least_squares(X, y, "sgd", penalty, batch=batch)
     assert solution.converged
@@ -246,7 +222,7 @@ def test_data_frames_are_read(frame):
     assert solution.coefficients.shape == (2, 1)
 
 
-def test_a_vector_of_inputs_is_one_column():
+def test_vector_input_is_one_column():
     x, y = np.arange(5.0), 2.0 * np.arange(5.0) + 1.0
     solution = least_squares(x, y, intercept=True)
     np.testing.assert_allclose([*solution.coefficients, solution.intercept], [2.0, 1.0], rtol=1e-12)
@@ -256,8 +232,8 @@ def test_a_vector_of_inputs_is_one_column():
     ("change", "message"),
     [
         ({"solver": "cholesk"}, "Did you mean 'cholesky'"),
-        ({"penalty": -1.0}, "penalty must be a nonnegative number, got -1.0"),
-        ({"penalty": "much"}, "penalty must be a nonnegative number, got 'much'"),
+        ({"penalty": -1.0}, "penalty must be a nonnegative number"),
+        ({"penalty": "much"}, "penalty must be a nonnegative number"),
         ({"rank_tolerance": np.nan}, "rank_tolerance must be"),
         ({"solver": "lms", "step": 0.0}, "step must be a positive number"),
         ({"solver": "lms", "epochs": 0}, "epochs must be a whole number of at least 1"),
@@ -269,7 +245,7 @@ def test_a_vector_of_inputs_is_one_column():
         ({"X": np.zeros((0, 2))}, "X is empty"),
     ],
 )
-def test_bad_input_is_refused_by_name(change, message):
+def test_bad_input_is_refused(change, message):
     arguments = {"X": np.arange(5.0)[:, None], "y": np.arange(5.0), **change}
     with pytest.raises(ValueError, match=re.escape(message)):
         least_squares(**arguments)
@@ -277,7 +253,7 @@ def test_bad_input_is_refused_by_name(change, message):
 
 @pytest.mark.parametrize("solver", ["qr", "svd"])
 @pytest.mark.parametrize("value", [0.1, 0.7, 1e6 + 0.1])
-def test_a_constant_column_beside_an_intercept_has_no_coefficient(solver, value):
+def test_constant_column_with_intercept_has_zero_coefficient(solver, value):
     y = np.random.default_rng(0).normal(size=3)
     solution = least_squares(np.full((3, 1), value), y, solver=solver, intercept=True)
     assert solution.coefficients[0] == 0.0 and solution.rank == 0

@@ -1,12 +1,10 @@
 """Matching pursuit against scikit-learn, NumPy's least squares, and honest refits."""
 
 import pickle
-import re
 import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.linalg import hadamard
 from sklearn.base import clone
@@ -15,10 +13,9 @@ from sklearn.linear_model import OrthogonalMatchingPursuit, orthogonal_mp
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayeskern.course.matching_pursuit import KernelMatchingPursuit
-from bayeskern.course.orthogonal_pursuit import Dictionary, OrthogonalPursuit
+from bayeskern.course.orthogonal_pursuit import OrthogonalPursuit
 from bayeskern.kernels import RBF, Linear, Matern12, Matern32, Multiquadric, NystromFeatures, White
 
 RNG = np.random.default_rng(2)
@@ -48,24 +45,17 @@ def sparse(model, size):
 # -- against scikit-learn --------------------------------------------------------------------------
 
 
-def test_with_unit_columns_it_is_scikit_learns_at_every_step():
+def test_path_agrees_with_scikit_learn_on_unit_columns():
     lengths = np.linalg.norm(WIDE, axis=0)
     theirs = orthogonal_mp(WIDE / lengths, Y_WIDE, n_nonzero_coefs=20, return_path=True)
-    model = linear(n_nonzero=20).fit(WIDE / lengths, Y_WIDE)
+    path = linear(n_nonzero=20).fit(WIDE, Y_WIDE).path_
     for k in range(1, 21):
         ours = np.zeros(80)
-        ours[model.path_.atoms[:k]] = model.path_.coefficients(k)[1]
+        ours[path.atoms[:k]] = path.coefficients(k)[1] * lengths[path.atoms[:k]]
         np.testing.assert_allclose(ours, theirs[:, k - 1], atol=1e-13)
 
 
-def test_columns_of_any_length_are_chosen_as_if_they_were_of_length_1():
-    lengths = np.linalg.norm(WIDE, axis=0)
-    theirs = orthogonal_mp(WIDE / lengths, Y_WIDE, n_nonzero_coefs=15) / lengths
-    model = linear(n_nonzero=15).fit(WIDE, Y_WIDE)
-    np.testing.assert_allclose(sparse(model, 80) * lengths, theirs * lengths, atol=1e-13)
-
-
-def test_with_an_intercept_it_is_scikit_learns_with_centred_unit_columns():
+def test_intercept_agrees_with_scikit_learn():
     D, y = WIDE + 3.0, Y_WIDE + 100.0
     centred = D - D.mean(axis=0)
     lengths = np.linalg.norm(centred, axis=0)
@@ -76,7 +66,7 @@ def test_with_an_intercept_it_is_scikit_learns_with_centred_unit_columns():
     np.testing.assert_allclose(model.predict(D), theirs.predict(D / lengths), rtol=1e-12)
 
 
-def test_a_tolerance_stops_where_scikit_learns_does():
+def test_tolerance_agrees_with_scikit_learn():
     D = WIDE / np.linalg.norm(WIDE, axis=0)
     for tol in (1e9, 20.0, 3.0, 0.1):
         model = linear(tol=tol).fit(D, Y_WIDE)
@@ -90,8 +80,8 @@ def test_a_tolerance_stops_where_scikit_learns_does():
 # -- what a step is --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_each_step_takes_the_largest_gain_and_fits_all_coefficients_anew(name):
+@pytest.mark.parametrize("name", ["RBF", "Multiquadric", "composite"])
+def test_each_step_is_greedy_with_least_squares_refit(name):
     kernel = KERNELS[name]
     D = np.asarray(kernel(X, X))
     path = KernelMatchingPursuit(kernel, n_nonzero=12).fit(X, Y).path_
@@ -106,11 +96,11 @@ def test_each_step_takes_the_largest_gain_and_fits_all_coefficients_anew(name):
 
 
 @pytest.mark.parametrize("coherent", [False, True], ids=["noise", "smooth kernel"])
-def test_the_directions_stay_orthogonal_for_200_atoms(coherent):
+def test_directions_stay_orthogonal(coherent):
     rng = np.random.default_rng(0)
     points = rng.uniform(-3.0, 3.0, (400, 2))
     D = np.asarray(RBF(0.5)(points)) if coherent else rng.normal(size=(400, 500))
-    pursuit = OrthogonalPursuit(Dictionary(D), rng.normal(size=400), intercept=True)
+    pursuit = OrthogonalPursuit(D, rng.normal(size=400), intercept=True)
     while len(pursuit.taken) < 200:
         assert pursuit.step()
     Q, path = pursuit.Q[:201], pursuit.path()
@@ -120,7 +110,7 @@ def test_the_directions_stay_orthogonal_for_200_atoms(coherent):
     np.testing.assert_allclose(pursuit.residual @ Q.T, 0.0, atol=1e-12)
 
 
-def test_few_atoms_of_an_incoherent_dictionary_are_recovered_exactly():
+def test_exact_recovery_in_incoherent_dictionaries():
     # Tropp (2004), theorem A: so are any k < (1 + 1 / coherence) / 2 = 4.5 atoms, all of them.
     D = np.hstack([np.eye(64), hadamard(64) / 8.0])
     for _ in range(50):
@@ -133,42 +123,11 @@ def test_few_atoms_of_an_incoherent_dictionary_are_recovered_exactly():
         np.testing.assert_allclose(sparse(model, 128), truth, atol=1e-13)
 
 
-def test_the_units_of_y_and_of_the_atoms_change_nothing_but_units():
+def test_scaling_y_and_atoms_scales_coefficients():
     base = KernelMatchingPursuit(RBF(), n_nonzero=10).fit(X, Y)
     scaled = KernelMatchingPursuit(RBF(variance=1e8), n_nonzero=10).fit(X, 1e-9 * Y)
     np.testing.assert_array_equal(scaled.atoms_, base.atoms_)
     np.testing.assert_allclose(scaled.coef_, 1e-17 * base.coef_, rtol=1e-7)
-
-
-def test_what_single_precision_cannot_tell_apart_double_does():
-    rng = np.random.default_rng(1)
-    n, p = 200, 2000
-    for spread in (1.0, 1e-3, 1e-6, 1e-9):
-        # Groups of atoms that differ by so much, of very different lengths.
-        groups = np.repeat(rng.normal(size=(n, p // 5)), 5, axis=1)
-        D = (groups + spread * rng.normal(size=(n, p))) * 10.0 ** rng.uniform(-90, 90, p)
-        dictionary, lengths = Dictionary(D), np.sqrt(np.sum(D**2, axis=0))
-        allowed = np.ones(p)
-        for _ in range(20):
-            r = rng.normal(size=n)
-            truth = np.argmax(allowed * np.abs(r @ (D / lengths)))
-            assert dictionary.best(r, allowed * lengths) == truth
-            allowed[truth] = 0.0
-        assert dictionary._single is not None
-
-
-def test_where_too_many_atoms_are_alike_double_precision_is_used_alone():
-    x = np.linspace(0.0, 1.0, 1000)[:, None]
-    D = np.asarray(RBF(0.5)(x))
-    y = np.sin(9.0 * x[:, 0])
-    dictionary = Dictionary(D)
-    lengths = np.sqrt(np.sum(D**2, axis=0))
-    for r in (y, y - y.mean(), x[:, 0] - 0.3):
-        best = dictionary.best(r, lengths)
-        gains = np.abs(r @ (D / lengths))
-        np.testing.assert_allclose(gains[best], gains.max(), rtol=1e-14)
-    assert dictionary._single is None
-    assert dictionary.best(y, np.zeros(1000)) is None
 
 
 # -- how many atoms --------------------------------------------------------------------------------
@@ -176,7 +135,7 @@ def test_where_too_many_atoms_are_alike_double_precision_is_used_alone():
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("name", ["RBF", "Multiquadric"])
-def test_leave_one_out_is_n_refits_of_the_atoms(name, intercept):
+def test_leave_one_out_agrees_with_refits(name, intercept):
     kernel = KERNELS[name]
     path = KernelMatchingPursuit(kernel, n_nonzero=6, fit_intercept=intercept).fit(X, Y).path_
     D = np.asarray(kernel(X, X))
@@ -190,7 +149,7 @@ def test_leave_one_out_is_n_refits_of_the_atoms(name, intercept):
         np.testing.assert_allclose(path.loo_errors[k], np.mean(errors), rtol=1e-9)
 
 
-def test_loo_takes_the_least_error_of_its_path_which_goes_on_beyond_it():
+def test_loo_minimises_the_error_along_the_path():
     model = KernelMatchingPursuit(KERNELS["RBF"], n_nonzero="loo").fit(X, Y)
     best = int(np.argmin(model.path_.loo_errors))
     assert 0 < len(model.atoms_) == best < len(model.path_.atoms)
@@ -199,7 +158,7 @@ def test_loo_takes_the_least_error_of_its_path_which_goes_on_beyond_it():
     np.testing.assert_allclose(model.coef_, fixed.coef_, rtol=1e-12)
 
 
-def test_a_row_that_alone_determines_an_atom_is_predicted_without_it():
+def test_leave_one_out_of_rows_with_leverage_one():
     D = np.column_stack([np.eye(10)[0], np.ones(10)])
     y = np.array([50.0, *RNG.normal(1.0, 0.1, 9)])
     path = linear(n_nonzero="loo").fit(D, y).path_
@@ -210,7 +169,7 @@ def test_a_row_that_alone_determines_an_atom_is_predicted_without_it():
 
 
 @pytest.mark.parametrize("dictionary", [None, "linear"])
-def test_cross_validation_is_that_of_separate_fits(dictionary):
+def test_cross_validation_agrees_with_separate_fits(dictionary):
     features, y = (X, Y) if dictionary is None else (WIDE, Y_WIDE)
     options = {"dictionary": dictionary, "fit_intercept": True}
     model = KernelMatchingPursuit(n_nonzero="cv", folds=4, seed=3, **options).fit(features, y)
@@ -227,7 +186,7 @@ def test_cross_validation_is_that_of_separate_fits(dictionary):
         np.testing.assert_allclose(model.predict(features), whole.predict(features), rtol=1e-12)
 
 
-def test_cross_validation_sees_noise_where_leave_one_out_given_the_atoms_does_not():
+def test_loo_overfits_noise_and_cross_validation_does_not():
     rng = np.random.default_rng(0)
     counts = {"cv": [], "loo": []}
     for _ in range(20):
@@ -238,28 +197,13 @@ def test_cross_validation_sees_noise_where_leave_one_out_given_the_atoms_does_no
     assert np.median(counts["loo"]) >= 10
 
 
-def test_by_default_it_is_cross_validated_in_five_folds():
-    first = KernelMatchingPursuit().fit(X, Y)
-    same = KernelMatchingPursuit(RBF(), n_nonzero="cv", folds=5, seed=0).fit(X, Y)
-    np.testing.assert_array_equal(first.cv_errors_, same.cv_errors_)
-    assert len(first.atoms_) == np.argmin(first.cv_errors_) > 0
-
-
-def test_the_folds_follow_their_seed():
-    first, again, other = (
-        KernelMatchingPursuit(seed=s).fit(X, Y).cv_errors_[:10] for s in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.allclose(first, other)
-
-
 # -- atoms that add nothing ------------------------------------------------------------------------
 
 
-def test_dependent_atoms_are_passed_over_and_said():
+def test_dependent_atoms_are_skipped_with_a_remark():
     B = RNG.normal(size=(30, 3))
     D = np.column_stack([B, B @ RNG.normal(size=(3, 4)), np.zeros(30)])
-    with pytest.warns(ConvergenceWarning, match="n_nonzero=5 atoms asked for, but after 3 atoms"):
+    with pytest.warns(ConvergenceWarning, match="n_nonzero=5 .* after 3 atoms"):
         model = linear(n_nonzero=5).fit(D, Y_WIDE)
     assert len(model.atoms_) == 3
     assert model.remark_.startswith("4 atoms were passed over")
@@ -270,7 +214,7 @@ def test_dependent_atoms_are_passed_over_and_said():
 
 
 @pytest.mark.parametrize("distance", [1e-3, 1e-6])
-def test_an_atom_close_to_another_is_still_an_atom(distance):
+def test_nearly_dependent_atoms_are_kept(distance):
     a, b = RNG.normal(size=(2, 30))
     D = np.column_stack([a, a + distance * b])
     model = linear(n_nonzero=2).fit(D, 2.0 * a + 3.0 * b)
@@ -294,7 +238,7 @@ def test_as_many_atoms_as_points_interpolate():
 
 
 @pytest.mark.parametrize("options", [{}, {"n_nonzero": "loo"}, {"tol": 0.0}])
-def test_what_the_intercept_explains_needs_no_atoms(options):
+def test_constant_target_needs_no_atoms(options):
     y = np.full(40, 7.3)
     model = KernelMatchingPursuit(fit_intercept=True, **options).fit(X, y)
     assert len(model.atoms_) == 0
@@ -303,7 +247,7 @@ def test_what_the_intercept_explains_needs_no_atoms(options):
     assert nothing.predict(NEW).tolist() == [0.0] * 15
 
 
-def test_selection_stays_right_when_the_residual_is_tiny_beside_y():
+def test_selection_with_tiny_residuals():
     # The last atoms are 1e-11 of y: correlations updated from those with y have lost them.
     Q, _ = np.linalg.qr(RNG.normal(size=(60, 12)))
     sizes = np.geomspace(1.0, 1e-11, 12)
@@ -314,7 +258,7 @@ def test_selection_stays_right_when_the_residual_is_tiny_beside_y():
 # -- dictionaries ----------------------------------------------------------------------------------
 
 
-def test_predictions_are_made_of_the_chosen_points_alone():
+def test_predictions_use_only_the_chosen_points():
     model = KernelMatchingPursuit(KERNELS["composite"], n_nonzero=7).fit(X, Y)
     np.testing.assert_array_equal(model.points_, X[model.atoms_])
     expected = np.asarray(KERNELS["composite"](NEW, model.points_)) @ model.coef_
@@ -322,13 +266,7 @@ def test_predictions_are_made_of_the_chosen_points_alone():
     assert len(pickle.dumps(model)) < 20_000
 
 
-def test_the_default_dictionary_is_of_radial_basis_functions():
-    default = KernelMatchingPursuit(n_nonzero=5).fit(X, Y)
-    rbf = KernelMatchingPursuit(RBF(), n_nonzero=5).fit(X, Y)
-    np.testing.assert_array_equal(default.predict(NEW), rbf.predict(NEW))
-
-
-def test_white_noise_is_no_part_of_an_atom():
+def test_atoms_exclude_white_noise():
     with_noise = KernelMatchingPursuit(RBF() + White(0.5), n_nonzero=6).fit(X, Y)
     without = KernelMatchingPursuit(RBF(), n_nonzero=6).fit(X, Y)
     np.testing.assert_allclose(with_noise.predict(X), without.predict(X), rtol=1e-12)
@@ -343,7 +281,7 @@ def test_white_noise_is_no_part_of_an_atom():
     ],
     ids=["pipeline", "nystrom", "sparse"],
 )
-def test_a_transformer_makes_the_columns(features):
+def test_transformers_as_dictionaries(features):
     points, new = (np.round(X), np.round(NEW)) if "One" in str(features) else (X, NEW)
     model = KernelMatchingPursuit(dictionary=features, n_nonzero=5).fit(points, Y)
     fitted = clone(features).fit(points)
@@ -357,79 +295,25 @@ def test_a_transformer_makes_the_columns(features):
     np.testing.assert_allclose(model.predict(new), direct.predict(columns(new)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_columns_of_data_frames_are_found_by_name(frame):
-    table = frame({"age": X[:, 0], "height": X[:, 1]})
-    new = frame({"age": NEW[:, 0], "height": NEW[:, 1]})
-    by_name = KernelMatchingPursuit(RBF().on(["height"]) + RBF().on(["age"]), n_nonzero=5)
-    by_index = KernelMatchingPursuit(RBF().on([1]) + RBF().on([0]), n_nonzero=5).fit(X, Y)
-    predicted = by_name.fit(table, Y).predict(new)
-    np.testing.assert_array_equal(predicted, by_index.predict(NEW))
-    features = KernelMatchingPursuit(
-        dictionary=NystromFeatures(RBF().on(["height"]), 9), n_nonzero=3
-    ).fit(table, Y)
-    assert features.predict(new).shape == (15,)
-    with pytest.raises(ValueError, match="feature names should match"):
-        by_name.predict(frame({"height": NEW[:, 1], "age": NEW[:, 0]}))
+def test_transformer_finds_its_columns_in_a_data_frame():
+    table = pd.DataFrame({"age": X[:, 0], "height": X[:, 1]})
+    by_name = KernelMatchingPursuit(NystromFeatures(RBF().on(["height"]), 9), n_nonzero=3)
+    by_index = KernelMatchingPursuit(NystromFeatures(RBF().on([1]), 9), n_nonzero=3)
+    np.testing.assert_array_equal(
+        by_name.fit(table, Y).predict(table), by_index.fit(X, Y).predict(X)
+    )
 
 
 # -- the door --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@parametrize_with_checks([KernelMatchingPursuit()])
-def test_it_is_a_regressor_as_scikit_learn_wants_it(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        KernelMatchingPursuit(dictionary="linear", n_nonzero="loo", fit_intercept=True),
-        KernelMatchingPursuit(dictionary="linear", tol=50.0),
-    ]
-)
-def test_with_other_options_it_is_a_regressor_too(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_nonzero": 41}, "n_nonzero=41 atoms are wanted of 40 points"),
-        ({"n_nonzero": 3, "dictionary": "linear"}, "but the dictionary has 2"),
-        ({"n_nonzero": 0}, "n_nonzero must be a whole number of at least 1, got 0"),
-        ({"n_nonzero": 2.5}, "n_nonzero must be a whole number of at least 1, got 2.5"),
-        ({"n_nonzero": "looo"}, "n_nonzero='looo' is not known. Did you mean 'loo'"),
-        ({"tol": -1.0}, "tol must be a nonnegative number, got -1.0"),
-        ({"tol": np.nan}, "tol must be a nonnegative number, got nan"),
-        ({"tol": "small"}, "tol must be a nonnegative number, got 'small'"),
-        ({"tol": 1.0, "n_nonzero": 3}, "n_nonzero=3 and tol=1.0 both say when to stop"),
-        ({"dictionary": "lineer"}, "Did you mean 'linear'"),
-        ({"seed": -1}, "seed must be"),
-        ({"folds": 41}, "folds=41 are more than the n_samples = 40 points"),
-        ({"dictionary": RBF().on(["age"])}, "are names, but X is an array"),
-    ],
-)
-def test_bad_options_are_refused_by_name(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        KernelMatchingPursuit(**options).fit(X, Y)
-
-
-def test_what_is_no_dictionary_is_refused():
-    with pytest.raises(TypeError, match='dictionary must be a kernel, "linear", or a transformer'):
-        KernelMatchingPursuit(dictionary=3).fit(X, Y)
-    with pytest.raises(ValueError, match="is NaN or infinite at some of these points"):
-        KernelMatchingPursuit((100.0 * Linear() + 1e4).exp()).fit(X, Y)
-
-
-def test_a_path_has_no_more_steps_than_were_taken():
+def test_path_refuses_more_steps_than_taken():
     path = KernelMatchingPursuit(n_nonzero=3).fit(X, Y).path_
-    with pytest.raises(ValueError, match="k must be from 0 to the 3 atoms taken, got 4"):
+    with pytest.raises(ValueError, match="k must be from 0 to the 3 atoms"):
         path.coefficients(4)
 
 
-def test_columns_far_from_0_are_found_beside_an_intercept():
+def test_columns_far_from_zero_with_intercept():
     rng = np.random.default_rng(4)
     points = rng.normal(size=(60, 2))
     y = points @ [1.0, 2.0]
@@ -439,7 +323,7 @@ def test_columns_far_from_0_are_found_beside_an_intercept():
     assert model.remark_ is None
 
 
-def test_a_new_fit_forgets_the_one_before():
+def test_refit_deletes_earlier_attributes():
     model = KernelMatchingPursuit().fit(X, Y)
     model.set_params(dictionary="linear", n_nonzero=1).fit(X, Y)
     assert not hasattr(model, "cv_errors_")

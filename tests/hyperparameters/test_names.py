@@ -136,12 +136,12 @@ def test_duplicates_raise(kernel, duplicate):
             call()
 
 
-def test_the_same_name_at_different_levels_is_fine():
+def test_same_name_at_different_levels():
     k = (White().named("a") + White().named("b")).named("a") + White().named("b")
     assert names(k) == ["a.a.variance", "a.b.variance", "b.variance"]
 
 
-def test_the_same_object_twice_is_two_sites():
+def test_repeated_object_is_two_sites():
     prior = dist.LogNormal(0.0, 1.0)
     k = RBF(lengthscale=prior)
     for kernel in (k + k, k * k, RBF(lengthscale=prior) + RBF(lengthscale=prior)):
@@ -150,5 +150,5 @@ def test_the_same_object_twice_is_two_sites():
         assert trace["rbf.lengthscale"]["value"] != trace["rbf_2.lengthscale"]["value"]
 
 
-def test_product_of_one():
+def test_product_of_one_factor():
     assert names(Product((White(),))) == ["white.variance"]

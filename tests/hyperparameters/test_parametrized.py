@@ -37,7 +37,7 @@ def test_at():
     assert repr(k.at({})) == repr(k)
 
 
-def test_at_a_point_takes_what_has_no_value_yet():
+def test_at_a_point_estimate_sets_only_unset_values():
     kernel = RBF(dist.LogNormal(), 2.0).named("a") + Linear(Free(1.0))
     point = PointEstimate(
         {"a.lengthscale": 0.5, "a.variance": 9.0, "linear.variance": 3.0, "noise": 0.1}
@@ -50,7 +50,7 @@ def test_at_a_point_takes_what_has_no_value_yet():
     }
 
 
-def test_at_an_unknown_name():
+def test_at_refuses_unknown_names():
     k = RBF().named("season") + Linear()
     message = "hyperparameter='season.lenghtscale' is not known. Did you mean 'season.lengthscale'"
     with pytest.raises(ValueError, match=message):
@@ -68,17 +68,17 @@ def test_at_an_unknown_name():
         ("linear.center", np.inf),
     ],
 )
-def test_at_a_value_that_is_not_allowed(name, value):
+def test_at_refuses_values_outside_the_constraint(name, value):
     with pytest.raises(ValueError, match=f"{name} must be (positive|real) and finite, got"):
         (RBF() + Linear()).at({name: value})
 
 
 @pytest.mark.parametrize("before", [1.0, [1.0, 2.0], np.eye(2), dist.HalfNormal(1.0), Free(1.0)])
 @pytest.mark.parametrize("after", [0.5, [0.5, 2.0], [[0.5, 0.0], [-0.3, 2.0]]])
-def test_at_a_lengthscale_of_another_shape(before, after):
+def test_at_changes_the_shape_of_a_lengthscale(before, after):
     new = RBF(lengthscale=before).at({"lengthscale": after})
     np.testing.assert_array_equal(new.lengthscale, after)
-    with pytest.raises(ValueError, match="lengthscale must be lower cholesky and finite, got"):
+    with pytest.raises(ValueError, match="lengthscale must be lower cholesky"):
         RBF(lengthscale=before).at({"lengthscale": [[0.5, 0.3], [0.0, 2.0]]})
 
 
@@ -90,7 +90,7 @@ def test_at_traced_values():
     np.testing.assert_allclose(batch[1], RBF(lengthscale=2.0)(X), rtol=1e-14)
 
 
-def test_a_specification_cannot_be_evaluated():
+def test_specifications_cannot_be_evaluated():
     k = RBF(lengthscale=dist.LogNormal(0.0, 1.0)).named("a") + Linear(variance=Free(1.0))
     X = np.ones((3, 1))
     message = (
@@ -124,9 +124,9 @@ def test_repr_while_traced():
     assert seen == ["RBF(lengthscale=<traced>, variance=1.0)"]
 
 
-def test_a_vector_is_refused_where_one_number_is_wanted():
+def test_scalar_hyperparameters_refuse_vectors():
     for bad in ([1.0, 2.0], dist.LogNormal(0.0, 1.0).expand([2]), Free([1.0, 2.0])):
-        with pytest.raises(ValueError, match=r"RBF.variance must be one number, got shape \(2,\)"):
+        with pytest.raises(ValueError, match=r"variance must be one number, .*\(2,\)"):
             RBF(variance=bad)
         with pytest.raises(ValueError, match=r"RBF.variance must be one number"):
             RBF().at({"variance": bad})

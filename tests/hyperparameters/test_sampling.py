@@ -62,7 +62,7 @@ def test_sample_uses_substituted_values():
     np.testing.assert_allclose(actual, RBF(lengthscale=0.3, variance=2.0)(X), rtol=1e-14)
 
 
-def test_sample_of_a_concrete_kernel_makes_no_sites():
+def test_concrete_kernel_has_no_sites():
     k = RBF() + Linear()
     assert handlers.trace(lambda: sample(k)).get_trace() == {}
     assert sample(k) is k
@@ -80,7 +80,7 @@ def test_sample_a_metric():
     assert trace["lengthscale"]["kwargs"]["constraint"] is constraints.lower_cholesky
 
 
-def test_density_of_a_model():
+def test_log_density_of_sampled_kernel():
     k = RBF(lengthscale=dist.LogNormal(0.2, 0.5), variance=from_sd(dist.HalfNormal(0.5)))
     values = {"k.lengthscale": 0.8, "k.variance": 0.36}
     actual, _ = numpyro.infer.util.log_density(lambda: sample(k, "k"), (), {}, values)

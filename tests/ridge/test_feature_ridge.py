@@ -1,30 +1,23 @@
 """Ridge regression on Nystrom and Fourier features against the dense solution and honest refits."""
 
-import pickle
 import tracemalloc
 import warnings
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from numpyro import distributions as dist
 from scipy import stats
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneOut
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayeskern.kernels import (
     RBF,
-    AllSubsets,
     Linear,
     Matern12,
     Matern32,
-    Multiquadric,
     Polynomial,
     RandomFourierFeatures,
     RationalQuadratic,
@@ -45,25 +38,13 @@ NEW = RNG.normal(size=(6, 2))
 LANDMARKS = RNG.normal(size=(8, 2))
 
 
-@pytest.mark.slow
-@parametrize_with_checks([NystromRidge()])
-def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([FourierRidge(), NystromRidge(alpha=0.5, fit_intercept=True)])
-def test_the_others_are_estimators_too(estimator, check):
-    check(estimator)
-
-
 # -- the solution ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("kernel", [Matern32(), RBF() + Linear(), Polynomial(degree=2)], ids=repr)
-def test_with_all_points_as_landmarks_it_is_kernel_ridge(kernel, intercept, weights):
+@pytest.mark.parametrize("kernel", [Matern32(), Polynomial(degree=2)], ids=repr)
+def test_all_points_as_landmarks_give_kernel_ridge(kernel, intercept, weights):
     whole = KernelRidge(kernel, 0.3, fit_intercept=intercept).fit(X, Y, sample_weight=weights)
     for landmarks, selection in ((X, "kmeans"), (N, "random"), (None, "greedy")):
         ours = NystromRidge(kernel, landmarks, selection, alpha=0.3, fit_intercept=intercept)
@@ -73,7 +54,7 @@ def test_with_all_points_as_landmarks_it_is_kernel_ridge(kernel, intercept, weig
     np.testing.assert_allclose(loo, whole.loo_predict(), rtol=1e-7)
 
 
-def test_it_is_the_pipeline_of_scikit_learn():
+def test_nystrom_ridge_agrees_with_scikit_learn():
     features = Nystroem(gamma=0.5, n_components=10, random_state=0).fit(X)
     theirs = Ridge(0.2, fit_intercept=False).fit(features.transform(X), Y, sample_weight=W)
     ours = NystromRidge(RBF(), features.components_, alpha=0.2).fit(X, Y, sample_weight=W)
@@ -91,7 +72,7 @@ def test_fourier_ridge_is_ridge_on_fourier_features():
 
 
 @pytest.mark.slow
-def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features():
+def test_fourier_error_is_of_order_one_over_root_m():
     kernel = RBF(1.5) + RationalQuadratic() * Matern12(2.0)
     whole = KernelRidge(kernel, 1.0).fit(X, y).predict(NEW)
 
@@ -108,7 +89,7 @@ def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features()
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("make", [FourierRidge, NystromRidge])
-def test_rows_may_come_in_chunks(make, intercept):
+def test_partial_fit_agrees_with_fit(make, intercept):
     options = {"n_components": 12} if make is FourierRidge else {"landmarks": LANDMARKS}
     for alpha in (0.2, "evidence"):
         ours = make(RBF(), alpha=alpha, fit_intercept=intercept, **options)
@@ -119,7 +100,7 @@ def test_rows_may_come_in_chunks(make, intercept):
         np.testing.assert_allclose(chunks.predict(NEW), ours.predict(NEW), rtol=1e-9)
 
 
-def test_the_landmarks_are_those_of_the_first_chunk():
+def test_landmarks_come_from_the_first_chunk():
     ours = NystromRidge(RBF(), 5, "random").partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
     assert all(any(np.array_equal(z, x) for x in X[:10]) for z in ours.landmarks_)
     # A new fit forgets.
@@ -127,13 +108,13 @@ def test_the_landmarks_are_those_of_the_first_chunk():
     np.testing.assert_array_equal(ours.fit(X, y).predict(NEW), fresh.predict(NEW))
 
 
-def test_an_offset_of_y_and_features_costs_no_digits():
+def test_large_offset_keeps_precision():
     ours = NystromRidge(RBF(30.0), LANDMARKS, alpha=1e-3, fit_intercept=True)
     near, far = clone(ours).fit(X, y), clone(ours).fit(X, y + 1e6)
     np.testing.assert_allclose(far.predict(NEW) - 1e6, near.predict(NEW), atol=1e-8)
 
 
-def test_memory_is_that_of_a_block(monkeypatch):
+def test_memory_is_bounded_by_a_block(monkeypatch):
     many = RNG.normal(size=(20_000, 2))
     monkeypatch.setattr(gram_matrix, "BLOCK_ENTRIES", 20_000)
     model = NystromRidge(RBF(), 50, "random")
@@ -152,7 +133,7 @@ def test_memory_is_that_of_a_block(monkeypatch):
 @pytest.mark.parametrize("weights", [slow(None), W], ids=["", "weights"])
 @pytest.mark.parametrize("intercept", [slow(False), True])
 @pytest.mark.parametrize("make", [FourierRidge, NystromRidge])
-def test_leaving_one_out_is_refitting_with_the_features_kept(make, intercept, weights):
+def test_leave_one_out_agrees_with_refits(make, intercept, weights):
     options = {"n_components": 10} if make is FourierRidge else {"landmarks": LANDMARKS}
     ours = make(RBF(), alpha=[0.3, 0.05], fit_intercept=intercept, **options)
     w = np.ones(N) if weights is None else weights
@@ -173,7 +154,7 @@ def test_leaving_one_out_is_refitting_with_the_features_kept(make, intercept, we
 
 @pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
+def test_path_agrees_with_separate_fits(intercept, weights):
     alphas = [0.003, 0.1, 2.0]
     ours = NystromRidge(RBF(), LANDMARKS, alpha="loo", alphas=alphas, fit_intercept=intercept)
     ours.fit(X, Y, sample_weight=weights)
@@ -198,11 +179,10 @@ def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
     assert ours.alpha_ == alphas[np.argmin(ours.loo_path_.sum(axis=1))]
 
 
-@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence"])
-def test_with_all_landmarks_the_path_is_that_of_kernel_ridge(criterion, intercept):
+def test_path_with_all_landmarks_agrees_with_kernel_ridge(criterion):
     alphas = np.geomspace(1e-2, 10.0, 7)
-    options = {"alpha": criterion, "alphas": alphas, "fit_intercept": intercept}
+    options = {"alpha": criterion, "alphas": alphas, "fit_intercept": True}
     ours = NystromRidge(Matern12(), X, alpha_per_target=True, **options)
     ours.fit(X, Y, sample_weight=W)
     whole = KernelRidge(Matern12(), alpha_per_target=True, **options)
@@ -213,7 +193,7 @@ def test_with_all_landmarks_the_path_is_that_of_kernel_ridge(criterion, intercep
     np.testing.assert_allclose(getattr(ours, path), getattr(whole, path), rtol=1e-7)
 
 
-def test_gcv_is_that_of_kernel_ridge_with_fewer_points_than_features():
+def test_gcv_with_fewer_points_than_features():
     few, values = X[:20], y[:20]
     alphas = np.geomspace(1e-6, 10.0, 20)
     with warnings.catch_warnings():
@@ -232,7 +212,7 @@ def _row_of(features):
     return lambda x: jnp.concatenate([a * jnp.cos(w @ x), a * jnp.sin(w @ x)])
 
 
-def test_a_refused_chunk_is_not_added():
+def test_refused_chunks_are_not_added():
     ours = NystromRidge(RBF(), LANDMARKS).partial_fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="alpha must be a finite penalty"):
         ours.set_params(alpha=-1.0).partial_fit(X[20:], y[20:])
@@ -241,23 +221,12 @@ def test_a_refused_chunk_is_not_added():
     np.testing.assert_allclose(ours.predict(NEW), whole.predict(NEW), rtol=1e-10)
 
 
-def test_leave_one_out_says_where_it_has_lost_its_digits():
+def test_leave_one_out_warns_of_leverage_near_one():
     Z = np.linspace(0.0, 1.0, 6)[:, None]
     ours = NystromRidge(RBF(0.1), Z, alpha=0.0).fit(Z, Z[:, 0])
     with pytest.warns(LinAlgWarning, match="a leverage is within"):
         predictions = ours.loo_predict(Z, Z[:, 0])
     assert not np.any(np.isinf(predictions))
-
-
-def test_a_kernel_that_is_0_at_all_landmarks_has_no_features():
-    for selection in ("kmeans", "greedy"):
-        with pytest.raises(ValueError, match="is 0 at all landmarks"):
-            NystromRidge(Linear(), 2, selection).fit(np.zeros((20, 1)), np.arange(20.0))
-
-
-def test_one_point_does_not_tell_a_constant_from_a_function():
-    with pytest.raises(ValueError, match="1 sample"):
-        NystromRidge(fit_intercept=True).fit(X[:1], y[:1])
 
 
 # -- landmarks ------------------------------------------------------------------------------------
@@ -266,7 +235,7 @@ def test_one_point_does_not_tell_a_constant_from_a_function():
 @pytest.mark.parametrize(
     ("selection", "factor"), [("kmeans", 0.5), ("leverage", 0.8), ("greedy", 0.5)]
 )
-def test_chosen_landmarks_serve_better_than_random_ones(selection, factor):
+def test_chosen_landmarks_beat_random_ones(selection, factor):
     # Nine points in ten lie together, and say little about the tenth.
     rng = np.random.default_rng(2)
     points = np.concatenate([0.1 * rng.normal(size=(450, 2)), 3.0 * rng.normal(size=(50, 2))])
@@ -280,7 +249,7 @@ def test_chosen_landmarks_serve_better_than_random_ones(selection, factor):
     assert error(selection) < factor * error("random")
 
 
-def test_greedy_landmarks_are_the_pivots_of_a_cholesky_factorisation():
+def test_greedy_landmarks_are_cholesky_pivots():
     landmarks = NystromRidge(RBF(), 7, "greedy").fit(X, y).landmarks_
     left, pivots = np.array(RBF()(X)), []
     for _ in range(7):
@@ -290,64 +259,14 @@ def test_greedy_landmarks_are_the_pivots_of_a_cholesky_factorisation():
     np.testing.assert_array_equal(landmarks, X[pivots])
 
 
-def test_greedy_stops_where_nothing_is_left():
+def test_greedy_stops_at_the_rank():
     assert len(NystromRidge(Linear(), 10, "greedy").fit(X, y).landmarks_) == 2
-
-
-def test_landmarks_follow_their_seed():
-    for selection in ("kmeans", "random", "leverage"):
-        first, again, other = (
-            NystromRidge(RBF(), 7, selection, seed=seed).fit(X, y).landmarks_ for seed in (1, 1, 2)
-        )
-        np.testing.assert_array_equal(first, again)
-        assert not np.array_equal(first, other)
 
 
 # -- as scikit-learn has it, and bad input --------------------------------------------------------
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_a_kernel_finds_its_columns_by_name(frame):
-    table, new = (frame({"age": A[:, 0], "mass": A[:, 1]}) for A in (X, NEW))
-    named = NystromRidge(RBF().on(["mass"]), 9).fit(table, y)
-    plain = NystromRidge(RBF().on([1]), 9).fit(X, y)
-    np.testing.assert_array_equal(named.predict(new), plain.predict(NEW))
-    with pytest.raises(ValueError, match="feature names"):
-        named.predict(frame({"age": NEW[:, 0], "size": NEW[:, 1]}))
-
-
-def test_they_are_pickled():
-    for model in (NystromRidge(RBF() + Matern12(), 5), FourierRidge(RBF(), 10)):
-        again = pickle.loads(pickle.dumps(model.fit(X, Y)))
-        np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
-
-
-BAD = {
-    "more landmarks than points": (NystromRidge(RBF(), N + 1), f"more than the {N} points"),
-    "no landmarks": (NystromRidge(RBF(), 0), "landmarks must be a whole number of at least 1"),
-    "landmarks of other columns": (NystromRidge(RBF(), [[1.0], [2.0]]), "landmarks have 1 columns"),
-    "unknown selection": (NystromRidge(selection="k-means"), "Did you mean 'kmeans'"),
-    "negative alpha": (NystromRidge(alpha=-1.0), "alpha must be a finite penalty"),
-    "alpha of a wrong length": (FourierRidge(alpha=[1.0, 2.0]), 'alpha="loo" and alphas='),
-    "not positive definite": (NystromRidge(Multiquadric()), "Multiquadric.* is not positive"),
-    "no spectral density": (FourierRidge(RBF() + AllSubsets()), "AllSubsets.* no spectral density"),
-    "seed": (FourierRidge(seed=-1), "seed must be"),
-}
-
-
-@pytest.mark.parametrize(("model", "message"), BAD.values(), ids=BAD)
-def test_bad_arguments_are_refused(model, message):
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)
-
-
-def test_a_kernel_without_numbers_is_refused():
-    for make in (NystromRidge, FourierRidge):
-        with pytest.raises(TypeError, match=r"lengthscale of .* kernel.at\(posterior.point"):
-            make(RBF(dist.LogNormal())).fit(X, y)
-
-
-def test_chunks_that_do_not_go_together_are_refused():
+def test_inconsistent_chunks_are_refused():
     with pytest.raises(ValueError, match='alpha="loo" goes over the rows twice'):
         NystromRidge(alpha="loo").partial_fit(X, y)
     ours = NystromRidge(landmarks=LANDMARKS).partial_fit(X, y)

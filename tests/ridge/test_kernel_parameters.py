@@ -17,7 +17,7 @@ y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
 SCALES = [0.3, 1.0, 3.0]
 
 
-def test_a_grid_search_over_a_lengthscale_is_that_of_scikit_learn():
+def test_grid_search_over_lengthscales_agrees_with_scikit_learn():
     ours = make_pipeline(StandardScaler(), bk.KernelRidge(RBF(), alpha=0.1))
     search = GridSearchCV(ours, {"kernelridge__kernel__lengthscale": SCALES}, cv=4).fit(X, y)
     theirs = make_pipeline(StandardScaler(), SklearnKernelRidge(alpha=0.1))
@@ -33,7 +33,7 @@ def test_a_grid_search_over_a_lengthscale_is_that_of_scikit_learn():
 
 
 @pytest.mark.parametrize("kind", [bk.KernelRidge, bk.KernelSVC, bk.KernelPCA, NystromFeatures])
-def test_names_are_those_of_the_hyperparameters(kind):
+def test_parameter_names_are_hyperparameter_names(kind):
     kernel = 2.0 * Matern32() + (Periodic(3.0) * Linear()).named("season")
     names = {name for name in kind(kernel).get_params() if name.startswith("kernel__")}
     assert names == {f"kernel__{name}" for name in kernel.hyperparameters()}
@@ -41,7 +41,7 @@ def test_names_are_those_of_the_hyperparameters(kind):
     assert not any("__" in name for name in kind(kernel).get_params(deep=False))
 
 
-def test_the_kernel_itself_is_not_changed():
+def test_set_params_copies_the_kernel():
     kernel = RBF(1.0) + Linear().named("line")
     one = bk.KernelRidge(kernel)
     other = clone(one).set_params(**{"kernel__line.variance": 4.0, "kernel__rbf.lengthscale": 2.0})
@@ -63,6 +63,6 @@ def test_the_kernel_itself_is_not_changed():
         ({"kernel": "rbf", "kernel__gamma": 1.0}, "kernel='rbf' has no such parameters"),
     ],
 )
-def test_what_is_no_parameter(params, message):
+def test_unknown_parameters_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
         bk.KernelRidge(RBF()).set_params(**params)

@@ -16,49 +16,19 @@ from sklearn.preprocessing import PolynomialFeatures
 import bayeskern as bk
 from bayeskern.kernels import (
     RBF,
-    AllSubsets,
-    ArcCosine,
     Constant,
-    Cosine,
-    InverseMultiquadric,
     Linear,
-    Matern12,
     Matern32,
-    Matern52,
     Multiquadric,
-    Periodic,
     Polynomial,
-    RationalQuadratic,
-    SpectralMixture,
 )
 from bayeskern.ridge.kernel_ridge import KernelRidge
 from tests.marks import few, slow
 from tests.ridge.kernel_ridge_data import NEW, RNG, N, W, X, Y, refits, y
 
-POSITIVE = [
-    RBF(0.8, 1.5),
-    RBF([0.5, 2.0]),
-    Matern12(),
-    Matern32(1.2),
-    Matern52(0.7),
-    RationalQuadratic(0.9, alpha=0.5),
-    InverseMultiquadric(),
-    Periodic([2.0, 3.0]),
-    Cosine([2.0, 3.0]),
-    SpectralMixture([1.0, 0.5], [[0.2], [0.5]], [[0.3], [0.1]]),
-    Constant(2.0),
-    Linear(1.5),
-    Polynomial(degree=3),
-    AllSubsets(),
-    ArcCosine(order=1),
-]
 OTHERS = [
-    (RBF(0.7), sk.RBF(0.7)),
     (RBF([0.7, 2.0]), sk.RBF([0.7, 2.0])),
-    (Matern12(1.5), sk.Matern(1.5, nu=0.5)),
     (Matern32(0.6, 2.0), 2.0 * sk.Matern(0.6, nu=1.5)),
-    (Matern52(1.1), sk.Matern(1.1, nu=2.5)),
-    (RationalQuadratic(0.8, alpha=1.3), sk.RationalQuadratic(0.8, alpha=1.3)),
     (Linear() + Constant(0.25), sk.DotProduct(0.5)),
     (RBF() * Linear() + 2.0 * Matern32(), sk.RBF() * sk.DotProduct(0.0) + 2.0 * sk.Matern(nu=1.5)),
     (Polynomial(degree=3, offset=0.5), sk.Exponentiation(sk.DotProduct(np.sqrt(0.5)), 3)),
@@ -68,7 +38,7 @@ OTHERS = [
 @pytest.mark.parametrize("weights", [slow(None), W], ids=["", "weights"])
 @pytest.mark.parametrize("solver", few(["cholesky", "eigen"], "cholesky"))
 @pytest.mark.parametrize(("ours", "theirs"), OTHERS, ids=[repr(k) for k, _ in OTHERS])
-def test_it_is_the_kernel_ridge_of_scikit_learn(ours, theirs, solver, weights):
+def test_kernel_ridge_agrees_with_scikit_learn(ours, theirs, solver, weights):
     peer = SklearnKernelRidge(kernel="precomputed", alpha=[0.3, 0.02])
     peer.fit(theirs(X), Y, sample_weight=weights)
     ours = KernelRidge(ours, [0.3, 0.02], solver="eigen").fit(X, Y, sample_weight=weights)
@@ -80,7 +50,7 @@ def test_it_is_the_kernel_ridge_of_scikit_learn(ours, theirs, solver, weights):
 
 @pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_dual_and_primal_ridge_are_one(intercept, weights):
+def test_dual_and_primal_ridge_agree(intercept, weights):
     features = PolynomialFeatures(2).fit(X)
     # The weights of the features of (1 + x'z)^2, in the order of PolynomialFeatures.
     roots = np.sqrt([1.0, 2.0, 2.0, 1.0, 2.0, 1.0])
@@ -90,20 +60,6 @@ def test_dual_and_primal_ridge_are_one(intercept, weights):
     dual.fit(X, Y, sample_weight=weights)
     expected = primal.predict(features.transform(NEW) * roots)
     np.testing.assert_allclose(dual.predict(NEW), expected, rtol=1e-8)
-
-
-def assert_is_a_gaussian_process(kernel, alpha):
-    ours = KernelRidge(kernel, alpha).fit(X, y)
-    mean, sd = ours.predict(NEW, return_std=True)
-    process = bk.GaussianProcess(kernel, X, noise=alpha).condition(y).predict(NEW)
-    np.testing.assert_allclose(mean, process.mean, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(sd, process.sd, rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", POSITIVE, ids=repr)
-def test_it_is_the_mean_of_a_gaussian_process(kernel):
-    assert_is_a_gaussian_process(kernel, 0.05)
 
 
 LEAVES = st.sampled_from(
@@ -126,8 +82,12 @@ NESTED = st.recursive(
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(NESTED)
-def test_it_is_the_mean_of_a_gaussian_process_for_nested_kernels(kernel):
-    assert_is_a_gaussian_process(kernel, 0.05)
+def test_gaussian_process_mean_and_sd(kernel):
+    ours = KernelRidge(kernel, 0.05).fit(X, y)
+    mean, sd = ours.predict(NEW, return_std=True)
+    process = bk.GaussianProcess(kernel, X, noise=0.05).condition(y).predict(NEW)
+    np.testing.assert_allclose(mean, process.mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(sd, process.sd, rtol=1e-6)
 
 
 def test_weights_divide_the_noise():
@@ -140,7 +100,7 @@ def test_weights_divide_the_noise():
     )
 
 
-def test_weights_are_repetitions_and_0_leaves_out():
+def test_weights_are_repetitions():
     counts = RNG.integers(0, 3, size=N)
     weighted = KernelRidge(RBF(), 0.1, fit_intercept=True).fit(X, Y, sample_weight=counts)
     repeated = KernelRidge(RBF(), 0.1, fit_intercept=True)
@@ -151,7 +111,7 @@ def test_weights_are_repetitions_and_0_leaves_out():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
-def test_multiquadrics_are_those_of_scipy(alpha):
+def test_multiquadrics_agree_with_scipy(alpha):
     ours = KernelRidge(Multiquadric(0.8), alpha).fit(X, Y)
     theirs = RBFInterpolator(
         X, Y, kernel="multiquadric", epsilon=1 / 0.8, smoothing=alpha, degree=0
@@ -168,7 +128,7 @@ def test_multiquadrics_are_those_of_scipy(alpha):
     np.testing.assert_allclose(several.dual_coef_, -solution[:-1], rtol=1e-9, atol=1e-11)
 
 
-def test_a_constant_that_is_not_penalised_is_one_of_boundless_variance():
+def test_intercept_is_a_constant_kernel_of_large_variance():
     ours = KernelRidge(RBF(), 0.1, fit_intercept=True).fit(X, y + 1000.0, sample_weight=W)
     wide = bk.GaussianProcess(RBF() + Constant(1e7), X, noise=0.1 / W).condition(y + 1000.0)
     mean, sd = ours.predict(NEW, return_std=True)
@@ -181,14 +141,14 @@ def test_a_constant_that_is_not_penalised_is_one_of_boundless_variance():
     np.testing.assert_allclose(ours.intercept_ - 1000.0, plain.intercept_, atol=1e-9)
 
 
-def test_alpha_0_interpolates():
+def test_zero_alpha_interpolates():
     ours = KernelRidge(Matern32(), 0.0).fit(X, Y)
     np.testing.assert_allclose(ours.predict(X), Y, atol=1e-10)
     assert ours.effective_dof_ == N
     np.testing.assert_allclose(ours.loo_predict(), refits(ours, X, Y), rtol=1e-8)
 
 
-def test_of_many_interpolating_functions_the_shortest_is_taken():
+def test_singular_system_has_the_minimum_norm_solution():
     with pytest.warns(LinAlgWarning, match=f"rank 3 of {N}"):
         ours = KernelRidge(Linear() + 1.0, 0.0).fit(X, Y)
     design = np.column_stack([np.ones(N), X])
@@ -204,7 +164,7 @@ def test_of_many_interpolating_functions_the_shortest_is_taken():
 
 
 @pytest.mark.slow
-def test_a_kernel_with_priors_comes_from_a_posterior():
+def test_kernel_ridge_with_a_posterior_mean_kernel():
     kernel = RBF(dist.LogNormal()).named("bumps") + Linear(dist.HalfNormal()).on([1])
     model = bk.GPRegression(kernel, noise=bk.from_sd(dist.HalfNormal(0.5)))
     posterior = bk.infer(model, X, y, method="map")

@@ -39,7 +39,7 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("make", SYSTEMS.values(), ids=SYSTEMS)
-def test_a_system_is_its_bordered_matrix(make, constant):
+def test_systems_agree_with_the_bordered_matrix(make, constant):
     system = make(*without_constant(K.copy(), U if constant else None))
     A = K + ALPHA * np.eye(N)
     bordered = np.block([[A, U[:, None]], [U, 0.0]]) if constant else A
@@ -65,7 +65,7 @@ def test_a_system_is_its_bordered_matrix(make, constant):
 
 
 @pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray], ids=["NumPy", "JAX"])
-def test_a_centered_matrix_has_the_constant_as_an_eigenvector(asarray):
+def test_centered_matrix_has_the_constant_as_eigenvector(asarray):
     unit, v, spread = centering(asarray(K), asarray(U))
     M = K - np.outer(unit, v) - np.outer(v, unit)
     np.testing.assert_allclose(M @ U, spread * U, atol=1e-13)

@@ -74,7 +74,7 @@ class DirichletCategorical(ConjugateModel):
         """
         shares = _several_above_0(mean, "mean")
         if not np.isclose(shares.sum(), 1.0):
-            raise ValueError(f"mean must be chances that sum to 1, got {mean!r}.")
+            raise ValueError(f"mean must be probabilities that sum to 1, got {mean!r}.")
         return cls(validation.positive(strength, "strength") * shares)
 
     @property

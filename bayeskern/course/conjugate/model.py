@@ -123,7 +123,7 @@ class ConjugateModel(eqx.Module):
                 there are no observations at all.
         """
         if y is None and self.seen is None:
-            raise ValueError("there are no data: give y, or a model that update has shown some.")
+            raise ValueError("there are no data: give y, or update the model with data first.")
         if y is None:
             none = jnp.zeros(0, int)
             return self, (none, dict.fromkeys(self.likelihood.needs, none))
@@ -134,7 +134,7 @@ class ConjugateModel(eqx.Module):
         return self, (y, extra)
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """The model and its arguments, from the arguments saved in a file."""
+        """The model and its arguments, read from a file."""
         y, extra = args
         return self.prepare(y if len(y) else None, **extra)
 

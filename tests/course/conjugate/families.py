@@ -150,3 +150,16 @@ FAMILIES = {
         dirichlet_multinomial,
     ),
 }
+# The posterior of each site by hand, since the densities above are of all sites together.
+MARGINALS = {
+    "BetaBernoulli": {"p": stats.beta(2 + 5, 3.5 + 2)},
+    "several trials": {"p": stats.beta(2 + 8, 3.5 + 7)},
+    "GammaPoisson": {"rate": stats.gamma(3 + 8, scale=1 / (2 + 4))},
+    "exposures": {"rate": stats.gamma(3 + 12, scale=1 / (2 + 7.5))},
+    "GammaExponential": {"rate": stats.gamma(3 + 4, scale=1 / (4 + 3.7))},
+    "NormalNormal": {
+        "mu": stats.norm((1 / 2 + HEIGHTS.sum() / 0.5) / (1 / 2 + 10), (1 / 2 + 10) ** -0.5)
+    },
+    "NormalGamma": {"precision": stats.gamma(3 + 2.5, scale=1 / RATE)},
+    "DirichletCategorical": {"p": [stats.beta(3, 8), stats.beta(3.5, 7.5), stats.beta(4.5, 6.5)]},
+}

@@ -11,7 +11,7 @@ from numpyro.infer.util import log_density
 from scipy import stats
 
 import bayeskern as bk
-from tests.course.conjugate.families import FAMILIES, HEIGHTS, RATE, infer
+from tests.course.conjugate.families import FAMILIES, HEIGHTS, MARGINALS, infer
 from tests.marks import few
 
 ALL = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -28,7 +28,7 @@ def parameters(model) -> np.ndarray:
 
 
 @SOME
-def test_the_posterior_is_prior_times_likelihood_over_the_evidence(name):
+def test_posterior_is_prior_times_likelihood_over_evidence(name):
     family = FAMILIES[name]
     posterior, evidence = family.fit(), family.evidence(family)
     np.testing.assert_allclose(posterior.log_evidence.value, evidence, rtol=1e-9)
@@ -42,30 +42,15 @@ def test_the_posterior_is_prior_times_likelihood_over_the_evidence(name):
 
 
 @SOME
-def test_it_is_a_numpyro_model_of_that_density(name):
+def test_log_density_of_the_numpyro_model(name):
     family = FAMILIES[name]
     theta = {name: draws[0] for name, draws in family.fit().flat.items()}
     found, _ = log_density(family.model, (family.y,), family.extra, theta)
     np.testing.assert_allclose(found, family.log_joint(theta), rtol=1e-10)
 
 
-# By hand, since the densities above are of all sites together.
-MARGINALS = {
-    "BetaBernoulli": {"p": stats.beta(2 + 5, 3.5 + 2)},
-    "several trials": {"p": stats.beta(2 + 8, 3.5 + 7)},
-    "GammaPoisson": {"rate": stats.gamma(3 + 8, scale=1 / (2 + 4))},
-    "exposures": {"rate": stats.gamma(3 + 12, scale=1 / (2 + 7.5))},
-    "GammaExponential": {"rate": stats.gamma(3 + 4, scale=1 / (4 + 3.7))},
-    "NormalNormal": {
-        "mu": stats.norm((1 / 2 + HEIGHTS.sum() / 0.5) / (1 / 2 + 10), (1 / 2 + 10) ** -0.5)
-    },
-    "NormalGamma": {"precision": stats.gamma(3 + 2.5, scale=1 / RATE)},
-    "DirichletCategorical": {"p": [stats.beta(3, 8), stats.beta(3.5, 7.5), stats.beta(4.5, 6.5)]},
-}
-
-
 @SOME
-def test_draws_are_those_of_the_posterior(name):
+def test_draws_follow_the_posterior(name):
     draws = FAMILIES[name].fit(seed=4).flat
     for site, marginals in MARGINALS[name].items():
         columns = draws[site].reshape(len(draws[site]), -1).T
@@ -73,7 +58,7 @@ def test_draws_are_those_of_the_posterior(name):
             assert stats.kstest(column, marginal.cdf).pvalue > 1e-3
 
 
-def test_the_mean_of_normals_of_unknown_precision_is_student_t():
+def test_normal_gamma_mean_is_student_t():
     # Murphy (2007), section 3.
     model = FAMILIES["NormalGamma"].model.update(HEIGHTS)
     scale = np.sqrt(model.b / (model.a * model.strength))
@@ -81,7 +66,7 @@ def test_the_mean_of_normals_of_unknown_precision_is_student_t():
     assert stats.kstest(mu, stats.t(2 * model.a, model.mean, scale).cdf).pvalue > 1e-3
 
 
-def test_two_classes_are_a_coin():
+def test_dirichlet_of_two_classes_is_beta():
     throws = [1, 0, 1, 1]
     die = infer(bk.DirichletCategorical([3.0, 2.0]), throws, method="exact")
     coin = infer(bk.BetaBernoulli(2.0, 3.0), throws, method="exact")
@@ -89,7 +74,7 @@ def test_two_classes_are_a_coin():
     np.testing.assert_allclose(die.predict(2).mean, coin.predict(2).mean, rtol=1e-12)
 
 
-def test_values_far_from_0_lose_no_digits():
+def test_data_far_from_zero_keep_precision():
     y, mean = 1e7 + HEIGHTS, 1e7 + 1.0
     model = bk.NormalGamma(mean, 1.5, 3.0, 2.0).update(y)
     exact = [Fraction(value) for value in y]
@@ -112,7 +97,7 @@ def part(family, rows):
 
 @pytest.mark.slow
 @ALL
-def test_two_pieces_are_all_at_once_in_any_order(family):
+def test_updates_in_parts_equal_one_update(family):
     order, model = np.random.default_rng(2).permutation(len(family.y)), family.model
     for rows in (order[:1], order[1:]):
         y, extra = part(family, rows)
@@ -128,7 +113,7 @@ def test_two_pieces_are_all_at_once_in_any_order(family):
 
 
 @ALL
-def test_what_was_seen_counts_for_every_method(family):
+def test_log_density_includes_earlier_updates(family):
     y, extra = part(family, slice(2))
     new, new_extra = part(family, slice(2, None))
     theta = {name: draws[0] for name, draws in family.fit().flat.items()}
@@ -137,7 +122,7 @@ def test_what_was_seen_counts_for_every_method(family):
 
 
 @pytest.mark.slow
-def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
+def test_updated_model_without_new_data(tmp_path):
     model = bk.BetaBernoulli(2.0, 2.0).update([1, 0, 1])
     posterior = infer(model, method="exact")
     assert set(posterior.to_arviz().posterior.data_vars) == {"p"}
@@ -147,7 +132,7 @@ def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_is_saved_and_loaded_with_its_exposures(tmp_path):
+def test_save_and_load_with_exposures(tmp_path):
     family = FAMILIES["exposures"]
     posterior = family.fit()
     posterior.save(tmp_path / "fit.nc")
@@ -159,7 +144,7 @@ def test_it_is_saved_and_loaded_with_its_exposures(tmp_path):
 # -- other methods ---------------------------------------------------------------------------------
 
 
-def test_the_mode_of_a_chance():
+def test_mode_of_a_beta_posterior():
     # Of Beta(7, 5.5): (a - 1) / (a + b - 2).
     p = FAMILIES["BetaBernoulli"].fit("map").draws["p"]
     np.testing.assert_allclose(p.item(), 6.0 / 10.5, rtol=1e-6)
@@ -176,7 +161,7 @@ def test_laplace_is_exact_for_normals():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["BetaBernoulli", "exposures", "NormalGamma"])
-def test_chains_find_the_same(name):
+def test_nuts_agrees_with_the_exact_posterior(name):
     family = FAMILIES[name]
     exact, chains = family.fit(), family.fit("nuts")
     assert chains.trust.verdict == "good"
@@ -188,7 +173,7 @@ def test_chains_find_the_same(name):
     np.testing.assert_array_equal(chains.predict().mean, exact.predict().mean)
 
 
-def test_numpyro_draws_new_data_from_the_prior():
+def test_prior_predictive_draws_by_numpyro():
     model = bk.GammaPoisson(3.0, 2.0)
     y = Predictive(model, num_samples=4000)(jax.random.key(0), exposure=2.0)["y"]
     expected = stats.nbinom(3, 2 / (2 + 2))

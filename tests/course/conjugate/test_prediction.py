@@ -5,95 +5,49 @@ import pytest
 from scipy import stats
 
 import bayeskern as bk
-from tests.course.conjugate.families import FAMILIES, HEIGHTS, RATE, infer
+from tests.course.conjugate.families import FAMILIES, MARGINALS, infer
 
 # -- the distribution of a new observation ---------------------------------------------------------
 
 
-class Mixture:
-    """Averages of a new y over theta, whose density is known, by Gauss-Legendre quadrature."""
-
-    def __init__(self, theta, low, high, given):
-        x, weights = np.polynomial.legendre.leggauss(500)
-        nodes = 0.5 * (high - low) * x + 0.5 * (high + low)
-        self.weights = 0.5 * (high - low) * weights * theta.pdf(nodes)
-        self.given = given(nodes)
-
-    def density(self, y):
-        density = self.given.pmf if hasattr(self.given, "pmf") else self.given.pdf
-        return self.weights @ density(y)
-
-    def below(self, y):
-        return self.weights @ self.given.cdf(y)
-
-    def mean(self):
-        return self.weights @ self.given.mean()
-
-    def variance(self):
-        return self.weights @ (self.given.var() + self.given.mean() ** 2) - self.mean() ** 2
-
-
-# The posterior of theta by hand, and y given theta; options of predict, and values of y.
+# The site of theta, limits of its integral, options of predict, and values of y.
 MIXTURES = {
-    "BetaBernoulli": (Mixture(stats.beta(7, 5.5), 0, 1, stats.bernoulli), {}, [0, 1]),
-    "several trials": (
-        Mixture(stats.beta(10, 10.5), 0, 1, lambda p: stats.binom(6, p)),
-        {"trials": 6},
-        [0, 2, 6],
-    ),
-    "GammaPoisson": (
-        Mixture(stats.gamma(11, scale=1 / 6), 0, 15, stats.poisson),
-        {},
-        [0, 1, 7],
-    ),
-    "exposures": (
-        Mixture(stats.gamma(15, scale=1 / 9.5), 0, 15, lambda rate: stats.poisson(0.3 * rate)),
-        {"exposure": 0.3},
-        [0, 1, 4],
-    ),
-    "GammaExponential": (
-        Mixture(stats.gamma(7, scale=1 / 7.7), 0, 15, lambda rate: stats.expon(scale=1 / rate)),
-        {},
-        [0.1, 1.0, 6.0],
-    ),
-    "NormalNormal": (
-        Mixture(
-            stats.norm((0.5 + 2 * HEIGHTS.sum()) / 10.5, 10.5**-0.5),
-            0,
-            6,
-            lambda mu: stats.norm(mu, np.sqrt(0.5)),
-        ),
-        {},
-        [-1.0, 3.0, 5.0],
-    ),
-    # Of mu, y is normal given the precision; Murphy (2007), section 3.
-    "NormalGamma": (
-        Mixture(
-            stats.gamma(5.5, scale=1 / RATE),
-            0,
-            15,
-            lambda precision: stats.norm(17.2 / 6.5, np.sqrt((1 + 1 / 6.5) / precision)),
-        ),
-        {},
-        [-2.0, 3.0, 4.5],
-    ),
+    "BetaBernoulli": ("p", 0, 1, {}, [0, 1]),
+    "several trials": ("p", 0, 1, {"trials": 6}, [0, 2, 6]),
+    "GammaPoisson": ("rate", 0, 15, {}, [0, 1, 7]),
+    "exposures": ("rate", 0, 15, {"exposure": 0.3}, [0, 1, 4]),
+    "GammaExponential": ("rate", 0, 15, {}, [0.1, 1.0, 6.0]),
+    "NormalNormal": ("mu", 0, 6, {}, [-1.0, 3.0, 5.0]),
+    "NormalGamma": ("precision", 0, 15, {}, [-2.0, 3.0, 4.5]),
 }
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_theta_is_integrated_out(name):
-    truth, options, values = MIXTURES[name]
+def test_predictive_is_the_integral_over_the_posterior(name):
+    site, low, high, options, values = MIXTURES[name]
     prediction = FAMILIES[name].fit().predict(**options)
-    for y in values:
-        np.testing.assert_allclose(
-            prediction.log_density([y]), np.log(truth.density(y)), rtol=1e-8, atol=1e-10
-        )
-        np.testing.assert_allclose(prediction.distribution.cdf(y), truth.below(y), rtol=1e-8)
-    np.testing.assert_allclose(prediction.mean, truth.mean(), rtol=1e-8)
-    np.testing.assert_allclose(prediction.variance, truth.variance(), rtol=1e-7)
+    # Gauss-Legendre quadrature over theta.
+    x, weights = np.polynomial.legendre.leggauss(500)
+    nodes = 0.5 * (high - low) * x + 0.5 * (high + low)
+    weights = 0.5 * (high - low) * weights * MARGINALS[name][site].pdf(nodes)
+    if name == "NormalGamma":
+        # Of mu, y is normal given the precision; Murphy (2007), section 3.
+        y = stats.norm(17.2 / 6.5, np.sqrt((1 + 1 / 6.5) / nodes))
+    else:
+        y = FAMILIES[name].likelihood({site: nodes}, **options)
+    density = y.pmf if hasattr(y, "pmf") else y.pdf
+    for value in values:
+        expected = np.log(weights @ density(value))
+        np.testing.assert_allclose(prediction.log_density([value]), expected, rtol=1e-8, atol=1e-10)
+        below = weights @ y.cdf(value)
+        np.testing.assert_allclose(prediction.distribution.cdf(value), below, rtol=1e-8)
+    mean = weights @ y.mean()
+    np.testing.assert_allclose(prediction.mean, mean, rtol=1e-8)
+    variance = weights @ (y.var() + y.mean() ** 2) - mean**2
+    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-7)
 
 
-def test_classes():
+def test_predictive_probabilities_of_classes():
     # (concentration + counts) / (sum of them), Gelman et al. (2013), section 3.4
     chances = np.array([3.0, 3.5, 4.5]) / 11.0
     prediction = FAMILIES["DirichletCategorical"].fit().predict(2)
@@ -107,7 +61,7 @@ def test_classes():
 
 
 @pytest.mark.parametrize("name", ["exposures", "NormalGamma"])
-def test_joint_draws_share_theta(name):
+def test_joint_draws_have_the_covariance_of_the_means(name):
     # Cov(y1, y2) = Var(E[y | theta])
     draws = FAMILIES[name].fit()
     between = np.var(draws.flat["rate"]) if name == "exposures" else np.var(draws.flat["mu"])
@@ -122,7 +76,7 @@ def test_joint_draws_share_theta(name):
     assert abs(counts.mean() - prediction.mean[0]) < 4.0 * prediction.sd[0] / np.sqrt(20_000)
 
 
-def test_quantiles_intervals_and_tables():
+def test_quantiles_intervals_and_frames():
     prediction = FAMILIES["NormalNormal"].fit().predict(3)
     law = prediction.distribution
     np.testing.assert_allclose(
@@ -138,7 +92,7 @@ def test_quantiles_intervals_and_tables():
     assert lower[0] == 0.0
 
 
-def test_tails_without_a_mean_or_a_variance():
+def test_infinite_predictive_variances():
     # Lomax with a <= 2, Student t with 1 degree of freedom: no variance.
     waiting = infer(bk.GammaExponential(0.5, 1.0), [2.0], method="exact").predict()
     assert waiting.variance == np.inf and np.isfinite(waiting.mean)
@@ -147,7 +101,7 @@ def test_tails_without_a_mean_or_a_variance():
 
 
 @pytest.mark.slow
-def test_a_mode_has_predictions_by_draws():
+def test_predictions_at_the_mode():
     posterior = FAMILIES["BetaBernoulli"].fit("map")
     p, y = posterior.draws["p"].item(), posterior.predict(2).draws
     assert y.shape == (1000, 2)
@@ -175,9 +129,9 @@ DATA = {
 
 
 @pytest.mark.parametrize("name", WORTH)
-@pytest.mark.parametrize("n", [1, 20, 5000])
-def test_the_prior_counts_as_so_many_observations(name, n):
-    y, mean, strength = DATA[name](np.random.default_rng(n), n), 0.4, 7.0
+def test_prior_is_equivalent_to_pseudo_observations(name):
+    n, mean, strength = 20, 0.4, 7.0
+    y = DATA[name](np.random.default_rng(n), n)
     prior = WORTH[name](mean, strength)
     np.testing.assert_allclose([prior.mean, prior.strength], [mean, strength], rtol=1e-14)
     # E[y] before anything is seen, by SciPy.
@@ -191,7 +145,7 @@ def test_the_prior_counts_as_so_many_observations(name, n):
     assert abs(after.mean - y.mean()) <= 1.001 * strength / (strength + n) * abs(mean - y.mean())
 
 
-def test_observations_of_unequal_size_count_by_their_size():
+def test_exposures_and_trials_weigh_observations():
     exposure, trials = np.array([0.5, 4.0]), np.array([3, 9])
     counts = bk.GammaPoisson.of(0.4, 7.0).update([1, 5], exposure=exposure)
     np.testing.assert_allclose(counts.mean, (7 * 0.4 + 6) / (7 + 4.5), rtol=1e-14)
@@ -199,7 +153,7 @@ def test_observations_of_unequal_size_count_by_their_size():
     np.testing.assert_allclose(coin.mean, (7 * 0.4 + 6) / (7 + 12), rtol=1e-14)
 
 
-def test_classes_that_the_prior_is_worth():
+def test_dirichlet_prior_from_mean_and_strength():
     die = bk.DirichletCategorical.of([0.2, 0.3, 0.5], 10.0)
     np.testing.assert_allclose(die.concentration, [2, 3, 5], rtol=1e-14)
     after = die.update([2, 2, 0])
@@ -207,13 +161,13 @@ def test_classes_that_the_prior_is_worth():
     assert after.strength == 13
 
 
-def test_the_prior_variance_of_unknown_noise():
+def test_normal_gamma_prior_from_variance_and_strength():
     # Of observations around a mean that is known, the precision is expected at 1 / variance.
     model = bk.NormalGamma.of(0.0, variance=2.0, strength=10.0)
     assert model.a / model.b == 0.5 and 2 * model.a == 10
 
 
-def test_the_repr_says_what_the_prior_is_worth():
+def test_repr_has_strength_and_mean_of_the_prior():
     assert repr(bk.BetaBernoulli.of(0.5, 10)) == (
         "BetaBernoulli(a=5, b=5), worth 10 observations of mean 0.5"
     )
