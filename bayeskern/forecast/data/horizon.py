@@ -8,7 +8,11 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.forecast.data.calendar import Calendar
+from bayeskern.forecast.data.cells import AmbiguousError
 from bayeskern.forecast.data.date_forms import form_of, iso_date
+
+# Unit -> its number of months.
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
@@ -23,26 +27,26 @@ def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     Raises:
         ValueError: For other horizons, and for horizons shorter than a step.
     """
-    if not isinstance(horizon, str):
-        return validation.positive_integer(horizon, "horizon")
-    text = horizon.strip()
-    wanted = 'a number of steps, a time such as "90 days", or "until 2025-12"'
-    if match := re.fullmatch(r"(\d+)(?:\s*steps?)?", text, re.IGNORECASE):
-        return validation.positive_integer(int(match[1]), "horizon")
-    units = r"(\d+)\s*(minute|hour|day|week|month|quarter|year)s?"
-    if match := re.fullmatch(units, text, re.IGNORECASE):
-        count, unit = int(match[1]), match[2].lower()
-        months = {"month": 1, "quarter": 3, "year": 12}
-        if calendar.kind == "number":
-            raise ValueError(f"horizon={horizon!r}, but these times are numbers; wanted {wanted}.")
-        if unit in months and "month" in calendar.kind:
-            steps = count * months[unit] // int(calendar.every)
+    text = horizon.strip().lower() if isinstance(horizon, str) else ""
+    number = re.fullmatch(r"(\d+)(?:\s*steps?)?", text)
+    if number or not isinstance(horizon, str):
+        return validation.positive_integer(int(number[1]) if number else horizon, "horizon")
+    duration = re.fullmatch(r"(\d+)\s*(minute|hour|day|week|month|quarter|year)s?", text)
+    until = re.fullmatch(r"until\s+(\S.*)", text)
+    if duration and calendar.kind != "number":
+        count, unit = int(duration[1]), duration[2]
+        if unit in MONTHS and "month" in calendar.kind:
+            steps = count * MONTHS[unit] // int(calendar.every)
         else:
-            steps = _steps_until(_end_of_duration(count, unit, text, calendar), calendar, most)
-    elif match := re.fullmatch(r"until\s+(\S.*)", text, re.IGNORECASE):
-        steps = _steps_until(_end_of_period(match[1], calendar), calendar, most)
+            steps = _steps_until(_end_of_duration(count, unit, calendar), calendar, most)
+    elif until:
+        steps = _steps_until(_end_of_period(until[1], calendar), calendar, most)
     else:
-        raise ValueError(f"horizon={horizon!r}: wanted {wanted}.")
+        duration_hint = "" if calendar.kind == "number" else ', a duration such as "90 days"'
+        raise ValueError(
+            f'horizon must be a number of steps{duration_hint}, or an end such as "until '
+            f'{calendar.labels(calendar.future(9)[-1:])[0]}"; got {horizon!r}.'
+        )
     if steps == 0:
         last = calendar.labels(calendar.times[-1:])[0]
         raise ValueError(
@@ -60,38 +64,34 @@ def _steps_until(end: np.datetime64 | float, calendar: Calendar, most: int) -> i
     return int(np.sum(calendar.wall(calendar.future(min(count, most + 1))) <= end))
 
 
-def _end_of_duration(count: int, unit: str, text: str, calendar: Calendar) -> np.datetime64:
+def _end_of_duration(count: int, unit: str, calendar: Calendar) -> np.datetime64:
     """The last time plus a duration, by the clocks of the zone."""
     import pandas as pd  # slow to import
 
-    if unit == "quarter":
-        count, unit = 3 * count, "month"
+    if unit in MONTHS:
+        count, unit = count * MONTHS[unit], "month"
     last = pd.Timestamp(calendar.wall(calendar.times[-1:])[0])
     try:
         offset = pd.DateOffset(**{f"{unit}s": count})  # pyright: ignore[reportArgumentType]
         return (last + offset).to_datetime64()
     except (OverflowError, ValueError):
-        raise ValueError(f"horizon: {text} are beyond the range of dates; take less.") from None
+        raise ValueError("horizon: its end lies beyond the range of dates; take less.") from None
 
 
 def _end_of_period(text: str, calendar: Calendar) -> np.datetime64 | float:
     """The end of a year, quarter, month or day; on an axis of numbers, the number itself."""
     import pandas as pd  # slow to import
 
-    if calendar.kind == "number":
-        try:
-            return float(text)
-        except ValueError:
-            raise ValueError(
-                f"horizon: until {text!r}, but the times of this series are numbers."
-            ) from None
-    form = form_of([text], "horizon")
-    iso = iso_date(form, text) if form is not None else text
     try:
-        period = pd.Period(iso, freq="Q" if "q" in text.lower() else None)
+        if calendar.kind == "number":
+            return float(text)
+        form = form_of([text], "horizon")
+        if form is None and not re.fullmatch(r"\d{4}", text):
+            raise ValueError
+        iso = text if form is None else iso_date(form, text)
+        return pd.Period(iso, freq="Q" if "q" in text else None).end_time.to_datetime64()
+    except AmbiguousError:
+        raise
     except ValueError:
-        period = pd.NaT
-    is_year = re.fullmatch(r"\d{4}", text) is not None
-    if not isinstance(period, pd.Period) or (form is None and not is_year):
-        raise ValueError(f"horizon: until {text!r} is no date; write it as in until 2025-12-31.")
-    return period.end_time.to_datetime64()
+        accepted = "a number" if calendar.kind == "number" else "a date, such as 2025-12-31"
+        raise ValueError(f"horizon: until must be followed by {accepted}; got {text!r}.") from None

@@ -1,6 +1,7 @@
 """The time axis and its frequency, against what pandas continues with."""
 
 import datetime as dt
+import re
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,108 +18,41 @@ def dates(text: str) -> np.ndarray:
     return np.array(text.split(), "M8[s]")
 
 
-# name: times, description, what comes next
-KINDS = {
-    "month start": (
-        "2023-11-01 2023-12-01 2024-01-01",
-        "monthly, at month start",
-        "2024-02-01 2024-03-01",
-    ),
-    "month end, leap year": (
-        "2023-11-30 2023-12-31 2024-01-31",
-        "monthly, at month end",
-        "2024-02-29 2024-03-31",
-    ),
-    "month end, two times": ("2024-01-31 2024-02-29", "monthly, at month end", "2024-03-31"),
-    "month end before 1970": (
-        "1959-12-31 1960-01-31",
-        "monthly, at month end",
-        "1960-02-29 1960-03-31",
-    ),
-    "business month end": (
-        "2024-01-31 2024-02-29 2024-03-29",
-        "monthly, at business month end",
-        "2024-04-30 2024-05-31 2024-06-28",
-    ),
-    "mid-month": ("2024-01-15 2024-02-15 2024-03-15", "monthly, on day 15", "2024-04-15"),
-    "day 30, February shorter": (
-        "2023-11-30 2023-12-30 2024-01-30",
-        "monthly, on day 30",
-        "2024-02-29 2024-03-30",
-    ),
-    "quarter start": (
-        "2023-07-01 2023-10-01 2024-01-01",
-        "quarterly, at quarter start",
-        "2024-04-01 2024-07-01",
-    ),
-    "quarter end": (
-        "2023-09-30 2023-12-31 2024-03-31",
-        "quarterly, at quarter end",
-        "2024-06-30 2024-09-30 2024-12-31",
-    ),
-    "quarters from February": (
-        "2023-08-31 2023-11-30 2024-02-29",
-        "quarterly, at month end",
-        "2024-05-31",
-    ),
-    "half years": ("2023-01-01 2023-07-01", "half-yearly, at month start", "2024-01-01"),
-    "two months": (
-        "2023-12-31 2024-02-29",
-        "every 2 months, at month end",
-        "2024-04-30 2024-06-30",
-    ),
-    "years": ("2021-07-01 2022-07-01 2023-07-01", "yearly", "2024-07-01 2025-07-01"),
-    "years, leap day": ("2022-02-28 2023-02-28 2024-02-29", "yearly", "2025-02-28 2026-02-28"),
-    "leap days": ("2016-02-29 2020-02-29", "every 4 years", "2024-02-29"),
-    "Sundays": (
-        "2024-02-11 2024-02-18 2024-02-25",
-        "weekly, on Sundays",
-        "2024-03-03 2024-03-10",
-    ),
-    "Mondays": ("2024-02-12 2024-02-19 2024-02-26", "weekly, on Mondays", "2024-03-04"),
-    "two weeks": ("2024-01-03 2024-01-17", "every 2 weeks, on Wednesdays", "2024-01-31"),
-    "days": ("2024-02-26 2024-02-27 2024-02-28", "daily", "2024-02-29 2024-03-01"),
-    "days with a weekend": (
-        "2024-02-23 2024-02-24 2024-02-25 2024-02-26",
-        "daily",
-        "2024-02-27 2024-02-28",
-    ),
-    "days at noon": (
-        "2024-02-26T12:00 2024-02-27T12:00 2024-02-28T12:00",
-        "daily",
-        "2024-02-29T12:00 2024-03-01T12:00",
-    ),
-    "three days": ("2024-01-01 2024-01-04 2024-01-07", "every 3 days", "2024-01-10"),
-    "business days": (
-        "2024-02-22 2024-02-23 2024-02-26 2024-02-27 2024-02-28",
-        "business days",
-        "2024-02-29 2024-03-01 2024-03-04",
-    ),
-    "hours": (
-        "2024-03-10T05:00 2024-03-10T06:00 2024-03-10T07:00",
-        "hourly",
-        "2024-03-10T08:00 2024-03-10T09:00",
-    ),
-    "six hours": (
-        "2024-01-01T00:00 2024-01-01T06:00 2024-01-01T12:00",
-        "every 6 hours",
-        "2024-01-01T18:00 2024-01-02T00:00",
-    ),
-    "minutes": (
-        "2024-01-01T23:15 2024-01-01T23:30 2024-01-01T23:45",
-        "every 15 minutes",
-        "2024-01-02T00:00 2024-01-02T00:15",
-    ),
-    "ninety minutes": (
-        "2024-01-01T00:00 2024-01-01T01:30",
-        "every 90 minutes",
-        "2024-01-01T03:00",
-    ),
-}
+# Times -> those that follow: description.
+FREQUENCIES = """
+2023-11-01 2023-12-01 2024-01-01 -> 2024-02-01 2024-03-01: monthly, at month start
+2023-11-30 2023-12-31 2024-01-31 -> 2024-02-29 2024-03-31: monthly, at month end
+2024-01-31 2024-02-29 -> 2024-03-31: monthly, at month end
+1959-12-31 1960-01-31 -> 1960-02-29 1960-03-31: monthly, at month end
+2024-01-31 2024-02-29 2024-03-29 -> 2024-04-30 2024-05-31 2024-06-28: monthly, at business month end
+2024-01-15 2024-02-15 2024-03-15 -> 2024-04-15: monthly, on day 15
+2023-11-30 2023-12-30 2024-01-30 -> 2024-02-29 2024-03-30: monthly, on day 30
+2023-07-01 2023-10-01 2024-01-01 -> 2024-04-01 2024-07-01: quarterly, at quarter start
+2023-09-30 2023-12-31 2024-03-31 -> 2024-06-30 2024-09-30 2024-12-31: quarterly, at quarter end
+2023-08-31 2023-11-30 2024-02-29 -> 2024-05-31: quarterly, at month end
+2023-01-01 2023-07-01 -> 2024-01-01: half-yearly, at month start
+2023-12-31 2024-02-29 -> 2024-04-30 2024-06-30: every 2 months, at month end
+2021-07-01 2022-07-01 2023-07-01 -> 2024-07-01 2025-07-01: yearly
+2022-02-28 2023-02-28 2024-02-29 -> 2025-02-28 2026-02-28: yearly
+2016-02-29 2020-02-29 -> 2024-02-29: every 4 years
+2024-02-11 2024-02-18 2024-02-25 -> 2024-03-03 2024-03-10: weekly, on Sundays
+2024-02-12 2024-02-19 2024-02-26 -> 2024-03-04: weekly, on Mondays
+2024-01-03 2024-01-17 -> 2024-01-31: every 2 weeks, on Wednesdays
+2024-02-26 2024-02-27 2024-02-28 -> 2024-02-29 2024-03-01: daily
+2024-02-23 2024-02-24 2024-02-25 2024-02-26 -> 2024-02-27 2024-02-28: daily
+2024-02-26T12:00 2024-02-27T12:00 2024-02-28T12:00 -> 2024-02-29T12:00 2024-03-01T12:00: daily
+2024-01-01 2024-01-04 2024-01-07 -> 2024-01-10: every 3 days
+2024-02-22 2024-02-23 2024-02-26 2024-02-27 2024-02-28 -> 2024-02-29 2024-03-01: business days
+2024-03-10T05:00 2024-03-10T06:00 2024-03-10T07:00 -> 2024-03-10T08:00 2024-03-10T09:00: hourly
+2024-01-01T00:00 2024-01-01T06:00 2024-01-01T12:00 -> 2024-01-01T18:00: every 6 hours
+2024-01-01T23:15 2024-01-01T23:30 2024-01-01T23:45 -> 2024-01-02T00:00: every 15 minutes
+2024-01-01T00:00 2024-01-01T01:30 -> 2024-01-01T03:00: every 90 minutes
+"""
 
 
-@pytest.mark.parametrize(("times", "description", "expected"), KINDS.values(), ids=KINDS)
-def test_frequency_and_future(times, description, expected):
+@pytest.mark.parametrize("line", FREQUENCIES.strip().splitlines())
+def test_frequency_and_future(line):
+    times, expected, description = re.split(" -> |: ", line)
     axis = infer_calendar(dates(times)[::-1])
     assert axis.description == description
     assert axis.remarks == () and axis.unit == "years" and axis.regular
@@ -130,22 +64,18 @@ def test_frequency_and_future(times, description, expected):
     assert axis.positions(axis.times[:1]) == 0.0
 
 
-GAPS = {
-    "months": ("MS", "monthly, at month start"),
-    "month ends": ("ME", "monthly, at month end"),
-    "business month ends": ("BME", "monthly, at business month end"),
-    "quarters": ("QE", "quarterly, at quarter end"),
-    "years": ("YS", "yearly"),
-    "weeks": ("W-SUN", "weekly, on Sundays"),
-    "days": ("D", "daily"),
-    "business days": ("B", "business days"),
-    "hours": ("h", "hourly"),
-    "minutes": ("15min", "every 15 minutes"),
-}
-
-
-@pytest.mark.parametrize(("freq", "description"), GAPS.values(), ids=GAPS)
-def test_gaps(freq, description):
+@pytest.mark.parametrize(
+    ("freq", "description"),
+    [
+        ("MS", "monthly, at month start"),
+        ("BME", "monthly, at business month end"),
+        ("QE", "quarterly, at quarter end"),
+        ("W-SUN", "weekly, on Sundays"),
+        ("B", "business days"),
+        ("15min", "every 15 minutes"),
+    ],
+)
+def test_gaps_keep_the_frequency(freq, description):
     full = pd.date_range("2019-12-30", periods=40, freq=freq)
     axis = infer_calendar(full[:34].delete([4, 5, 17, 30]).values)
     assert axis.description == description
@@ -205,7 +135,7 @@ def test_irregular_dates():
     np.testing.assert_array_equal(axis.future(1), dates("2024-01-11T13:00"))
 
 
-def test_all_different_gaps_are_irregular_and_one_gap_is_not():
+def test_times_with_all_gaps_different_are_irregular():
     assert not infer_calendar(dates("2024-01-01 2024-01-02 2024-01-11 2024-01-26")).regular
     axis = infer_calendar(dates("2024-01-01 2024-01-02 2024-01-04"))
     assert axis.description == "daily" and axis.remarks == ("1 gap in the time axis",)
@@ -217,7 +147,7 @@ def test_calendar_dates_without_a_common_step_are_irregular():
 
 
 @pytest.mark.parametrize("freq", ["MS", "ME", "BME", "QE", "2MS", "YE"])
-def test_months_are_twelfths(freq):
+def test_months_are_twelfths_of_a_year(freq):
     times = pd.date_range("1958-03-01", periods=60, freq=freq)
     months = (times.year - times[0].year) * 12 + times.month - times[0].month
     axis = infer_calendar(times.values)
@@ -248,9 +178,6 @@ def test_step_is_the_spacing_of_positions():
     [
         ("MS", 24, {"yearly"}),
         ("MS", 23, set()),
-        ("ME", 36, {"yearly"}),
-        ("QS", 8, {"yearly"}),
-        ("QS", 7, set()),
         ("6ME", 8, {"yearly"}),
         ("YE", 40, set()),
         ("W-SUN", 104, {"yearly"}),
@@ -282,7 +209,7 @@ def test_seasons_of_irregular_dates():
     assert not axis.regular and set(axis.seasons()) == {"weekly", "yearly"}
 
 
-def test_hourly_in_new_york_is_absolute():
+def test_hours_count_elapsed_time():
     zoned = pd.date_range("2024-03-09 20:00", periods=30, freq="h", tz="America/New_York")
     utc = zoned.tz_convert(None).values
     axis = infer_calendar(utc[:20], tz="America/New_York")
@@ -304,7 +231,7 @@ def test_local_midnight_in_berlin(freq, start):
     np.testing.assert_array_equal(axis.positions(utc), plain.positions(wall))
 
 
-def test_daily_where_a_midnight_does_not_exist():
+def test_days_continue_over_a_skipped_midnight():
     days = pd.date_range("2017-10-10", periods=12, freq="D")  # clocks skipped 15 October, 0:00-1:00
     utc = days.tz_localize("America/Sao_Paulo", nonexistent="shift_forward").tz_convert(None).values
     for seen in (4, 8):
@@ -313,7 +240,7 @@ def test_daily_where_a_midnight_does_not_exist():
         np.testing.assert_array_equal(axis.future(12 - seen), utc[seen:])
 
 
-def test_local_days_without_their_zone_are_remarked_on():
+def test_local_days_in_utc_are_remarked_on():
     zoned = pd.date_range("2024-03-25", periods=12, freq="D", tz="Europe/Berlin")
     axis = infer_calendar([t.isoformat() for t in zoned])
     assert not axis.regular and "give the time zone" in axis.remarks[-1]
@@ -339,7 +266,7 @@ OFFSETS += ["D", "B", "h", "min", "s", "ms"]
     st.integers(3, 40),
     st.integers(1, 12),
 )
-def test_future_is_what_pandas_continues_with(freq, multiple, start, length, horizon):
+def test_future_times_match_pandas(freq, multiple, start, length, horizon):
     if freq in ("h", "min", "s", "ms"):
         start = start.replace(microsecond=0)
     else:
@@ -363,7 +290,7 @@ def test_future_is_what_pandas_continues_with(freq, multiple, start, length, hor
     st.dates(dt.date(1930, 1, 1), dt.date(2060, 1, 1)),
     st.integers(3, 30),
 )
-def test_a_fixed_day_of_the_month_goes_on(day, months, start, length):
+def test_a_fixed_day_of_the_month_continues(day, months, start, length):
     offset = pd.DateOffset(months=months)
     full = pd.date_range(start.replace(day=day), periods=length + 5, freq=offset)
     axis = infer_calendar(full[:length].values)
@@ -376,7 +303,7 @@ def test_a_fixed_day_of_the_month_goes_on(day, months, start, length):
     st.sampled_from(["M8[M]", "M8[D]", "M8[h]", "M8[ms]", "int64", "float64"]),
     st.sampled_from([None, "Europe/Berlin", "America/Sao_Paulo"]),
 )
-def test_any_times_have_a_future(ticks, dtype, tz):
+def test_future_follows_any_times(ticks, dtype, tz):
     times = np.array(sorted(ticks)).astype(dtype)
     axis = infer_calendar(times, tz if times.dtype.kind == "M" else None)
     future = axis.future(5)
@@ -386,7 +313,7 @@ def test_any_times_have_a_future(ticks, dtype, tz):
     assert axis.description and axis.regular == (not any("irregular" in r for r in axis.remarks))
 
 
-def test_the_datasets():
+def test_frequencies_of_the_data_sets():
     assert infer_calendar(datasets.load("airline").times).description == "monthly, at month start"
     assert infer_calendar(datasets.load("nile").times).description == "integers, step 1"
     co2 = datasets.load("co2")
@@ -394,8 +321,6 @@ def test_the_datasets():
     assert axis.description == "monthly, at month start"
     assert axis.remarks == ("3 gaps in the time axis",)
     assert axis.future(1)[0] == np.datetime64("2002-01-01")
-    with pytest.raises(ValueError, match="8.8 is there 2 times"):
-        infer_calendar(datasets.load("motorcycle").times)
 
 
 def test_duplicates():
@@ -406,8 +331,8 @@ def test_duplicates():
     assert "zone" not in str(error.value)
 
 
-@pytest.mark.parametrize("times", [[1], [], dates("2020-01-01"), ["2020-01-01"]])
-def test_too_few_times(times):
+@pytest.mark.parametrize("times", [[], ["2020-01-01"]])
+def test_fewer_than_two_times_are_refused(times):
     with pytest.raises(ValueError, match="time must"):
         infer_calendar(times)
 

@@ -14,6 +14,7 @@ DAYS = np.array(["2019-01-13", "2019-01-14", "2019-01-15", "2019-01-16"], "M8[s]
 MONTHS = np.array(["2019-01", "2019-02", "2019-03", "2019-04"], "M8[s]")
 QUARTERS = np.array(["2019-01", "2019-04", "2019-07", "2019-10"], "M8[s]")
 HOURS = np.array(["2019-01-13T21", "2019-01-13T22", "2019-01-13T23", "2019-01-14T00"], "M8[s]")
+WEEKS = np.array(["2018-12-31", "2019-01-07", "2019-01-14", "2019-01-21"], "M8[s]")
 VALUES = np.array([14867.86, 999.5, -1022.0, 40.0])
 
 
@@ -23,59 +24,44 @@ def lines(times, values=("14867.86", "999.5", "-1022", "40"), delimiter=",", hea
     return "\n".join(rows) + "\n"
 
 
-# How dates are written, and what they are.
-DATES = {
-    "iso": ("2019-01-13 2019-01-14 2019-01-15 2019-01-16", DAYS),
-    "points": ("13.01.2019 14.01.2019 15.01.2019 16.01.2019", DAYS),
-    "points, months": ("01.01.2019 01.02.2019 01.03.2019 01.04.2019", MONTHS),
-    "points, short": ("13.1.19 14.1.19 15.1.19 16.1.19", DAYS),
-    "points and time": (
-        "13.01.2019_21:00 13.01.2019_22:00 13.01.2019_23:00 14.01.2019_00:00",
-        HOURS,
-    ),
-    "slashes, day first": ("13/01/2019 14/01/2019 15/01/2019 16/01/2019", DAYS),
-    "slashes, month first": ("1/13/2019 1/14/2019 1/15/2019 1/16/2019", DAYS),
-    "slashes, two digits": ("1/13/19 1/14/19 1/15/19 1/16/19", DAYS),
-    "slashes, year first": ("2019/1/13 2019/1/14 2019/1/15 2019/1/16", DAYS),
-    "dashes, day first": ("13-01-2019 14-01-2019 15-01-2019 16-01-2019", DAYS),
-    "afternoon": (
-        "1/13/2019_9:00_PM 1/13/2019_10:00_PM 1/13/2019_11:00_PM 1/14/2019_12:00_AM",
-        HOURS,
-    ),
-    "iso, afternoon": (
-        "2019-01-13_9:00_pm 2019-01-13_10:00_pm 2019-01-13_11:00_pm 2019-01-14_12:00_am",
-        HOURS,
-    ),
-    "month and year": ("Jan_2019 Feb_2019 Mar_2019 Apr_2019", MONTHS),
-    "whole names": ("January_2019 February_2019 March_2019 April_2019", MONTHS),
-    "short months": ("Jan-19 Feb-19 Mar-19 Apr-19", MONTHS),
-    "apostrophes": ("Jan_'19 Feb_'19 Mar_'19 Apr_'19", MONTHS),
-    "year and month": ("2019-Jan 2019-Feb 2019-Mar 2019-Apr", MONTHS),
-    "day, name, year": ("13-Jan-2019 14-Jan-2019 15-Jan-2019 16-Jan-2019", DAYS),
-    "day, name, short year": ("13-Jan-19 14-Jan-19 15-Jan-19 16-Jan-19", DAYS),
-    "spaces": ("13_January_2019 14_January_2019 15_January_2019 16_January_2019", DAYS),
-    "eurostat": ("2019M01 2019M02 2019M03 2019M04", MONTHS),
-    "month, slash, year": ("01/2019 02/2019 03/2019 04/2019", MONTHS),
-    "quarters": ("Q1_2019 Q2_2019 Q3_2019 Q4_2019", QUARTERS),
-    "quarters, year first": ("2019-Q1 2019-Q2 2019-Q3 2019-Q4", QUARTERS),
-    "weeks": (
-        "2019-W01 2019-W02 2019-W03 2019-W04",
-        np.array(["2018-12-31", "2019-01-07", "2019-01-14", "2019-01-21"], "M8[s]"),
-    ),
-    "digits": ("20190113 20190114 20190115 20190116", DAYS),
-    "digits of minutes": ("201901132100 201901132200 201901132300 201901140000", HOURS),
-    "digits of seconds": (
-        "20190113210000 20190113220000 20190113230000 20190114000000",
-        HOURS,
-    ),
-    "seconds since 1970": ("1547337600 1547424000 1547510400 1547596800", DAYS),
-    "milliseconds": ("1547337600000 1547424000000 1547510400000 1547596800000", DAYS),
-    "years": ("2016 2017 2018 2019", np.array([2016, 2017, 2018, 2019])),
-}
+# Dates as written, and as read.
+DATES = [
+    ("2019-01-13 2019-01-14 2019-01-15 2019-01-16", DAYS),
+    ("13.01.2019 14.01.2019 15.01.2019 16.01.2019", DAYS),
+    ("01.01.2019 01.02.2019 01.03.2019 01.04.2019", MONTHS),
+    ("13.1.19 14.1.19 15.1.19 16.1.19", DAYS),
+    ("13.01.2019_21:00 13.01.2019_22:00 13.01.2019_23:00 14.01.2019_00:00", HOURS),
+    ("13/01/2019 14/01/2019 15/01/2019 16/01/2019", DAYS),
+    ("1/13/2019 1/14/2019 1/15/2019 1/16/2019", DAYS),
+    ("1/13/19 1/14/19 1/15/19 1/16/19", DAYS),
+    ("2019/1/13 2019/1/14 2019/1/15 2019/1/16", DAYS),
+    ("13-01-2019 14-01-2019 15-01-2019 16-01-2019", DAYS),
+    ("1/13/2019_9:00_PM 1/13/2019_10:00_PM 1/13/2019_11:00_PM 1/14/2019_12:00_AM", HOURS),
+    ("2019-01-13_9:00_pm 2019-01-13_10:00_pm 2019-01-13_11:00_pm 2019-01-14_12:00_am", HOURS),
+    ("Jan_2019 Feb_2019 Mar_2019 Apr_2019", MONTHS),
+    ("January_2019 February_2019 March_2019 April_2019", MONTHS),
+    ("Jan-19 Feb-19 Mar-19 Apr-19", MONTHS),
+    ("Jan_'19 Feb_'19 Mar_'19 Apr_'19", MONTHS),
+    ("2019-Jan 2019-Feb 2019-Mar 2019-Apr", MONTHS),
+    ("13-Jan-2019 14-Jan-2019 15-Jan-2019 16-Jan-2019", DAYS),
+    ("13-Jan-19 14-Jan-19 15-Jan-19 16-Jan-19", DAYS),
+    ("13_January_2019 14_January_2019 15_January_2019 16_January_2019", DAYS),
+    ("2019M01 2019M02 2019M03 2019M04", MONTHS),
+    ("01/2019 02/2019 03/2019 04/2019", MONTHS),
+    ("Q1_2019 Q2_2019 Q3_2019 Q4_2019", QUARTERS),
+    ("2019-Q1 2019-Q2 2019-Q3 2019-Q4", QUARTERS),
+    ("20190113 20190114 20190115 20190116", DAYS),
+    ("201901132100 201901132200 201901132300 201901140000", HOURS),
+    ("20190113210000 20190113220000 20190113230000 20190114000000", HOURS),
+    ("1547337600 1547424000 1547510400 1547596800", DAYS),
+    ("1547337600000 1547424000000 1547510400000 1547596800000", DAYS),
+    ("2019-W01 2019-W02 2019-W03 2019-W04", WEEKS),
+    ("2016 2017 2018 2019", np.array([2016, 2017, 2018, 2019])),
+]
 
 
-@pytest.mark.parametrize(("dates", "expected"), DATES.values(), ids=DATES)
-def test_dates(tmp_path, dates, expected):
+@pytest.mark.parametrize(("dates", "expected"), DATES)
+def test_forms_of_dates(tmp_path, dates, expected):
     path = tmp_path / "sales.csv"
     path.write_text(lines(dates.replace("_", "\x01").split(" ")).replace("\x01", " "))
     series = read_series(path)
@@ -110,7 +96,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("numbers", "delimiter", "remark"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers(tmp_path, numbers, delimiter, remark):
+def test_forms_of_numbers(tmp_path, numbers, delimiter, remark):
     path = tmp_path / "sales.csv"
     values = [number.replace("_", " ") for number in numbers.split(" ")]
     path.write_text(lines(map(str, DAYS.astype("M8[D]")), values, delimiter), encoding="utf-8")
@@ -119,7 +105,7 @@ def test_numbers(tmp_path, numbers, delimiter, remark):
     assert remark in " ".join(series.remarks)
 
 
-def test_dollars_in_thousands(tmp_path):
+def test_commas_between_thousands_of_dollars(tmp_path):
     """Three digits after the comma are thousands where cents would be two; not so of euros."""
     path = tmp_path / "sales.csv"
     path.write_text(lines(map(str, DAYS.astype("M8[D]")), ['"$14,868"', "$9", '"$1,022"', "$40"]))
@@ -131,25 +117,12 @@ def test_dollars_in_thousands(tmp_path):
     np.testing.assert_array_equal(read_series(path, decimal=",").values, [1.859, 1.799, 2, 1.919])
 
 
-@pytest.mark.parametrize("word", ["-", "--", "\u2013", "#N/A", "NA", "."])
-def test_words_for_what_is_missing(tmp_path, word):
-    path = tmp_path / "sales.csv"
-    text = lines(map(str, DAYS.astype("M8[D]")), ["1", word, "3", "4"])
-    path.write_text(text, encoding="utf-8")
-    np.testing.assert_array_equal(read_series(path).values, [1, np.nan, 3, 4])
-
-
 ISO_DAYS = [str(day) for day in DAYS.astype("M8[D]")]
 PLAIN = lines(ISO_DAYS)
 RECORDS = [{"day": day, "sales": float(value)} for day, value in zip(ISO_DAYS, VALUES, strict=True)]
 # What the file is.
 KINDS = {
-    "commas": PLAIN.encode(),
-    "semicolons": lines(ISO_DAYS, delimiter=";").encode(),
-    "tabs": lines(ISO_DAYS, delimiter="\t").encode(),
     "pipes": lines(ISO_DAYS, delimiter="|").encode(),
-    "carriage returns": PLAIN.replace("\n", "\r\n").encode(),
-    "byte order mark": PLAIN.encode("utf-8-sig"),
     "utf-16": PLAIN.encode("utf-16"),
     "gzip": gzip.compress(PLAIN.encode()),
     "records": json.dumps(RECORDS).encode(),
@@ -164,7 +137,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
-def test_kinds_of_files(tmp_path, content):
+def test_formats_of_files(tmp_path, content):
     # The name says nothing.
     path = tmp_path / "sales"
     path.write_bytes(content)
@@ -188,7 +161,7 @@ def test_kinds_of_files(tmp_path, content):
         ("year,quarter,sales", ["2019,Q1", "2019,Q2", "2019,Q3", "2019,Q4"], QUARTERS),
     ],
 )
-def test_parts_of_a_time_in_columns_of_their_own(tmp_path, header, times, expected):
+def test_parts_of_a_time_in_several_columns(tmp_path, header, times, expected):
     path = tmp_path / "sales.csv"
     path.write_text(lines(times, header=header))
     np.testing.assert_array_equal(read_series(path).times, expected)
@@ -209,13 +182,6 @@ def test_comments_are_left_out_with_a_remark(tmp_path):
     assert series.remarks == ("3 comment lines left out",)
 
 
-def test_text_is_not_what_it_was_said_to_be(tmp_path):
-    path = tmp_path / "sales.csv"
-    path.write_bytes(lines(ISO_DAYS, header="day,Verkäufe").encode("latin-1"))
-    with pytest.raises(ValueError, match="is not text in utf-8"):
-        read_series(path, encoding="utf-8")
-
-
 def test_latin_1_is_read_with_a_remark_or_by_its_name(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_bytes(lines(ISO_DAYS, header="day,Verkäufe").encode("latin-1"))
@@ -225,9 +191,11 @@ def test_latin_1_is_read_with_a_remark_or_by_its_name(tmp_path):
         "read as Windows-1252, since it is not UTF-8: --encoding names another",
     )
     assert read_series(path, encoding="latin-1").remarks == ()
+    with pytest.raises(ValueError, match="is not text in utf-8"):
+        read_series(path, encoding="utf-8")
 
 
-def test_a_column_alone_has_steps_for_times(tmp_path):
+def test_a_single_column_has_numbers_for_times(tmp_path):
     path = tmp_path / "sales.txt"
     path.write_text("sales\n3.5\n2.25\n\n4\n1\n")
     series = read_series(path)
@@ -270,7 +238,7 @@ def test_excel(tmp_path):
         read_series(text)
 
 
-def test_sheets_are_asked_for(tmp_path):
+def test_one_of_several_sheets_must_be_named(tmp_path):
     frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
     path = workbook(tmp_path / "sales.xlsx", north=frame, south=frame.assign(sales=-VALUES))
     with pytest.raises(ValueError, match=r"--sheet must be .*north, south"):
@@ -337,7 +305,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize(("text", "message", "told", "values"), AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_what_may_be_two_things_is_asked_for(tmp_path, text, message, told, values):
+def test_ambiguous_cells_need_an_option(tmp_path, text, message, told, values):
     path = tmp_path / "sales.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -355,7 +323,7 @@ def test_hours_by_digits_may_be_seconds(tmp_path):
     np.testing.assert_array_equal(read_series(frame, date_format="%Y%m%d").times, DAYS)
 
 
-def test_between_commas_a_point_is_before_decimals(tmp_path):
+def test_points_are_decimal_marks_between_commas(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text(lines(ISO_DAYS, ["1.234", "0.999", "2.345", "1"]))
     np.testing.assert_array_equal(read_series(path).values, [1.234, 0.999, 2.345, 1])
@@ -413,7 +381,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused_and_why(tmp_path, content, message):
+def test_unreadable_files_are_refused(tmp_path, content, message):
     path = tmp_path / "sales.csv"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message) as error:
@@ -421,7 +389,7 @@ def test_what_is_refused_and_why(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
-def test_options_that_are_for_other_things_are_refused(tmp_path):
+def test_options_of_other_sources_are_refused(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text(PLAIN)
     for options, message in (

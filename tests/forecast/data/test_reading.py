@@ -59,7 +59,6 @@ FILES = {
     "tab": "month\tsales\n" + LINES.replace(",", "\t").replace(" ", "\n"),
     "byte order mark": "\ufeffmonth,sales\n" + LINES.replace(" ", "\n"),
     "quoted": '"month","sales"\n' + LINES.replace(",", '","').replace(" ", '"\n"').join('""'),
-    "spaces": " month , sales \n" + LINES.replace(",", " , ").replace("0 2", "0\n2"),
     "empty lines": "\n\nmonth,sales\n\n" + LINES.replace(" ", "\n\n") + "\n\n",
     "empty cells": "month,sales\n,\n" + LINES.replace(" ", "\n") + "\n , \n",
     "decimal commas": "month;sales\n2020-01-01;1,5\n2020-02-01;2,25\n2020-03-01;-3\n"
@@ -73,17 +72,13 @@ FILES["spaces"] = " month , sales \n" + "\n".join(
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_csv(tmp_path, text):
-    series = read_series(written(tmp_path, text))
+    series = read_series(str(written(tmp_path, text)))
     same(series, MONTHS, VALUES)
     assert (series.name, series.time_name, series.value_name) == ("sales", "month", "sales")
     assert series.remarks == ()
 
 
-def test_a_path_may_be_text(tmp_path):
-    same(read_series(str(written(tmp_path, FILES["comma"]))), MONTHS, VALUES)
-
-
-@pytest.mark.parametrize("word", ["", "NA", "NaN", "nan", "n/a", "NULL", "None", " ", "."])
+@pytest.mark.parametrize("word", ["", "NA", "nan", "n/a", "NULL", " ", ".", "--", "\u2013", "#N/A"])
 def test_csv_missing_values(tmp_path, word):
     text = FILES["comma"].replace("2.25", word)
     series = read_series(written(tmp_path, text))
@@ -92,16 +87,11 @@ def test_csv_missing_values(tmp_path, word):
     assert series.remarks == ("1 missing value left out of the fit",)
 
 
-def test_the_delimiter_is_not_looked_for_inside_quotes(tmp_path):
+def test_delimiters_inside_quotes_are_ignored(tmp_path):
     text = 'date;"Sales (EUR, net, without tax)"\n2020-01-01;1\n2020-02-01;2\n2020-03-01;4\n'
     series = read_series(written(tmp_path, text))
     assert series.value_name == "Sales (EUR, net, without tax)"
     np.testing.assert_array_equal(series.values, [1, 2, 4])
-
-
-def test_a_comma_in_a_name_does_not_part_columns(tmp_path):
-    series = read_series(written(tmp_path, "date;sales, net\n2020-01;1\n2020-02;2\n2020-03;4\n"))
-    assert series.value_name == "sales, net"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +126,7 @@ def test_names_of_columns_may_be_numbers(tmp_path, text, time, value):
     np.testing.assert_array_equal(series.values, [1, 2, 4])
 
 
-def test_row_numbers_without_a_name_are_not_a_series(tmp_path):
+def test_row_numbers_without_a_name_are_ignored(tmp_path):
     frame = pd.DataFrame({"date": ["2020-01-01", "2020-02-01", "2020-03-01"], "sales": [1, 2, 4]})
     path = tmp_path / "pandas.csv"
     frame.to_csv(path)
@@ -149,7 +139,7 @@ def test_row_numbers_without_a_name_are_not_a_series(tmp_path):
     assert series.time_name == "time"
 
 
-def test_columns_are_guessed_or_chosen(tmp_path):
+def test_columns_are_guessed_or_named(tmp_path):
     text = "store,ds,y,price\n7,2020-01-01,1,10\n8,2020-01-02,3,20\n9,2020-01-03,2,30\n"
     path = written(tmp_path, text)
     np.testing.assert_array_equal(read_series(path, value="y").values, [1, 3, 2])
@@ -164,7 +154,7 @@ def test_columns_are_guessed_or_chosen(tmp_path):
         read_series(path, time="dss", value="y")
 
 
-def test_the_value_column_is_never_taken_for_the_times(tmp_path):
+def test_the_value_column_is_not_the_time_column(tmp_path):
     path = written(tmp_path, "sales,when\n4,2020-01-01\n3,2020-02-01\n5,2020-03-01\n")
     series = read_series(path, value="sales")
     same(series, MONTHS[:3], [4, 3, 5])
@@ -176,7 +166,6 @@ BAD_FILES = {
     "empty": ("", "has no rows"),
     "header only": ("month,sales\n", "has a header but no rows"),
     "one row": ("month,sales\n2020-01-01,3\n", "at least 3 values; got 1 value"),
-    "two values": ("month,sales\n2020-01-01,3\n2020-02-01,4\n", "got 2 values"),
     "two of three": (
         "month,sales\n2020-01-01,3\n2020-02-01,\n2020-03-01,4\n",
         "got 2 values",
@@ -185,14 +174,6 @@ BAD_FILES = {
     "text": (
         "month,sales\n2020-01-01,3\n2020-02-01,many\n2020-03-01,4\n",
         "sales, row 2: 'many' is not a number",
-    ),
-    "decimal comma beside a point": (
-        "month;sales\n2020-01-01;3,5\n2020-02-01;4.5\n2020-03-01;4\n",
-        r"sales, row 1: '3,5' is not a number, or not in the notation of the others",
-    ),
-    "thousands or decimals": (
-        "month;sales\n2020-01-01;1,234\n2020-02-01;999\n2020-03-01;2,345\n",
-        "sales, row 1: '1,234' may be 1.234 or 1234",
     ),
     "an open quote": (
         'month,sales\n2020-01-01,3\n2020-02-01,"4\n2020-03-01,4\n',
@@ -206,10 +187,6 @@ BAD_FILES = {
     "no date": (
         "month,sales\n2020-01-01,3\n,4\n2020-03-01,4\n",
         "month, row 2: no time",
-    ),
-    "a wrong date": (
-        "month,sales\n2020-01-01,3\n2020-02-01,4\n2020-02-31,4\n",
-        "month, row 3: cannot read '2020-02-31'",
     ),
     "a date twice": (
         "month,sales\n2020-01-01,3\n2020-02-01,4\n2020-02-01,4\n2020-03-01,2\n",
@@ -302,7 +279,7 @@ def test_pandas_frames_by_their_index():
     np.testing.assert_array_equal(read_series(quarters).times, quarters.index.to_timestamp())
 
 
-def test_row_numbers_that_pandas_left_behind_are_not_times():
+def test_leftover_row_numbers_of_pandas_are_not_times():
     """Sorting and choosing rows leave an index of old row numbers: the dates are the times."""
     order = [3, 0, 4, 2, 1]
     frame = pd.DataFrame({"date": MONTHS[order], "sales": VALUES[order], "store": "a"})
@@ -362,31 +339,26 @@ def test_arrays_and_lists():
     same(read_series(VALUES, times=[1.5, 2.5, 4.0, 4.5, 9.0]), [1.5, 2.5, 4.0, 4.5, 9.0], VALUES)
 
 
-def test_bad_arrays():
-    with pytest.raises(ValueError, match=r"one-dimensional, got shape \(2, 3\)"):
-        read_series(np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"one-dimensional, got shape \(\)"):
-        read_series(7.0)
-    with pytest.raises(ValueError, match="times has 4 entries"):
-        read_series(VALUES, times=MONTHS[:4])
-    with pytest.raises(ValueError, match="value, row 2: 'b' is not a number"):
-        read_series(["1", "b", "3"])
-    with pytest.raises(ValueError, match="value, row 3: the value is infinite"):
-        read_series([1.0, 2.0, -np.inf, 3.0])
-    with pytest.raises(ValueError, match="value, row 1: '2020-01-01.*' is not a number"):
-        read_series(MONTHS.astype("M8[ns]"))
-    with pytest.raises(ValueError, match="value, row 1: '1j' is not a number"):
-        read_series([1j, 2.0, 3.0])
-    with pytest.raises(ValueError, match="got 0 values in 0 rows"):
-        read_series([])
-    with pytest.raises(ValueError, match="got 0 values in 3 rows"):
-        read_series([np.nan] * 3)
-    with pytest.raises(ValueError, match="got 2 values"):
-        read_series([1.0, 2.0])
-    with pytest.raises(ValueError, match="value= cannot be used"):
-        read_series(VALUES, value="sales")
-    with pytest.raises(ValueError, match="times= cannot be used"):
-        read_series("nile", times=MONTHS)
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (np.ones((2, 3)), {}, r"one-dimensional, got shape \(2, 3\)"),
+        (7.0, {}, r"one-dimensional, got shape \(\)"),
+        (VALUES, {"times": MONTHS[:4]}, "times has 4 entries"),
+        (["1", "b", "3"], {}, "value, row 2: 'b' is not a number"),
+        ([1.0, 2.0, -np.inf, 3.0], {}, "value, row 3: the value is infinite"),
+        (MONTHS.astype("M8[ns]"), {}, "value, row 1: '2020-01-01.*' is not a number"),
+        ([1j, 2.0, 3.0], {}, "value, row 1: '1j' is not a number"),
+        ([], {}, "got 0 values in 0 rows"),
+        ([np.nan] * 3, {}, "got 0 values in 3 rows"),
+        ([1.0, 2.0], {}, "got 2 values"),
+        (VALUES, {"value": "sales"}, "value= cannot be used"),
+        ("nile", {"times": MONTHS}, "times= cannot be used"),
+    ],
+)
+def test_bad_arrays(source, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_series(source, **options)
 
 
 # -- order and ends --------------------------------------------------------------------------------
@@ -399,7 +371,7 @@ def test_unsorted_times_are_sorted_with_a_remark():
     assert series.remarks == ("the times were not in order and have been sorted",)
 
 
-def test_missing_rows_at_the_end_are_what_is_forecast_first():
+def test_missing_rows_at_the_end_are_dropped_with_a_remark():
     values = np.append(VALUES, [np.nan, np.nan])
     times = np.arange("2020-01", "2020-08", dtype="M8[M]")
     series = read_series(values, times=times)

@@ -24,7 +24,7 @@ def test_months():
     np.testing.assert_array_equal(mean.values, np.divide(by_hand, [31, 29, 31, 30]))
 
 
-def test_weeks_begin_on_mondays_and_parts_of_one_are_left_out():
+def test_weeks_begin_on_mondays_and_incomplete_ones_are_dropped():
     # From Wednesday 3 January to Tuesday 30 April: 16 whole weeks.
     series = read_series(SERIES["2024-01-03":], every="week", by="sum")
     assert series.times[0] == np.datetime64("2024-01-08") and len(series.times) == 16
@@ -32,7 +32,7 @@ def test_weeks_begin_on_mondays_and_parts_of_one_are_left_out():
     assert "2 weeks at the ends left out, since incomplete" in series.remarks
 
 
-def test_rows_of_one_time_are_added_up():
+def test_rows_at_the_same_time_are_added_up():
     times = ["01 00", "01 10", "01 10", "02 00", "02 00", "03 12", "03 23", "04 00"]
     times = [f"2024-01-{time}:00" for time in times]
     values = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
@@ -42,7 +42,7 @@ def test_rows_of_one_time_are_added_up():
         read_series(values, times=times)
 
 
-def test_a_period_that_misses_a_value_is_missing():
+def test_a_period_with_a_missing_value_is_missing():
     values = SERIES.copy()
     values["2024-02-10"] = np.nan
     series = read_series(values, every="month", by="sum")
@@ -77,6 +77,6 @@ def test_bad_options(options, message):
         read_series(SERIES, **options)
 
 
-def test_numbers_have_no_months():
+def test_numbers_cannot_be_aggregated():
     with pytest.raises(ValueError, match="these times are numbers"):
         read_series([1.0, 2.0, 3.0], every="month", by="sum")

@@ -5,7 +5,7 @@ import numpy as np
 from bayeskern.forecast.data.reading import read_series
 
 
-def test_until_is_the_past_alone():
+def test_until_keeps_earlier_values_only():
     values = np.array([1.0, 2.0, 3.0, np.nan, 5.0, 6.0])
     times = np.array(["2020-01-01", "2020-02-01", "2020-03-01", "2020-04-01", "2020-06-01",
                       "2020-07-01"], "M8[s]")  # fmt: skip

@@ -20,7 +20,7 @@ def test_wall_clock_against_pandas():
         np.testing.assert_array_equal(to_utc(wall.values, tz), first.values)
 
 
-def test_wall_times_that_clocks_skip_or_repeat():
+def test_skipped_and_repeated_wall_times():
     wall = dates("2024-03-10T02:30 2024-11-03T01:30")
     utc = to_utc(wall, "America/New_York")
     np.testing.assert_array_equal(utc, dates("2024-03-10T07:30 2024-11-03T05:30"))
@@ -28,7 +28,7 @@ def test_wall_times_that_clocks_skip_or_repeat():
     np.testing.assert_array_equal(to_wall(utc, "America/New_York"), expected)
 
 
-def test_zone_comes_along_with_datetimes():
+def test_the_zone_of_datetimes_is_kept():
     zoned = pd.date_range("2024-03-28", periods=6, freq="D", tz="Europe/Berlin")
     assert zone_of(zoned) == zone_of([t.to_pydatetime() for t in zoned]) == "Europe/Berlin"
     assert zone_of(["2020-01-01"]) is None and zone_of(dates("2020-01-01")) is None
