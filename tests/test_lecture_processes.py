@@ -3,12 +3,11 @@
 from functools import partial
 
 import arviz as az
-import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 from scipy import stats
-from scipy.optimize import approx_fprime, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 import bayeskern as bk
 from bayeskern.kernels import RBF
@@ -19,8 +18,6 @@ RNG = np.random.default_rng(5)
 NOISE = 0.04
 X = np.sort(RNG.uniform(0, 8, 14))
 Y = np.sin(X) + np.sqrt(NOISE) * RNG.normal(size=14)
-NEW = np.linspace(-1, 11, 25)
-LENGTHSCALES = [0.2, 1.2, 1.7, 5.0]
 infer = partial(bk.infer, progress=False)
 
 
@@ -39,30 +36,6 @@ def noisy(x, lengthscale):
 def by_scipy(lengthscale):
     """The log evidence."""
     return stats.multivariate_normal(np.zeros(14), noisy(X, lengthscale)).logpdf(Y)
-
-
-def log_evidence(lengthscale):
-    """The same by ours."""
-    return bk.GaussianProcess(RBF(lengthscale), X, noise=NOISE).log_prob(Y)
-
-
-@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
-def test_prediction_and_evidence_of_a_joint_gaussian(lengthscale):
-    process = bk.GaussianProcess(RBF(lengthscale), X, noise=NOISE)
-    prediction = process.condition(Y).predict(NEW, latent=True)
-    k, C = rbf(NEW, X, lengthscale), noisy(X, lengthscale)
-    close(prediction.mean, k @ np.linalg.solve(C, Y))
-    close(prediction.variance, 1.0 - np.diag(k @ np.linalg.solve(C, k.T)))
-    close(process.log_prob(Y), by_scipy(lengthscale))
-
-
-@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
-def test_gradient_of_the_evidence(lengthscale):
-    K, inverse = rbf(X, X, lengthscale), np.linalg.inv(noisy(X, lengthscale))
-    dK, a = K * (X[:, None] - X) ** 2 / lengthscale**3, inverse @ Y
-    slope = jax.grad(log_evidence)(lengthscale)
-    close(slope, 0.5 * a @ dK @ a - 0.5 * np.trace(inverse @ dK))
-    close(slope, approx_fprime([lengthscale], lambda t: by_scipy(t[0]))[0], rtol=1e-4, atol=1e-4)
 
 
 def test_type_ii_maximises_the_evidence():

@@ -86,8 +86,8 @@ def coefficient_path(
     with |b|_1 the sum of the absolute values. Ridge has a closed form from one singular value
     decomposition of X, b = sum_j v_j s_j u_j'y / (s_j^2 + penalty), the shortest solution if the
     penalty is 0. The lasso is found by least angle regression, and by coordinate descent where the
-    optimality conditions show that the former failed. All its coefficients are 0 from a penalty of
-    2 max_j |x_j'y| on, of centered columns if there is an intercept.
+    optimality conditions show that the former failed. All its coefficients are 0 for penalties
+    of at least 2 max_j |x_j'y|, with centered columns if there is an intercept.
 
     In scikit-learn's terms `Ridge` has the same penalty, and `Lasso` has alpha = penalty / (2 n).
     As a mode of a posterior with noise variance v, ridge has the prior b_j ~ N(0, v / penalty), and

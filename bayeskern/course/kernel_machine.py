@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -63,6 +64,7 @@ class _KernelMachine(KernelExpansion):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
     """A regression machine, which minimises sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2.
 
@@ -105,18 +107,11 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         array([1.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        loss: str | Loss = "squared",
-        penalty: float = 1.0,
-        *,
-        fit_intercept: bool = False,
-    ):
-        self.kernel = kernel
-        self.loss = loss
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
+    kernel: Kernel | None = None
+    loss: str | Loss = "squared"
+    penalty: float = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
@@ -150,6 +145,7 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         return self._store(minimum, penalty)
 
 
+@dataclass(eq=False, repr=False)
 class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
     """A classifying machine, which minimises sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2.
 
@@ -192,18 +188,11 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         array(['out', 'in'], dtype='<U3')
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        loss: str | MarginLoss = "logistic",
-        penalty: float = 1.0,
-        *,
-        fit_intercept: bool = False,
-    ):
-        self.kernel = kernel
-        self.loss = loss
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
+    kernel: Kernel | None = None
+    loss: str | MarginLoss = "logistic"
+    penalty: float = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to labelled points.
@@ -274,14 +263,10 @@ class KernelLogisticRegression(KernelMachineClassifier):
                [0.1, 0.9]])
     """
 
-    loss = "logistic"
-
     def __init__(
         self, kernel: Kernel | None = None, penalty: float = 1.0, *, fit_intercept: bool = False
     ):
-        self.kernel = kernel
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
+        super().__init__(kernel, "logistic", penalty, fit_intercept=fit_intercept)
 
 
 def _read_loss(loss: Any, losses: dict) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
 
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """Principal components of phi(x), where k(x, z) = phi(x)'phi(z).
 
@@ -46,9 +48,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         (20, 2)
     """
 
-    def __init__(self, kernel: Kernel | None = None, n_components: int | None = None):
-        self.kernel = kernel
-        self.n_components = n_components
+    kernel: Kernel | None = None
+    n_components: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Find the components.

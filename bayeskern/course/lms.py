@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import jax.numpy as jnp
@@ -20,15 +21,16 @@ from bayeskern.kernels.gram_matrix import blocks, diagonal, gram, gram_times
 MAX_ENTRIES = 64_000_000
 
 
+@dataclass(eq=False, repr=False)
 class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     """Kernel ridge regression by gradient descent, with early stopping.
 
     f = sum_i b_i k(., x_i), by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all points,
     or a batch of them, drawn again in each epoch. The steps converge to (K + alpha I) b = y, the
     solution of `KernelRidge(alpha=alpha)`, which interpolates if alpha = 0. Steps stopped early,
-    after few epochs, give a smooth f without a penalty. Each batch is a step down the objective
-    b'(K + alpha I) b / 2 - y'b in some coordinates, so that the steps need not shrink. There is no
-    intercept: add `Constant()` to the kernel for one.
+    after few epochs, give a smooth f without a penalty. A batch is a gradient step of the
+    objective b'(K + alpha I) b / 2 - y'b in some coordinates, so the steps need not shrink.
+    There is no intercept: add `Constant()` to the kernel for one.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
@@ -69,26 +71,16 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         True
     """
 
-    intercept_ = 0.0
+    kernel: Kernel | None = None
+    step: float | None = None
+    batch: int | None = None
+    _: KW_ONLY
+    alpha: float = 1.0
+    epochs: int = 10_000
+    tol: float | None = 1e-6
+    seed: int = 0
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        step: float | None = None,
-        batch: int | None = None,
-        *,
-        alpha: float = 1.0,
-        epochs: int = 10_000,
-        tol: float | None = 1e-6,
-        seed: int = 0,
-    ):
-        self.kernel = kernel
-        self.step = step
-        self.batch = batch
-        self.alpha = alpha
-        self.epochs = epochs
-        self.tol = tol
-        self.seed = seed
+    intercept_ = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the function to data.

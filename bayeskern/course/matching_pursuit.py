@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram, gram_times
 
 
+@dataclass(eq=False, repr=False)
 class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
     """Sparse regression f(x) = intercept + sum_j b_j phi_j(x) on few atoms of a dictionary.
 
@@ -66,21 +68,12 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         (array([4, 1]), array([ 2., -1.]))
     """
 
-    def __init__(
-        self,
-        dictionary: Any = None,
-        n_nonzero: int | str | None = None,
-        tol: float | None = None,
-        fit_intercept: bool = False,
-        folds: int = 5,
-        seed: int = 0,
-    ):
-        self.dictionary = dictionary
-        self.n_nonzero = n_nonzero
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.folds = folds
-        self.seed = seed
+    dictionary: Any = None
+    n_nonzero: int | str | None = None
+    tol: float | None = None
+    fit_intercept: bool = False
+    folds: int = 5
+    seed: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose atoms and fit their coefficients.

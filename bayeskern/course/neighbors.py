@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -21,17 +22,9 @@ from bayeskern.kernels.gram_matrix import blocks, gram
 
 
 class _KernelNeighbors(KernelEstimator):
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_neighbors: int = 5,
-        weights: str = "uniform",
-        metric: str = "kernel",
-    ):
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.metric = metric
+    n_neighbors: int
+    weights: str
+    metric: str
 
     def _store(self, X: np.ndarray) -> None:
         validation.one_of("weights", self.weights, ["uniform", "distance"])
@@ -114,6 +107,7 @@ class _KernelNeighbors(KernelEstimator):
         return weights / weights.sum(axis=1, keepdims=True), indices
 
 
+@dataclass(eq=False, repr=False)
 class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
     """The mean of y over the nearest neighbours in the feature space of a kernel.
 
@@ -146,6 +140,11 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         array([1., 5.])
     """
 
+    kernel: Kernel | None = None
+    n_neighbors: int = 5
+    weights: str = "uniform"
+    metric: str = "kernel"
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.
 
@@ -177,6 +176,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         return np.einsum("mj,mj...->m...", weights, self.y_fit_[indices])
 
 
+@dataclass(eq=False, repr=False)
 class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
     """The commonest class among the nearest neighbours in the feature space of a kernel.
 
@@ -218,16 +218,11 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         array([[0.8, 0.2]])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_neighbors: int = 5,
-        weights: str = "uniform",
-        pseudo_count: float = 1.0,
-        metric: str = "kernel",
-    ):
-        super().__init__(kernel, n_neighbors, weights, metric)
-        self.pseudo_count = pseudo_count
+    kernel: Kernel | None = None
+    n_neighbors: int = 5
+    weights: str = "uniform"
+    pseudo_count: float = 1.0
+    metric: str = "kernel"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.

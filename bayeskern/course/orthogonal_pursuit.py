@@ -61,7 +61,7 @@ class OrthogonalPursuit:
         intercept: Whether there is an intercept.
         train: Whether each row is fitted, (n,); None means all. The residuals of the other rows
             are updated too.
-        columns: Whether each atom may be taken, (p,); None means all.
+        columns: Whether each atom may be chosen, (p,); None means all.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import gram
 
 
+@dataclass(eq=False, repr=False)
 class KernelPerceptron(ExpansionClassifier):
     """The kernel perceptron: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
 
@@ -54,12 +56,11 @@ class KernelPerceptron(ExpansionClassifier):
         array([0, 1, 1, 0])
     """
 
-    intercept_ = 0.0
+    kernel: Kernel | None = None
+    epochs: int = 100
+    seed: int = 0
 
-    def __init__(self, kernel: Kernel | None = None, epochs: int = 100, seed: int = 0):
-        self.kernel = kernel
-        self.epochs = epochs
-        self.seed = seed
+    intercept_ = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from labelled points.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVR(ExpansionRegressor):
     """Support vector regression, by scikit-learn's SVR.
 
@@ -53,17 +55,10 @@ class KernelSVR(ExpansionRegressor):
         True
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        tol: float = 1e-3,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.epsilon = epsilon
-        self.tol = tol
+    kernel: Kernel | None = None
+    C: float = 1.0
+    epsilon: float = 0.1
+    tol: float = 1e-3
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
@@ -99,6 +94,7 @@ class KernelSVR(ExpansionRegressor):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVC(ClassifierMixin, KernelEstimator):
     """The support vector classifier, by scikit-learn's SVC.
 
@@ -132,10 +128,9 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         array(['out', 'in'], dtype='<U3')
     """
 
-    def __init__(self, kernel: Kernel | None = None, C: float = 1.0, tol: float = 1e-3):
-        self.kernel = kernel
-        self.C = C
-        self.tol = tol
+    kernel: Kernel | None = None
+    C: float = 1.0
+    tol: float = 1e-3
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to labelled points.

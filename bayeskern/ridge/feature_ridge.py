@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -228,9 +229,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         path = self._centered.path(eigen, alphas)
         if criterion == "loo":
             path = path._replace(loo=self._loo_path(eigen, alphas, X, Y, sqrt_weights))
-        alpha = path.best(criterion, self.alpha_per_target and not self._single)
-        path.store_in(self, self._single, alpha)
-        return alpha
+        return path.choose(criterion, self, self._single)
 
     def _loo_path(self, eigen: Eigendecomposition, alphas, X, Y, sqrt_weights) -> np.ndarray:
         """The mean squared leave-one-out residuals, in a second pass: (alphas, targets)."""
@@ -252,6 +251,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         return sharding.total(squares) / self._centered.weight
 
 
+@dataclass(eq=False, repr=False)
 class NystromRidge(_FeatureRidge):
     """Kernel ridge regression with f in the span of k(., z_j) for m landmarks z_j.
 
@@ -299,26 +299,15 @@ class NystromRidge(_FeatureRidge):
         array([ 1., -1.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        landmarks: int | ArrayLike | None = None,
-        selection: str = "kmeans",
-        alpha: float | str | ArrayLike = 1.0,
-        *,
-        alphas: ArrayLike | None = None,
-        alpha_per_target: bool = False,
-        fit_intercept: bool = False,
-        seed: int = 0,
-    ):
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.selection = selection
-        self.alpha = alpha
-        self.alphas = alphas
-        self.alpha_per_target = alpha_per_target
-        self.fit_intercept = fit_intercept
-        self.seed = seed
+    kernel: Kernel | None = None
+    landmarks: int | ArrayLike | None = None
+    selection: str = "kmeans"
+    alpha: float | str | ArrayLike = 1.0
+    _: KW_ONLY
+    alphas: ArrayLike | None = None
+    alpha_per_target: bool = False
+    fit_intercept: bool = False
+    seed: int = 0
 
     def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
         landmarks: Any = min(100, n) if self.landmarks is None else self.landmarks
@@ -346,6 +335,7 @@ class NystromRidge(_FeatureRidge):
         return self.features_.landmarks_
 
 
+@dataclass(eq=False, repr=False)
 class FourierRidge(_FeatureRidge):
     """Kernel ridge regression with random Fourier features of a stationary kernel.
 
@@ -391,26 +381,15 @@ class FourierRidge(_FeatureRidge):
         array([ 1., -1.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_components: int = 100,
-        orthogonal: bool = False,
-        alpha: float | str | ArrayLike = 1.0,
-        *,
-        alphas: ArrayLike | None = None,
-        alpha_per_target: bool = False,
-        fit_intercept: bool = False,
-        seed: int = 0,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.orthogonal = orthogonal
-        self.alpha = alpha
-        self.alphas = alphas
-        self.alpha_per_target = alpha_per_target
-        self.fit_intercept = fit_intercept
-        self.seed = seed
+    kernel: Kernel | None = None
+    n_components: int = 100
+    orthogonal: bool = False
+    alpha: float | str | ArrayLike = 1.0
+    _: KW_ONLY
+    alphas: ArrayLike | None = None
+    alpha_per_target: bool = False
+    fit_intercept: bool = False
+    seed: int = 0
 
     def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
         kernel = self._concrete_kernel(positive_definite=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from bayeskern.ridge.systems import (
 from bayeskern.ridge.tuning import Objective, WeightedRows, tune
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     """Kernel ridge regression, which minimises sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2.
 
@@ -111,28 +113,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         True
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        alpha: float | str | ArrayLike = 1.0,
-        *,
-        alphas: ArrayLike | None = None,
-        alpha_per_target: bool = False,
-        fit_intercept: bool = False,
-        optimize: str | None = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        seed: int = 0,
-    ):
-        self.kernel = kernel
-        self.alpha = alpha
-        self.alphas = alphas
-        self.alpha_per_target = alpha_per_target
-        self.fit_intercept = fit_intercept
-        self.optimize = optimize
-        self.solver = solver
-        self.tol = tol
-        self.seed = seed
+    kernel: Kernel | None = None
+    alpha: float | str | ArrayLike = 1.0
+    _: KW_ONLY
+    alphas: ArrayLike | None = None
+    alpha_per_target: bool = False
+    fit_intercept: bool = False
+    optimize: str | None = None
+    solver: str = "auto"
+    tol: float = 1e-6
+    seed: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
@@ -259,7 +249,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         chosen, needs_matrix = isinstance(alpha, str), None
         if self._rows.sign < 0:
             needs_matrix = "multiquadrics"
-        elif np.ndim(alpha) > 0 or (chosen and self._chooses_per_target):
+        elif np.ndim(alpha) > 0 or (chosen and self.alpha_per_target and not self._single):
             needs_matrix = "an alpha for each column of y"
         elif self.optimize is not None:
             needs_matrix = f"optimize={self.optimize!r}"
@@ -272,10 +262,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             needs_factor=f"alpha={alpha!r}" if chosen else None,
             may_be_singular=0.0 in np.atleast_1d(alphas if chosen else alpha),
         )
-
-    @property
-    def _chooses_per_target(self) -> bool:
-        return self.alpha_per_target and not self._single
 
     def _system_for(self, wanted: str) -> RidgeSystem:
         """The system; AttributeError if the solver has no factor for what is wanted."""
@@ -361,10 +347,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     def _best_alpha(self, spectrum: RidgeSpectrum | Covariances, criterion: str, alphas):
         """The best of alphas by the criterion; the path becomes attributes of the estimator."""
-        path = self._path(spectrum, alphas)
-        alpha = path.best(criterion, self._chooses_per_target)
-        path.store_in(self, self._single, alpha)
-        return alpha
+        return self._path(spectrum, alphas).choose(criterion, self, self._single)
 
     def _tuned(self, kernel, alpha, alphas):
         """The kernel with its free values found, alpha, and the alphas with the one found."""

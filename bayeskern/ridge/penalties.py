@@ -120,11 +120,13 @@ class RegularizationPath(NamedTuple):
             return self.alphas[np.argmax(scores, axis=0)]
         return float(self.alphas[np.argmax(scores.sum(axis=1))])
 
-    def store_in(self, estimator, single: bool, alpha) -> None:
-        """Set `alphas_`, `loo_path_` and the others, with an axis for targets unless single.
+    def choose(self, criterion: str, estimator, single: bool) -> float | np.ndarray:
+        """The penalty for an estimator, which gets `alphas_`, `loo_path_` and the others.
 
-        Warns if the alpha chosen is the first or the last of several.
+        They have an axis for targets unless single. Warns if the penalty is the first or the last
+        of several.
         """
+        alpha = self.best(criterion, estimator.alpha_per_target and not single)
         ends = self.alphas[[0, -1]]
         if len(self.alphas) > 1 and np.any(np.isin(alpha, ends)):
             warnings.warn(
@@ -138,9 +140,10 @@ class RegularizationPath(NamedTuple):
         for name, values in zip(CRITERIA, self[1:], strict=True):
             if values is not None:
                 setattr(estimator, f"{name}_path_", values[:, 0] if single else values)
+        return alpha
 
 
 def forget_path(estimator) -> None:
-    """Delete the attributes that an earlier fit set by `RegularizationPath.store_in`."""
+    """Delete the attributes that an earlier fit set by `RegularizationPath.choose`."""
     for name in ("alphas_", *(f"{criterion}_path_" for criterion in CRITERIA)):
         estimator.__dict__.pop(name, None)

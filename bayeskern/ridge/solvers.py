@@ -50,7 +50,8 @@ def choose_solver(
     refused = needs_matrix or (needs_factor if requested == "iterative" else None)
     if refused is not None:
         raise ValueError(
-            f"solver={requested!r} does not support {refused}. Take solver='auto', or leave it out."
+            f"solver={requested!r} does not support {refused}. Take solver='auto', or drop that "
+            "option."
         )
     if requested == "iterative":
         return requested

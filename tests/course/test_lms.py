@@ -35,7 +35,7 @@ def test_penalised_descent_converges_to_kernel_ridge(kernel, batch):
     np.testing.assert_allclose(ours.predict(NEW), expected, atol=1e-9)
 
 
-@batches
+@pytest.mark.parametrize("batch", [None, 7])
 def test_unpenalised_descent_interpolates(batch):
     ours = KernelLMS(Matern12(), batch=batch, alpha=0.0, tol=1e-9, epochs=20_000).fit(X, Y)
     assert ours.converged_

@@ -242,7 +242,7 @@ def test_chosen_landmarks_beat_random_ones(selection, factor):
     values = np.sin(points[:, 0]) + np.cos(points[:, 1])
 
     def error(selection):
-        models = [NystromRidge(RBF(), 30, selection, alpha=1e-4, seed=s) for s in range(10)]
+        models = [NystromRidge(RBF(), 30, selection, alpha=1e-4, seed=s) for s in range(5)]
         missed = [model.fit(points, values).predict(points) - values for model in models]
         return np.sqrt(np.mean(np.square(missed)))
 
@@ -263,7 +263,7 @@ def test_greedy_stops_at_the_rank():
     assert len(NystromRidge(Linear(), 10, "greedy").fit(X, y).landmarks_) == 2
 
 
-# -- as scikit-learn has it, and bad input --------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 def test_inconsistent_chunks_are_refused():
