@@ -219,7 +219,7 @@ def test_bad_input_from_outside(folder):
 
 def test_bad_backtests(folder, here):
     for arguments, message in (
-        (["nile", "--cutoff", "1950-01-01"], "cutoffs: came 1950-01-01"),
+        (["nile", "--cutoff", "1950-01-01"], "cutoffs must be numbers"),
         (["nile", "--cutoff", "soon"], "cutoffs, row 1: cannot read 'soon'"),
         (["nile", "--cutoffs", 0], "cutoffs must be a whole number"),
         (["nile", "--cutoffs", 50], "a cutoff leaves"),

@@ -226,14 +226,14 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
         if len(times) == 0:
             raise ValueError("cutoffs is empty; give their number, or their dates.")
         if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
-            wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
-            raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")
+            accepted = "dates" if series.times.dtype.kind == "M" else "numbers"
+            raise ValueError(f"cutoffs must be {accepted}, as in the series; got {times[0]}.")
         counts = np.searchsorted(series.times, times, side="right")
     for count in counts:
         if np.sum(series.observed[:count]) < MIN_VALUES:
             raise ValueError(
-                f"a cutoff leaves {count} of {len(series.times)} times to learn from; wanted at "
-                f"least {MIN_VALUES} values. Take fewer cutoffs, later ones, or a shorter horizon."
+                f"a cutoff leaves {count} of {len(series.times)} times to learn from, and "
+                f"{MIN_VALUES} values are needed. Take fewer cutoffs, later ones, or a shorter horizon."
             )
         if len(_scored_rows(series, count, horizon)) == 0:
             last = series.calendar.labels(series.times[[count - 1]])[0]

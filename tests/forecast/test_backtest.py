@@ -250,34 +250,35 @@ def test_a_constant_past():
 # -- bad input -------------------------------------------------------------------------------------
 
 
-def test_bad_backtests():
-    values = monthly(seasonal())
-    for cutoffs in (10, ["2015-02-01"], ["2014-01-01"]):
-        with pytest.raises(ValueError, match=r"a cutoff leaves \d+ of 60 times to learn from"):
-            bk.backtest(values, HORIZON, cutoffs)
-    with pytest.raises(ValueError, match=r"cutoff after 2019-12-01 leaves no value to score"):
-        bk.backtest(values, HORIZON, ["2019-12-01"])
-    for cutoffs in (0, -1, True, 2.5):
-        with pytest.raises(ValueError, match="cutoffs"):
-            bk.backtest(values, HORIZON, cutoffs)
-    with pytest.raises(ValueError, match="cutoffs is empty"):
-        bk.backtest(values, HORIZON, [])
-    with pytest.raises(ValueError, match=r"cutoffs: came 1950, but the times .* are dates"):
-        bk.backtest(values, HORIZON, [1950])
-    with pytest.raises(ValueError, match=r"cutoffs: came 1950-01-01.*, but the times .* numbers"):
-        bk.backtest("nile", HORIZON, ["1950-01-01"])
-    with pytest.raises(ValueError, match="horizon must be a whole number"):
-        bk.backtest(values, 0)
-    with pytest.raises(ValueError, match="horizon can be at most 100000 steps"):
-        bk.backtest(values, 10**30, ["2018-12-01"])
+@pytest.mark.parametrize(
+    ("series", "horizon", "cutoffs", "message"),
+    [
+        (monthly(seasonal()), HORIZON, 10, "a cutoff leaves"),
+        (monthly(seasonal()), HORIZON, ["2014-01-01"], "a cutoff leaves"),
+        (monthly(seasonal()), HORIZON, ["2019-12-01"], "cutoff after 2019-12-01"),
+        (monthly(seasonal()), HORIZON, 0, "cutoffs"),
+        (monthly(seasonal()), HORIZON, True, "cutoffs"),
+        (monthly(seasonal()), HORIZON, [], "cutoffs is empty"),
+        (monthly(seasonal()), HORIZON, [1950], "cutoffs must be dates"),
+        ("nile", HORIZON, ["1950-01-01"], "cutoffs must be numbers"),
+        (monthly(seasonal()), 0, 3, "horizon must be"),
+        (monthly(seasonal()), 10**30, ["2018-12-01"], "horizon can be at most 100000 steps"),
+    ],
+)
+def test_bad_backtests(series, horizon, cutoffs, message):
+    with pytest.raises(ValueError, match=message):
+        bk.backtest(series, horizon, cutoffs)
+
+
+def test_a_cutoff_before_a_gap_has_no_value_to_score():
     gap = np.append(np.arange(40), [60, 61])
-    with pytest.raises(ValueError, match="cutoff after 39 leaves no value to score"):
+    with pytest.raises(ValueError, match="cutoff after 39 leaves no value"):
         bk.backtest(bk.read_series(np.arange(42.0), times=gap), HORIZON, [45])
 
 
-def test_irregular_times_are_refused_at_once():
+def test_irregular_times_are_refused():
     times = np.cumsum([1.0, 2.5, 0.3, 4.1, 1.7, 2.2, 0.9])
-    with pytest.raises(ValueError, match=r"a backtest needs regular times.*irregular, about"):
+    with pytest.raises(ValueError, match="regular times"):
         bk.backtest(bk.read_series(np.arange(7.0), times=times), 1)
 
 

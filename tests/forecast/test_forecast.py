@@ -385,7 +385,7 @@ def test_one_component(raw):
     ratio = (wide["upper"] - wide["lower"]) / (season["upper"] - season["lower"])
     expected = scipy.stats.norm.ppf(0.975) / scipy.stats.norm.ppf(0.75)
     np.testing.assert_allclose(ratio, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"component='seasn' is not known.*Did you mean 'season'"):
+    with pytest.raises(ValueError, match="'seasn' .* Did you mean 'season'"):
         raw.component("seasn")
 
 

@@ -66,12 +66,6 @@ def test_small_values_are_not_constant():
 # -- bad input -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("horizon", [0, -3, 2.5, True, None])
-def test_bad_horizons(horizon):
-    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
-        bk.forecast("nile", horizon)
-
-
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_sizes_that_cannot_be_squared(size):
     with pytest.raises(ValueError, match="give them in another unit"):
@@ -81,7 +75,7 @@ def test_sizes_that_cannot_be_squared(size):
 def test_other_bad_arguments(raw):
     with pytest.raises(ValueError, match="season must be"):
         bk.forecast("nile", 5, season=1)
-    with pytest.raises(ValueError, match=r"method='mpa' is not known.*Did you mean 'map'"):
+    with pytest.raises(ValueError, match="'mpa' .* Did you mean 'map'"):
         bk.forecast("nile", 5, model=bk.StructuralModel(method="mpa"))
     for level in (0, 1, 95, "high"):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):

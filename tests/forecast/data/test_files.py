@@ -263,14 +263,14 @@ def test_a_title_above_the_table_is_refused(tmp_path):
     path = tmp_path / "sales.xlsx"
     cells = [["Sales of 2019", None], ["day", "sales"], [dt.datetime(2019, 1, 1), 3.0]]
     pd.DataFrame(cells).to_excel(path, index=False, header=False)
-    with pytest.raises(ValueError, match=r"does not name all columns\. Leave no title above"):
+    with pytest.raises(ValueError, match="does not name all columns"):
         read_series(path)
 
 
 def test_a_workbook_without_a_header_is_refused(tmp_path):
     path = tmp_path / "sales.xlsx"
     pd.DataFrame({"day": DAYS, "sales": VALUES}).to_excel(path, index=False, header=False)
-    with pytest.raises(ValueError, match="has no header: its first line is 2019-01-13, 14867.86"):
+    with pytest.raises(ValueError, match="has no header: .* 2019-01-13, 14867.86"):
         read_series(path)
 
 
@@ -316,7 +316,7 @@ def test_ambiguous_cells_need_an_option(tmp_path, text, message, told, values):
 def test_hours_by_digits_may_be_seconds(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text(lines(["2019011321", "2019011322", "2019011323", "2019011400"]))
-    with pytest.raises(ValueError, match="2019011321 may be 2033-12-24T.* or an hour as in"):
+    with pytest.raises(ValueError, match="may be 2033-12-24T.* or an hour"):
         read_series(path)
     np.testing.assert_array_equal(read_series(path, date_format="%Y%m%d%H").times, HOURS)
     frame = pd.DataFrame({"day": [20190113, 20190114, 20190115, 20190116], "sales": VALUES})
@@ -404,5 +404,5 @@ def test_options_of_other_sources_are_refused(tmp_path):
     for source in ([1.0, 2.0, 3.0], "nile"):
         with pytest.raises(ValueError, match="sheet= cannot be used"):
             read_series(source, sheet="a")
-    with pytest.raises(ValueError, match="every=, by= cannot .* Pass it to read_series"):
+    with pytest.raises(ValueError, match="every=, by= cannot be used"):
         read_series(read_series(path), every="month", by="sum")

@@ -107,7 +107,7 @@ def test_delimiters_inside_quotes_are_ignored(tmp_path):
 )
 def test_a_file_without_a_header_is_refused(tmp_path, lines):
     """Otherwise its first value would be lost."""
-    with pytest.raises(ValueError, match=r"sales\.csv has no header.* Put one such as .time.value"):
+    with pytest.raises(ValueError, match="has no header.* such as .time.value"):
         read_series(written(tmp_path, "\n".join(lines)))
 
 

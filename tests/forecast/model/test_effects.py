@@ -140,7 +140,7 @@ def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
     known.to_csv(path, index=False)
     read = bk.read_series(path, value="y", regressors=["promo", "price"])
     np.testing.assert_allclose(bk.forecast(read, AHEAD, **ONE).median, beside.median, rtol=1e-6)
-    with pytest.raises(ValueError, match="regressors= cannot .* Pass it to read_series"):
+    with pytest.raises(ValueError, match="regressors= cannot be used"):
         bk.forecast(read, AHEAD, regressors=["promo"])
     with pytest.raises(ValueError, match=r"has regressors already \(promo, price\)"):
         bk.forecast(read, AHEAD, regressors=own)
@@ -151,7 +151,7 @@ def test_regressors_are_written_as_the_values_are(tmp_path):
     price = [f"{1 + d % 3},{100 + d % 7}" for d in range(40)]
     rows = [f"{DAYS[d]:%d.%m.%Y};{price[d]};{d % 5},5" for d in range(40)]
     path.write_text("day;price;y\n" + "\n".join(rows) + "\n")
-    with pytest.raises(ValueError, match="price, row 1: '1,100' may be 1.100 or 1100"):
+    with pytest.raises(ValueError, match="'1,100' may be 1.100 or 1100"):
         read_series(path, value="y", regressors=["price"])
     for decimal, first in ((",", 1.1), (".", 1100.0)):
         if decimal == ".":
@@ -279,7 +279,7 @@ def test_bad_input(shop, change, options, message):
 def test_what_has_no_dates_has_no_holidays(forecast):
     with pytest.raises(ValueError, match="holidays= is for days and weeks"):
         bk.forecast("nile", 3, holidays="DE")
-    with pytest.raises(ValueError, match="holidays= is for days and weeks, and this is monthly"):
+    with pytest.raises(ValueError, match="days and weeks, and this is monthly"):
         bk.forecast("co2", 3, holidays="DE")
     with pytest.raises(ValueError, match="has no regressors, events or holidays"):
         bk.forecast([1.0, 2.0, 4.0, 3.0], 2).effects()

@@ -152,7 +152,7 @@ def test_five_business_days_are_a_week():
 
 @pytest.mark.parametrize("season", [1, 1.9, -12, np.nan, np.inf, [7, 1], True, "yearly", [None]])
 def test_bad_seasons(season):
-    with pytest.raises(ValueError, match="season must be a number of steps of at least 2"):
+    with pytest.raises(ValueError, match="number of steps of at least 2"):
         name_seasons(calendar("2020-01", 48, "M"), season)
 
 
@@ -161,5 +161,5 @@ def test_bad_seasons(season):
 
 @pytest.mark.parametrize("season", [[0, 12], (7, 0)])
 def test_no_season_goes_with_no_other(season):
-    with pytest.raises(ValueError, match="season: 0 means no season and stands alone"):
+    with pytest.raises(ValueError, match="0 means no season and stands alone"):
         name_seasons(calendar("2020-01", 48, "M"), season)
