@@ -13,20 +13,11 @@ import scipy.stats
 import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-
-N, HORIZON = 60, 6
-# One Gaussian process at one point, whose scores can be worked out by hand.
-ONE_STRUCTURE = {"season": 12, "trend": "smooth", "model": bk.StructuralModel(method="map")}
-
-
-def seasonal(count=N, seed=0):
-    t = np.arange(count)
-    rng = np.random.default_rng(seed)
-    return 0.03 * t + np.sin(2 * np.pi * t / 12) + 0.3 * rng.standard_normal(count)
+from tests.forecast.examples import HORIZON, ONE_STRUCTURE, N, months, seasonal
 
 
 def monthly(values):
-    return pd.Series(values, pd.date_range("2015-01-01", periods=len(values), freq="MS"), name="y")
+    return pd.Series(values, months(len(values)), name="y")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +81,7 @@ def test_folds(result):
     assert result.season == 12
 
 
-def test_a_fold_is_a_forecast_from_the_past_alone(result):
+def test_a_fold_is_a_forecast_from_earlier_values(result):
     alone = bk.forecast(monthly(seasonal()[:48]), HORIZON, **ONE_STRUCTURE)
     np.testing.assert_allclose(result.folds[0].forecast.median, alone.median, rtol=1e-12)
     np.testing.assert_allclose(result.folds[0].forecast.sd, alone.sd, rtol=1e-12)
@@ -147,7 +138,7 @@ def test_scores_by_hand(result, name):
     np.testing.assert_allclose(scores["mase"], np.mean(scaled), rtol=1e-9)
 
 
-def test_scores_of_a_perfect_and_a_hopeless_forecast(result):
+def test_scores_of_perfect_and_distant_forecasts(result):
     """Scores follow what came true, not what was forecast."""
     perfect, hopeless = (
         dataclasses.replace(
@@ -229,7 +220,7 @@ def test_a_season_longer_than_the_past():
     assert np.all(np.isfinite(list(result.scores["seasonal naive"].values())))
 
 
-def test_a_value_that_the_logarithm_rules_out():
+def test_an_impossible_value_has_log_score_minus_infinity():
     values = np.exp(seasonal())
     values[-1] = 0.0
     result = bk.backtest(monthly(values), HORIZON, cutoffs=1, model=bk.StructuralModel(log=True))
@@ -238,7 +229,7 @@ def test_a_value_that_the_logarithm_rules_out():
     assert np.isfinite(result.scores["forecast"]["crps"])
 
 
-def test_a_constant_past():
+def test_scores_after_a_constant_past():
     values = np.append(np.full(20, 3.0), [3.0, 3.0, 4.0])
     result = bk.backtest(values, 3, cutoffs=1)
     for scores in result.scores.values():
@@ -303,7 +294,7 @@ def test_frame_csv_and_text(result, tmp_path):
     assert paths[0].read_text() == result.to_csv() and paths[1].stat().st_size > 10_000
 
 
-def test_it_is_said_where_the_naive_forecast_is_better(result):
+def test_a_better_naive_forecast_is_remarked_on(result):
     assert result.remarks == ()
     as_naive = [dataclasses.replace(f, actual=f.naive.mean[f.pick]) for f in result.folds]
     (remark,) = dataclasses.replace(result, folds=tuple(as_naive)).remarks
@@ -311,7 +302,7 @@ def test_it_is_said_where_the_naive_forecast_is_better(result):
 
 
 @pytest.mark.slow
-def test_fits_that_did_not_converge_are_told(result):
+def test_fits_that_did_not_converge_are_remarked_on(result):
     assert result.remarks == ()
     # One step of the optimiser is too few for five hyperparameters; every fold must own up to it.
     wide = dist.LogNormal(0.0, 1.0)

@@ -51,7 +51,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("row", CASES)
-def test_the_numbers_of_any_series_are_finite_and_go_together(row):
+def test_forecasts_of_a_corpus_are_finite_and_consistent(row):
     unit, count = STEPS[row["period"]]
     y = np.array([float(value) if value else np.nan for value in row["x"].split(";")])
     times = np.datetime64("1900-01-01", unit) + count * np.arange(len(y))

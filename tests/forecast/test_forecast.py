@@ -33,7 +33,7 @@ def years(f):
 
 
 @pytest.mark.slow
-def test_fits_that_are_kept_belong_to_one_series_and_its_options():
+def test_cached_fits_depend_on_the_series_and_its_options():
     """What is asked for after others is what it was alone: nothing is taken for another thing."""
     y = np.exp(0.1 * seasonal())
     model = bk.StructuralModel(log=False)
@@ -86,7 +86,7 @@ def error_by_hand(y, mean, sd, scale):
 
 
 @pytest.mark.slow
-def test_numpy_predicts_the_same(either):
+def test_forecast_matches_a_process_in_numpy(either):
     """Conditionals on the rows as they are: padding changes nothing. The width by its formula."""
     f = either
     t, new = years(f)
@@ -153,7 +153,7 @@ SCALES = {
     [slow(*case) if name == "noise with a tail above" else case for name, case in SCALES.items()],
     ids=SCALES,
 )
-def test_the_scale_is_the_likelier_one(values, log, turned):
+def test_the_more_probable_scale_leads(values, log, turned):
     assert (values > 0).all()
     f = bk.forecast(pd.Series(values, months()), HORIZON, **ONE_STRUCTURE)
     (as_given, given_fit), (logarithm, log_fit) = (by_hand(f, log) for log in (False, True))
@@ -195,7 +195,7 @@ def draws(either):
 
 
 @pytest.mark.slow
-def test_quantiles_are_those_of_the_draws(either, draws):
+def test_quantiles_match_draws(either, draws):
     """The share of draws below a quantile p is p, up to its binomial error."""
     p = np.array([0.025, 0.1, 0.5, 0.8, 0.975])
     q = either.quantile(p)
@@ -208,7 +208,7 @@ def test_quantiles_are_those_of_the_draws(either, draws):
     np.testing.assert_allclose(either.quantile(0.1), q[1], rtol=1e-12)
 
 
-def test_mean_and_sd_are_those_of_the_draws(either, draws):
+def test_mean_and_sd_match_draws(either, draws):
     centred = draws - draws.mean(axis=0)
     sd = draws.std(axis=0)
     kurtosis = np.mean(centred**4, axis=0) / sd**4
@@ -216,7 +216,7 @@ def test_mean_and_sd_are_those_of_the_draws(either, draws):
     assert np.all(np.abs(either.sd / sd - 1) < 4.5 * np.sqrt((kurtosis - 1) / (4 * DRAWS)))
 
 
-def test_mean_and_sd_on_the_log_scale_are_integrals(log):
+def test_mean_and_sd_on_the_log_scale_match_quadrature(log):
     """One draw of the hyperparameters: log y has Student's t distribution up to a limit.
 
     From there on y is linear. SciPy's quadrature leaves out tails of one in a million, as the
@@ -246,7 +246,7 @@ def test_mean_and_sd_on_the_log_scale_are_integrals(log):
     assert np.all(log.mean > log.median)
 
 
-def test_draws_are_of_whole_paths(raw):
+def test_draws_have_the_correlations_of_the_process(raw):
     """Neighbours in a path are as correlated as NumPy's posterior covariance says.
 
     Kendall's tau of an elliptical distribution is 2 / pi arcsin(correlation), whatever its tails:
@@ -291,7 +291,7 @@ def test_the_density_integrates_to_one(either):
     np.testing.assert_allclose(scipy.integrate.simpson(density, x=within, axis=0), 0.8, rtol=1e-6)
 
 
-def test_weights_say_what_the_average_is_made_of():
+def test_weights_of_trends_and_scales():
     """Of a default forecast: all structures, and draws from the average of their quantiles."""
     f = bk.forecast(pd.Series(np.exp(0.3 * seasonal()), months()), HORIZON)
     weights = f.weights
@@ -308,7 +308,7 @@ def test_weights_say_what_the_average_is_made_of():
     assert one == {"trend": {"drift": 1.0}, "scale": {"values": 1.0, "logarithm": 0.0}}
 
 
-def test_positive_means_positive(log):
+def test_the_log_scale_keeps_forecasts_above_zero(log):
     assert log.scale.log
     assert np.all(log.sample(2000, seed=0) > 0) and np.all(log.quantile(1e-12) > 0)
     possible = log.log_density(log.median)
@@ -319,7 +319,7 @@ def test_positive_means_positive(log):
     np.testing.assert_array_equal(densities[2:], possible[2:])
 
 
-def test_positive_needs_positive_values():
+def test_the_log_scale_needs_positive_values():
     values = np.exp(seasonal())
     values[7] = 0.0
     with pytest.raises(ValueError, match="above zero; the value at 2015-08-01 is 0"):
@@ -327,7 +327,7 @@ def test_positive_needs_positive_values():
 
 
 @pytest.mark.slow
-def test_a_kernel_of_ones_own():
+def test_a_given_kernel():
     """Nothing to learn but the noise: the optimum is that of a line search in SciPy."""
     t, z = np.arange(N), scipy.stats.zscore(seasonal())
     kernel = kernels.RBF(lengthscale=3.0).named("slow") + kernels.Periodic(12.0).named("year")
@@ -352,7 +352,7 @@ def test_a_kernel_of_ones_own():
 
 
 @pytest.mark.slow
-def test_components_make_up_the_median(either):
+def test_components_add_up_to_the_median(either):
     parts = either.decompose()
     assert list(parts) == list(either.components) == ["trend", "season", "cycles"]
     medians = [part["median"] for part in parts.values()]
@@ -363,7 +363,7 @@ def test_components_make_up_the_median(either):
 
 
 @pytest.mark.slow
-def test_components_average_to_nothing(either):
+def test_components_are_centred(either):
     parts = either.decompose(either.series.times)
     for name in ("season", "cycles"):
         part = parts[name]["median"]
@@ -413,7 +413,7 @@ def test_csv_and_frame_agree(either):
 
 
 @pytest.mark.parametrize("name", ['a, "b"; <i>c</i>', "mean", "µ 時\n$x_1$", "lower_95"])
-def test_names_do_not_break_the_csv(raw, name):
+def test_names_are_quoted_in_csv(raw, name):
     values = pd.Series(np.full(5, 2.0), months(5), name=name).rename_axis(name)
     f = bk.forecast(values, 2)
     back = pd.read_csv(io.StringIO(f.to_csv([0.95])), header=None)

@@ -90,14 +90,14 @@ def test_other_bad_arguments(raw):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
-def test_a_series_without_noise_converges_and_goes_on_as_before(y):
+def test_a_series_without_noise_continues(y):
     f = bk.forecast(y[:48], 12, season=12)
     # Its intervals are wider than no noise at all would need.
     assert f.trust.verdict in ("good", "caution")
     np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
 
 
-def test_of_long_series_the_last_values_are_fitted(monkeypatch):
+def test_the_last_values_of_long_series_are_fitted(monkeypatch):
     monkeypatch.setattr(configuration, "MAX_FITTED", 40)
     monkeypatch.setattr(configuration, "MIN_PERIODS", 3)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
@@ -112,13 +112,13 @@ def test_of_long_series_the_last_values_are_fitted(monkeypatch):
     assert len(own.leading.y) == N and own.remarks == ()
 
 
-def test_too_many_values_are_refused_before_anything_is_fitted():
+def test_too_many_values_are_refused():
     with pytest.raises(ValueError, match="at most 10000 values; got 10001"):
         bk.forecast(np.arange(10_001.0), 12, model=bk.StructuralModel(kernel=kernels.RBF()))
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_hours_with_a_short_season_are_forecast_from_the_last_ones():
+def test_the_last_of_a_hundred_thousand_hours_are_fitted():
     hours = pd.date_range("2012-01-01", periods=100_000, freq="h")
     noise = np.random.default_rng(0).normal(0.0, 0.5, len(hours))
     day = 10.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(len(hours)) / 24.0)
@@ -130,7 +130,7 @@ def test_a_hundred_thousand_hours_with_a_short_season_are_forecast_from_the_last
 @pytest.mark.parametrize(
     ("count", "horizon", "most"), [(60, 10_000_000, 100_000), (10_000, 10_001, 10_000)]
 )
-def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
+def test_too_many_steps_are_refused(count, horizon, most):
     with pytest.raises(ValueError, match=f"at most {most} steps from {count} values"):
         bk.forecast(
             np.arange(float(count)), horizon, model=bk.StructuralModel(kernel=kernels.RBF())
@@ -152,7 +152,7 @@ def test_steps_beyond_the_last_year_of_a_date_are_refused():
 @pytest.mark.parametrize(
     ("lowest", "advice"), [(0.0, "StructuralModel(lower=0)"), (0.01, "StructuralModel(log=True)")]
 )
-def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
+def test_intervals_below_zero_of_positive_values_are_remarked_on(lowest, advice):
     values = seasonal(noise=0.1)
     values += lowest - values.min()
     # A trend down to its lowest value, so that half of what comes is below.
@@ -165,7 +165,7 @@ def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, ad
 
 
 @pytest.mark.slow
-def test_an_interval_above_zero_needs_no_remark(log):
+def test_intervals_above_zero_have_no_remark(log):
     assert log.remarks == ()
     assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()
 
@@ -246,7 +246,7 @@ def test_hard_series_are_forecast_with_a_remark(values, season, remark):
 
 
 @pytest.mark.parametrize(("values", "season", "remark"), TIED.values(), ids=TIED)
-def test_zeros_are_forecast_with_a_remark_within_the_range_of_the_series(values, season, remark):
+def test_series_with_zeros_stay_within_their_range(values, season, remark):
     f = bk.forecast(values, HORIZON, season=season)
     consistent(f)
     assert any(remark in text for text in f.remarks), f.remarks
@@ -256,7 +256,7 @@ def test_zeros_are_forecast_with_a_remark_within_the_range_of_the_series(values,
         assert np.all(f.interval(0.999)[1] <= np.max(values))
 
 
-def test_demand_now_and_again_is_foretold_with_its_share_of_zeros():
+def test_intermittent_demand_keeps_its_share_of_zeros():
     """Values that have nothing to do with one another: their distribution is the forecast."""
     f = bk.forecast(intermittent(), HORIZON, season=0, trend="reverting")
     values, draws = intermittent(), f.sample(20_000)
@@ -268,7 +268,7 @@ def test_demand_now_and_again_is_foretold_with_its_share_of_zeros():
     assert f.trust.verdict in ("good", "caution") and "too wide" not in f.trust.advice
 
 
-def test_a_value_that_was_left_out_changes_nothing_else():
+def test_impossible_values_do_not_change_the_forecast():
     """A huge value is a missing one, and a tiny one is a zero."""
     for value, other in ((1e300, np.nan), (5e-324, 0.0)):
         f, g = (bk.forecast(changed(20, v), HORIZON, season=12) for v in (value, other))
@@ -277,7 +277,7 @@ def test_a_value_that_was_left_out_changes_nothing_else():
 
 
 @pytest.mark.parametrize(("usual", "odd"), [(3.0, 1e300), (0.0, 1e300), (0.0, 5e-324)])
-def test_a_constant_but_for_an_impossible_value_is_constant(usual, odd):
+def test_a_constant_with_an_impossible_value_is_constant(usual, odd):
     values = np.full(20, usual)
     values[5] = odd
     f = bk.forecast(values, HORIZON)

@@ -32,7 +32,7 @@ def found(request):
     return request.param, fitted(request.param)
 
 
-def test_draws_quantiles_moments_and_densities_say_the_same(found):
+def test_draws_quantiles_moments_and_densities_agree(found):
     name, f = found
     draws = f.sample(40_000, seed=1)
     likelihood = LIKELIHOODS[name]
@@ -64,7 +64,7 @@ def test_draws_quantiles_moments_and_densities_say_the_same(found):
     assert np.all(f.log_density(np.full(H, -1.0)) == -np.inf)
 
 
-def test_quantiles_of_many_are_those_of_one(found):
+def test_several_quantiles_match_single_ones(found):
     _, f = found
     q = np.array([0.01, 0.2, 0.5, 0.8, 0.99])
     one_by_one = np.stack([f.quantile(p) for p in q])
@@ -73,7 +73,7 @@ def test_quantiles_of_many_are_those_of_one(found):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_intervals_hold_what_they_say(name):
+def test_intervals_are_calibrated(name):
     """The probability of less than what came, spread over that of it, is uniform.
 
     Czado, Gneiting and Held (2009), "Predictive model assessment for count data", section 2.
@@ -94,7 +94,7 @@ def test_intervals_hold_what_they_say(name):
 
 
 @pytest.mark.parametrize("name", few(NAMES, "negative_binomial"))
-def test_the_posterior_is_that_of_a_latent_gp(name):
+def test_the_density_matches_a_latent_gp(name):
     f = fitted(name)
     fit, target = f.leading, f.leading.target
     assert tuple(target.coordinates) == fit.evidence.names
@@ -104,7 +104,7 @@ def test_the_posterior_is_that_of_a_latent_gp(name):
     assert set(fit.evidence.names) <= set(f.posterior.summary().index)
 
 
-def test_a_promotion_is_found_as_a_factor_of_the_mean():
+def test_effects_are_factors_of_the_mean():
     rng = np.random.default_rng(5)
     on = (rng.random(120) < 0.2).astype(float)
     on[-3:] = [1.0, 0.0, 1.0]
@@ -124,7 +124,7 @@ def test_a_promotion_is_found_as_a_factor_of_the_mean():
     assert f.mean[ahead].min() > 1.5 * f.mean[~ahead].max()
 
 
-def test_new_values_move_a_forecast_of_counts():
+def test_updates_of_counts():
     y = simulated("negative_binomial", 0)
     f = fitted("negative_binomial")
     longer = f.update(y[N : N + 3])
@@ -136,14 +136,14 @@ def test_new_values_move_a_forecast_of_counts():
     assert np.all(high.mean > 1.3 * f.mean)
 
 
-def test_a_level_that_changes_is_followed():
+def test_change_points_of_counts():
     rng = np.random.default_rng(2)
     y = rng.poisson(np.where(np.arange(80) < 60, 3.0, 12.0))
     f = bk.forecast(y, 4, season=0, likelihood="poisson", model=bk.StructuralModel(changes=[60]))
     assert np.all(abs(f.median - 12.0) < 3.0)
 
 
-def test_anomalies_of_counts_are_those_that_others_speak_against():
+def test_anomalies_of_counts():
     y = simulated("poisson", 3).copy()
     y[40] = 60.0
     found = bk.anomalies(y, season=12, likelihood="poisson")
@@ -152,7 +152,7 @@ def test_anomalies_of_counts_are_those_that_others_speak_against():
     assert np.array_equal(upper, np.round(upper)) and np.all(lower >= 0)
 
 
-def test_large_counts_are_those_of_the_logarithm():
+def test_large_counts_match_a_model_of_the_logarithm():
     """Where the noise of counts is small beside how they vary, their likelihood says little."""
     rng = np.random.default_rng(4)
     y = np.round(np.exp(12.0 + np.cumsum(rng.normal(0.0, 0.05, 90))))
@@ -165,7 +165,7 @@ def test_large_counts_are_those_of_the_logarithm():
 
 
 @pytest.mark.slow
-def test_what_is_shown_says_counts(tmp_path):
+def test_summary_and_csv_of_counts(tmp_path):
     f = fitted("negative_binomial")
     text = str(f)
     assert "the logarithm of the mean of negative binomial counts" in text
@@ -204,7 +204,7 @@ def test_bad_input(y, options, said):
 
 
 @pytest.mark.parametrize("name", ["poisson", "zero_inflated"])
-def test_hardly_anything_but_zeros(name):
+def test_counts_that_are_almost_all_zero(name):
     y = np.zeros(60)
     y[[10, 30, 45]] = 1.0
     f = bk.forecast(y, 4, season=0, likelihood=name)
@@ -227,7 +227,7 @@ def run(*arguments):
 
 
 @pytest.mark.slow
-def test_the_command_line_forecasts_counts_and_holidays_with_days_around_them(tmp_path):
+def test_counts_and_holidays_on_the_command_line(tmp_path):
     days = pd.date_range("2024-11-01", periods=70)
     sold = np.random.default_rng(0).poisson(np.where(days.strftime("%m%d") == "1224", 30.0, 4.0))
     pd.DataFrame({"day": days, "sold": sold}).to_csv(tmp_path / "sold.csv", index=False)

@@ -38,7 +38,7 @@ def by_itself(seed, horizon=4):
     return bk.forecast(series, horizon, **ONE)
 
 
-def test_each_is_as_by_itself_and_a_failure_has_a_row(sales):
+def test_each_forecast_matches_a_single_one_and_failures_have_rows(sales):
     found = bk.forecast_many(sales, 4, id="store", value="units", **ONE)
     order = list(dict.fromkeys(sales["store"]))
     assert list(found.ids) == order and len(found) == 4
@@ -62,7 +62,7 @@ def test_each_is_as_by_itself_and_a_failure_has_a_row(sales):
     assert said[0] == "forecasts of 3 of 4 series" and "no forecast of new: units must" in said[-1]
 
 
-def test_a_polars_frame_comes_back_as_one(sales):
+def test_polars_frames_give_polars_frames(sales):
     table = bk.forecast_many(
         pl.from_pandas(sales), 2, id="store", value="units", verdict=False, **ONE
     ).to_frame()
@@ -70,7 +70,7 @@ def test_a_polars_frame_comes_back_as_one(sales):
     assert table["verdict"].null_count() == len(table)
 
 
-def test_what_was_done_to_read_them_is_said(tmp_path):
+def test_remarks_on_reading(tmp_path):
     path = tmp_path / "sales.csv"
     rows = [f"{shop},{1547337600 + 86400 * d},{d + 5} %" for shop in "ab" for d in range(8)]
     rows += [f"c,{1547337600 + 86400 * d},{'' if d == 3 else d + 5}{'' if d == 3 else ' %'}"
@@ -88,7 +88,7 @@ def test_what_was_done_to_read_them_is_said(tmp_path):
     assert "missing" not in remarks["a"]
 
 
-def test_dicts_and_lists():
+def test_mappings_and_lists():
     series = {"b": pd.Series(walk(1), MONTHS), "a": walk(0)}
     found = bk.forecast_many(series, 2, verdict=False, **ONE)
     assert found.ids == ("b", "a")
@@ -98,7 +98,7 @@ def test_dicts_and_lists():
     assert listed.ids == (0, 1) and list(listed.failed) == [1]
 
 
-def test_a_column_tells_for_all_series_how_it_is_written(tmp_path):
+def test_a_column_has_one_notation_for_all_series(tmp_path):
     """By itself the second series could be read in two ways."""
     rows = [f"a;{d:02}.01.2020;{d},5" for d in range(1, 14)]
     rows += [f"b;{d:02}.02.2020;{d}.234" for d in range(1, 9)]
@@ -113,7 +113,7 @@ def test_a_column_tells_for_all_series_how_it_is_written(tmp_path):
         bk.forecast_many(path, 1, id="store", **ONE)
 
 
-def test_a_row_that_cannot_be_read_stops_its_series_only(tmp_path, sales):
+def test_an_unreadable_row_fails_its_series_only(tmp_path, sales):
     path = tmp_path / "sales.csv"
     text = sales.assign(units=sales["units"].map("{:.10g}".format)).to_csv(index=False)
     lines = text.splitlines()
@@ -129,7 +129,7 @@ def test_a_row_that_cannot_be_read_stops_its_series_only(tmp_path, sales):
     )
 
 
-def test_regressors_are_those_of_each_series():
+def test_each_series_has_its_own_regressors():
     frames = []
     for seed, effect in ((0, 8.0), (1, -8.0)):
         promo = (np.random.default_rng(seed).random(34) < 0.3).astype(float)
@@ -144,7 +144,7 @@ def test_regressors_are_those_of_each_series():
 
 
 @pytest.mark.slow
-def test_workers_give_what_one_process_gives(sales):
+def test_workers_match_one_process(sales):
     given = {"id": "store", "value": "units", "verdict": False, **ONE}
     one, two = (bk.forecast_many(sales, 4, workers=n, **given).to_frame() for n in (1, 2))
     pd.testing.assert_frame_equal(one, two, rtol=1e-10)
@@ -168,7 +168,7 @@ def killed_once(seeds, marker):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scheduler", [None, "local"])
-def test_a_worker_that_is_killed_loses_no_series(tmp_path, scheduler):
+def test_a_killed_worker_loses_no_series(tmp_path, scheduler):
     seeds, marker = range(12), tmp_path / "killed"
     work = partial(summarise, horizon=3, levels=(0.95,), verdict=True, options=ONE)
     found = run_all(work, killed_once(seeds, marker), 2, scheduler, progress=False)
@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_loses_no_series(tmp_path, scheduler):
         np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
 
 
-def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
+def test_bad_schedulers_are_refused(monkeypatch):
     series = [walk(0)]
     with pytest.raises(ValueError, match="'nowhere' does not answer"):
         bk.forecast_many(series, 3, scheduler="nowhere", progress=False)
@@ -209,12 +209,12 @@ def test_bad_input(sales, options, message):
         bk.forecast_many(sales, **{"horizon": 2, **ONE, **options})
 
 
-def test_an_option_that_forecast_has_not_is_named():
+def test_unknown_options_are_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'sesaon'"):
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, sesaon=12)
 
 
-def test_what_is_no_frame():
+def test_bad_sources():
     with pytest.raises(ValueError, match="name columns of a frame"):
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
     with pytest.raises(ValueError, match="there is no series to forecast"):

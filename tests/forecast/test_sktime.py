@@ -17,13 +17,13 @@ OPTIONS = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False)
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_it_passes_the_checks_of_sktime():
+def test_checks_of_sktime():
     check_estimator(BayeskernForecaster, raise_exceptions=True, verbose=False)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("missing", [0, 2])
-def test_its_numbers_are_those_of_forecast(missing):
+def test_predictions_match_forecast(missing):
     y = Y.copy()
     y.iloc[60 - missing :] = np.nan
     forecaster = BayeskernForecaster(**OPTIONS).fit(y)
@@ -41,7 +41,7 @@ def test_its_numbers_are_those_of_forecast(missing):
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_columns_that_are_known_have_their_effects():
+def test_regressors_have_effects():
     on = pd.DataFrame({"promotion": (RNG.random(60) < 0.3).astype(float)}, MONTHS)
     y = Y + 8.0 * on["promotion"]
     ahead = pd.DataFrame({"promotion": [0.0, 1.0, 0.0]}, MONTHS[-1] + np.arange(1, 4))
@@ -53,7 +53,7 @@ def test_columns_that_are_known_have_their_effects():
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_new_values_are_taken_in():
+def test_updates():
     forecaster = BayeskernForecaster(**OPTIONS).fit(Y.iloc[:50])
     forecaster.update(Y.iloc[50:])
     np.testing.assert_allclose(

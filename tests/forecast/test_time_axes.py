@@ -11,7 +11,7 @@ from tests.marks import slow
 # -- gaps ------------------------------------------------------------------------------------------
 
 
-def test_missing_values_are_rows_that_are_not_there(raw):
+def test_missing_values_match_missing_rows(raw):
     lost = [0, 7, 8, 30, 31, 32]
     values = raw.series.values.copy()
     values[lost] = np.nan
@@ -54,7 +54,7 @@ AXES = {
     [case if name == "weekly" else slow(*case) for name, case in AXES.items()],
     ids=AXES,
 )
-def test_every_kind_of_time_axis(freq, period, text, steps):
+def test_time_axes(freq, period, text, steps):
     index = pd.date_range("2019-03-04", periods=N + HORIZON, freq=freq)
     f = bk.forecast(pd.Series(seasonal(2, period=period), index[:N]), HORIZON)
     assert f.series.calendar.description == text
@@ -95,7 +95,7 @@ def test_irregular_times():
 
 
 @pytest.mark.slow
-def test_seasons_of_ones_own():
+def test_given_seasons():
     values = pd.Series(seasonal(period=12, noise=0.1), months())
     none, other, right = (
         bk.forecast(values, HORIZON, season=season, trend="drift") for season in (0, 6, 12)

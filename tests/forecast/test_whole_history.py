@@ -21,7 +21,7 @@ def whole():
     return bk.forecast(VALUES[:N], 48)
 
 
-def test_all_values_are_fitted_and_both_seasons_found(whole):
+def test_all_values_are_fitted_with_both_seasons(whole):
     assert len(whole.leading.y) == N
     assert not any("only the last" in remark for remark in whole.remarks)
     assert "basis functions" in whole.structure
@@ -31,7 +31,7 @@ def test_all_values_are_fitted_and_both_seasons_found(whole):
     assert whole.trust.verdict == "good"
 
 
-def test_intervals_paths_and_tables_go_together(whole):
+def test_intervals_match_paths(whole):
     lower, upper = whole.interval(0.8)
     paths = whole.sample(4_000, seed=3)
     inside = np.mean((paths >= lower) & (paths <= upper), axis=0)
@@ -47,13 +47,13 @@ def test_components_add_up_to_the_forecast(whole):
     np.testing.assert_allclose(total, whole.median, atol=0.05 * np.std(VALUES))
 
 
-def test_new_values_are_taken_in(whole):
+def test_updates(whole):
     later = whole.update(VALUES[N : N + 24].to_numpy())
     assert len(later.leading.y) == N + 24
     assert np.mean(np.abs(later.median[:24] - TRUTH[N + 24 :])) < 0.8
 
 
-def test_a_window_is_an_option():
+def test_last_values_only():
     f = bk.forecast(VALUES[:N], 4, trend="reverting", model=bk.StructuralModel(last=300))
     assert len(f.leading.y) == 300 and f.leading.structure.trend == "reverting"
     assert any("only the last 300" in remark for remark in f.remarks)
@@ -71,7 +71,7 @@ def test_a_window_is_an_option():
         ("D", 590, 590, False),
     ],
 )
-def test_the_longest_season_decides_how_many_values_are_fitted(freq, count, fitted, is_whole):
+def test_number_of_fitted_values_by_season(freq, count, fitted, is_whole):
     values = pd.Series(RNG.standard_normal(count), pd.date_range("2010-01-01", None, count, freq))
     series, choices = configure(bk.read_series(values), 4, Request())
     assert int(series.observed.sum()) == fitted and choices.whole_history == is_whole

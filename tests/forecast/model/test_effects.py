@@ -58,12 +58,12 @@ def test_effects_are_recovered_and_halve_the_error(shop, forecast):
     assert np.mean((lower < came) & (came < upper)) > 0.85
 
 
-def test_the_summary_names_them(forecast):
+def test_the_summary_lists_effects(forecast):
     said = " ".join(str(forecast).split())
     assert re.search(r"effects promo \+1[12][\d.]* \(1.*\); price -[56]\.", said)
 
 
-def test_they_are_components(shop, forecast):
+def test_effects_are_components(shop, forecast):
     assert forecast.components[-2:] == ("promo", "price")
     promo = forecast.component("promo")
     on = shop[0]["promo"].to_numpy()[N:] == 1.0
@@ -74,7 +74,7 @@ def test_they_are_components(shop, forecast):
     np.testing.assert_allclose(price["median"], -6.0 * difference[N:], atol=0.6)
 
 
-def test_on_the_log_scale_they_are_factors():
+def test_effects_are_factors_on_the_log_scale():
     rng = np.random.default_rng(1)
     promo = (rng.random(120) < 0.2).astype(float)
     y = np.exp(2.0 + 0.4 * promo + 0.05 * rng.normal(size=120))
@@ -86,7 +86,7 @@ def test_on_the_log_scale_they_are_factors():
     assert f.effects().loc["promo", "median"] == pytest.approx(np.exp(0.4), rel=0.03)
 
 
-def test_the_evidence_is_that_of_the_process_with_the_effects(shop):
+def test_density_and_predictions_with_effects_match_scipy(shop):
     """Against SciPy, for the log density, its gradient, the coefficients and new values."""
     series = read_series(shop[0][150:], value="y", regressors=["promo", "price"])
     effects = effects_of(series, 5)
@@ -121,7 +121,7 @@ def test_the_evidence_is_that_of_the_process_with_the_effects(shop):
     np.testing.assert_allclose(covariance, expected, rtol=1e-7)
 
 
-def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
+def test_columns_frames_and_files_give_the_same_effects(shop, forecast, tmp_path):
     known, _ = shop
     whole = bk.read_series(known, value="y", regressors=["promo", "price"])
     beside = bk.forecast(whole, AHEAD, **ONE)
@@ -146,7 +146,7 @@ def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
         bk.forecast(read, AHEAD, regressors=own)
 
 
-def test_regressors_are_written_as_the_values_are(tmp_path):
+def test_regressors_have_the_notation_of_the_values(tmp_path):
     path = tmp_path / "shop.csv"
     price = [f"{1 + d % 3},{100 + d % 7}" for d in range(40)]
     rows = [f"{DAYS[d]:%d.%m.%Y};{price[d]};{d % 5},5" for d in range(40)]
@@ -160,7 +160,7 @@ def test_regressors_are_written_as_the_values_are(tmp_path):
         assert series.regressors.columns["price"][0] == first
 
 
-def test_a_backtest_takes_them(shop):
+def test_backtest_with_regressors(shop):
     known, _ = shop
     ours, without = (
         bk.backtest(bk.read_series(known[:N][columns], value="y", regressors=names), 10, 2, **ONE)
@@ -173,7 +173,7 @@ EASTERS = {2023: "2023-04-09", 2024: "2024-03-31", 2025: "2025-04-20"}
 
 
 @pytest.mark.parametrize("country", ["DE", "US"])
-def test_holidays_are_on_their_days_in_leap_years_too(country):
+def test_dates_of_holidays(country):
     days = pd.date_range("2023-01-01", "2025-03-31")
     series = read_series(pd.Series(np.random.default_rng(0).normal(size=len(days)), days))
     effects = effects_of(series, 60, country, (1, 0))
@@ -194,7 +194,7 @@ def test_holidays_are_on_their_days_in_leap_years_too(country):
     assert on["Tag der Deutschen Einheit"] == unity
 
 
-def test_a_holiday_that_the_series_has_not_seen_is_said():
+def test_holidays_in_the_future_only_are_remarked_on():
     days = pd.date_range("2024-01-15", "2024-12-20")
     y = pd.Series(50.0 + np.random.default_rng(0).normal(size=len(days)), days)
     f = bk.forecast(y, 14, holidays="DE", season=0, **ONE)
@@ -203,7 +203,7 @@ def test_a_holiday_that_the_series_has_not_seen_is_said():
     assert not {"Neujahr", "Erster Weihnachtstag"} & {*f.effects().index}
 
 
-def test_names_from_data_are_text(tmp_path):
+def test_names_are_escaped_in_reports(tmp_path):
     hostile = "$x_{$ <script>alert(1)</script>"
     rng = np.random.default_rng(0)
     promo = (rng.random(40) < 0.3).astype(float)
@@ -215,7 +215,7 @@ def test_names_from_data_are_text(tmp_path):
     assert "<script>alert(1)</script>" not in page
 
 
-def test_weeks_have_the_holidays_of_their_days():
+def test_holidays_of_weeks():
     weeks = pd.date_range("2022-01-03", periods=150, freq="W-MON")
     series = read_series(pd.Series(np.random.default_rng(0).normal(size=150), weeks))
     effects = effects_of(series, 5, "DE")
@@ -226,7 +226,7 @@ def test_weeks_have_the_holidays_of_their_days():
     }
 
 
-def test_events_have_an_effect_on_their_days_and_months():
+def test_events_on_days_and_months():
     rng = np.random.default_rng(0)
     y = rng.normal(size=100)
     fairs = ["2023-01-20", "2023-02-17", "2023-03-17", "2023-04-20"]
@@ -276,7 +276,7 @@ def test_bad_input(shop, change, options, message):
         bk.forecast(series, **options)
 
 
-def test_what_has_no_dates_has_no_holidays(forecast):
+def test_options_without_effects_are_refused(forecast):
     with pytest.raises(ValueError, match="holidays= is for days and weeks"):
         bk.forecast("nile", 3, holidays="DE")
     with pytest.raises(ValueError, match="days and weeks, and this is monthly"):
@@ -295,7 +295,7 @@ def test_what_has_no_dates_has_no_holidays(forecast):
 # -- effects with kernels --------------------------------------------------------------------------
 
 
-def test_an_effect_with_a_kernel_is_a_function():
+def test_a_kernel_gives_a_non_linear_effect():
     """Cold and heat both cost: no line shows that, and a function does."""
     rng = np.random.default_rng(3)
     warmth = rng.normal(15.0, 8.0, N + AHEAD)
@@ -315,7 +315,7 @@ def test_an_effect_with_a_kernel_is_a_function():
     assert len(curve.effects()) == 0 and "warmth by its kernel" in str(curve)
 
 
-def test_the_evidence_with_a_kernel_is_that_of_scipy():
+def test_density_with_a_kernel_matches_scipy():
     rng = np.random.default_rng(4)
     z = rng.normal(size=30)
     frame = pd.DataFrame({"day": DAYS[:30], "z": z, "other": z[::-1], "y": rng.normal(size=30)})

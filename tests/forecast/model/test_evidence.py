@@ -37,7 +37,7 @@ def evidence_and_target(kernel):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_density_and_gradient_are_those_of_the_model(name):
+def test_density_and_gradient_match_the_model(name):
     evidence, target = evidence_and_target(KERNELS[name])
     assert evidence.names == tuple(target.coordinates)
     z = evidence.middle + 0.2 * np.random.default_rng(1).normal(size=target.size)
@@ -49,7 +49,7 @@ def test_density_and_gradient_are_those_of_the_model(name):
 
 
 @pytest.mark.parametrize("name", ["other kernel", "white noise"])
-def test_new_values_are_those_of_the_process(name):
+def test_predictions_match_the_process(name):
     evidence, target = evidence_and_target(KERNELS[name])
     z = evidence.middle + 0.1
     model = target.model.at({k: v[0] for k, v in evidence.values(z[None]).items()})
@@ -67,7 +67,7 @@ def test_new_values_are_those_of_the_process(name):
 
 
 @pytest.mark.parametrize("name", ["other prior", "named twice"])
-def test_components_are_those_of_the_model(name):
+def test_components_match_the_model(name):
     evidence, target = evidence_and_target(KERNELS[name])
     zs = evidence.middle + np.array([[0.1], [-0.2]])
     parts = evidence.components(zs, NEW, "a")
@@ -80,7 +80,7 @@ def test_components_are_those_of_the_model(name):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
-def test_white_noise_is_nowhere_known_but_at_its_own_points():
+def test_white_noise_is_known_at_its_own_points_only():
     """Its component at the times of the data, with the future beside and without."""
     kernel = kernels.RBF(1.0).named("a") + kernels.White(dist.LogNormal(-2.0, 1.0)).named("b")
     evidence, target = evidence_and_target(kernel)
@@ -93,7 +93,7 @@ def test_white_noise_is_nowhere_known_but_at_its_own_points():
             np.testing.assert_allclose(ours, longer[:, :N], rtol=1e-8, atol=1e-10)
 
 
-def test_a_kernel_with_a_formula_is_the_same_by_jax():
+def test_jax_matches_formulas_in_numpy():
     kernel = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
     by_jax, _ = evidence_and_target(kernel)
     in_numpy = NumpyEvidence(NumpyPrior(kernel, default_noise()), T, Y)
@@ -106,7 +106,7 @@ def test_a_kernel_with_a_formula_is_the_same_by_jax():
         np.testing.assert_allclose(by_jax.values(z)[name], value, rtol=1e-12)
 
 
-def test_a_kernel_without_a_formula_in_numpy_has_joint_draws():
+def test_joint_draws_of_a_kernel_by_jax():
     """Moments and the correlation of draws, by the conditional distribution by hand."""
     model = bk.StructuralModel(kernel=kernels.Matern32(0.8, 1.3), log=False, method="map")
     f = bk.forecast(Y, 4, season=0, model=model)

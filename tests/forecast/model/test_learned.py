@@ -28,7 +28,7 @@ NAMES = {*TRENDS, *(f"{trend} log" for trend in TRENDS)}
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
-def test_every_hyperparameter_of_every_structure_has_a_prior(frequency):
+def test_learned_quantities_are_possible(frequency):
     table = learned(frequency)
     for trend in TRENDS:
         kernel = default_kernel(trend, {"season": 1.0})
@@ -38,22 +38,13 @@ def test_every_hyperparameter_of_every_structure_has_a_prior(frequency):
         for name, (location, scale) in priors.items():
             assert np.isfinite(location) and 0.0 < scale < 10.0
             assert ".".join(name.split(".")[-2:]) in UNITS
-
-
-@pytest.mark.parametrize("frequency", FREQUENCIES)
-def test_weights_and_widths_are_possible(frequency):
-    weighing, width = learned(frequency).weighing, learned(frequency).width
+    weighing, width, growth = table.weighing, table.width, table.growth
     assert weighing.intercepts.keys() == NAMES
     assert np.all(np.isfinite([*weighing.intercepts.values()]))
     assert weighing.by_evidence >= 0.0 and weighing.by_error >= 0.0
     # The variance of errors exists.
     assert width.degrees > 2.0 and 0.0 <= width.share <= 1.0 and width.horizon >= 1
     assert abs(width.log_scale) < 2.0 and abs(width.widening) < 2.0
-
-
-@pytest.mark.parametrize("frequency", FREQUENCIES)
-def test_shares_of_linear_growth_are_neither_none_nor_all(frequency):
-    growth = learned(frequency).growth
     for y in (np.arange(20.0), np.array([1.0, -1.0] * 10)):
         assert 0.001 < growth.linear_share(y) < 0.999
 
@@ -78,7 +69,7 @@ def test_the_share_of_linear_growth_is_logistic():
     assert np.log(share / (1.0 - share)) == pytest.approx(0.4 + 2.0 * roughness(y), rel=1e-9)
 
 
-def test_only_structures_of_the_logarithm_grow_by_the_table():
+def test_learned_growth_applies_to_logarithms_only():
     """A kernel that was given is not changed by what was learned of others."""
     y = np.exp(np.linspace(0.0, 2.0, 30))
     share = TABLE.growth.linear_share(y)
@@ -88,7 +79,7 @@ def test_only_structures_of_the_logarithm_grow_by_the_table():
     assert build_scale(given, Structure("given", True), y).linear_share == 0.0
 
 
-def test_a_frequency_that_was_not_learned_has_the_entry_of_any():
+def test_other_frequencies_have_the_entry_of_any():
     assert ANY in FREQUENCIES
     known, unknown = learned(ANY), learned("fortnightly")
     assert unknown.priors == known.priors
@@ -117,7 +108,7 @@ def test_a_frequency_that_was_not_learned_has_the_entry_of_any():
         (None, None, False, ANY),
     ],
 )
-def test_the_frequency_follows_from_the_step_or_the_season(step, season, has_season, frequency):
+def test_frequency_by_step_or_season(step, season, has_season, frequency):
     assert frequency_of(step, season, has_season) == frequency
 
 
@@ -139,7 +130,7 @@ def located(choices, structure, y=Y):
     return dict(zip(evidence.names, evidence.middle, strict=True)), evidence
 
 
-def test_locations_are_in_units_of_the_step_and_of_the_sd_of_the_differences():
+def test_locations_are_in_units_of_steps():
     """Variances by the squared sd, those per time by the step too, and lengths by the step."""
     choices = choices_for(trends=("slope",), seasons={"season": 0.5}, step=0.1)
     locations, _ = located(choices, Structure("slope", False))
@@ -162,7 +153,7 @@ def test_locations_are_in_units_of_the_step_and_of_the_sd_of_the_differences():
         assert locations[name] == pytest.approx(PRIORS[name][0] + shift, abs=1e-12)
 
 
-def test_each_of_several_seasons_has_what_was_learned_of_one():
+def test_several_seasons_share_the_learned_prior():
     seasons = {"season_weekly": 7.0, "season_yearly": 14.0}
     choices = choices_for(trends=("smooth",), seasons=seasons)
     locations, _ = located(choices, Structure("smooth", False))
@@ -171,7 +162,7 @@ def test_each_of_several_seasons_has_what_was_learned_of_one():
         assert pair[0] == pair[1]
 
 
-def test_priors_that_are_given_replace_those_that_were_learned():
+def test_given_priors_replace_learned_ones():
     own = Priors({"noise": (-7.0, 0.3), "cycles.long.rbf.variance": (1.0, 1.0)}, step=1.0)
     locations, evidence = located(choices_for(priors=own), Structure("drift", False))
     plain, other = located(choices_for(), Structure("drift", False))
@@ -184,7 +175,7 @@ def test_priors_that_are_given_replace_those_that_were_learned():
     assert evidence.log_density(far) < other.log_density(far) - 20.0
 
 
-def test_the_model_has_the_priors_of_the_evidence():
+def test_model_and_density_have_the_same_priors():
     """Both read the same table: the one in NumPy, and the one that methods of inference take."""
     choices = choices_for(trends=("reverting",), seasons={"season": 4.0})
     structure, x = Structure("reverting", False), np.arange(40.0)
@@ -197,7 +188,7 @@ def test_the_model_has_the_priors_of_the_evidence():
     assert float(noise.base_dist.loc) == pytest.approx(evidence.middle[-1])
 
 
-def test_a_series_that_hardly_moves_has_steps_of_some_size():
+def test_step_sizes_have_a_lower_limit():
     """At least a thousandth of its spread, where only one value differs from a slow line."""
     y = np.where(np.arange(400) < 200, 0.0, 1.0) + 1e-9 * np.arange(400)
     locations, _ = located(choices_for(seasons={"season": 2.0}), Structure("drift", False), y)

@@ -33,7 +33,7 @@ def test_log_jacobian_is_the_derivative(log):
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_differences_of_logarithms_are_factors_whatever_the_unit(size):
+def test_differences_of_logarithms_are_factors(size):
     scale = Scale.of(size * Y, log=True, linear_share=0.4).of_differences
     factors = np.array([0.2, 1.0, 1.5])
     np.testing.assert_allclose(
@@ -41,7 +41,7 @@ def test_differences_of_logarithms_are_factors_whatever_the_unit(size):
     )
 
 
-def test_constant_is_relative_to_the_size():
+def test_constant_is_relative_to_size():
     assert is_constant(np.full(5, 3.7)) and is_constant(np.zeros(4))
     assert is_constant(1e9 * (1 + 1e-15 * np.arange(4)))
     assert not is_constant(np.array([1.0, 1.0, 1.0 + 1e-9]))
@@ -72,7 +72,7 @@ def scores_by_rank(y):
 
 
 @pytest.mark.parametrize("y", [RNG.normal(size=61), RAIN], ids=["distinct", "ties"])
-def test_normal_scores_are_those_of_the_ranks(y):
+def test_normal_scores_match_scipy(y):
     scale = NormalScores.of(y)
     z = scale.forward(y)
     np.testing.assert_allclose(z, scores_by_rank(y), atol=1e-12)
@@ -80,7 +80,7 @@ def test_normal_scores_are_those_of_the_ranks(y):
     assert not scale.log and np.all(scale.log_jacobian(y) == 0.0)
 
 
-def test_ranks_there_and_back():
+def test_normal_scores_round_trip():
     """Standardised scores are a little wider, which moves values by a fraction of a rank."""
     y, n = RNG.normal(size=200), 200
     scores = scipy.stats.norm.ppf((np.arange(n) + 0.5) / n)
@@ -96,7 +96,7 @@ def test_ranks_there_and_back():
     )
 
 
-def test_a_standard_normal_score_has_the_distribution_of_the_series():
+def test_normal_scores_have_the_distribution_of_the_series():
     scale, q = NormalScores.of(RAIN), np.linspace(0.01, 0.99, 99)
     back = scale.back(scipy.stats.norm.ppf(q))
     np.testing.assert_allclose(back, np.quantile(RAIN, q, method="hazen"), rtol=1e-12)
@@ -115,7 +115,7 @@ def test_ranks_stay_within_the_range_of_the_series():
     assert np.all(np.diff(scale.back(np.linspace(-6.0, 6.0, 200))) >= 0.0)
 
 
-def test_parts_by_ranks_are_differences_from_the_median():
+def test_components_by_ranks_are_differences_from_the_median():
     """A part that says nothing is 0; one that says much is the distance of a quantile."""
     values = RAIN + 3.0
     scale = NormalScores.of(values).of_differences

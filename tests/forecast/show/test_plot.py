@@ -64,7 +64,7 @@ def test_forecast(f):
     assert ax.get_title("right") == f"monthly, at month start; fitted to {scale}"
 
 
-def test_a_gap_is_seen_as_a_gap(f):
+def test_gaps_break_the_line(f):
     """Missing values and missing rows alike break the line."""
     drawn = line(f.plot().axes[0], "observed")
     shown = N - np.flatnonzero(pd.date_range("2015-01-01", periods=N, freq="MS")
@@ -76,7 +76,7 @@ def test_a_gap_is_seen_as_a_gap(f):
 
 
 @pytest.mark.slow
-def test_values_between_gaps_are_seen_in_long_series():
+def test_values_between_gaps_are_drawn_in_long_series():
     every_third = np.flatnonzero((np.arange(400) % 3 == 0) | (np.arange(400) > 300))
     y = np.full(400, np.nan)
     y[every_third] = every_third % 7
@@ -87,7 +87,7 @@ def test_values_between_gaps_are_seen_in_long_series():
     np.testing.assert_array_equal(dots[0].get_xdata(), np.arange(start + -start % 3, 300, 3))
 
 
-def test_the_legend_hides_nothing(f):
+def test_the_legend_is_below_the_panel(f):
     fig = f.plot()
     fig.canvas.draw()
     ax = fig.axes[0]
@@ -96,7 +96,7 @@ def test_the_legend_hides_nothing(f):
     assert fig.bbox.contains(legend.x0, legend.y0) and fig.bbox.contains(legend.x1, legend.y1)
 
 
-def test_an_axis_of_ones_own(f):
+def test_given_axes(f):
     fig, (left, right) = plt.subplots(1, 2)
     assert f.plot(ax=right) is fig
     assert not left.lines and right.lines
@@ -170,7 +170,7 @@ def test_titles_of_long_names_fit():
     assert label.y0 > 0 and label.y1 < fig.bbox.y1
 
 
-def test_times_are_those_of_the_clocks():
+def test_times_are_in_the_zone_of_the_series():
     index = pd.date_range("2024-01-01", periods=20, freq="D", tz="Asia/Tokyo")
     ax = bk.forecast(pd.Series(np.full(20, 2.0), index), HORIZON).plot().axes[0]
     np.testing.assert_array_equal(line(ax, "observed").get_xdata(), index.tz_localize(None))

@@ -18,7 +18,7 @@ def walk():
     return series, bk.forecast(series, "until 2024-04-10", season=0, trend="drift", model=MAP)
 
 
-def test_sums_are_those_of_joint_draws_and_of_known_values(walk):
+def test_sums_of_joint_draws_and_known_values(walk):
     series, f = walk
     table = f.totals("month", 0.8)
     # April does not end within the horizon.
@@ -35,7 +35,7 @@ def test_sums_are_those_of_joint_draws_and_of_known_values(walk):
     assert table["sd"].iloc[1] > 3.0 * np.sqrt((f.sd[month == 3] ** 2).sum())
 
 
-def test_a_period_that_is_not_known_whole_is_left_out(walk):
+def test_incomplete_periods_are_left_out(walk):
     series, f = walk
     # From 1 January on the year is whole, from the sixth it is not.
     assert len(bk.forecast(series, 340, season=0, model=MAP).totals("year")) == 1
@@ -59,6 +59,6 @@ def test_months_of_a_year():
     np.testing.assert_allclose(table.iloc[0], [24.0, 24.0, 0.0, 24.0, 24.0])
 
 
-def test_numbers_have_no_months():
+def test_numbers_have_no_totals():
     with pytest.raises(ValueError, match="totals are of regular dates"):
         bk.forecast([2.0, 2.0, 2.0], 3).totals("month")
