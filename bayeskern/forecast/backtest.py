@@ -233,7 +233,7 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
         if np.sum(series.observed[:count]) < MIN_VALUES:
             raise ValueError(
                 f"a cutoff leaves {count} of {len(series.times)} times to learn from, and "
-                f"{MIN_VALUES} values are needed. Take fewer or later cutoffs, or a shorter horizon."
+                f"{MIN_VALUES} values are needed. Take fewer or later cutoffs, or fewer steps."
             )
         if len(_scored_rows(series, count, horizon)) == 0:
             last = series.calendar.labels(series.times[[count - 1]])[0]
