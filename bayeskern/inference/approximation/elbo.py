@@ -63,21 +63,19 @@ def maximize_elbo(
         progress: True to show a progress bar.
     """
     family, target = Batched.of(families), Batched.of(targets)
-    setting = gradient, PARTICLES[gradient]
     # A family starts with sds of 1 or of 0.1 in its own coordinates.
     starts = [_states(families, seeds, width) for width in (1.0, 0.1)]
-    state = _better_start(family, target, starts, setting)
+    state = _better_start(family, target, starts, gradient)
     schedules = [LearningRateSchedule(rates, steps) for _ in families]
     with Progress("SVI", steps, progress) as bar:
         while not all(schedule.finished for schedule in schedules):
-            rate, count = (
-                np.array(x) for x in zip(*(schedule.next for schedule in schedules), strict=True)
-            )
+            stretches = zip(*(schedule.next for schedule in schedules), strict=True)
+            rate, count = map(np.array, stretches)
             length = np.array(count.max())
-            state, *last_steps = _run_steps(family, target, state, rate, count, length, setting)
-            last_steps = jax.device_get(last_steps)
+            state, *results = _run_steps(family, target, state, rate, count, length, gradient)
+            results = jax.device_get(results)
             for i, schedule in enumerate(schedules):
-                schedule.add(*_item(last_steps, i))
+                schedule.add(*_item(results, i))
             steps_taken = max(schedule.steps_taken for schedule in schedules)
             bar.to(steps_taken, f"ELBO {schedules[0].stopping.latest:.3f}")
     last = jax.device_get(state.params)
@@ -94,7 +92,7 @@ class LearningRateSchedule:
 
     def __init__(self, rates: Sequence[float], steps: int):
         self.rates, self.steps, self.steps_taken = list(rates), steps, 0
-        self.stopping, self.averages = StoppingRule(), []
+        self.stopping, self.averages, self.trace = StoppingRule(), [], []
 
     @property
     def finished(self) -> bool:
@@ -114,13 +112,13 @@ class LearningRateSchedule:
             return
         count = self.next[1]
         self.averages.append(average)
+        self.trace.append(elbo[:count])
         self.stopping.add(elbo[:count])
         self.steps_taken += count
         while self.rates and (self.stopping.reached or self.steps_taken == self.steps):
             self.rates.pop(0)
             if self.rates:
-                self.stopping.next_level()
-                self.averages = []
+                self.stopping, self.averages = StoppingRule(), []
 
     def end(self, last: Any) -> MaximizedELBO:
         """Result of the fit; `last` are the parameters after the last step."""
@@ -128,7 +126,7 @@ class LearningRateSchedule:
         half = self.averages[len(self.averages) // 2 :] or [last]
         mean = jax.tree.map(lambda *x: np.mean(x, axis=0), *half)
         doubt = None if self.stopping.reached else self.stopping.describe(self.steps)
-        return MaximizedELBO(mean, self.stopping.trace, doubt)
+        return MaximizedELBO(mean, np.concatenate(self.trace), doubt)
 
 
 class AdamState(NamedTuple):
@@ -182,15 +180,16 @@ def _states(families: Sequence[Guide | UserGuide], seeds: Sequence[int], width: 
 
 
 def _better_start(
-    family: Batched, target: Batched, starts: list[AdamState], setting: tuple[str, int]
+    family: Batched, target: Batched, starts: list[AdamState], gradient: str
 ) -> AdamState:
     """Better of two starts of each fit, by the ELBO of 64 draws."""
-    no_steps, length = np.zeros(len(starts[0].key)), np.array(64 // setting[1])
+    fits, length = len(starts[0].key), np.array(64 // PARTICLES[gradient])
+    rates, counts = np.zeros(fits), np.zeros(fits, int)
 
     def elbo(start):
         # No step is taken, by the function that takes steps, so that nothing else is compiled.
-        by_step = _run_steps(family, target, start, no_steps, no_steps.astype(int), length, setting)
-        return np.mean(np.asarray(by_step[2])[:, :length], axis=1)
+        by_step = _run_steps(family, target, start, rates, counts, length, gradient)[2]
+        return np.mean(np.asarray(by_step)[:, :length], axis=1)
 
     elbos = [elbo(start) for start in starts]
     # NaN is worse than any number.
@@ -204,7 +203,7 @@ def _better_start(
 
 
 @eqx.filter_jit
-def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, setting):
+def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, gradient):
     """State of each fit after `counts` steps, its mean parameters, and its ELBO by step.
 
     length: Largest of the counts, at most STRETCH_STEPS; the ELBO is computed in as many steps.
@@ -212,7 +211,7 @@ def _run_steps(families: Batched, targets: Batched, states, rates, counts, lengt
 
     def run_fit(family, target, state, rate, count):
         family, target = eqx.combine(family, families.shared), eqx.combine(target, targets.shared)
-        return _adam_steps(family, target, state, rate, count, length, setting)
+        return _adam_steps(family, target, state, rate, count, length, gradient)
 
     stacked = families.stacked, targets.stacked, states, rates, counts
     if len(rates) > 1:
@@ -221,16 +220,16 @@ def _run_steps(families: Batched, targets: Batched, states, rates, counts, lengt
     return jax.tree.map(lambda x: x[None], run_fit(*_item(stacked, 0)))
 
 
-def _adam_steps(family, target, state, rate, count, length, setting):
+def _adam_steps(family, target, state, rate, count, length, gradient):
     """`_run_steps` of a single fit."""
-    gradient = jax.value_and_grad(
-        lambda params, key: _loss_and_elbo(family, target, params, key, setting), has_aux=True
+    slope_of = jax.value_and_grad(
+        lambda params, key: _loss_and_elbo(family, target, params, key, gradient), has_aux=True
     )
     new_key, key = jax.random.split(state.key)
 
     def step(i, carried):
         params, optimiser, total, elbos = carried
-        (_, elbo), slope = gradient(params, jax.random.fold_in(key, i))
+        (_, elbo), slope = slope_of(params, jax.random.fold_in(key, i))
         updates, moved = optax.adam(rate).update(slope, optimiser, params)
         # A step with a gradient that is not finite, or past the last step, is not taken.
         sound = jnp.all(jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]))
@@ -249,9 +248,9 @@ def _adam_steps(family, target, state, rate, count, length, setting):
     return AdamState(params, optimiser, new_key), mean, elbos
 
 
-def _loss_and_elbo(family, target, params, key, setting):
+def _loss_and_elbo(family, target, params, key, gradient):
     """Function to minimise, and the ELBO, estimated from a few draws."""
-    gradient, particles = setting
+    particles = PARTICLES[gradient]
     draw_key, model_key = jax.random.split(key)
     z, log_q = jax.vmap(lambda k: family.draw(params, k))(jax.random.split(draw_key, particles))
     if target.subsampled:

@@ -79,10 +79,6 @@ class Elliptical:
         """Log density: (n, d) -> (n,)."""
         return logsumexp(self.log_parts(z), axis=1)
 
-    def with_tails(self, tails: float | None, z: np.ndarray | None = None) -> Elliptical:
-        """A copy with other degrees of freedom; the draws z are not used."""
-        return replace(self, tails=tails)
-
     def refit(self, z: np.ndarray, weights: np.ndarray) -> Elliptical:
         """A copy with each part at the weighted moments of its share of draws z (n, d).
 

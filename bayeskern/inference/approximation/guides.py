@@ -26,7 +26,7 @@ from numpyro.infer.initialization import init_to_value
 from bayeskern.core.random import jax_seed
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.proposals import Approximation, with_defensive_tails
+from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import triangular_root
 
@@ -39,7 +39,7 @@ class Guide(eqx.Module):
     Attributes:
         name: Name of the family.
         centre: (d,).
-        A: Lower triangular, diagonal for families that need it to be, (d, d).
+        A: Lower triangular, and diagonal for some families, (d, d).
     """
 
     name: str = eqx.field(static=True)
@@ -232,10 +232,6 @@ class FittedFlow(FittedGuide):
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q(z): (n, d) -> (n,)."""
         return jax.device_get(_log_density(self, jnp.asarray(z)))
-
-    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
-        """A mixture with a Student t around draws z (n, d)."""
-        return with_defensive_tails(self, tails, z)
 
 
 @eqx.filter_jit

@@ -37,15 +37,6 @@ class Evaluable(Approximation, Protocol):
 
 
 @runtime_checkable
-class Widenable(Approximation, Protocol):
-    """An approximation that can be given heavier tails."""
-
-    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
-        """A copy with Student t tails of `tails` degrees of freedom around draws z (n, d)."""
-        ...
-
-
-@runtime_checkable
 class Refittable(Approximation, Protocol):
     """An approximation that can be refitted to weighted draws."""
 
@@ -82,17 +73,6 @@ class DistributionProposal(eqx.Module):
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q(z): (n, d) -> (n,)."""
         return jax.device_get(_log_prob(self, jnp.asarray(z)))
-
-    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
-        """A mixture with a Student t around draws z (n, d)."""
-        return with_defensive_tails(self, tails, z)
-
-
-def with_defensive_tails(q: Evaluable, tails: float | None, z: np.ndarray) -> Approximation:
-    """A mixture of q with a Student t at the moments of draws z (n, d)."""
-    if tails is None:
-        return q
-    return DefensiveMixture(q, Elliptical.around(z, tails))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,41 +26,28 @@ STOPPING = StoppingOptions()
 
 
 class StoppingRule:
-    """Test whether the ELBO still rises.
+    """Test whether the ELBO still rises, at one learning rate.
 
     The mean of the last h steps is compared with the mean of the h steps before, for a short and
     for a long h, each against its standard error. A slow rise shows on the long horizon only, and
-    the end of a fast one on the short horizon first; noise shows on neither. A change of the
-    learning rate begins a new level; only steps of one level are compared.
+    the end of a fast one on the short horizon first; noise shows on neither.
+
+    Attributes:
+        elbo: The ELBO of all steps.
+        latest: Mean ELBO of the steps added last.
     """
 
     def __init__(self) -> None:
-        self._values: list[np.ndarray] = []
-        self._level = np.zeros(0)
-
-    def next_level(self) -> None:
-        """Begin a new level, as after a change of the learning rate."""
-        self._level = np.zeros(0)
+        self.elbo, self.latest = np.zeros(0), np.nan
 
     def add(self, values: np.ndarray) -> None:
         """Add the ELBO of further steps."""
-        self._values.append(values)
-        self._level = np.concatenate([self._level, values])
-
-    @property
-    def trace(self) -> np.ndarray:
-        """The ELBO of all steps."""
-        return np.concatenate(self._values)
-
-    @property
-    def latest(self) -> float:
-        """Mean ELBO of the steps added last."""
-        return float(np.mean(self._values[-1]))
+        self.elbo, self.latest = np.concatenate([self.elbo, values]), float(np.mean(values))
 
     @property
     def reached(self) -> bool:
-        """True if the ELBO no longer rises on this level."""
-        count = len(self._level)
+        """True if the ELBO no longer rises."""
+        count = len(self.elbo)
         if count < 2 * STOPPING.short_steps:
             return False
         horizons = STOPPING.short_steps, min(count // 2, STOPPING.long_steps)
@@ -73,15 +60,15 @@ class StoppingRule:
 
     def gain(self, horizon: int) -> tuple[float, float]:
         """Rise from one horizon to the next, and its standard error."""
-        before, after = self._level[-2 * horizon : -horizon], self._level[-horizon:]
-        if not np.all(np.isfinite(self._level[-2 * horizon :])):
+        before, after = self.elbo[-2 * horizon : -horizon], self.elbo[-horizon:]
+        if not np.all(np.isfinite(self.elbo[-2 * horizon :])):
             return np.nan, np.nan
         error = np.sqrt(np.var(before) / horizon + np.var(after) / horizon)
         return float(np.mean(after) - np.mean(before)), float(error)
 
     def describe(self, steps: int) -> str:
         """Sentence on a fit that reached its step limit while the ELBO still rose."""
-        horizon = min(len(self._level) // 2, STOPPING.long_steps)
+        horizon = min(len(self.elbo) // 2, STOPPING.long_steps)
         if horizon < 2:
             return f"Stopped at the step limit ({steps}) before the last learning rate."
         gain, error = self.gain(horizon)

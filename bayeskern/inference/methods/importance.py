@@ -13,11 +13,12 @@ from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
 from bayeskern.inference.approximation.elliptical import Elliptical
+from bayeskern.inference.approximation.guides import FittedFlow
 from bayeskern.inference.approximation.proposals import (
     Approximation,
+    DefensiveMixture,
     DistributionProposal,
     PriorProposal,
-    Widenable,
 )
 from bayeskern.inference.assessment.approximation import still_changing
 from bayeskern.inference.findings import Findings
@@ -153,6 +154,10 @@ def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approx
     q = fit.approximation
     if q is not None and tails is None:
         return q
-    if isinstance(q, Widenable):
-        return q.with_tails(tails, z)
-    return Elliptical.around(z, tails)
+    if isinstance(q, Elliptical):
+        return dataclasses.replace(q, tails=tails)
+    student_t = Elliptical.around(z, tails)
+    # A proposal of another shape is kept beside the Student t.
+    if isinstance(q, FittedFlow | DistributionProposal):
+        return DefensiveMixture(q, student_t)
+    return student_t

@@ -84,8 +84,8 @@ class CheckpointFile:
 
         Args:
             kind: The NamedTuple.
-            log_densities: From the state to log densities that the model gives at some of its
-                points, and those in the state.
+            log_densities: From the state to log densities at some of its points: those that the
+                model computes, and those that the state holds.
 
         Raises:
             ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -100,7 +100,7 @@ class CheckpointFile:
         return state
 
     def require_same_density(self, computed: np.ndarray, stored: np.ndarray) -> None:
-        """Raise ValueError unless the model gives the log densities in the file.
+        """Raise ValueError unless the model computes the log densities in the file.
 
         The fingerprint covers the data, and not the code of the model.
         """

@@ -42,7 +42,7 @@ class Exchange:
         return f"{self.size} members of {', '.join(self.axes)}"
 
     def permuted(self, z: np.ndarray, orders: np.ndarray) -> np.ndarray:
-        """z (n, d) with the members of each row in the order of `orders` (n, K)."""
+        """z (n, d) with the members of each row in the order of `orders`, (n, K) or (1, K)."""
         values = self._values(z)
         for name, axes in self.axes.items():
             for axis in axes:
@@ -67,9 +67,7 @@ class Exchange:
 
         A swap of two members and a cyclic shift generate all orders.
         """
-        swapped = self._swap
-        shifted = np.roll(np.arange(self.size), 1)
-        orders = np.repeat([swapped, shifted], len(z), axis=0)
+        orders = np.repeat([self.swap, np.roll(np.arange(self.size), 1)], len(z), axis=0)
         others = self.permuted(np.tile(z, (2, 1)), orders)
         log_p = self.log_density(np.concatenate([z, others]))
         before, after = log_p[: len(z)], log_p[len(z) :].reshape(2, -1)
@@ -86,18 +84,14 @@ class Exchange:
         return np.sum(members.reshape(len(z), self.size, -1), axis=-1)
 
     def copies(self, z: np.ndarray) -> np.ndarray:
-        """A point z (d,) in all other orders, or in one where those are too many: (m, d)."""
-        orders = self._swap[None]
+        """Copies of a point z (d,) in all other orders, or in one of many: (m, d)."""
+        orders = self.swap[None]
         if math.factorial(self.size) <= MAX_COPIES:
             orders = np.array(list(itertools.permutations(range(self.size)))[1:])
         return self.permuted(np.tile(z, (len(orders), 1)), orders)
 
-    def swapped(self, z: np.ndarray) -> np.ndarray:
-        """z (n, d) with the first two members exchanged."""
-        return self.permuted(z, np.tile(self._swap, (len(z), 1)))
-
     @property
-    def _swap(self) -> np.ndarray:
+    def swap(self) -> np.ndarray:
         """The order with the first two members exchanged."""
         return np.r_[1, 0, np.arange(2, self.size)]
 
@@ -112,15 +106,10 @@ class Exchange:
 
     def _values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Latent sites at z (n, d), unconstrained if all exchanged sites are plain."""
-        if not self._is_plain:
-            values = constrain(self.target, z[None])
-            return {s.name: values[s.name][0] for s in self.target.latents}
-        ends = np.cumsum([s.size for s in self.target.latents])[:-1]
-        parts = np.split(z, ends, axis=1)
-        return {
-            s.name: part.reshape(-1, *s.unconstrained_shape)
-            for s, part in zip(self.target.latents, parts, strict=True)
-        }
+        if self._is_plain:
+            return self.target.unravel(z)
+        values = constrain(self.target, z[None])
+        return {s.name: values[s.name][0] for s in self.target.latents}
 
     def _joined(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """The inverse of `_values`."""
@@ -182,10 +171,10 @@ class Exchanges:
     def swapped(self, z: np.ndarray) -> list[np.ndarray]:
         """z (..., d) with two members exchanged, for each exchange."""
         flat = z.reshape(-1, z.shape[-1])
-        return [exchange.swapped(flat).reshape(z.shape) for exchange in self.exchanges]
+        return [e.permuted(flat, e.swap[None]).reshape(z.shape) for e in self.exchanges]
 
     def copies(self, z: np.ndarray) -> np.ndarray:
-        """A point z (d,) in other orders, MAX_COPIES of them if there are more: (m, d)."""
+        """Copies of a point z (d,) in other orders, at most `MAX_COPIES`: (m, d)."""
         points = z[None]
         for exchange in self.exchanges:
             new = [exchange.copies(point) for point in points]
@@ -219,8 +208,8 @@ def _choices(target: Target, size: int) -> list[dict[str, tuple[int, ...]]]:
     along = {
         latent.name: tuple(i for i, n in enumerate(latent.shape) if n == size)
         for latent in target.latents
+        if size in latent.shape
     }
-    along = {name: axes for name, axes in along.items() if axes}
     # Each axis, all of them, or none.
     several = [
         list(dict.fromkeys([*((axis,) for axis in axes), axes, ()])) for axes in along.values()

@@ -29,7 +29,7 @@ class Marginalized(NamedTuple):
         """Sites of the full model at z (chains, draws, d): each (chains, draws, *site)."""
         chains, count = z.shape[:2]
         marginal_draws = join_chains(constrain(self.target, z))
-        # Another key than that of the draws, which recovered sites must not repeat.
+        # A key of its own: recovered sites must not repeat the random numbers of the draws.
         key = jax.random.fold_in(jax.random.key(self.seed), 3)
         full_draws = self.recover(marginal_draws, key, chains * count == 1)
         return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable
+from itertools import starmap
 from typing import Any
 
 import equinox as eqx
@@ -57,9 +58,9 @@ class Target(eqx.Module):
         arguments: Positional and named arguments, as compiled functions take them.
         latents: Latent sites that z holds.
         without_prior: Latents that cannot be drawn, with an improper prior or none.
-        without_scale: Those of them whose density has no scale, so that there is no evidence.
+        without_scale: Latents of `without_prior` whose density has no scale: there is no evidence.
         deterministics: Deterministic sites, in the order of the model.
-        subsampled: True if a plate takes a part of its data at a time, and no latent with it.
+        subsampled: True if a plate takes part of its rows at a time and holds no latent.
         discrete: Discrete latent sites, which are summed out.
         kinked: Sites whose density has kinks, so that its curvature says nothing.
         approximate: Observed sites that integrate a latent out approximately.
@@ -100,13 +101,44 @@ class Target(eqx.Module):
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
+        # A model that has prepared its data holds large arrays, which are not copied again.
+        prepared = isinstance(model, PreparesData)
         try:
-            model, traced_arguments, site_fields = _read_model(model, args, kwargs)
+            traced_arguments = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
+            try:
+                return cls._traced(model, traced_arguments)
+            except arguments.CONCRETIZATION_ERRORS:
+                # The model reads the values of its arrays, as in len(np.unique(group)).
+                with arguments.forbid_value_inspection():
+                    return cls._traced(model, arguments.make_static(traced_arguments))
         except (IndexError, AttributeError, TypeError, ValueError) as error:
             explanation = arguments.explained(error, model, args, kwargs) or located(error)
             if explanation is None:
                 raise
             raise explanation from error
+
+    @classmethod
+    def _traced(cls, model: Callable, traced_arguments: tuple[tuple, dict]) -> Target:
+        """`of`, by an abstract trace of the model.
+
+        Where a param site holds a network, the model has one param site for each of its arrays.
+        """
+        site_fields: dict[str, Any] = {}
+
+        def run(traced_arguments: tuple[tuple, dict]) -> None:
+            nonlocal model
+            args, kwargs = arguments.without_static(traced_arguments)
+            # The bounds of a support may be traced, so that they are read in here.
+            trace = _first_trace(model, args, kwargs)
+            if any(map(is_network, trace.values())):
+                model = OneParamEach(model)
+                trace = _first_trace(model, args, kwargs)
+            subsampled = validation.subsampled(trace)
+            if subsampled:
+                trace = _first_trace(FullPlates(model), args, kwargs)
+            site_fields.update(_site_fields(trace, subsampled))
+
+        eqx.filter_eval_shape(run, traced_arguments)
         return cls(sort_leaves(model), traced_arguments, **site_fields)
 
     @property
@@ -122,11 +154,8 @@ class Target(eqx.Module):
     @property
     def holds_data(self) -> bool:
         """True if its arrays are constants, since the model reads their values."""
-
-        def is_static(x: Any) -> bool:
-            return isinstance(x, arguments.StaticArray)
-
-        return any(map(is_static, jax.tree.leaves(self.arguments, is_leaf=is_static)))
+        leaves = jax.tree.leaves(self.arguments, is_leaf=arguments.is_static)
+        return any(isinstance(leaf, arguments.StaticArray) for leaf in leaves)
 
     @property
     def model(self) -> Callable:
@@ -149,13 +178,12 @@ class Target(eqx.Module):
 
     # -- coordinates and sites --------------------------------------------------------------------
 
-    def unravel(self, z: ArrayLike) -> dict[str, jax.Array]:
-        """Unconstrained value of each latent site, from z (d,)."""
-        ends = np.cumsum([s.size for s in self.latents])[:-1]
-        parts = jnp.split(jnp.asarray(z), ends)
+    def unravel(self, z: Any) -> dict[str, Any]:
+        """Unconstrained value of each latent site, (..., *site), from an array z (..., d)."""
+        ends = np.cumsum([s.size for s in self.latents]).tolist()
         return {
-            s.name: part.reshape(s.unconstrained_shape)
-            for s, part in zip(self.latents, parts, strict=True)
+            s.name: z[..., end - s.size : end].reshape(*z.shape[:-1], *s.unconstrained_shape)
+            for s, end in zip(self.latents, ends, strict=True)
         }
 
     def ravel(self, unconstrained: dict[str, jax.Array]) -> jax.Array:
@@ -175,9 +203,8 @@ class Target(eqx.Module):
         model = handlers.seed(FullPlates(self.model), jax.random.key(0))
         model = handlers.substitute(model, data=values)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
-        z = self.ravel(
-            {k: biject_to(support(trace[k])).inv(values[k]) for k in (s.name for s in self.latents)}
-        )
+        names = [latent.name for latent in self.latents]
+        z = self.ravel({k: biject_to(support(trace[k])).inv(values[k]) for k in names})
         return z, self._log_det(z, trace)
 
     @by_one_thread
@@ -255,8 +282,7 @@ class Target(eqx.Module):
             includes: True for the name of a site whose density is in the sum.
             key: Random key for plates.
         """
-        key = jax.random.key(0) if key is None else key
-        placed = at_unconstrained(model, self.unravel(z), key)
+        placed = self._placed(model, z, key)
         log_probs, trace = compute_log_probs(placed, self.args, self.kwargs, {})
         total = sum((v for name, v in log_probs.items() if includes(name)), jnp.zeros(()))
         return total + self._log_det(z, trace) if jacobian else total
@@ -264,13 +290,17 @@ class Target(eqx.Module):
     @by_one_thread
     def _summed(self, model: Callable, z: ArrayLike, jacobian: bool) -> jax.Array:
         """The log density with discrete sites summed out."""
-        placed = at_unconstrained(model, self.unravel(z), jax.random.key(0))
-        total = self._discrete_model(placed).log_density()
+        total = self._discrete_model(self._placed(model, z)).log_density()
         return total + self._log_det(z, self.trace(z)) if jacobian else total
+
+    def _placed(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
+        """The model with its latents at z (d,); other draws follow from the key."""
+        key = jax.random.key(0) if key is None else key
+        return at_unconstrained(model, self.unravel(jnp.asarray(z)), key)
 
     def _log_det(self, z: ArrayLike, trace: dict[str, dict]) -> jax.Array:
         """log |d value / d z|, from the supports of the sites in a trace at z."""
-        unconstrained, total = self.unravel(z), jnp.zeros(())
+        unconstrained, total = self.unravel(jnp.asarray(z)), jnp.zeros(())
         for name in (s.name for s in self.latents if not s.is_param):
             site, u = trace[name], unconstrained[name]
             total += jnp.sum(biject_to(support(site)).log_abs_det_jacobian(u, site["value"]))
@@ -288,7 +318,7 @@ class Target(eqx.Module):
     @by_one_thread
     def trace(self, z: ArrayLike) -> dict[str, dict]:
         """NumPyro's trace at z (d,)."""
-        model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
+        model = self._placed(FullPlates(self.model), z)
         return handlers.trace(model).get_trace(*self.args, **self.kwargs)
 
     def trace_at(self, draw: dict, key: jax.Array | None = None) -> dict[str, dict]:
@@ -335,34 +365,23 @@ class Target(eqx.Module):
 
     @by_one_thread
     def require_summable(self) -> None:
-        """Raise ValueError, naming the site, where discrete latents cannot be summed out."""
+        """Raise ValueError, naming the site, if discrete latents cannot be summed out."""
         if self.discrete and self.latents:
             # At random, since equal parameters could hide a mistake.
-            z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
-            model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
-            self._discrete_model(model).require_summable()
-
-    @by_one_thread
-    def require_no_scan(self) -> None:
-        """Raise ValueError, naming the site, where discrete latents are the states of a scan."""
-        self._discrete_model(handlers.seed(self.model, 0)).require_no_scan()
+            z = np.random.default_rng(0).normal(size=self.size)
+            placed = self._placed(FullPlates(self.model), z)
+            self._discrete_model(placed).require_summable()
 
     # -- requirements of methods ------------------------------------------------------------------
 
     def require_latents(self) -> None:
         """Raise ValueError if the model has no latent site."""
-        if self.latents:
-            return
-        if self.discrete:
+        if not self.latents:
+            summed_out = f" beside {self.discrete}, which are summed out" if self.discrete else ""
             raise ValueError(
-                f"the model has no continuous latent site: {', '.join(map(repr, self.discrete))} "
-                "is summed out, and nothing is left to infer. Sum it by hand, or give a parameter "
-                "a prior."
+                f"the model has no latent site{summed_out}, so there is nothing to infer. Give a "
+                "parameter a prior (a NumPyro distribution) or Free(init)."
             )
-        raise ValueError(
-            "the model has no latent site: every hyperparameter is a number, so there is "
-            "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
-        )
 
     def require_priors(self, method: str) -> None:
         """Raise ValueError, naming the sites, if one has no prior (Free, or numpyro.param)."""
@@ -378,54 +397,10 @@ class Target(eqx.Module):
         """Raise DoesNotApplyError, naming the sites, if some densities have kinks."""
         if self.kinked:
             raise DoesNotApplyError(
-                f"{method} needs the curvature of the density, but that of the site "
-                f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution), where it "
-                "has none. Take method='nuts', or method='map' for the mode alone."
+                f"{method} needs a density with a curvature, but that of the site "
+                f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution). Take "
+                "method='nuts', or method='map' for the mode alone."
             )
-
-
-def _read_model(
-    model: Callable, args: tuple, kwargs: dict
-) -> tuple[Callable, tuple[tuple, dict], dict[str, Any]]:
-    """The model, its arguments as compiled functions take them, and the fields of its sites."""
-    # A model that has prepared its data holds large arrays, which are not copied again.
-    prepared = isinstance(model, PreparesData)
-    traced_arguments = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
-    try:
-        model, site_fields = _describe_sites(model, traced_arguments)
-    except arguments.CONCRETIZATION_ERRORS:
-        # The model reads the values of its arrays, as in len(np.unique(group)).
-        traced_arguments = arguments.make_static(traced_arguments)
-        with arguments.forbid_value_inspection():
-            model, site_fields = _describe_sites(model, traced_arguments)
-    return model, traced_arguments, site_fields
-
-
-def _describe_sites(
-    model: Callable, traced_arguments: tuple[tuple, dict]
-) -> tuple[Callable, dict[str, Any]]:
-    """The model, and the fields of a Target that describe its sites, by an abstract trace.
-
-    Where a param site holds a network, the model has one param site for each of its arrays. Raises
-    ValueError, naming the site, if one cannot be fitted.
-    """
-    site_fields: dict[str, Any] = {}
-
-    def run(traced_arguments: tuple[tuple, dict]) -> None:
-        nonlocal model
-        args, kwargs = arguments.without_static(traced_arguments)
-        # Inside the abstract trace, since the bounds of a support may be traced values themselves.
-        trace = _first_trace(model, args, kwargs)
-        if any(map(is_network, trace.values())):
-            model = OneParamEach(model)
-            trace = _first_trace(model, args, kwargs)
-        subsampled = validation.subsampled(trace)
-        if subsampled:
-            trace = _first_trace(FullPlates(model), args, kwargs)
-        site_fields.update(_site_fields(trace, subsampled))
-
-    eqx.filter_eval_shape(run, traced_arguments)
-    return model, site_fields
 
 
 @by_one_thread
@@ -460,7 +435,7 @@ def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]
     deterministics = tuple(n for n, site in trace.items() if site["type"] == "deterministic")
     nesting = [-f.dim for site in trace.values() for f in site.get("cond_indep_stack", ())]
     return {
-        "latents": tuple(_latent(name, site) for name, site in latent_sites.items()),
+        "latents": tuple(starmap(Latent.of, latent_sites.items())),
         "without_prior": tuple(n for n in latent_sites if n in params | improper),
         "without_scale": tuple(n for n in latent_sites if n in params | (improper - unnormalized)),
         # Deterministics may follow from values that were summed out.
@@ -479,9 +454,3 @@ def _is_latent(name: str, site: dict, trace: dict[str, dict]) -> bool:
     if site["type"] == "param":
         return not has_prior(name, trace)
     return site["type"] == "sample" and not site["is_observed"]
-
-
-def _latent(name: str, site: dict) -> Latent:
-    shape = jnp.shape(site["value"])
-    unconstrained_shape = biject_to(support(site)).inverse_shape(shape)
-    return Latent(name, site["type"] == "param", shape, unconstrained_shape)

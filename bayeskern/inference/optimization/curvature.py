@@ -36,34 +36,32 @@ def derivatives(
     only have finite differences of the gradient instead.
     """
     try:
-        return _value_gradient_hessian(objective, z)
+        return _derivatives(objective, z, forward=True)
     except TypeError as reason:
         # JAX's message about functions without a forward mode, such as solvers of equations.
         if "forward-mode autodiff (jvp) to a custom_vjp" not in str(reason):
             raise
-        return _value_gradient_differences(objective, z)
+        return _derivatives(objective, z, forward=False)
 
 
 @eqx.filter_jit
-def _value_gradient_hessian(objective, z):
-    """Derivatives with one column of the Hessian at a time, which bounds the memory."""
-    (value, gradient), tangent_map = jax.linearize(jax.value_and_grad(objective), z)
-    columns = jax.lax.map(lambda e: tangent_map(e)[1], jnp.eye(z.shape[0], dtype=z.dtype))
-    return value, gradient, 0.5 * (columns + columns.T)
-
-
-@eqx.filter_jit
-def _value_gradient_differences(objective, z):
-    """Derivatives with central differences of the gradient for the Hessian."""
+def _derivatives(objective, z, forward):
+    """`derivatives`; the Hessian by forward mode, or by central differences of the gradient."""
     differentiate = jax.value_and_grad(objective)
-    value, gradient = differentiate(z)
     # The gradient comes from a solver, whose tolerance a shorter step would show.
     steps = 1e-4 * jnp.maximum(1.0, jnp.abs(z))
 
-    def column(direction):
+    def difference(direction):
         step = steps * direction
         ahead, behind = differentiate(z + step)[1], differentiate(z - step)[1]
         return (ahead - behind) / (2.0 * jnp.sum(step))
 
-    columns = jax.lax.map(column, jnp.eye(z.shape[0], dtype=z.dtype))
+    if forward:
+        (value, gradient), tangent_map = jax.linearize(differentiate, z)
+    else:
+        value, gradient = differentiate(z)
+    # One column at a time, which bounds the memory.
+    columns = jax.lax.map(
+        lambda e: tangent_map(e)[1] if forward else difference(e), jnp.eye(len(z), dtype=z.dtype)
+    )
     return value, gradient, 0.5 * (columns + columns.T)

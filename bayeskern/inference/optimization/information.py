@@ -131,18 +131,15 @@ EXPONENTIAL_FAMILIES: dict[type, Callable] = {
         _at_mean,
     ),
 }
-EXPECTED_LOG_DENSITIES: dict[str, dict[type, Callable]] = {
-    "gauss_newton": EXPONENTIAL_FAMILIES,
-    "fisher": {
-        **EXPONENTIAL_FAMILIES,
-        dist.StudentT: _student_t,
-        dist.Cauchy: partial(_location_and_scale, of_location=1.0 / 2.0, of_scale=1.0 / 2.0),
-        dist.Logistic: partial(
-            _location_and_scale, of_location=1.0 / 3.0, of_scale=(3.0 + np.pi**2) / 9.0
-        ),
-        dist.OrderedLogistic: _over_classes,
-        OrderedCategorical: _over_classes,
-    },
+# Distributions whose Hessian in their parameters depends on y.
+OTHER_FAMILIES: dict[type, Callable] = {
+    dist.StudentT: _student_t,
+    dist.Cauchy: partial(_location_and_scale, of_location=1.0 / 2.0, of_scale=1.0 / 2.0),
+    dist.Logistic: partial(
+        _location_and_scale, of_location=1.0 / 3.0, of_scale=(3.0 + np.pi**2) / 9.0
+    ),
+    dist.OrderedLogistic: _over_classes,
+    OrderedCategorical: _over_classes,
 }
 
 # -- parameters in which -log p(y | theta) is convex -----------------------------------------------
@@ -156,23 +153,22 @@ class ConvexForm(NamedTuple):
 
 
 # Burridge (1981) for the location and the scale, Pratt (1981) for the cutpoints.
-CONVEX_FORMS: dict[str, dict[type, ConvexForm]] = {
-    "gauss_newton": {
-        dist.Logistic: ConvexForm(
-            lambda p: (p.loc / p.scale, 1.0 / p.scale),
-            lambda p, shifted, inverse: dist.Logistic(shifted / inverse, 1.0 / inverse),
-        ),
-        dist.OrderedLogistic: ConvexForm(
-            lambda p: (p.predictor, p.cutpoints),
-            lambda p, predictor, cutpoints: dist.OrderedLogistic(predictor, cutpoints),
-        ),
-        OrderedCategorical: ConvexForm(
-            lambda p: (p.eta, p.cutpoints),
-            lambda p, eta, cutpoints: OrderedCategorical(eta, cutpoints, p.link),
-        ),
-    },
-    "fisher": {},
+CONVEX_FORMS: dict[type, ConvexForm] = {
+    dist.Logistic: ConvexForm(
+        lambda p: (p.loc / p.scale, 1.0 / p.scale),
+        lambda p, shifted, inverse: dist.Logistic(shifted / inverse, 1.0 / inverse),
+    ),
+    dist.OrderedLogistic: ConvexForm(
+        lambda p: (p.predictor, p.cutpoints),
+        lambda p, predictor, cutpoints: dist.OrderedLogistic(predictor, cutpoints),
+    ),
+    OrderedCategorical: ConvexForm(
+        lambda p: (p.eta, p.cutpoints),
+        lambda p, eta, cutpoints: OrderedCategorical(eta, cutpoints, p.link),
+    ),
 }
+# Further distributions of each kind, beside the exponential families.
+FURTHER_FAMILIES = {"gauss_newton": CONVEX_FORMS, "fisher": OTHER_FAMILIES}
 
 # -- the density with that curvature ---------------------------------------------------------------
 
@@ -202,7 +198,8 @@ class LocalDensity(eqx.Module):
 
     def __call__(self, z: jax.Array) -> jax.Array:
         """Minus the local log density at z: (d,) -> ()."""
-        expected, convex = EXPECTED_LOG_DENSITIES[self.kind], CONVEX_FORMS[self.kind]
+        expected = EXPONENTIAL_FAMILIES | OTHER_FAMILIES
+        convex = CONVEX_FORMS if self.kind == "gauss_newton" else {}
 
         def convex_parameters(z):
             trace = self.target.trace(z)
@@ -281,7 +278,7 @@ def require_information(target: Target, kind: str) -> None:
             f"{', '.join(map(repr, target.discrete))} is summed out of it. Take hessian='exact'."
         )
     for name, type_ in _observed_types(target).items():
-        kinds = [k for k in KINDS if type_ in EXPECTED_LOG_DENSITIES[k] or type_ in CONVEX_FORMS[k]]
+        kinds = [k for k in KINDS if type_ in EXPONENTIAL_FAMILIES | FURTHER_FAMILIES[k]]
         if kind not in kinds:
             others = " or ".join(f"hessian={other!r}" for other in [*kinds, "exact"])
             raise DoesNotApplyError(

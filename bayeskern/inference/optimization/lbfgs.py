@@ -113,9 +113,10 @@ class SearchState(NamedTuple):
             stopped=np.zeros(k, bool),
         )
 
-    def running(self, tolerance: np.ndarray) -> np.ndarray:
+    @property
+    def running(self) -> np.ndarray:
         """True where a search has not ended, as before its first evaluation."""
-        steep = ~(abs(self.gradient).max(axis=-1) <= tolerance)
+        steep = ~(abs(self.gradient).max(axis=-1) <= OPTIONS.gradient_tol)
         return steep & (self.idle < OPTIONS.patience) & ~self.stopped
 
 
@@ -123,7 +124,6 @@ def minimise(
     objective: Callable[[jax.Array], jax.Array],
     starts: ArrayLike,
     steps: int,
-    gradient_tol: float = OPTIONS.gradient_tol,
     report: Callable[[int, SearchState], None] = lambda steps, state: None,
     state: SearchState | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -133,7 +133,6 @@ def minimise(
         objective: A pytree that is called with z (d,).
         starts: Starts, (k, d); not read where there is a state.
         steps: Steps of each search, at most.
-        gradient_tol: Largest component of the gradient at which a search ends.
         report: Called between stretches with the steps so far and the state.
         state: State of an earlier search, which is continued.
 
@@ -141,13 +140,12 @@ def minimise(
         Lowest z of each search (k, d), its value (k,) and its gradient (k, d). The value is
         infinite where none was finite.
     """
-    tolerance = np.asarray(gradient_tol)
     now = SearchState.at(np.asarray(starts, float)) if state is None else state
     taken, stretch = max(0, int(np.max(now.taken))), OPTIONS.stretch
     for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
-        now = jax.device_get(_stretch(objective, now, np.array(min(end, steps)), tolerance))
+        now = jax.device_get(_stretch(objective, now, np.array(min(end, steps))))
         report(min(end, steps), now)
-        if not np.any(now.running(tolerance)):
+        if not np.any(now.running):
             break
     return now.z, now.value, now.gradient
 
@@ -160,24 +158,20 @@ def evaluate(
     Both are (inf, NaN) where one of them is not finite.
     """
     state = SearchState.at(np.asarray(z, float))
-    state = jax.device_get(_stretch(objective, state, np.array(0), np.asarray(0.0)))
+    state = jax.device_get(_stretch(objective, state, np.array(0)))
     return state.value, state.gradient
 
 
 @eqx.filter_jit
-def _stretch(objective, state, steps, tolerance):
+def _stretch(objective, state, steps):
     """State of each search after `steps` steps in all."""
 
     def evaluate_once(s):
         z = s.z + s.length * s.direction
         value, gradient = jax.value_and_grad(objective)(z)
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        bound = (
-            s.value
-            + OPTIONS.decrease_share * s.length * s.slope
-            + OPTIONS.rounding * jnp.abs(s.value)
-        )
-        low = finite & (value <= bound)
+        bound = s.value + OPTIONS.decrease_share * s.length * s.slope
+        low = finite & (value <= bound + OPTIONS.rounding * jnp.abs(s.value))
         is_long_enough = gradient @ s.direction >= OPTIONS.curvature_share * s.slope
         accepted = low & (is_long_enough | (s.tries >= OPTIONS.max_tries))
         return jax.lax.cond(
@@ -189,9 +183,7 @@ def _stretch(objective, state, steps, tolerance):
         )
 
     def search(s):
-        return jax.lax.while_loop(
-            lambda s: s.running(tolerance) & (s.taken < steps), evaluate_once, s
-        )
+        return jax.lax.while_loop(lambda s: s.running & (s.taken < steps), evaluate_once, s)
 
     # Not vmap, which would run both branches of every cond.
     return jax.lax.map(search, state)
@@ -202,10 +194,8 @@ def _try_again(s: SearchState, low) -> SearchState:
     short, long = jnp.where(low, s.length, s.short), jnp.where(low, s.long, s.length)
     length = jnp.where(jnp.isinf(long), OPTIONS.expansion * s.length, 0.5 * (short + long))
     # Without a finite value at the start there is nothing to search.
-    no_value = jnp.isinf(s.value)
-    return s._replace(
-        short=short, long=long, length=length, tries=s.tries + 1, stopped=s.stopped | no_value
-    )
+    stopped = s.stopped | jnp.isinf(s.value)
+    return s._replace(short=short, long=long, length=length, tries=s.tries + 1, stopped=stopped)
 
 
 def _restart(s: SearchState) -> SearchState:
@@ -217,19 +207,19 @@ def _restart(s: SearchState) -> SearchState:
 def _accept(s: SearchState, z, value, gradient) -> SearchState:
     """State at a new lowest point."""
     step, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
-    product, at = step @ change, s.count % OPTIONS.memory
+    product, newest = step @ change, s.count % OPTIONS.memory
     curved = product > 1e-16 * jnp.sqrt((step @ step) * (change @ change))
     pairs, inverses = jnp.asarray(s.pairs), jnp.asarray(s.inverses)
-    new_pair = jnp.where(curved, jnp.stack([step, change]), pairs[:, at])
-    inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), inverses[at])
+    pair = jnp.where(curved, jnp.stack([step, change]), pairs[:, newest])
+    inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), inverses[newest])
     improved = value < s.value - OPTIONS.rounding * jnp.abs(s.value)
     return _begin_line_search(
         s._replace(
             z=z,
             value=value,
             gradient=gradient,
-            pairs=pairs.at[:, at].set(new_pair),
-            inverses=inverses.at[at].set(inverse),
+            pairs=pairs.at[:, newest].set(pair),
+            inverses=inverses.at[newest].set(inverse),
             count=s.count + curved,
             taken=s.taken + 1,
             idle=jnp.where(improved | jnp.isinf(s.value), 0, s.idle + 1),

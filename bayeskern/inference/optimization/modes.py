@@ -61,11 +61,10 @@ class Optimum:
         mode: Kind of the mode: "unconstrained", "constrained" or "likelihood".
         at: The optimum at the i-th end, from its index.
         proper: True if every coordinate has a prior, without which there is no evidence.
-        unexplained: Number of searches that began at draws whose density the modes known by then
-            did not explain; their ends are the last of `ends`. None where no such draws were
-            looked for.
-        unexplained_places: Draws with the highest density of those that the modes do not explain,
-            (m, d): a mode may have much mass around it that its curvature does not show.
+        unexplained: Number of searches from draws whose density the known modes did not explain;
+            their ends are the last of `ends`. None where no such draws were looked for.
+        unexplained_places: Unexplained draws of highest density, (m, d): there may be much mass
+            around a mode that its curvature does not show.
         exchanges: Members that can be exchanged without a change of the density; the modes are
             known in every order of them, or in two orders if there are many.
     """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,35 +92,25 @@ def find_optimum(
     return _search_unexplained(ends, starts, seed, steps, progress, title)
 
 
+@dataclass(eq=False)
 class SearchEnds:
     """Ends of searches, and the optimum at each.
 
-    Args:
+    Attributes:
         objective: The function that was minimised.
         hessian: Curvature of the modes, as in `hessian_at`.
         z: Ends, (k, d).
         values: The objective there, (k,).
         gradients: Its gradient there, (k, d).
-
-    Attributes:
-        unexplained: As in `Optimum`.
-        unexplained_places: As in `Optimum`.
-        exchanges: As in `Optimum`.
     """
 
-    def __init__(
-        self,
-        objective: NegativeLogDensity,
-        hessian: str,
-        z: np.ndarray,
-        values: np.ndarray,
-        gradients: np.ndarray,
-    ):
-        self.objective, self.hessian = objective, hessian
-        self.z, self.values, self.gradients, self._starts = z, values, gradients, len(z)
-        self.unexplained: int | None = None
-        self.unexplained_places = np.zeros((0, np.shape(z)[1]))
-        self.exchanges = Exchanges()
+    objective: NegativeLogDensity
+    hessian: str
+    z: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+
+    def __post_init__(self) -> None:
         self._optima: dict[int, Optimum] = {}
 
     def add(self, z: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
@@ -128,32 +119,24 @@ class SearchEnds:
         self.values = np.concatenate([self.values, values])
         self.gradients = np.concatenate([self.gradients, gradients])
 
-    def add_exchanged_modes(self) -> None:
-        """Add the modes in other orders of exchangeable members."""
+    def add_exchanged_modes(self, exchanges: Exchanges, rows: int) -> None:
+        """Add the modes in other orders of exchangeable members, `rows` at a time."""
         best = self.best()
         for mode in (best, *best.others):
-            copies = self.exchanges.copies(mode.z)
-            for begin in range(0, len(copies), self._starts):
-                part = copies[begin : begin + self._starts]
+            copies = exchanges.copies(mode.z)
+            for begin in range(0, len(copies), rows):
+                part = copies[begin : begin + rows]
                 # As many rows as in the first search, whose program is compiled.
-                padded = np.resize(part, (self._starts, part.shape[1]))
+                padded = np.resize(part, (rows, part.shape[1]))
                 self.add(part, *(x[: len(part)] for x in evaluate(self.objective, padded)))
 
-    def best(self) -> Optimum:
-        """The optimum at the lowest end, with all that is known of the search."""
+    def best(self, **fields: Any) -> Optimum:
+        """The optimum at the lowest end, with further fields of `Optimum` about the search."""
         best = self.at(int(np.argmin(self.values)))
-        return replace(
-            best,
-            ends=self.z,
-            start_log_densities=-self.values,
-            unexplained=self.unexplained,
-            unexplained_places=self.unexplained_places,
-            exchanges=self.exchanges,
-        )
+        return replace(best, ends=self.z, start_log_densities=-self.values, **fields)
 
     def at(self, i: int) -> Optimum:
         """The optimum at the i-th end."""
-        i = int(i)
         if i not in self._optima:
             z, value, gradient = _polish(
                 self.objective, self.z[i], float(self.values[i]), self.gradients[i]
@@ -170,6 +153,7 @@ class SearchEnds:
                 mode=self.objective.mode,
                 at=self.at,
                 proper=self.objective.prior and not target.without_scale,
+                unexplained_places=np.zeros((0, target.size)),
             )
         return self._optima[i]
 
@@ -218,7 +202,7 @@ def _search_unexplained(
     Each round begins where the density is highest above normal distributions at the modes known by
     then; the last round finds no new mode.
     """
-    ends.unexplained = followed = 0
+    followed, places, exchanges = 0, np.zeros((0, ends.z.shape[1])), Exchanges()
     objective, optimum = ends.objective, ends.best()
     count = UNEXPLAINED.count(cost(objective.target))
     rng = stream(seed, "unexplained")
@@ -228,7 +212,7 @@ def _search_unexplained(
         modes = (optimum, *optimum.others)
         excess = excess_log_density(draws, log_density, modes)
         unexplained = np.flatnonzero(excess > UNEXPLAINED.min_excess_nats)
-        ends.unexplained_places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
+        places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
         begin = draws[highest(excess, unexplained, starts)]
         if not len(begin):
             break
@@ -240,7 +224,6 @@ def _search_unexplained(
             )
         ends.add(*(x[: len(begin)] for x in results))
         followed += len(begin)
-        ends.unexplained = followed
         optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
@@ -248,10 +231,10 @@ def _search_unexplained(
     if objective.jacobian and objective.prior:
         order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
         if np.all(np.isfinite(log_density[order])):
-            ends.exchanges = find_exchanges(objective.target, draws[order])
-    if ends.exchanges:
-        ends.add_exchanged_modes()
-    return ends.best()
+            exchanges = find_exchanges(objective.target, draws[order])
+    if exchanges:
+        ends.add_exchanged_modes(exchanges, starts)
+    return ends.best(unexplained=followed, unexplained_places=places, exchanges=exchanges)
 
 
 def _polish(

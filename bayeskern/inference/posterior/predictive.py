@@ -185,7 +185,7 @@ def _at_new(
         draws = _extended(posterior, draws, new, seed)
     shapes = {name: values.shape[1:] for name, values in draws.items()}
     draws |= _sampled_deterministics(posterior, draws, new)
-    given = upstream_sites(target, new[0], new[1], shapes).given
+    given = upstream_sites(target, new, shapes).given
     return draws, PredictiveModel(target, new, conditional_sites(target), given)
 
 
@@ -267,7 +267,6 @@ def infer_discrete(posterior: Posterior, seed: int) -> Draws:
     target = posterior.known_target
     if not target.discrete:
         return {}
-    target.require_no_scan()
     sites = target.sites()
     size = sum(math.prod(sites[name].shape) for name in target.discrete)
     keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))

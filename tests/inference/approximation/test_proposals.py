@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 from bayeskern.inference import Target
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
+    DefensiveMixture,
     DistributionProposal,
     PriorProposal,
 )
@@ -37,8 +38,8 @@ def peers(tails):
     return part(MEAN, COVARIANCE), part(MEAN + 6.0, 0.25 * np.eye(3))
 
 
-@pytest.mark.parametrize("tails", [None, 5.0, 1.0])
-def test_the_density_is_that_of_scipy(tails):
+@pytest.mark.parametrize("tails", [None, 5.0])
+def test_densities_of_normal_and_student_t_mixtures(tails):
     first, second = peers(tails)
     single = Elliptical.of(MEAN, np.linalg.cholesky(COVARIANCE), tails)
     np.testing.assert_allclose(single.log_density(POINTS), first.logpdf(POINTS), rtol=1e-10)
@@ -49,13 +50,13 @@ def test_the_density_is_that_of_scipy(tails):
 
 
 @pytest.mark.parametrize("tails", few([None, 8.0], 8.0))
-def test_draws_come_with_their_density_and_have_the_right_moments(tails):
+def test_moments_and_densities_of_draws(tails):
     q = two_parts(tails)
     z, log_q = q.draw(np.random.default_rng(0), 40_000)
     np.testing.assert_allclose(log_q, q.log_density(z), rtol=1e-10)
-    near_first = np.linalg.norm(z - MEAN, axis=1) < np.linalg.norm(z - MEAN - 6.0, axis=1)
+    is_of_first = np.linalg.norm(z - MEAN, axis=1) < np.linalg.norm(z - MEAN - 6.0, axis=1)
     # 5 standard errors, and the few draws that are nearer to the other part.
-    assert abs(near_first.mean() - 0.7) < 0.015
+    assert abs(is_of_first.mean() - 0.7) < 0.015
     mean = 0.7 * MEAN + 0.3 * (MEAN + 6.0)
     inflated = 1.0 if tails is None else tails / (tails - 2.0)
     within = inflated * (0.7 * COVARIANCE + 0.3 * 0.25 * np.eye(3))
@@ -64,7 +65,7 @@ def test_draws_come_with_their_density_and_have_the_right_moments(tails):
     np.testing.assert_allclose(np.cov(z.T), covariance, atol=0.35)
 
 
-def test_a_student_t_has_the_radius_of_one():
+def test_radius_of_a_student_t():
     q = Elliptical.of(MEAN, np.linalg.cholesky(COVARIANCE), 4.0)
     z, _ = q.draw(np.random.default_rng(1), 20_000)
     white = np.linalg.solve(np.linalg.cholesky(COVARIANCE), np.asarray(z - MEAN).T)
@@ -72,7 +73,7 @@ def test_a_student_t_has_the_radius_of_one():
     assert stats.kstest(np.sum(white**2, axis=0) / 3, stats.f(3, 4).cdf).pvalue > 1e-4
 
 
-def test_refitting_finds_a_mixture_of_two():
+def test_refitting_to_a_mixture_of_two():
     rng = np.random.default_rng(0)
     z = np.concatenate(
         [rng.multivariate_normal(MEAN, COVARIANCE, 6_000), rng.normal(6.0, 0.5, (4_000, 3))]
@@ -88,7 +89,7 @@ def test_refitting_finds_a_mixture_of_two():
     np.testing.assert_allclose(q.trils[1] @ q.trils[1].T, 0.25 * np.eye(3), atol=0.03)
 
 
-def test_refitting_uses_the_weights():
+def test_refitting_to_weighted_draws():
     # Draws from N(0, 4) weighted to N(1, 1).
     z = 2.0 * np.random.default_rng(0).normal(size=(20_000, 1))
     w = stats.norm.pdf(z[:, 0], 1.0) / stats.norm.pdf(z[:, 0], 0.0, 2.0)
@@ -97,7 +98,7 @@ def test_refitting_uses_the_weights():
     np.testing.assert_allclose(q.trils[0, 0, 0], 1.0, atol=0.05)
 
 
-def test_a_part_without_draws_stays_where_it_was():
+def test_parts_without_draws_are_not_refitted():
     q = Elliptical(np.array([[0.0], [500.0]]), np.ones((2, 1, 1)), np.zeros(2))
     z = np.random.default_rng(0).normal(size=(1_000, 1))
     again = q.refit(z, np.full(1_000, 1e-3))
@@ -108,7 +109,7 @@ def test_a_part_without_draws_stays_where_it_was():
 # -- Cholesky factors ----------------------------------------------------------------------------
 
 
-def test_factors_of_covariances_of_very_different_scales():
+def test_cholesky_factors_over_twelve_orders_of_magnitude():
     rng = np.random.default_rng(0)
     size = 10.0 ** np.array([-6.0, 6.0, 0.0, -3.0, 3.0])
     A = rng.normal(size=(5, 5))
@@ -123,14 +124,14 @@ def test_factors_of_covariances_of_very_different_scales():
         np.testing.assert_allclose(L @ L.T / np.outer(size, size), correlation, atol=1e-9)
 
 
-def test_the_triangular_factor_of_any_root():
+def test_triangular_root_of_any_root():
     root = np.random.default_rng(1).normal(size=(4, 4)) * [1e6, 1e-6, 1.0, 1e3]
     L = triangular_root(root)
     np.testing.assert_allclose(L @ L.T, root @ root.T, rtol=1e-8, atol=1e-3)
     np.testing.assert_array_equal(np.triu(L, 1), 0.0)
 
 
-def test_a_singular_covariance_is_mended_where_it_is_singular():
+def test_cholesky_factor_of_a_singular_covariance():
     x = np.random.default_rng(0).normal(size=(100, 1))
     covariance = np.cov(np.hstack([x, 1e5 * x]).T)
     L = robust_cholesky(covariance)
@@ -142,13 +143,12 @@ def test_a_singular_covariance_is_mended_where_it_is_singular():
 
 
 @pytest.mark.slow
-def test_a_numpyro_distribution_as_a_proposal_and_with_tails():
+def test_numpyro_distribution_and_its_defensive_mixture():
     peer = stats.multivariate_normal(MEAN, COVARIANCE)
     q = DistributionProposal(dist.MultivariateNormal(MEAN, COVARIANCE))
     z, log_q = q.draw(np.random.default_rng(0), 20_000)
     np.testing.assert_allclose(log_q, peer.logpdf(z), rtol=1e-9)
-    assert q.with_tails(None, z) is q
-    wide = q.with_tails(5.0, z)
+    wide = DefensiveMixture(q, Elliptical.around(z, 5.0))
     # The guard is a Student t whose scale matrix is the covariance of the draws.
     guard = stats.multivariate_t(np.mean(z, axis=0), np.cov(np.asarray(z).T, ddof=0), df=5.0)
     both = np.log((1 - wide.share) * peer.pdf(POINTS) + wide.share * guard.pdf(POINTS))
@@ -163,7 +163,7 @@ def model(y):
     numpyro.sample("y", dist.Normal(mu, s), obs=y)
 
 
-def test_the_prior_as_a_proposal():
+def test_prior_as_a_proposal():
     target = Target.of(model, (np.array([0.3, 2.0]),), {})
     z, log_q = PriorProposal(target).draw(np.random.default_rng(0), 4_000)
     s = np.exp(z[:, 1])

@@ -16,7 +16,7 @@ from bayeskern.inference.approximation.psis import (
 # -- Pareto smoothing ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [0.2, 0.5, 0.8, 1.2])
+@pytest.mark.parametrize("k", [0.2, 0.5, 1.2])
 def test_khat_of_pareto_ratios_is_their_tail_index(k):
     # r = u^-k is Pareto with tail index k exactly, and log r is exponential with mean k.
     found = [
@@ -26,15 +26,8 @@ def test_khat_of_pareto_ratios_is_their_tail_index(k):
     assert abs(np.mean(found) - k) < 3 * (1 + k) / np.sqrt(424 * 10)
 
 
-def test_khat_has_the_right_sign():
-    # Weights in reverse have the bounded tail of u^k, and a generalised Pareto shape of -1/k or so.
-    log_ratios = 0.5 * np.random.default_rng(0).exponential(size=20_000)
-    assert pareto_smooth(log_ratios).khat > 0.3
-    assert pareto_smooth(-log_ratios).khat < -0.5
-
-
-@pytest.mark.parametrize("s", [0.4, 0.6, 0.8])
-def test_khat_of_a_gaussian_proposal_that_is_too_narrow(s):
+@pytest.mark.parametrize("s", [0.4, 0.8])
+def test_khat_of_a_narrow_gaussian_proposal(s):
     # log r = -z^2/2 + z^2/(2 s^2) + const; under q, (z/s)^2 is chi-square and exceeds t with
     # probability about exp(-t/2), so r exceeds R with probability about R^(-1/(1 - s^2)).
     found = []
@@ -45,12 +38,13 @@ def test_khat_of_a_gaussian_proposal_that_is_too_narrow(s):
     assert -0.15 < np.mean(found) - (1 - s**2) < 0.05
 
 
-def test_a_proposal_that_is_too_wide_has_bounded_ratios():
+def test_khat_of_bounded_ratios_is_negative():
+    # A proposal that is too wide.
     z = 2.0 * np.random.default_rng(0).normal(size=8_000)
     assert pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=2.0)).khat < 0
 
 
-def test_smoothed_weights_are_normal_and_keep_the_order():
+def test_smoothed_weights_are_normalized_and_keep_the_order():
     log_ratios = 0.7 * np.random.default_rng(0).exponential(size=3_000)
     weights = pareto_smooth(log_ratios + 1e4)  # a constant does not matter
     np.testing.assert_allclose(weights.normal.sum(), 1.0, rtol=1e-12)
@@ -59,11 +53,11 @@ def test_smoothed_weights_are_normal_and_keep_the_order():
     np.testing.assert_allclose(weights.ess, 1.0 / np.sum(weights.normal**2), rtol=1e-12)
 
 
-def test_smoothing_makes_the_estimate_of_a_mean_better():
+def test_smoothing_reduces_the_error_of_a_mean():
     # The second moment of a standard normal by draws of sd 0.7: k = 0.51, so plain weights have no
     # variance.
     plain, smoothed = [], []
-    for seed in range(200):
+    for seed in range(100):
         z = 0.7 * np.random.default_rng(seed).normal(size=1_000)
         weights = pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=0.7))
         raw = np.exp(weights.raw - logsumexp(weights.raw))
@@ -71,7 +65,7 @@ def test_smoothing_makes_the_estimate_of_a_mean_better():
     assert np.mean(np.square(smoothed)) < np.mean(np.square(plain))
 
 
-def test_equal_ratios_say_that_the_proposal_is_exact():
+def test_equal_ratios_mean_an_exact_proposal():
     weights = pareto_smooth(np.full(100, -7.0))
     assert weights.khat == -np.inf
     np.testing.assert_allclose(weights.ess, 100)
@@ -87,7 +81,7 @@ def test_few_draws_leave_khat_unknown():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_ratio_that_is_not_a_number_leaves_khat_unknown_and_has_no_weight(value):
+def test_nan_and_infinite_ratios_leave_khat_unknown(value):
     log_ratios = np.random.default_rng(0).normal(size=1_000)
     log_ratios[3] = value
     weights = pareto_smooth(log_ratios)
@@ -96,14 +90,14 @@ def test_a_ratio_that_is_not_a_number_leaves_khat_unknown_and_has_no_weight(valu
     np.testing.assert_allclose(weights.normal.sum(), 1.0)
 
 
-def test_no_finite_ratio_at_all():
+def test_without_a_finite_ratio_weights_are_equal():
     for value in (-np.inf, np.nan):
         weights = pareto_smooth(np.full(50, value))
         assert np.isnan(weights.khat)
         np.testing.assert_allclose(weights.normal, 1 / 50)
 
 
-def test_a_ratio_of_minus_infinity_is_a_weight_of_zero():
+def test_ratio_of_minus_infinity_is_a_weight_of_zero():
     # A truncated normal by draws from the whole one: half of the draws have no weight.
     z = np.random.default_rng(0).normal(size=4_000)
     weights = pareto_smooth(np.where(z > 0, 0.3 * z, -np.inf))
@@ -112,13 +106,13 @@ def test_a_ratio_of_minus_infinity_is_a_weight_of_zero():
     np.testing.assert_allclose(weights.normal.sum(), 1.0)
 
 
-def test_the_threshold_grows_with_the_number_of_draws():
+def test_threshold_by_the_number_of_draws():
     # Vehtari et al. (2024), section 3.2.4: S > 10^(1 / (1 - k)).
     np.testing.assert_allclose([khat_threshold(100), khat_threshold(1_000)], [0.5, 2 / 3])
     assert khat_threshold(10**6) == 0.7
 
 
-def test_log_evidence_and_its_error_are_honest():
+def test_log_evidence_and_its_standard_error():
     # E[exp(0.5 e)] of a standard normal is e^(1/8).
     found = [
         pareto_smooth(0.5 * np.random.default_rng(s).normal(size=2_000)).log_evidence
@@ -133,7 +127,7 @@ def test_log_evidence_and_its_error_are_honest():
 # -- resampling ----------------------------------------------------------------------------------
 
 
-def test_systematic_counts_are_within_one_of_what_is_due():
+def test_systematic_resampling_by_its_counts():
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.full(200, 0.3))
     counts = np.bincount(resample(weights, 1_000, rng), minlength=200)
@@ -150,13 +144,13 @@ def test_systematic_resampling_is_unbiased():
     np.testing.assert_allclose(counts / 4_000, 3 * weights, atol=5 * 0.5 / np.sqrt(4_000))
 
 
-def test_draws_come_in_random_order():
+def test_resampled_draws_are_in_random_order():
     chosen = resample(np.full(1_000, 1e-3), 1_000, np.random.default_rng(0))
     assert sorted(chosen) == list(range(1_000))
     assert abs(stats.spearmanr(chosen, np.arange(1_000))[0]) < 0.15
 
 
-def test_without_replacement_no_draw_comes_twice_and_heavy_ones_come_first():
+def test_resampling_without_replacement():
     weights = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
     first = np.zeros(5)
     for seed in range(4_000):
@@ -171,7 +165,7 @@ def test_without_replacement_no_draw_comes_twice_and_heavy_ones_come_first():
 # -- moments and comparisons ---------------------------------------------------------------------
 
 
-def test_moments_against_numpy():
+def test_weighted_moments_of_numpy():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3] + [0.0, 1e5, 1.0]
     weights = rng.dirichlet(np.ones(50))
@@ -180,7 +174,7 @@ def test_moments_against_numpy():
     np.testing.assert_allclose(covariance, np.cov(z.T, aweights=weights, ddof=0), rtol=1e-8)
 
 
-def test_compare_against_scipy():
+def test_difference_of_samples_by_scipy():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 2)), rng.normal(0.3, 1.5, size=(170, 2))
     # Ties within and between.
@@ -193,7 +187,7 @@ def test_compare_against_scipy():
     np.testing.assert_allclose(found.log_sd, abs(np.log(x.std(0) / y.std(0))), rtol=1e-12)
 
 
-def test_a_weight_of_two_is_two_draws():
+def test_weight_of_two_is_two_draws():
     rng = np.random.default_rng(1)
     x, y, times = rng.normal(size=(40, 1)), rng.normal(size=(30, 1)), rng.integers(0, 4, 30)
     weighted = weighted_difference(x, y, y_weights=times / times.sum())
@@ -202,7 +196,7 @@ def test_a_weight_of_two_is_two_draws():
     np.testing.assert_allclose(np.concatenate(weighted), np.concatenate(repeated), rtol=1e-10)
 
 
-def test_compare_keeps_small_differences_beside_large_numbers():
+def test_small_differences_of_large_numbers():
     x = np.random.default_rng(0).normal(size=(500, 1))
     shifted, plain = (
         weighted_difference(x * 1e-3 + 1e6, 2e-3 * x + 1e6),
@@ -211,14 +205,14 @@ def test_compare_keeps_small_differences_beside_large_numbers():
     np.testing.assert_allclose(np.concatenate(shifted), np.concatenate(plain), atol=1e-5)
 
 
-def test_a_constant_agrees_with_itself_only():
+def test_difference_of_constants():
     same = weighted_difference(np.full((10, 1), 3.0), np.full((20, 1), 3.0))
     np.testing.assert_array_equal(np.concatenate(same), 0.0)
     other = weighted_difference(np.full((10, 1), 3.0), np.full((20, 1), 4.0))
     assert not np.any(np.concatenate(other) < 0.15)
 
 
-def test_nan_never_reads_as_agreement():
+def test_nan_is_no_agreement():
     x = np.random.default_rng(0).normal(size=(50, 1))
     broken = x.copy()
     broken[3] = np.nan
@@ -227,8 +221,8 @@ def test_nan_never_reads_as_agreement():
         assert not found.log_sd[0] < 0.15
 
 
-@pytest.mark.parametrize("scale", [1e3, 1e10, 1e20, 1e30])
-def test_ratios_of_any_size_are_weighed(scale):
+@pytest.mark.parametrize("scale", [1e3, 1e30])
+def test_ratios_of_any_size_have_weights(scale):
     # Where one draw has all the weight, the tail is as heavy as can be: never equal, and no error.
     log_ratios = -scale * (1.0 + np.arange(200.0))
     found = pareto_smooth(log_ratios)
@@ -237,15 +231,15 @@ def test_ratios_of_any_size_are_weighed(scale):
 
 
 @pytest.mark.parametrize("equal", [8_000, 300])
-def test_equal_ratios_that_are_nothing_but_rounding_are_not_called_exact(equal):
+def test_ratios_hidden_by_rounding_leave_khat_unknown(equal):
     """As from draws in the neck of a funnel, where the log density is -1e275."""
     log_ratios = -1e275 * np.repeat([1.0, 1.0 + 1e-12], [equal, 8_000 - equal])
     assert np.isnan(pareto_smooth(log_ratios).khat)
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("k", [140.0, 300.0, 1e5])
-def test_khat_of_the_heaviest_tails_is_their_index_too(k):
+@pytest.mark.parametrize("k", [140.0, 1e5])
+def test_khat_of_the_heaviest_tails(k):
     found = [pareto_smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
     # The tail has 190 draws: the sd of Hill's estimate is k / sqrt(190).
     assert abs(np.mean([w.khat for w in found]) - k) < 3 * k / np.sqrt(190 * 10)

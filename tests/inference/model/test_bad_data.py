@@ -1,4 +1,4 @@
-"""Messages where the density is finite at no start: the site, the argument, the row, the value."""
+"""Errors about data: the site, the argument, the row and the value that no fit can use."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +10,11 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference import Target
 from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
+from tests.marks import few, slow
 
 X = np.linspace(-1.0, 1.0, 6)
 Y = np.array([0.3, -1.2, 2.0, 0.7, 1.1, -0.4])
+COUNTS = np.array([2.0, 0.0, 1.0, 1.5])
 
 
 def line(X, y, scale=1.0):
@@ -28,6 +30,12 @@ def observed(likelihood):
     return model
 
 
+def in_plate(y):
+    rate = numpyro.sample("rate", dist.LogNormal(0.0, 1.0))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+
 def message(model, *args) -> str:
     """The message at z = 0."""
     target = Target.of(model, args, {})
@@ -36,13 +44,7 @@ def message(model, *args) -> str:
     return str(error.value)
 
 
-COUNTS = np.array([2.0, 0.0, 1.0, 1.5])
-
-
-def in_plate(y):
-    rate = numpyro.sample("rate", dist.LogNormal(0.0, 1.0))
-    with numpyro.plate("rows", len(y)):
-        numpyro.sample("y", dist.Poisson(rate), obs=y)
+# -- values outside a support ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -71,26 +73,42 @@ def in_plate(y):
             np.array([[0.2, 0.3, 0.5], [0.2, 0.3, 0.6]]),
             "y[1] = [0.2 0.3 0.6] is outside the support of Dirichlet",
         ),
-        (
-            observed(lambda rate: dist.Uniform(0.0, rate)),
-            np.array([0.5, 2e3]),
-            "y[1] = 2000 is outside the support of Uniform",
+        # The formulas of NumPyro have a density there.
+        (observed(dist.Exponential), Y, "y[1] = -1.2 is outside"),
+        (observed(lambda rate: dist.Bernoulli(logits=rate)), np.array([1, 2]), "y[1] = 2 is out"),
+        slow(
+            observed(lambda rate: dist.OrderedLogistic(rate, jnp.array([0.0, 1.0]))),
+            np.array([0, 7]),
+            "y[1] = 7 is outside",
         ),
+        slow(observed(lambda rate: dist.TruncatedNormal(rate, low=0.0)), Y, "y[1] = -1.2 is"),
     ],
 )
-def test_the_first_value_outside_the_support(model, y, begins):
+def test_first_value_outside_the_support(model, y, begins):
     assert message(model, y).startswith(begins)
 
 
-def test_only_a_support_that_no_latent_moves_is_judged_at_one_place():
-    uniform = Target.of(observed(lambda rate: dist.Uniform(0.0, rate)), (np.array([0.5, 2.0]),), {})
+def test_only_supports_without_latents_are_checked_before_a_search():
+    y = np.array([0.5, 2e3])
+    uniform = Target.of(observed(lambda rate: dist.Uniform(0.0, rate)), (y,), {})
     refuse_bad_data(uniform, np.zeros(1))
+    begins = "y[1] = 2000 is outside the support of Uniform"
+    assert message(observed(lambda rate: dist.Uniform(0.0, rate)), y).startswith(begins)
     poisson = Target.of(observed(dist.Poisson), (COUNTS,), {})
     with pytest.raises(ValueError, match=r"y\[3\] = 1.5"):
         refuse_bad_data(poisson, np.zeros(1))
 
 
-def test_nan_in_an_argument_is_told_from_nan_in_the_data():
+@pytest.mark.parametrize("method", few(["map", "importance", "nuts"], "map", "nuts"))
+def test_bad_data_are_refused_by_a_fit(method):
+    with pytest.raises(ValueError, match=r"^y\[3\] = 1.5 is outside the support of Poisson"):
+        bk.infer(observed(dist.Poisson), COUNTS, method=method, progress=False)
+
+
+# -- NaN and infinite values -----------------------------------------------------------------------
+
+
+def test_nan_in_arguments_and_in_observations():
     bad_x, bad_y = X.copy(), Y.copy()
     bad_x[[2, 4]], bad_y[3] = np.nan, np.nan
     in_x = message(line, bad_x, Y)
@@ -105,22 +123,27 @@ def test_nan_inside_a_dict_and_a_number():
     def model(data, scale=1.0):
         line(data["x"], Y, scale)
 
-    assert "the argument \"data['x']\" has 6 values that are NaN" in message(
-        model, {"x": np.full(6, np.nan)}
-    )
-    assert "the argument 'scale' has 1 value that is NaN. Drop" in message(
-        line, X, Y, np.float64(np.nan)
-    )
+    in_dict = message(model, {"x": np.full(6, np.nan)})
+    assert "the argument \"data['x']\" has 6 values that are NaN" in in_dict
+    in_number = message(line, X, Y, np.float64(np.nan))
+    assert "the argument 'scale' has 1 value that is NaN. Drop" in in_number
 
 
-def test_infinite_data_and_arguments():
+def test_infinite_observations_and_arguments():
     infinite = np.where(np.arange(6) == 5, np.inf, X)
     says = "has 1 value that is infinite, the first in row 5"
     assert message(line, X, infinite).startswith(f"the observed site 'y' {says}")
     assert f"the argument 'X' {says}" in message(line, infinite, Y)
 
 
-def test_a_parameter_that_is_not_allowed():
+@pytest.mark.parametrize("method", few(["laplace", "nuts", "svi", "pathfinder", "auto"], "laplace"))
+def test_nan_data_are_refused_by_every_method(method):
+    bad = np.where(np.arange(6) == 2, np.nan, Y)
+    with pytest.raises(ValueError, match="site 'y' has 1 value that is NaN.*row 2"):
+        bk.infer(line, X, bad, method=method, progress=False)
+
+
+def test_invalid_parameter_of_a_distribution():
     def model():
         x = numpyro.sample("x", dist.Normal())
         numpyro.sample("broken", dist.Normal(0.0, -jnp.exp(x) * jnp.array([-1.0, 1.0])))
@@ -130,10 +153,27 @@ def test_a_parameter_that_is_not_allowed():
     assert "scale[1] of its Normal is -1, which is not allowed" in message(model)
 
 
-@pytest.mark.parametrize("method", ["map", "importance", "nuts"])
-def test_bad_data_are_refused_by_a_fit(method):
-    with pytest.raises(ValueError, match=r"^y\[3\] = 1.5 is outside the support of Poisson"):
-        bk.infer(observed(dist.Poisson), COUNTS, method=method, progress=False)
+@pytest.mark.parametrize("scale", [np.nan, np.inf])
+def test_prior_without_a_finite_density(scale):
+    def model(scale):
+        x = numpyro.sample("fine", dist.Normal(0.0, 1.0))
+        numpyro.sample("broken", dist.Normal(0.0, jnp.exp(x) * scale))
+
+    said = message(model, scale)
+    assert "log density is not finite" in said and "at site 'broken' (" in said
+
+
+@pytest.mark.parametrize(
+    "method", few(["laplace", "map", "mle", "svi", "importance", "nuts"], "laplace")
+)
+def test_factor_without_a_finite_density_is_named(method):
+    def model(y):
+        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+        numpyro.factor("penalty", -jnp.inf * scale)
+        numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
+
+    with pytest.raises(ValueError, match="fit would start, at site 'penalty'"):
+        bk.infer(model, Y, method=method, progress=False)
 
 
 # -- missing values, and values that are no numbers ------------------------------------------------
@@ -151,26 +191,68 @@ MISSING = r"has 2 missing values \(None or masked\), the first in row 1"
         (X, list(NONE), f"^the observed site 'y' {MISSING}"),
         (NONE, Y, f"^the argument 'X' {MISSING}"),
         (X, MASKED, f"^the argument 'y' {MISSING}"),
-        (MASKED, Y, f"^the argument 'X' {MISSING}"),
         (pd.Series(NONE), Y, f"^the argument 'X' {MISSING}"),
         (X, pd.Series([1, None, 2, 3, 4, 5], dtype="Int64").astype(object), "has 1 missing value "),
         (X, WORDS, "^the observed site 'y' has values that are no numbers, of type <U4"),
         (WORDS, Y, "^the argument 'X' has values that are no numbers, of type <U4"),
-        (
-            X,
-            Y.astype(object),
-            r"^the observed site 'y' has numbers of type object.*astype\(float\)",
-        ),
+        (X, Y.astype(object), r"site 'y' has numbers of type object.*astype\(float\)"),
     ],
 )
-def test_missing_values_are_told_from_values_that_are_no_numbers(X, y, says):
+def test_missing_values_and_values_that_are_no_numbers(X, y, says):
     with pytest.raises(ValueError, match=says):
         Target.of(line, (X, y), {})
 
 
-def test_an_argument_without_numbers_that_the_model_can_read_is_no_error():
+def test_words_that_the_model_reads_are_accepted():
     def model(words, y):
         level = np.unique(words, return_inverse=True)[1]
         line(level, y)
 
     assert Target.of(model, (WORDS, Y), {}).size == 1
+
+
+# -- shapes of observations ------------------------------------------------------------------------
+
+
+def rows_of_pairs(X, y):
+    mean = numpyro.sample("mean", dist.Normal(jnp.zeros(2), 1.0).to_event(1))
+    numpyro.sample("y", dist.MultivariateNormal(mean, jnp.eye(2)), obs=y)
+
+
+def plate_of_four(X, y):
+    mu = numpyro.sample("mu", dist.Normal())
+    with numpyro.plate("rows", 4):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def square(X, y):
+    mu = numpyro.sample("mu", dist.Normal())
+    numpyro.sample("y", dist.Normal(mu * jnp.ones((len(y), len(y))), 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "y", "shapes"),
+    [
+        (line, X, Y[:4], r"\(4,\).*\(6,\)"),
+        (line, X[:, None], Y, r"\(6,\).*\(6, 1\)"),
+        (line, X, Y[:, None], r"\(6, 1\).*\(6,\)"),
+        (line, X[None], Y, r"\(6,\).*\(1, 6\)"),
+        (square, X, Y, r"\(6,\).*\(6, 6\)"),
+        (plate_of_four, X, Y, r"\(6,\).*\(4,\)"),
+        (rows_of_pairs, X, np.ones((2, 6)), r"\(2, 6\).*\(2,\)"),
+        (rows_of_pairs, X, Y, r"\(6,\).*\(2,\)"),
+    ],
+)
+def test_observations_in_another_shape_than_their_distribution(model, X, y, shapes):
+    with pytest.raises(ValueError, match=f"site 'y' has values of shape {shapes}"):
+        Target.of(model, (X, y), {})
+
+
+def test_one_number_may_stand_for_several_observations():
+    def model():
+        mu = numpyro.sample("mu", dist.Normal())
+        numpyro.sample("y", dist.Normal(mu * jnp.ones(3), 1.0), obs=0.5)
+
+    by_hand = dist.Normal().log_prob(0.2) + 3 * dist.Normal(0.2, 1.0).log_prob(0.5)
+    log_p = Target.of(model, (), {}).log_density(jnp.array([0.2]))
+    np.testing.assert_allclose(log_p, by_hand, rtol=1e-12)

@@ -36,7 +36,7 @@ COLLINEAR = np.stack([np.ones(N), YEAR, YEAR + 0.1 * rng.normal(size=N)], axis=1
 
 
 @pytest.mark.parametrize("design", [slow(X), COLLINEAR], ids=["raw units", "nearly collinear"])
-def test_the_mode_is_least_squares(design):
+def test_mode_is_least_squares(design):
     posterior = bk.infer(flat, design, Y, method="map", progress=False)
     beta, sd, sigma = closed_form(design, Y)
     assert posterior.trust.verdict == "not assessable", posterior.trust
@@ -46,36 +46,24 @@ def test_the_mode_is_least_squares(design):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method",
-    [
-        "laplace",
-        *(slow(method) for method in ("svi", "importance", bk.NUTS(warmup=500, dense_mass=True))),
-    ],
+    "method", ["laplace", "svi", "importance", bk.NUTS(warmup=500, dense_mass=True)]
 )
-@pytest.mark.parametrize(
-    "design",
-    [X, slow(COLLINEAR)],
-    ids=["raw units", "nearly collinear"],
-)
-def test_it_is_right_or_says_that_it_is_not(design, method):
+@pytest.mark.parametrize("design", [X, COLLINEAR], ids=["raw units", "nearly collinear"])
+def test_posteriors_in_raw_units_are_good_and_right(design, method):
     posterior = bk.infer(flat, design, Y, method=method, progress=False)
     beta, sd, _ = closed_form(design, Y)
     draws = posterior.flat["beta"]
     off = np.max(np.abs(draws.mean(axis=0) - beta) / sd)
     ratio = np.max(np.abs(draws.std(axis=0) / sd - 1.0))
-    right = off < 0.25 and ratio < 0.25
-    assert right or posterior.trust.verdict != "good", (off, ratio, posterior.trust)
-    # And this posterior is close to Gaussian.
+    assert off < 0.25 and ratio < 0.25
+    # This posterior is close to Gaussian.
     assert posterior.trust.verdict == "good", posterior.trust
     assert posterior.log_evidence is None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method",
-    ["laplace", *(slow(m) for m in ("map", "svi", "importance"))],
-)
-def test_columns_that_differ_by_rounding_are_said_to_be_too_much(method):
+@pytest.mark.parametrize("method", ["laplace", "map", "svi", "importance"])
+def test_columns_that_differ_by_rounding_are_bad(method):
     design = np.stack([np.ones(N), YEAR, YEAR + 1e-3 * np.random.default_rng(1).normal(size=N)], 1)
     assert np.linalg.cond(design.T @ design) > 1e10
     assert bk.infer(flat, design, Y, method=method, progress=False).trust.verdict == "bad"

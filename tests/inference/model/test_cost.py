@@ -1,4 +1,4 @@
-"""What a density costs, counted by hand."""
+"""Cost of log densities, counted by hand, and assessments of costly ones."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.kernels import RBF
 
 
-def test_numbers_are_counted_through_loops_and_functions():
+def test_cost_counts_loops_and_functions():
     def steps(x):
         def step(total, one):
             # Two numbers each time.
@@ -28,7 +28,7 @@ def test_numbers_are_counted_through_loops_and_functions():
     assert made[1] - made[0] == 200
 
 
-def test_loops_of_unknown_length_are_seen():
+def test_loops_of_unknown_length():
     def halved(x):
         return jax.lax.while_loop(lambda x: x > 1.0, lambda x: 0.5 * x, x)
 
@@ -40,7 +40,7 @@ def test_loops_of_unknown_length_are_seen():
         assert cost.has_open_loop(Target.of(model, (loops,), {})) is loops
 
 
-def test_the_largest_array_is_found_inside_loops_and_functions():
+def test_largest_array_inside_loops_and_functions():
     def model(x):
         a = numpyro.sample("a", dist.Normal())
 
@@ -68,7 +68,7 @@ def test_processes_are_costly_and_regressions_are_not():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "verdict"), [(300, "good"), (12, "caution or bad")])
-def test_a_few_hundred_draws_are_weighed_where_they_decide(monkeypatch, n, verdict):
+def test_costly_densities_are_assessed_at_a_few_hundred_draws(monkeypatch, n, verdict):
     """A normal posterior is its own Laplace approximation; that of a scale of few values is not."""
     rng = np.random.default_rng(2)
 
@@ -90,7 +90,7 @@ def test_a_few_hundred_draws_are_weighed_where_they_decide(monkeypatch, n, verdi
 
 
 @pytest.mark.slow
-def test_more_draws_are_not_asked_to_reach_a_mode(monkeypatch):
+def test_missed_mode_of_a_costly_density_needs_no_more_draws(monkeypatch):
     def model():
         x = numpyro.sample("x", dist.Normal(0.0, 10.0))
         numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2, -2.5 * (x - 6.0) ** 2))
@@ -102,7 +102,7 @@ def test_more_draws_are_not_asked_to_reach_a_mode(monkeypatch):
 
 
 @pytest.mark.slow
-def test_nor_to_show_a_large_difference_again(monkeypatch):
+def test_large_difference_of_a_costly_density_needs_no_more_draws(monkeypatch):
     """rate | y ~ Gamma(y + 1, 2): the means of Laplace's lognormal and of it are 0.4 sds apart."""
 
     def model(y):
@@ -114,6 +114,6 @@ def test_nor_to_show_a_large_difference_again(monkeypatch):
     expected = (np.exp(0.25) - 1.0) / np.sqrt(0.5)
     assert abs(trust.evidence["mean_shift"] - expected) < 4.0 * trust.evidence["error"]
     assert trust.verdict != "good" and trust.evidence["draws_weighed"] == 512
-    # Those of the other draws are computed when they are asked for, and are the same.
+    # The log densities of the other draws are computed on request.
     whole = log_densities(posterior.fitted_target, posterior.z[0])
     np.testing.assert_allclose(posterior.log_p, whole, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Compiled functions must not depend on the order of NumPyro's sets."""
+"""Leaves of distributions in an order that does not depend on NumPyro's sets."""
 
 import subprocess
 import sys
@@ -13,9 +13,7 @@ from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves,
 from bayeskern.kernels import RBF
 
 DISTRIBUTIONS = [
-    dist.LogNormal(0.3, 1.2),
     dist.StudentT(3.0, 1.0, 2.0),
-    dist.Uniform(0.5, 2.5),
     dist.HalfNormal(2.0).expand([3]).to_event(1),
     dist.TruncatedNormal(0.0, 1.0, low=0.5),
     bk.from_sd(dist.HalfNormal(0.5)),
@@ -26,7 +24,7 @@ DISTRIBUTIONS = [
 
 
 @pytest.mark.parametrize("made", DISTRIBUTIONS, ids=lambda d: type(d).__name__)
-def test_taken_apart_and_put_together_it_is_the_same(made):
+def test_sorted_leaves_restore_the_distribution(made):
     value = made.sample(jax.random.key(0))
     again = restore_leaves(jax.jit(lambda d: d)(sort_leaves(made)))
     assert type(again) is type(made)
@@ -34,7 +32,7 @@ def test_taken_apart_and_put_together_it_is_the_same(made):
     assert again.shape() == made.shape()
 
 
-def test_a_tree_without_distributions_is_left_alone():
+def test_trees_with_and_without_distributions():
     def model():
         return None
 
@@ -55,8 +53,8 @@ print(jax.tree.leaves(Target.of(model, args, {}).sorted_model))
 
 
 @pytest.mark.slow
-def test_the_order_is_the_same_in_every_process():
-    found = {
+def test_order_of_leaves_is_the_same_in_every_process():
+    printed = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env={"PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"},
@@ -66,5 +64,5 @@ def test_the_order_is_the_same_in_every_process():
         ).stdout
         for seed in "123"
     }
-    assert len(found) == 1
-    assert "30." in found.pop()
+    assert len(printed) == 1
+    assert "30." in printed.pop()

@@ -36,7 +36,7 @@ def parts(z):
 
 
 @pytest.mark.slow
-def test_the_density_is_that_of_the_mixture():
+def test_log_density_of_a_mixture():
     target, z = Target.of(assigned, (Y,), {}), np.array([-0.4, 0.2, 4.5])
     prior, data = parts(z)
     assert target.discrete == ("k",)
@@ -51,14 +51,14 @@ def test_the_density_is_that_of_the_mixture():
 
 
 @pytest.mark.slow
-def test_a_fit_has_the_continuous_sites_and_predicts():
+def test_fit_has_the_continuous_sites_and_predicts():
     posterior = bk.infer(assigned, Y, method="importance", progress=False)
     assert list(posterior.draws) == ["p", "m"]
     assert posterior.trust.verdict == "good"
     assert posterior.predict(Y).mean.shape == Y.shape
 
 
-def test_values_without_end_are_refused():
+def test_unbounded_discrete_latents_are_refused():
     def model(y):
         k = numpyro.sample("k", dist.Poisson(3.0))
         numpyro.sample("y", dist.Normal(k, 1.0), obs=y)
@@ -67,7 +67,7 @@ def test_values_without_end_are_refused():
         bk.infer(model, 1.0)
 
 
-def test_without_funsor_it_says_what_would_help(monkeypatch):
+def test_error_without_funsor(monkeypatch):
     monkeypatch.setattr(enumeration, "find_spec", lambda name: None)
     assert importlib.util.find_spec("funsor") is not None
     with pytest.raises(ValueError, match=r"'k' is discrete.*MixtureSameFamily.*pip install"):
@@ -85,14 +85,13 @@ def unplated(y, where):
 @pytest.mark.parametrize(
     ("where", "site"), [("latent", "a"), ("discrete", "k"), ("factor", "penalty")]
 )
-def test_an_axis_outside_a_plate_is_refused_since_it_would_be_taken_for_the_values(where, site):
-    """As long as there are values, the density would be wrong without a word."""
+def test_axes_outside_a_plate_are_refused(where, site):
+    """An axis as long as the values would be taken for them, and the density would be wrong."""
     with pytest.raises(ValueError, match=rf"{site!r} has an axis of 2 outside a plate.*\('k'\)"):
         bk.infer(unplated, np.zeros(2), where)
 
 
-@pytest.mark.parametrize("rows", [2, 10])
-def test_many_observations_of_one_discrete_latent_are_put_in_a_plate(rows):
+def test_observations_of_one_discrete_latent_need_a_plate():
     def model(y, plate):
         a = numpyro.sample("a", dist.Normal())
         k = numpyro.sample("k", dist.Bernoulli(0.3))
@@ -102,18 +101,17 @@ def test_many_observations_of_one_discrete_latent_are_put_in_a_plate(rows):
         with numpyro.plate("rows", len(y)):
             numpyro.sample("y", dist.Normal(a + 3.0 * k, 1.0), obs=y)
 
-    y = np.linspace(-1.0, 2.0, rows)
-    said = rf"'y' has an axis of {rows} outside a plate.*numpyro.plate\('rows', {rows}\)"
-    with pytest.raises(ValueError, match=said):
+    y = np.linspace(-1.0, 2.0, 2)
+    with pytest.raises(ValueError, match=r"'y' has an axis of 2 .*numpyro.plate\('rows', 2\)"):
         bk.infer(model, y, False)
-    found = Target.of(model, (y, True), {}).log_density(jnp.array([0.5]))
+    log_p = Target.of(model, (y, True), {}).log_density(jnp.array([0.5]))
     each = [np.prod(norm.pdf(y, 0.5 + 3.0 * k)) for k in (0, 1)]
     expected = norm.logpdf(0.5) + np.log(0.7 * each[0] + 0.3 * each[1])
-    assert float(found) == pytest.approx(expected, rel=1e-12)
+    assert float(log_p) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.slow
-def test_the_steps_of_a_scan_need_no_plate():
+def test_steps_of_a_scan_need_no_plate():
     def model(y):
         p = numpyro.sample("p", dist.Beta(2.0, 2.0))
 
@@ -133,12 +131,12 @@ def test_the_steps_of_a_scan_need_no_plate():
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
-def test_nothing_but_discrete_latents_leaves_nothing_to_infer():
+def test_models_with_discrete_latents_only_are_refused():
     def model(y):
         k = numpyro.sample("k", dist.Bernoulli(0.3))
         numpyro.sample("y", dist.Normal(3.0 * k, 1.0), obs=y)
 
-    with pytest.raises(ValueError, match="no continuous latent site: 'k' is summed out"):
+    with pytest.raises(ValueError, match=r"no latent site beside \('k',\)"):
         bk.infer(model, 1.0, method="laplace")
 
 
@@ -174,14 +172,13 @@ def from_two(y):
     "model",
     few([summed_over_its_plate, in_another_plate, taken_for_an_event, from_two], from_two),
 )
-def test_a_density_that_is_another_with_all_values_at_once_is_refused(model):
+def test_densities_that_sum_over_enumerated_values_are_refused(model):
     with pytest.raises(ValueError, match="the site 'y' has another density .*of 'k' at once"):
         bk.infer(model, np.array([1.0, 2.0]), method="laplace")
 
 
-def test_a_model_that_fails_with_all_values_at_once_is_told_how_they_lie():
-    said = r"cannot be computed for all values of 'k' at once.* write z\[..., None\]"
-    with pytest.raises(ValueError, match=said):
+def test_models_that_fail_with_enumerated_values_are_refused():
+    with pytest.raises(ValueError, match=r"all values of 'k' at once.* write z\[..., None\]"):
         bk.infer(taken_for_an_event, np.zeros(10), method="laplace")
 
 
@@ -212,5 +209,5 @@ def indexed(y):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", few([nested, event, indexed], nested))
-def test_a_density_that_is_the_same_is_taken(model):
+def test_densities_that_can_be_summed_are_accepted(model):
     Target.of(model, (np.arange(6.0).reshape(3, 2),), {}).require_summable()

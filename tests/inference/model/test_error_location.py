@@ -1,4 +1,4 @@
-"""Errors that a library raises inside a model: the site, or the line, at which it did."""
+"""Site or line of the model at which a library raised an error."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,12 +46,12 @@ def wrong_plate(X, y):
         (wrong_plate, r"^site 'effects' .*broadcasting"),
     ],
 )
-def test_the_site_or_the_line_of_an_error(model, says):
+def test_site_or_line_of_an_error(model, says):
     with pytest.raises((ValueError, TypeError), match=says):
         Target.of(model, (X, Y), {})
 
 
-def test_an_error_that_the_model_raises_stays_as_it_is():
+def test_errors_that_the_model_raises_are_unchanged():
     def model(y):
         if len(y) < 9:
             raise ValueError("too few wells")
@@ -60,7 +60,7 @@ def test_an_error_that_the_model_raises_stays_as_it_is():
         Target.of(model, (Y,), {})
 
 
-def test_an_error_that_this_package_raises_stays_as_it_is():
+def test_errors_that_this_package_raises_are_unchanged():
     def model(y):
         bk.GaussianProcess(bk.kernels.RBF(lengthscale=-1.0), y[:, None])
 
@@ -69,7 +69,7 @@ def test_an_error_that_this_package_raises_stays_as_it_is():
     assert "line" not in str(error.value)
 
 
-def test_a_model_whose_source_is_unknown():
+def test_model_without_a_source_file():
     source = "def model(y):\n    numpyro.sample('y', dist.Normal(0.0, -1.0), obs=y)"
     names = {"numpyro": numpyro, "dist": dist}
     exec(source, names)

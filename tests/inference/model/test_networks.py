@@ -1,4 +1,4 @@
-"""Networks of equinox as NumPyro takes them: each array is a site with a name of its own."""
+"""Networks of equinox, each array of which is a site of its own."""
 
 import equinox as eqx
 import jax
@@ -41,7 +41,7 @@ def exact():
 
 
 @pytest.mark.slow
-def test_a_layer_with_a_prior_is_linear_regression(tmp_path):
+def test_layer_with_a_prior_is_linear_regression(tmp_path):
     posterior = bk.infer(with_prior, X, Y, method="laplace", progress=False)
     assert posterior.trust.verdict == "good"
     assert set(posterior.draws) == {"net/weight", "net/bias"}
@@ -58,7 +58,7 @@ def test_a_layer_with_a_prior_is_linear_regression(tmp_path):
     np.testing.assert_array_equal(again.predict(X[:5]).mean, prediction.mean)
 
 
-def test_a_layer_without_a_prior_has_a_mode_and_no_posterior():
+def test_layer_without_a_prior_has_a_mode_and_no_posterior():
     posterior = bk.infer(without_prior, X, Y, method="mle", progress=False)
     A = np.column_stack([X, np.ones(30)])
     found = [*posterior.flat["net$params.weight"][0, 0], posterior.flat["net$params.bias"][0, 0]]
@@ -68,7 +68,7 @@ def test_a_layer_without_a_prior_has_a_mode_and_no_posterior():
 
 
 @pytest.mark.slow
-def test_arrays_without_a_prior_beside_those_with_one_are_values():
+def test_arrays_without_a_prior_are_values_without_a_density():
     posterior = bk.infer(in_part, X, Y, method="map", progress=False)
     assert set(posterior.draws) == {"net/weight", "net$params.bias"}
     # A flat bias beside weights of prior sd 2.
@@ -79,7 +79,7 @@ def test_arrays_without_a_prior_beside_those_with_one_are_values():
 
 
 @pytest.mark.slow
-def test_networks_of_several_layers_keep_the_names_of_numpyro():
+def test_names_of_several_layers_are_those_of_numpyro():
     mlp = eqx.nn.MLP(1, 1, 3, 1, activation=jnp.tanh, key=jax.random.key(0))
 
     def model(x, y):

@@ -34,7 +34,7 @@ def in_closed_form(y):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "map", "svi", "importance", "nuts", "auto"])
-def test_a_differential_equation_is_fitted_as_its_closed_form_is(method):
+def test_differential_equation_is_fitted_like_its_closed_form(method):
     if method == "nuts":
         method = bk.NUTS(warmup=300, draws=300)
     ours, exact = (

@@ -29,7 +29,7 @@ def fit(f, method, size=2):
 @pytest.mark.parametrize(
     "method", few(["laplace", "importance", "pathfinder", "smc", "auto", "nuts", "svi"], "laplace")
 )
-def test_a_gaussian_has_its_moments_and_its_integral(method):
+def test_moments_and_integral_of_a_gaussian(method):
     posterior = fit(gaussian, bk.NUTS(evidence=True) if method == "nuts" else method)
     assert posterior.trust.verdict == "good"
     z, sd = posterior.flat["z"], np.sqrt(np.diag(COVARIANCE))
@@ -46,7 +46,7 @@ def test_a_gaussian_has_its_moments_and_its_integral(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", few(["importance", "nuts"], "importance"))
-def test_the_integral_of_another_density_by_quadrature(method):
+def test_integral_of_a_heavy_tailed_density_by_quadrature(method):
     taken = {"importance": bk.ImportanceSampling(), "nuts": bk.NUTS(evidence=True)}[method]
     value, error = fit(bent, taken).log_evidence
     # The first coordinate runs inside; the density of the second falls like a Cauchy one.
@@ -59,7 +59,7 @@ def test_the_integral_of_another_density_by_quadrature(method):
     assert abs(value - np.log(integral)) < 5.0 * error and error < 0.1
 
 
-def test_what_a_point_may_be():
+def test_point_estimate_of_a_bare_density():
     posterior = fit(lambda z: -0.5 * jnp.sum((z - 0.5) ** 2), "map", size=1)
     np.testing.assert_allclose(posterior.point()["z"], [0.5], atol=1e-5)
     with pytest.raises(ValueError, match="no site to predict"):
@@ -88,17 +88,17 @@ def test_methods_that_do_not_apply():
     ],
     ids=["infinite", "nan", "vector", "float", "numpy", "no f", "0", "2.5", "True"],
 )
-def test_what_is_no_density_is_refused(f, size, kind, message):
+def test_bad_densities_are_refused(f, size, kind, message):
     with pytest.raises(kind, match=message):
         fit(f, "laplace", size)
 
 
 @pytest.mark.parametrize("method", few(["svi", "importance", "nuts", "auto"], "svi"))
-def test_a_density_without_an_integral_is_refused(method):
+def test_densities_without_an_integral_are_refused(method):
     with pytest.raises(ValueError, match=r"without end, to .* as z\[1\] does"):
         fit(lambda z: z[1], method)
 
 
-def test_it_has_no_data():
+def test_data_are_refused():
     with pytest.raises(TypeError, match="a LogDensity has no data, got 1"):
         bk.infer(bk.LogDensity(gaussian, 2), np.ones(3))

@@ -1,4 +1,4 @@
-"""Gauss-Newton's and Fisher's curvature against integrals, statsmodels, and the Hessian itself."""
+"""Gauss-Newton's and Fisher's curvature against integrals, statsmodels and Hessians."""
 
 import jax
 import jax.numpy as jnp
@@ -103,7 +103,7 @@ def information_by_integral(make, where):
 
 
 @pytest.mark.parametrize("name", few(FAMILIES, "StudentT", "Poisson"))
-def test_fishers_information_is_the_mean_of_the_squared_score(name):
+def test_fisher_information_is_the_mean_of_the_squared_score(name):
     make, where = FAMILIES[name]
     # The prior adds 1 to the diagonal.
     y = jnp.array(1 if isinstance(where, int) else 0.5)
@@ -147,7 +147,7 @@ PAIRS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(PAIRS, "MultinomialLogits"))
-def test_what_has_several_parts_knows_as_much_as_one_of_two(name):
+def test_information_of_vectors_of_two_parts(name):
     y, parts, one = PAIRS[name]
     found = curvature(model_of(parts), (y,), AT, "fisher")
     np.testing.assert_allclose(found, curvature(model_of(one), (y[0],), AT, "fisher"), atol=1e-9)
@@ -182,16 +182,16 @@ def linear(make):
     return model
 
 
-@pytest.mark.parametrize("kind", BY_KIND)
+@pytest.mark.parametrize("kind", few(BY_KIND, "gauss_newton"))
 @pytest.mark.parametrize("name", few(CANONICAL, "log-linear"))
-def test_the_curvature_of_a_canonical_model_is_its_hessian(name, kind):
+def test_curvature_of_a_canonical_model_is_its_hessian(name, kind):
     make, y = CANONICAL[name]
     exact, found = (curvature(linear(make), (X, y), Z, k) for k in ("exact", kind))
     np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", few(CONCAVE, "ordered"))
-def test_gauss_newton_is_the_hessian_where_parameters_are_linear(name):
+def test_gauss_newton_is_the_hessian_of_linear_parameters(name):
     make, y = CONCAVE[name]
     found = curvature(linear(make), (X, y), Z, "gauss_newton")
     np.testing.assert_allclose(found, curvature(linear(make), (X, y), Z, "exact"), atol=1e-8)
@@ -199,7 +199,7 @@ def test_gauss_newton_is_the_hessian_where_parameters_are_linear(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("link", ["Probit", "CLogLog", "Log"])
-def test_the_expected_information_is_that_of_statsmodels(link):
+def test_expected_information_of_statsmodels(link):
     sm = pytest.importorskip("statsmodels.api")
     links, y = sm.families.links, RNG.integers(0, 2, 40)
     family = sm.families.Binomial(getattr(links, link)())
@@ -224,8 +224,8 @@ def network(x, y):
     numpyro.sample("y", dist.Normal(f, jnp.exp(log_sd)), obs=y)
 
 
-@pytest.mark.parametrize("kind", BY_KIND)
-def test_a_network_has_a_curvature_where_its_hessian_is_none(kind):
+@pytest.mark.parametrize("kind", few(BY_KIND, "gauss_newton"))
+def test_gauss_newton_of_a_network_with_an_indefinite_hessian(kind):
     x = np.linspace(-2.0, 2.0, 30)
     y, z = 3.0 * np.sin(3.0 * x), np.array([0.5, -0.8, 0.3, 1.0, 0.4, -0.7, -1.0])
     found = curvature(network, (x, y), z, kind)
@@ -245,7 +245,7 @@ def student_t(x, y):
     numpyro.sample("y", dist.StudentT(4.0, w[1] * jnp.tanh(w[0] * x), 0.1), obs=y)
 
 
-def test_outliers_make_a_hessian_indefinite_and_not_fishers():
+def test_outliers_make_the_hessian_indefinite_and_not_fishers():
     x, y = np.linspace(-1.0, 1.0, 9), np.full(9, 3.0)
     assert np.linalg.eigvalsh(curvature(student_t, (x, y), [0.5, 0.5], "exact"))[0] < 0.0
     assert np.linalg.eigvalsh(curvature(student_t, (x, y), [0.5, 0.5], "fisher"))[0] >= 1.0 - 1e-9
@@ -261,15 +261,15 @@ def counts(y, rows=slice(None), mask=True, scale=1.0, event=False):
         numpyro.sample("y", fn.to_event(1) if event else fn, obs=y[rows])
 
 
-def test_masks_scales_and_events_count_as_they_do_in_the_density():
+@pytest.mark.parametrize("kind", few(BY_KIND, "fisher"))
+def test_masks_scales_and_events(kind):
     y, half = CANONICAL["logistic"][1], np.arange(40) < 20
     unmasked = {"rows": slice(0, 20), "scale": 2.0}
     options = {"mask": half, "scale": 2.0, "event": True}
-    for kind in BY_KIND:
-        found, wanted = (
-            curvature(lambda y, o=o: counts(y, **o), (y,), Z, kind) for o in (options, unmasked)
-        )
-        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    masked, expected = (
+        curvature(lambda y, o=o: counts(y, **o), (y,), Z, kind) for o in (options, unmasked)
+    )
+    np.testing.assert_allclose(masked, expected, rtol=1e-10)
 
 
 def in_part(X, y, size=None):
@@ -279,13 +279,13 @@ def in_part(X, y, size=None):
 
 
 @pytest.mark.slow
-def test_subsampled_rows_all_count():
+def test_subsampled_plates_count_all_rows():
     y = CANONICAL["log-linear"][1]
     found = curvature(lambda X, y: in_part(X, y, 5), (X, y), Z, "fisher")
     np.testing.assert_allclose(found, curvature(in_part, (X, y), Z, "exact"), rtol=1e-8)
 
 
-def test_a_parameter_that_is_held_at_a_value_is_no_observation():
+def test_conditioned_parameters_are_no_observations():
     # Nor would its half normal distribution be known.
     def model(X, y):
         sd = numpyro.sample("sd", dist.HalfNormal(1.0))
@@ -312,23 +312,15 @@ def process(x, y):
     numpyro.sample("y", bk.GaussianProcess(bk.kernels.RBF(1.0, variance), x, 0.1), obs=y)
 
 
-REFUSED = {
-    "robust": (
-        student_t,
-        "gauss_newton",
-        "not known for the site 'y', a StudentT. Take hessian='fisher' or hessian='exact'",
-    ),
-    "a process": (
-        process,
-        "fisher",
-        "not known for the site 'y', a GaussianProcess. Take hessian='exact'",
-    ),
-    "summed out": (mixture, "fisher", "'which' is summed out of it. Take hessian='exact'"),
-}
-
-
-@pytest.mark.parametrize(("model", "kind", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_known_is_refused_by_its_site(model, kind, says):
+@pytest.mark.parametrize(
+    ("model", "kind", "says"),
+    [
+        (student_t, "gauss_newton", "'y', a StudentT. Take hessian='fisher' or hessian='exact'"),
+        (process, "fisher", "'y', a GaussianProcess. Take hessian='exact'"),
+        (mixture, "fisher", "'which' is summed out of it. Take hessian='exact'"),
+    ],
+)
+def test_unknown_curvatures_are_refused(model, kind, says):
     method = bk.Laplace(hessian=kind)
     with pytest.raises(DoesNotApplyError, match=says):
         bk.infer(model, np.arange(3.0), np.ones(3), method=method, progress=False)

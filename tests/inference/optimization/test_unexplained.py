@@ -1,4 +1,4 @@
-"""Searches that start where the density is unexplained: against normal densities and mixtures."""
+"""Searches from unexplained draws, on normal densities and mixtures."""
 
 import numpy as np
 import numpyro
@@ -17,6 +17,7 @@ from bayeskern.inference.optimization.unexplained import (
 )
 from tests.inference.zoo.mixtures import random_mixture
 from tests.inference.zoo.zoo import BY_NAME
+from tests.marks import few
 
 MEAN = np.array([1.0, -2.0, 0.5])
 COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
@@ -26,12 +27,16 @@ def normal():
     numpyro.sample("x", dist.MultivariateNormal(MEAN, COVARIANCE))
 
 
-def optimum_of(model, *args, seed=0, **options):
-    return find_optimum(Target.of(model, args, {}), 8, seed, 500, False, **options)
+def optimum_of(model, seed=0):
+    return find_optimum(Target.of(model, (), {}), 8, seed, 500, False)
 
 
-def test_a_normal_density_is_explained_everywhere():
-    optimum = optimum_of(normal)
+@pytest.fixture(scope="module")
+def optimum():
+    return optimum_of(normal)
+
+
+def test_normal_density_is_explained_everywhere(optimum):
     assert optimum.unexplained == 0 and optimum.others == ()
     # Ten sds from a mode whose gradient is below 1e-5.
     z = np.random.default_rng(0).normal(0.0, 10.0, (50, 3))
@@ -40,9 +45,7 @@ def test_a_normal_density_is_explained_everywhere():
     assert len(optimum.unexplained_places) == 0
 
 
-def test_the_excess_is_over_all_modes_together():
-    """Beside one normal distribution of a mixture, the log of the mixture over it."""
-    optimum = optimum_of(normal)
+def test_excess_of_a_mixture_over_one_mode(optimum):
     z = np.array([MEAN, MEAN + 8.0])
     parts = [scipy.stats.multivariate_normal(m, COVARIANCE).logpdf(z) for m in (MEAN, MEAN + 8.0)]
     log_p = np.logaddexp(*parts)
@@ -50,20 +53,19 @@ def test_the_excess_is_over_all_modes_together():
     np.testing.assert_allclose(excess_log_density(z, log_p, [optimum]), expected, atol=1e-6)
 
 
-def test_points_without_a_density_are_no_starts():
+def test_points_without_a_density_have_no_excess(optimum):
     z = np.array([[np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [9.0, 9.0, 9.0], [8.0, 8.0, 8.0]])
     log_p = np.array([1.0, 1.0, -np.inf, np.nan])
-    optimum = optimum_of(normal)
     np.testing.assert_array_equal(excess_log_density(z, log_p, [optimum]), -np.inf)
 
 
-def test_the_highest_of_some_rows():
+def test_highest_of_some_rows():
     values = np.array([3.0, 9.0, 1.0, 4.0, 4.0])
     np.testing.assert_array_equal(highest(values, np.array([0, 2, 3, 4]), 3), [3, 4, 0])
     assert len(highest(values, np.array([], int), 3)) == 0
 
 
-def test_places_around_a_mode_that_its_curvature_does_not_show_are_kept():
+def test_unexplained_places_around_a_narrow_mode():
     """All searches end at the narrow one of two normal distributions at one place."""
     optimum = optimum_of(BY_NAME["concentric normals, 10 d"].model)
     assert optimum.others == () and len(optimum.unexplained_places) == 4
@@ -82,36 +84,30 @@ def test_wide_draws_have_the_moments_of_the_prior():
     assert len(wide_draws(target, np.random.default_rng(0), 300, 2_000)) == 300
 
 
-def test_costly_densities_are_evaluated_less_often():
+def test_costly_densities_have_fewer_draws():
     options = UnexplainedSearch()
     assert options.count(1) == options.draws
     assert options.count(2**40) == options.min_draws
     assert options.count(2**15) == options.max_numbers // 2**15
 
 
-# Of these every mode has a basin of more than one in 5,000 prior draws; the last two the smallest.
-MIXTURES = (1, 8, 6, 18)
-
-
-@pytest.mark.parametrize("seed", MIXTURES)
+# Every mode has a basin of more than one in 5,000 prior draws; those of the last two are smallest.
+@pytest.mark.parametrize("seed", few([1, 8, 6, 18], 6, 18))
 def test_narrow_modes_beside_wide_ones_are_found(seed):
     mixture = random_mixture(seed)
     assert not mixture.is_needle
-    optimum = optimum_of(mixture.model, seed=seed)
+    optimum = optimum_of(mixture.model, seed)
     modes = np.array([mode.z for mode in (optimum, *optimum.others)])
     for mean, sd in zip(mixture.means, mixture.sds, strict=True):
         distance = np.min(np.linalg.norm(modes - mean, axis=1))
         assert distance < 0.5 * sd
 
 
-def test_a_search_from_one_start_is_left_alone():
+def test_verdicts_count_the_unexplained_draws_followed():
     mixture = random_mixture(6)
+    posterior = bk.infer(mixture.model, method="laplace", seed=6, progress=False)
+    assert posterior.trust.evidence["unexplained_draws_followed"] == posterior.optimum.unexplained
+    assert posterior.optimum.unexplained > 0
     posterior = bk.infer(mixture.model, method=bk.MAP(starts=1), seed=0, progress=False)
     assert posterior.optimum.unexplained is None and posterior.optimum.starts == 1
     assert posterior.trust.evidence["unexplained_draws_followed"] == "not looked for"
-
-
-def test_a_verdict_says_how_many_unexplained_draws_were_followed():
-    posterior = bk.infer(random_mixture(6).model, method="laplace", seed=6, progress=False)
-    assert posterior.trust.evidence["unexplained_draws_followed"] == posterior.optimum.unexplained
-    assert posterior.optimum.unexplained > 0

@@ -36,17 +36,33 @@ class ObservedSite(NamedTuple):
     kind: str
 
 
+class SampleSite(NamedTuple):
+    """Log density of a sample site, its gradient, the shape of the value, and its distribution."""
+
+    value: jax.Array
+    gradient: jax.Array
+    shape: tuple[int, ...]
+    kind: str
+    parameters: list[Parameter]
+
+
 def refuse_bad_data(target: Target, z: ArrayLike) -> None:
     """Raise ValueError where the data alone make every density infinite or NaN.
 
     That is so for observed values that are NaN or infinite, or outside a support that does not
     depend on a latent.
     """
-    sites = _observed_sites(target, z)
+    sites = jax.device_get(_observed(target, z))
     for name, site in sites.items():
         _refuse_nonfinite_values(f"the observed site {name!r}", site.value)
-    for name in sites.keys() & _fixed_supports(target, z):
-        _refuse_outside(name, sites[name])
+    # An output of this program for each site, which may be independent of its input z.
+    program = jax.make_jaxpr(lambda z: [s.is_inside for s in _observed(target, z).values()])(
+        jnp.asarray(z)
+    )
+    for (name, site), output in zip(sites.items(), np.eye(len(sites), dtype=bool), strict=True):
+        _, (depends_on_latents,) = dce_jaxpr(program.jaxpr, output.tolist())
+        if not depends_on_latents:
+            _refuse_outside(name, site)
 
 
 def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
@@ -57,19 +73,19 @@ def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
     """
     z = jnp.asarray(z)
     refuse_bad_data(target, z)
-    values, gradients, parameters, shapes = _by_site(target, z)
-    for what, by_site in (("log density", values), ("gradient", gradients)):
-        wrong = [name for name, value in by_site.items() if not np.all(np.isfinite(value))]
+    sites = jax.device_get(_sample_sites(target, z))
+    for what, field in (("log density", "value"), ("gradient", "gradient")):
+        wrong = {k: v for k, v in sites.items() if not np.all(np.isfinite(getattr(v, field)))}
         if wrong:
             shown = ", ".join(
-                f"{name!r} ({float(values[name]):.4g}, shape {shapes[name]})" for name in wrong
+                f"{k!r} ({float(v.value):.4g}, shape {v.shape})" for k, v in wrong.items()
             )
             place = f"the {what} is not finite where the fit would start, at site {shown}"
             for argument, array in named_arrays(target.model, target.args, target.kwargs):
                 _refuse_nonfinite_values(f"{place}; the argument {argument!r}", array)
-            for name in wrong:
-                _refuse_parameters(place, *parameters[name])
-            for name, site in _observed_sites(target, z).items():
+            for site in wrong.values():
+                _refuse_parameters(place, site)
+            for name, site in jax.device_get(_observed(target, z)).items():
                 _refuse_outside(name, site)
             raise ValueError(
                 f"{place}. Check the data of that site, and the support and the scale of its prior."
@@ -108,16 +124,16 @@ def _refuse_outside(name: str, site: ObservedSite) -> None:
     )
 
 
-def _refuse_parameters(place: str, kind: str, parameters: list[Parameter]) -> None:
+def _refuse_parameters(place: str, site: SampleSite) -> None:
     """Raise ValueError naming the first parameter that is not allowed."""
-    for parameter, value, is_allowed in parameters:
+    for parameter, value, is_allowed in site.parameters:
         if np.all(is_allowed):
             continue
         index = tuple(np.argwhere(~np.asarray(is_allowed))[0])
         # NumPyro gives a single number the shape (1,).
         of = scalar_name(parameter, index if np.size(value) > 1 else ())
         raise ValueError(
-            f"{place}; {of} of its {kind} is {_shown(np.asarray(value)[index])}, which is not "
+            f"{place}; {of} of its {site.kind} is {_shown(np.asarray(value)[index])}, which is not "
             "allowed. Check how the model computes it."
         )
 
@@ -131,22 +147,14 @@ def _kind(fn: Distribution) -> str:
     return type(innermost(fn)).__name__.removesuffix("Logits").removesuffix("Probs")
 
 
-def _observed_sites(target: Target, z: ArrayLike) -> dict[str, ObservedSite]:
-    arrays, kinds = _observed(target, z)
-    return {
-        name: ObservedSite(value, is_inside, kinds[name])
-        for name, (value, is_inside) in jax.device_get(arrays).items()
-    }
-
-
 @eqx.filter_jit
-def _observed(
-    target: Target, z: ArrayLike
-) -> tuple[dict[str, tuple[jax.Array, jax.Array]], dict[str, str]]:
-    """By site: observed values, True for those inside the support; and kinds of distributions."""
-    sites = {k: v for k, v in target.trace(z).items() if is_observed(v)}
-    arrays = {k: (jnp.asarray(v["value"]), _is_inside(v)) for k, v in sites.items()}
-    return arrays, {k: _kind(v["fn"]) for k, v in sites.items()}
+def _observed(target: Target, z: ArrayLike) -> dict[str, ObservedSite]:
+    """Observed sites by name."""
+    return {
+        name: ObservedSite(jnp.asarray(site["value"]), _is_inside(site), _kind(site["fn"]))
+        for name, site in target.trace(z).items()
+        if is_observed(site)
+    }
 
 
 def _is_inside(site: dict) -> jax.Array:
@@ -163,23 +171,9 @@ def _is_inside(site: dict) -> jax.Array:
     return jnp.asarray(inside)
 
 
-def _fixed_supports(target: Target, z: ArrayLike) -> set[str]:
-    """Observed sites whose support does not depend on a latent."""
-    names: list[str] = []
-
-    def inside(z: jax.Array) -> list[jax.Array]:
-        arrays, _ = _observed(target, z)
-        names[:] = arrays
-        return [is_inside for _, is_inside in arrays.values()]
-
-    program = jax.make_jaxpr(inside)(jnp.asarray(z)).jaxpr
-    outputs = np.eye(len(names), dtype=bool).tolist()
-    return {n for n, out in zip(names, outputs, strict=True) if not dce_jaxpr(program, out)[1][0]}
-
-
 @eqx.filter_jit
-def _by_site(target: Target, z: jax.Array) -> tuple[dict, dict, dict, dict]:
-    """Log density and gradient by site, the parameters of its distribution, and its shape.
+def _sample_sites(target: Target, z: jax.Array) -> dict[str, SampleSite]:
+    """Sample sites by name.
 
     Compiled, since NumPyro refuses invalid parameters that are not traced, without their site.
     """
@@ -189,8 +183,16 @@ def _by_site(target: Target, z: jax.Array) -> tuple[dict, dict, dict, dict]:
         return {k: jnp.sum(v["fn"].log_prob(v["value"])) for k, v in sites.items()}, sites
 
     (values, sites), gradients = densities(z), jax.jacrev(lambda z: densities(z)[0])(z)
-    parameters = {k: (_kind(v["fn"]), _parameters(innermost(v["fn"]))) for k, v in sites.items()}
-    return values, gradients, parameters, {k: jnp.shape(v["value"]) for k, v in sites.items()}
+    return {
+        name: SampleSite(
+            values[name],
+            gradients[name],
+            jnp.shape(site["value"]),
+            _kind(site["fn"]),
+            _parameters(innermost(site["fn"])),
+        )
+        for name, site in sites.items()
+    }
 
 
 def _parameters(fn: Distribution) -> list[Parameter]:

@@ -16,8 +16,8 @@ from bayeskern.inference.model.target import Target
 def forgets_data(target: Target) -> bool:
     """True if no site is observed, and data are None or the density does not depend on them.
 
-    The posterior is the prior then. A density without data, or whose arrays are its parameters, is
-    left alone.
+    The posterior is the prior then. A density without data does not count, nor does one that
+    depends on all its arrays.
     """
     return not target.conditioned and (_is_called_with_none(target) or _ignores_an_array(target))
 

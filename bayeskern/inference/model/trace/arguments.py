@@ -77,12 +77,10 @@ class StaticObject:
         return copy.deepcopy(self._value)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
         if not isinstance(other, StaticObject) or type(self._value) is not type(other._value):
             return False
         try:
-            return bool(self._value == other._value)
+            return self is other or bool(self._value == other._value)
         except (TypeError, ValueError):
             # Objects that hold arrays cannot be compared as a whole, and compile again.
             return False
@@ -171,13 +169,14 @@ def make_static(arguments: Any) -> Any:
     )
 
 
-def _is_static(x: object) -> bool:
+def is_static(x: object) -> bool:
+    """True for a value that is never traced."""
     return isinstance(x, StaticArray | StaticObject)
 
 
 def without_static(arguments: Any) -> Any:
     """A tree of arguments as the user passed it: the inverse of StaticArray and StaticObject."""
-    return jax.tree.map(lambda x: x.value if _is_static(x) else x, arguments, is_leaf=_is_static)
+    return jax.tree.map(lambda x: x.value if is_static(x) else x, arguments, is_leaf=is_static)
 
 
 def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, np.ndarray]]:
@@ -196,17 +195,12 @@ def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, 
     return arrays
 
 
-def _dtype(x: Any) -> np.dtype:
-    """The dtype of an array, traced or not, or of a list."""
-    return getattr(x, "dtype", None) or np.asarray(x).dtype
-
-
-def missing(array: Any) -> np.ndarray:
+def _missing(array: Any, is_object: bool) -> np.ndarray:
     """True for each element that is masked, or an object such as None, NaN, NaT or pandas.NA."""
     if isinstance(array, np.ma.MaskedArray):
         return np.ma.getmaskarray(array)
-    if not jnp.issubdtype(_dtype(array), np.object_):
-        return np.zeros(np.shape(array), bool)
+    if not is_object:
+        return np.zeros((), bool)
     # pandas takes a while to import.
     import pandas as pd
 
@@ -220,7 +214,10 @@ def refuse_no_numbers(owner: str, values: Any) -> None:
         owner: Their owner in a message, such as "the argument 'X'".
         values: The values.
     """
-    absent = missing(values)
+    # Traced arrays have a dtype, and lists have none.
+    dtype = getattr(values, "dtype", None) or np.asarray(values).dtype
+    is_object = jnp.issubdtype(dtype, np.object_)
+    absent = _missing(values, is_object)
     if absent.any():
         row = np.argwhere(absent)[0][0] if absent.ndim else 0
         count = counted(absent.sum(), "missing value", "missing values")
@@ -228,8 +225,6 @@ def refuse_no_numbers(owner: str, values: Any) -> None:
             f"{owner} has {count} (None or masked), the first in row {row}. Drop those rows, or "
             "fill them in before the call."
         )
-    dtype = _dtype(values)
-    is_object = jnp.issubdtype(dtype, np.object_)
     if is_object and all(isinstance(x, numbers.Number) for x in np.ravel(values)):
         raise ValueError(
             f"{owner} has numbers of type object. Make them floats before the call, as in "

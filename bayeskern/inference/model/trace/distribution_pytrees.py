@@ -7,44 +7,32 @@ and JAX's cache of compiled functions would be hit only by chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 from numpyro.distributions import Distribution
 
 
-@jax.tree_util.register_pytree_node_class
-@dataclass(frozen=True)
-class _SortedLeaves:
-    """Distribution of a kind taken apart: its parameters in the order of their names."""
+class _SortedLeaves(eqx.Module):
+    """Distribution of a kind taken apart; JAX sorts the parameters by their names."""
 
-    kind: type[Distribution]
-    names: tuple[str, ...]
-    static: Any
-    values: tuple
+    parameters: dict[str, Any]
+    kind: type[Distribution] = eqx.field(static=True)
+    static: Any = eqx.field(static=True)
 
     @classmethod
     def of(cls, distribution: Distribution) -> _SortedLeaves:
         kind = type(distribution)
         values, static = distribution.tree_flatten()
-        by_name = dict(zip(kind.gather_pytree_data_fields(), values, strict=True))
-        names = tuple(sorted(by_name))
         # A parameter may be a distribution itself.
-        return cls(kind, names, static, tuple(sort_leaves(by_name[name]) for name in names))
+        names = kind.gather_pytree_data_fields()
+        return cls(dict(zip(names, sort_leaves(values), strict=True)), kind, static)
 
     def distribution(self) -> Distribution:
-        by_name = dict(zip(self.names, self.values, strict=True))
-        values = [restore_leaves(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
-        return self.kind.tree_unflatten(self.static, tuple(values))
-
-    def tree_flatten(self) -> tuple[tuple, tuple]:
-        return self.values, (self.kind, self.names, self.static)
-
-    @classmethod
-    def tree_unflatten(cls, static: tuple, values: Any) -> _SortedLeaves:
-        kind, names, distribution_static = static
-        return cls(kind, names, distribution_static, tuple(values))
+        names = self.kind.gather_pytree_data_fields()
+        values = tuple(restore_leaves(self.parameters[name]) for name in names)
+        return self.kind.tree_unflatten(self.static, values)
 
 
 def sort_leaves(tree: Any) -> Any:

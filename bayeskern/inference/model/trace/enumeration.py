@@ -87,9 +87,19 @@ class DiscreteModel(NamedTuple):
         return jnp.asarray(log_density)
 
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
-        """Draw of the discrete sites given everything else, by backward sampling."""
+        """Draw of the discrete sites given everything else, by backward sampling.
+
+        Raises ValueError, naming a site of it, if the model has a scan.
+        """
         from numpyro.contrib import funsor
 
+        step = self._site_of_scan()
+        if step:
+            raise ValueError(
+                f"discrete sites cannot be drawn beside a scan (the site {step!r} is in one): "
+                "NumPyro sums them out there, and does not draw them. Write the steps as a loop in "
+                "Python, under numpyro.contrib.funsor.markov."
+            )
         sampler = funsor.infer_discrete(
             funsor.config_enumerate(self.model),
             first_available_dim=-self.nesting - 1,
@@ -113,27 +123,14 @@ class DiscreteModel(NamedTuple):
             NoPointwiseError: If several observations of a site share a discrete latent, or the
                 model has a scan, whose steps are not told apart.
         """
-        sampled = self._sampled()
-        for name, site in sampled.items():
-            if is_step(site):
-                raise NoPointwiseError(
-                    "the observations have no log likelihood of their own where discrete sites "
-                    f"are summed out beside a scan (the site {name!r} is in one)."
-                )
-        factors = self._factors()
-        return {
-            name: _given_the_rest(name, sampled, factors, set(self.discrete)) for name in observed
-        }
-
-    def require_no_scan(self) -> None:
-        """Raise ValueError, naming a site of it, where the model has a scan."""
-        for name, site in self._sampled().items():
-            if is_step(site):
-                raise ValueError(
-                    f"discrete sites cannot be drawn beside a scan (the site {name!r} is in one): "
-                    "NumPyro sums them out there, and does not draw them. Write the steps as a "
-                    "loop in Python, under numpyro.contrib.funsor.markov."
-                )
+        step = self._site_of_scan()
+        if step:
+            raise NoPointwiseError(
+                "the observations have no log likelihood of their own where discrete sites are "
+                f"summed out beside a scan (the site {step!r} is in one)."
+            )
+        sampled, factors, discrete = self._sampled(), self._factors(), set(self.discrete)
+        return {name: _given_the_rest(name, sampled, factors, discrete) for name in observed}
 
     def require_summable(self) -> None:
         """Raise ValueError, naming the site, if a density is wrong with all values at once.
@@ -142,10 +139,11 @@ class DiscreteModel(NamedTuple):
         sums over the axis of the values, or takes it for one of its own, would be silently wrong.
         Models with a scan are not checked.
         """
-        sampled = self._sampled()
-        if any(map(is_step, sampled.values())):
+        import funsor
+
+        if self._site_of_scan():
             return
-        names = ", ".join(map(repr, self.discrete))
+        sampled, names = self._sampled(), ", ".join(map(repr, self.discrete))
         try:
             enumerated = self._factors()
         except Exception as reason:
@@ -162,21 +160,28 @@ class DiscreteModel(NamedTuple):
                 support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
                 index = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
                 values[name] = support[index]
-                indices[name] = _index_funsor(index, len(support), sampled[name])
+                # As a funsor of the plates of the site.
+                indices[name] = funsor.to_funsor(
+                    jnp.asarray(index), funsor.Bint[len(support)], _plates(sampled[name])
+                )
             assigned = self._replace(model=handlers.substitute(self.model, data=values))._sampled()
             for name, site in assigned.items():
                 if not _agree(enumerated[name](**indices), site):
                     raise ValueError(
                         f"the site {name!r} has another density with all values of {names} at once "
-                        "than with one of each, so that they cannot be summed out. The values lie "
-                        "along an axis of their own, to the left of all others: keep it (no sum "
-                        "over a plate, no use outside of its plate, z[..., None] before an axis of "
-                        "an event), and let a DiscreteUniform begin at 0."
+                        "than with single values, so that they cannot be summed out. The values "
+                        "lie along the leftmost axis: keep it (no sum over a plate, no use outside "
+                        "of the plate, z[..., None] before an axis of an event), and let a "
+                        "DiscreteUniform begin at 0."
                     )
 
     def _sampled(self) -> dict[str, dict]:
         trace = handlers.trace(self.model).get_trace(*self.args, **self.kwargs)
         return {name: site for name, site in trace.items() if site["type"] == "sample"}
+
+    def _site_of_scan(self) -> str | None:
+        """Name of a site inside a scan, if the model has one."""
+        return next((name for name, site in self._sampled().items() if is_step(site)), None)
 
     def _enumerated(self) -> Callable:
         from numpyro.contrib import funsor
@@ -193,19 +198,13 @@ class DiscreteModel(NamedTuple):
         with plate_to_enum_plate():
             traced = numpyro_funsor.trace(self._enumerated())
             trace = traced.get_trace(*self.args, **self.kwargs)
-        sites = {name: site for name, site in trace.items() if site["type"] == "sample"}
-        densities = {name: site["fn"].log_prob(site["value"]) for name, site in sites.items()}
         return {
-            name: funsor.to_funsor(densities[name], funsor.Real, site["infer"]["dim_to_name"])
-            for name, site in sites.items()
+            name: funsor.to_funsor(
+                site["fn"].log_prob(site["value"]), funsor.Real, site["infer"]["dim_to_name"]
+            )
+            for name, site in trace.items()
+            if site["type"] == "sample"
         }
-
-
-def _index_funsor(index: np.ndarray, count: int, site: dict) -> Funsor:
-    """Index among `count` values of a site, as a funsor of its plates."""
-    import funsor
-
-    return funsor.to_funsor(jnp.asarray(index), funsor.Bint[count], _plates(site))
 
 
 def _plates(site: dict) -> dict[int, str]:

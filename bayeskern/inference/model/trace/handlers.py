@@ -64,18 +64,6 @@ def has_prior(name: str, trace: dict) -> bool:
     return f"{net}/{array}" in trace
 
 
-class AtData(Messenger):
-    """Put other values at observed sites."""
-
-    def __init__(self, fn: Callable, values: dict) -> None:
-        self.values = values
-        super().__init__(fn)
-
-    def process_message(self, msg: dict) -> None:
-        if msg["type"] == "sample" and msg["is_observed"] and msg["name"] in self.values:
-            msg["value"] = self.values[msg["name"]]
-
-
 class Unmasked(Messenger):
     """Remove masks and scales from the densities of sample sites."""
 

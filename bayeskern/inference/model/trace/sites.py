@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
+from numpyro.distributions import Distribution, biject_to
 from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.hyperparameters import innermost
 from bayeskern.inference.model.trace.arguments import without_static
 from bayeskern.inference.model.trace.enumeration import is_step
-from bayeskern.inference.model.trace.handlers import AtData, FullPlates
+from bayeskern.inference.model.trace.handlers import FullPlates, support
 from bayeskern.inference.model.trace.validation import is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
 
@@ -39,10 +41,17 @@ class Latent(NamedTuple):
     shape: tuple[int, ...]
     unconstrained_shape: tuple[int, ...]
 
+    @classmethod
+    def of(cls, name: str, site: dict) -> Latent:
+        """The latent at a site of a trace."""
+        shape = jnp.shape(site["value"])
+        unconstrained_shape = biject_to(support(site)).inverse_shape(shape)
+        return cls(name, site["type"] == "param", shape, unconstrained_shape)
+
     @property
     def size(self) -> int:
         """Number of unconstrained coordinates."""
-        return int(np.prod(self.unconstrained_shape, dtype=int))
+        return math.prod(self.unconstrained_shape)
 
 
 class ModelSite(NamedTuple):
@@ -67,23 +76,28 @@ def inspect_sites(target: Target) -> dict[str, ModelSite]:
 
     def run() -> None:
         draw = {s.name: jnp.zeros(s.shape) for s in target.latents}
-        trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
-        for name, site in trace.items():
+        for name, site in target.trace_at(draw).items():
             kind = _kind(name, site, target)
             if kind is None:
                 continue
             shape = jnp.shape(site["value"])
-            conditional = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
-            if conditional and site["fn"] is not innermost(site["fn"]):
-                raise ValueError(
-                    f"the site {name!r} is a {type(innermost(site['fn'])).__name__} under a plate, "
-                    "a mask or to_event; its values could not be conditioned on. Give each process "
-                    "a site of its own (and mask= to the process)."
-                )
+            conditional = kind == "observed" and _conditions_on_data(name, site["fn"])
             sites[name] = ModelSite(kind, shape, _axis_names(site, shape), conditional)
 
     jax.eval_shape(run)
     return sites
+
+
+def _conditions_on_data(name: str, fn: Distribution) -> bool:
+    """True if a distribution conditions new values on the observed ones; not inside a wrapper."""
+    base = innermost(fn)
+    if isinstance(base, ConditionsOnData) and base is not fn:
+        raise ValueError(
+            f"the site {name!r} is a {type(base).__name__} under a plate, a mask or to_event; its "
+            "values could not be conditioned on. Give each process a site of its own (and mask= to "
+            "the process)."
+        )
+    return isinstance(base, ConditionsOnData)
 
 
 def _kind(name: str, site: dict, target: Target) -> str | None:
@@ -110,7 +124,7 @@ def observed_values(target: Target, draw: dict) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 def _observed(target: Target, draw: dict) -> dict[str, jax.Array]:
-    trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
+    trace = target.trace_at(draw)
     return {name: jnp.asarray(site["value"]) for name, site in trace.items() if is_observed(site)}
 
 
@@ -128,23 +142,20 @@ class Upstream(NamedTuple):
 
 def upstream_sites(
     target: Target,
-    args: tuple | None = None,
-    kwargs: dict | None = None,
+    arguments: tuple[tuple, dict] | None = None,
     shapes: dict[str, tuple[int, ...]] | None = None,
 ) -> Upstream:
     """Observed sites that others depend on, by the provenance of the densities.
 
     Args:
         target: The model.
-        args: Positional arguments; by default those of the fit.
-        kwargs: Named arguments, together with `args`.
+        arguments: Positional and named arguments; by default those of the fit.
         shapes: Shapes of latents that differ from those of the fit.
 
     Returns:
         The sites, from abstract traces.
     """
-    args = target.args if args is None else args
-    kwargs = target.kwargs if kwargs is None else kwargs
+    args, kwargs = arguments or target.arguments
     shapes = {s.name: s.shape for s in target.latents} | (shapes or {})
     latents = {s.name: jax.ShapeDtypeStruct(shapes[s.name], float) for s in target.latents}
     order: list[str] = []
@@ -166,7 +177,7 @@ def upstream_sites(
 
     def densities(**values: jax.Array) -> dict[str, jax.Array]:
         draw = {name: values[name] for name in latents}
-        model = AtData(target.model, {name: values[name] for name in data})
+        model = handlers.condition(target.model, {name: values[name] for name in data})
         trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
         return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in order}
 
@@ -188,7 +199,7 @@ def trace_at(
         key: Random key for all other sites.
         args: Positional arguments of the model.
         kwargs: Named arguments of the model.
-        extend: Draw the latents of those members of a plate that come after the ones in `draw`.
+        extend: True to draw latents of members of a plate beyond those in `draw`.
 
     Returns:
         Sites by name.
@@ -239,9 +250,8 @@ def _require_same_shape(site: dict, shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"the latent site {site['name']!r} has shape {expected} at these arguments, but "
             f"its draws have shape {shape}: there are no draws of it for new groups or points. "
-            "Keep its plate as it was; draw what is new at a site of another name; or, where its "
-            "plate has new members after the old ones, take extend=True, which draws them from "
-            "their prior given the draw."
+            "Keep its plate; give new values a site of another name; or take extend=True, which "
+            "draws new members at the end of a plate from their prior given the draw."
         )
 
 
