@@ -106,10 +106,15 @@ class Exchange:
 
     def _values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Latent sites at z (n, d), unconstrained if all exchanged sites are plain."""
-        if self._is_plain:
-            return self.target.unravel(z)
-        values = constrain(self.target, z[None])
-        return {s.name: values[s.name][0] for s in self.target.latents}
+        if not self._is_plain:
+            values = constrain(self.target, z[None])
+            return {s.name: values[s.name][0] for s in self.target.latents}
+        ends = np.cumsum([s.size for s in self.target.latents])[:-1]
+        parts = np.split(z, ends, axis=1)
+        return {
+            s.name: part.reshape(-1, *s.unconstrained_shape)
+            for s, part in zip(self.target.latents, parts, strict=True)
+        }
 
     def _joined(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """The inverse of `_values`."""

@@ -101,10 +101,8 @@ class Target(eqx.Module):
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
-        # A model that has prepared its data holds large arrays, which are not copied again.
-        prepared = isinstance(model, PreparesData)
         try:
-            traced_arguments = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
+            traced_arguments = _traceable(model, args, kwargs)
             try:
                 return cls._traced(model, traced_arguments)
             except arguments.CONCRETIZATION_ERRORS:
@@ -178,12 +176,13 @@ class Target(eqx.Module):
 
     # -- coordinates and sites --------------------------------------------------------------------
 
-    def unravel(self, z: Any) -> dict[str, Any]:
-        """Unconstrained value of each latent site, (..., *site), from an array z (..., d)."""
-        ends = np.cumsum([s.size for s in self.latents]).tolist()
+    def unravel(self, z: ArrayLike) -> dict[str, jax.Array]:
+        """Unconstrained value of each latent site, from z (d,)."""
+        ends = np.cumsum([s.size for s in self.latents])[:-1]
+        parts = jnp.split(jnp.asarray(z), ends)
         return {
-            s.name: z[..., end - s.size : end].reshape(*z.shape[:-1], *s.unconstrained_shape)
-            for s, end in zip(self.latents, ends, strict=True)
+            s.name: part.reshape(s.unconstrained_shape)
+            for s, part in zip(self.latents, parts, strict=True)
         }
 
     def ravel(self, unconstrained: dict[str, jax.Array]) -> jax.Array:
@@ -290,17 +289,17 @@ class Target(eqx.Module):
     @by_one_thread
     def _summed(self, model: Callable, z: ArrayLike, jacobian: bool) -> jax.Array:
         """The log density with discrete sites summed out."""
-        total = self._discrete_model(self._placed(model, z)).log_density()
+        total = DiscreteModel(self._placed(model, z), self).log_density()
         return total + self._log_det(z, self.trace(z)) if jacobian else total
 
     def _placed(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
         """The model with its latents at z (d,); other draws follow from the key."""
         key = jax.random.key(0) if key is None else key
-        return at_unconstrained(model, self.unravel(jnp.asarray(z)), key)
+        return at_unconstrained(model, self.unravel(z), key)
 
     def _log_det(self, z: ArrayLike, trace: dict[str, dict]) -> jax.Array:
         """log |d value / d z|, from the supports of the sites in a trace at z."""
-        unconstrained, total = self.unravel(jnp.asarray(z)), jnp.zeros(())
+        unconstrained, total = self.unravel(z), jnp.zeros(())
         for name in (s.name for s in self.latents if not s.is_param):
             site, u = trace[name], unconstrained[name]
             total += jnp.sum(biject_to(support(site)).log_abs_det_jacobian(u, site["value"]))
@@ -344,13 +343,10 @@ class Target(eqx.Module):
 
     # -- discrete latents -------------------------------------------------------------------------
 
-    def _discrete_model(self, model: Callable) -> DiscreteModel:
-        return DiscreteModel(model, self.args, self.kwargs, self.nesting, self.discrete)
-
     def _at_draw(self, draw: dict, key: jax.Array) -> DiscreteModel:
         """The model at values of the latents, with full plates."""
         model = handlers.seed(FullPlates(self.model), key)
-        return self._discrete_model(handlers.substitute(model, data=draw))
+        return DiscreteModel(handlers.substitute(model, data=draw), self)
 
     @by_one_thread
     def draw_discrete(self, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
@@ -369,8 +365,7 @@ class Target(eqx.Module):
         if self.discrete and self.latents:
             # At random, since equal parameters could hide a mistake.
             z = np.random.default_rng(0).normal(size=self.size)
-            placed = self._placed(FullPlates(self.model), z)
-            self._discrete_model(placed).require_summable()
+            DiscreteModel(self._placed(FullPlates(self.model), z), self).require_summable()
 
     # -- requirements of methods ------------------------------------------------------------------
 
@@ -401,6 +396,12 @@ class Target(eqx.Module):
                 f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution). Take "
                 "method='nuts', or method='map' for the mode alone."
             )
+
+
+def _traceable(model: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Arguments as compiled functions take them."""
+    # A model that has prepared its data holds large arrays, which are not copied again.
+    return (args, kwargs) if isinstance(model, PreparesData) else arguments.as_jax((args, kwargs))
 
 
 @by_one_thread

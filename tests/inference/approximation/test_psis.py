@@ -19,23 +19,23 @@ from bayeskern.inference.approximation.psis import (
 @pytest.mark.parametrize("k", [0.2, 0.5, 1.2])
 def test_khat_of_pareto_ratios_is_their_tail_index(k):
     # r = u^-k is Pareto with tail index k exactly, and log r is exponential with mean k.
-    found = [
+    khats = [
         pareto_smooth(k * np.random.default_rng(s).exponential(size=20_000)).khat for s in range(10)
     ]
     # The tail has 3 sqrt(20000) = 424 draws: the sd of k-hat is about (1 + k) / sqrt(424).
-    assert abs(np.mean(found) - k) < 3 * (1 + k) / np.sqrt(424 * 10)
+    assert abs(np.mean(khats) - k) < 3 * (1 + k) / np.sqrt(424 * 10)
 
 
 @pytest.mark.parametrize("s", [0.4, 0.8])
 def test_khat_of_a_narrow_gaussian_proposal(s):
     # log r = -z^2/2 + z^2/(2 s^2) + const; under q, (z/s)^2 is chi-square and exceeds t with
     # probability about exp(-t/2), so r exceeds R with probability about R^(-1/(1 - s^2)).
-    found = []
+    khats = []
     for seed in range(10):
         z = s * np.random.default_rng(seed).normal(size=40_000)
-        found.append(pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=s)).khat)
+        khats.append(pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=s)).khat)
     # The logarithm in the tail of the chi-square brings k-hat a little below its limit.
-    assert -0.15 < np.mean(found) - (1 - s**2) < 0.05
+    assert -0.15 < np.mean(khats) - (1 - s**2) < 0.05
 
 
 def test_khat_of_bounded_ratios_is_negative():
@@ -114,11 +114,11 @@ def test_threshold_by_the_number_of_draws():
 
 def test_log_evidence_and_its_standard_error():
     # E[exp(0.5 e)] of a standard normal is e^(1/8).
-    found = [
+    estimates = [
         pareto_smooth(0.5 * np.random.default_rng(s).normal(size=2_000)).log_evidence
         for s in range(300)
     ]
-    scores = np.array([(e.value - 0.125) / e.error for e in found])
+    scores = np.array([(e.value - 0.125) / e.error for e in estimates])
     # A mean of 300 standard normals, and their sd.
     assert abs(scores.mean()) < 4 / np.sqrt(300)
     assert abs(scores.std() - 1.0) < 4 / np.sqrt(600)
@@ -179,12 +179,12 @@ def test_difference_of_samples_by_scipy():
     x, y = rng.normal(size=(300, 2)), rng.normal(0.3, 1.5, size=(170, 2))
     # Ties within and between.
     x[:, 1], y[:, 1] = np.round(x[:, 1]), np.round(y[:, 1])
-    found = weighted_difference(x, y)
+    shift = weighted_difference(x, y)
     for j in range(2):
         ks = stats.ks_2samp(x[:, j], y[:, j], method="asymp").statistic
-        np.testing.assert_allclose(found.ks[j], ks, rtol=1e-12)
-    np.testing.assert_allclose(found.mean, abs(x.mean(0) - y.mean(0)) / y.std(0), rtol=1e-12)
-    np.testing.assert_allclose(found.log_sd, abs(np.log(x.std(0) / y.std(0))), rtol=1e-12)
+        np.testing.assert_allclose(shift.ks[j], ks, rtol=1e-12)
+    np.testing.assert_allclose(shift.mean, abs(x.mean(0) - y.mean(0)) / y.std(0), rtol=1e-12)
+    np.testing.assert_allclose(shift.log_sd, abs(np.log(x.std(0) / y.std(0))), rtol=1e-12)
 
 
 def test_weight_of_two_is_two_draws():
@@ -216,18 +216,18 @@ def test_nan_is_no_agreement():
     x = np.random.default_rng(0).normal(size=(50, 1))
     broken = x.copy()
     broken[3] = np.nan
-    for found in (weighted_difference(broken, x), weighted_difference(x, broken)):
-        assert not found.mean[0] < 0.15
-        assert not found.log_sd[0] < 0.15
+    for shift in (weighted_difference(broken, x), weighted_difference(x, broken)):
+        assert not shift.mean[0] < 0.15
+        assert not shift.log_sd[0] < 0.15
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e30])
 def test_ratios_of_any_size_have_weights(scale):
     # Where one draw has all the weight, the tail is as heavy as can be: never equal, and no error.
     log_ratios = -scale * (1.0 + np.arange(200.0))
-    found = pareto_smooth(log_ratios)
-    assert not found.khat < 0.7
-    np.testing.assert_allclose(found.ess, 1.0)
+    weights = pareto_smooth(log_ratios)
+    assert not weights.khat < 0.7
+    np.testing.assert_allclose(weights.ess, 1.0)
 
 
 @pytest.mark.parametrize("equal", [8_000, 300])
@@ -240,7 +240,7 @@ def test_ratios_hidden_by_rounding_leave_khat_unknown(equal):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("k", [140.0, 1e5])
 def test_khat_of_the_heaviest_tails(k):
-    found = [pareto_smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
+    fits = [pareto_smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
     # The tail has 190 draws: the sd of Hill's estimate is k / sqrt(190).
-    assert abs(np.mean([w.khat for w in found]) - k) < 3 * k / np.sqrt(190 * 10)
-    assert all(weights.normal.sum() == pytest.approx(1.0) for weights in found)
+    assert abs(np.mean([w.khat for w in fits]) - k) < 3 * k / np.sqrt(190 * 10)
+    assert all(weights.normal.sum() == pytest.approx(1.0) for weights in fits)

@@ -159,8 +159,8 @@ def test_prior_without_a_finite_density(scale):
         x = numpyro.sample("fine", dist.Normal(0.0, 1.0))
         numpyro.sample("broken", dist.Normal(0.0, jnp.exp(x) * scale))
 
-    said = message(model, scale)
-    assert "log density is not finite" in said and "at site 'broken' (" in said
+    text = message(model, scale)
+    assert "log density is not finite" in text and "at site 'broken' (" in text
 
 
 @pytest.mark.parametrize(

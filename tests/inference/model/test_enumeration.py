@@ -126,9 +126,9 @@ def test_steps_of_a_scan_need_no_plate():
     move, forward = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([1.0, 0.0])
     for value in Y:
         forward = (forward @ move) * norm.pdf(value, [0.0, 3.0])
-    found = Target.of(model, (Y,), {}).log_density(jnp.zeros(1))
+    log_p = Target.of(model, (Y,), {}).log_density(jnp.zeros(1))
     expected = np.log(forward.sum()) + beta(2, 2).logpdf(0.5) + np.log(0.25)
-    assert float(found) == pytest.approx(expected, rel=1e-12)
+    assert float(log_p) == pytest.approx(expected, rel=1e-12)
 
 
 def test_models_with_discrete_latents_only_are_refused():

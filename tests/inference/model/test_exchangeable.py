@@ -69,8 +69,8 @@ MODELS = {
 }
 
 
-def found(name, count=3):
-    """The target, draws from its prior, and the exchanges found at three of them."""
+def exchanges_of(name, count=3):
+    """The target, draws from its prior, and the exchanges that hold at three of them."""
     model, args, _ = MODELS[name]
     target = Target.of(model, args, {})
     z = draw_prior(target, np.random.default_rng(1), np.ones(count))
@@ -79,7 +79,7 @@ def found(name, count=3):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_exchanges_and_the_orders_of_their_members(name):
-    target, z, exchanges = found(name)
+    target, z, exchanges = exchanges_of(name)
     assert [exchange.axes for exchange in exchanges.exchanges] == MODELS[name][2]
     assert bool(exchanges) == bool(MODELS[name][2])
     ordered = exchanges.sorted(z)
@@ -103,7 +103,7 @@ def test_exchanges_and_the_orders_of_their_members(name):
 
 
 def test_random_orders_are_equally_frequent():
-    _, z, exchanges = found("mixture")
+    _, z, exchanges = exchanges_of("mixture")
     shuffled = exchanges.shuffled(np.tile(z[0], (6000, 1)), np.random.default_rng(0))
     _, counts = np.unique(np.round(shuffled, 6), axis=0, return_counts=True)
     # Six orders: four standard deviations of a binomial count about 1,000.

@@ -61,8 +61,8 @@ def test_layer_with_a_prior_is_linear_regression(tmp_path):
 def test_layer_without_a_prior_has_a_mode_and_no_posterior():
     posterior = bk.infer(without_prior, X, Y, method="mle", progress=False)
     A = np.column_stack([X, np.ones(30)])
-    found = [*posterior.flat["net$params.weight"][0, 0], posterior.flat["net$params.bias"][0, 0]]
-    np.testing.assert_allclose(found, np.linalg.lstsq(A, Y)[0], atol=1e-4)
+    mode = [*posterior.flat["net$params.weight"][0, 0], posterior.flat["net$params.bias"][0, 0]]
+    np.testing.assert_allclose(mode, np.linalg.lstsq(A, Y)[0], atol=1e-4)
     with pytest.raises(ValueError, match=r"'net\$params.weight', 'net\$params.bias' has no prior"):
         bk.infer(without_prior, X, Y, method="nuts", progress=False)
 
@@ -74,8 +74,8 @@ def test_arrays_without_a_prior_are_values_without_a_density():
     # A flat bias beside weights of prior sd 2.
     A = np.column_stack([X, np.ones(30)])
     mode = np.linalg.solve(A.T @ A / NOISE**2 + np.diag([0.25, 0.25, 0.0]), A.T @ Y / NOISE**2)
-    found = [*posterior.flat["net/weight"][0, 0], posterior.flat["net$params.bias"][0, 0]]
-    np.testing.assert_allclose(found, mode, atol=1e-4)
+    fitted = [*posterior.flat["net/weight"][0, 0], posterior.flat["net$params.bias"][0, 0]]
+    np.testing.assert_allclose(fitted, mode, atol=1e-4)
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def test_moments_and_integral_of_a_gaussian(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", few(["importance", "nuts"], "importance"))
 def test_integral_of_a_heavy_tailed_density_by_quadrature(method):
-    taken = {"importance": bk.ImportanceSampling(), "nuts": bk.NUTS(evidence=True)}[method]
-    value, error = fit(bent, taken).log_evidence
+    with_evidence = {"importance": bk.ImportanceSampling(), "nuts": bk.NUTS(evidence=True)}[method]
+    value, error = fit(bent, with_evidence).log_evidence
     # The first coordinate runs inside; the density of the second falls like a Cauchy one.
     integral, _ = dblquad(
         lambda x, y: np.exp(-0.5 * x**2) / (1.0 + (np.tan(y) - 0.3 * x**2) ** 2) / np.cos(y) ** 2,
@@ -82,11 +82,10 @@ def test_methods_that_do_not_apply():
         (lambda z: float(z[0]), 2, TypeError, "f must be written in JAX"),
         (lambda z: np.sin(z).sum(), 2, TypeError, "f must be written in JAX"),
         (3.0, 2, TypeError, "f must be a function of one point, got float"),
-        (gaussian, 0, ValueError, "size must be a whole number of at least 1, got 0"),
-        (gaussian, 2.5, ValueError, "size must be a whole number of at least 1, got 2.5"),
-        (gaussian, True, ValueError, "size must be a whole number of at least 1, got True"),
+        (gaussian, 0, ValueError, "size must be a whole number .* got 0"),
+        (gaussian, 2.5, ValueError, "size must be a whole number .* got 2.5"),
+        (gaussian, True, ValueError, "size must be a whole number .* got True"),
     ],
-    ids=["infinite", "nan", "vector", "float", "numpy", "no f", "0", "2.5", "True"],
 )
 def test_bad_densities_are_refused(f, size, kind, message):
     with pytest.raises(kind, match=message):

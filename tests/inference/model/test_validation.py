@@ -101,8 +101,8 @@ def test_rows_indexed_by_a_subsampled_plate():
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=jnp.asarray(y)[i])
 
     z = jnp.array([0.4])
-    found = [Target.of(model, (Y, size), {}).log_density(z) for size in (None, 2)]
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    log_p = [Target.of(model, (Y, size), {}).log_density(z) for size in (None, 2)]
+    np.testing.assert_allclose(log_p[0], log_p[1], rtol=1e-12)
 
 
 @pytest.mark.slow

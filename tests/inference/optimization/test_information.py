@@ -107,8 +107,8 @@ def test_fisher_information_is_the_mean_of_the_squared_score(name):
     make, where = FAMILIES[name]
     # The prior adds 1 to the diagonal.
     y = jnp.array(1 if isinstance(where, int) else 0.5)
-    found = curvature(model_of(make), (y,), AT, "fisher") - np.eye(3)
-    np.testing.assert_allclose(found, information_by_integral(make, where), atol=2e-7)
+    information = curvature(model_of(make), (y,), AT, "fisher") - np.eye(3)
+    np.testing.assert_allclose(information, information_by_integral(make, where), atol=2e-7)
 
 
 def simplex(z):
@@ -148,9 +148,11 @@ PAIRS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(PAIRS, "MultinomialLogits"))
 def test_information_of_vectors_of_two_parts(name):
-    y, parts, one = PAIRS[name]
-    found = curvature(model_of(parts), (y,), AT, "fisher")
-    np.testing.assert_allclose(found, curvature(model_of(one), (y[0],), AT, "fisher"), atol=1e-9)
+    y, parts, first_part = PAIRS[name]
+    information = curvature(model_of(parts), (y,), AT, "fisher")
+    np.testing.assert_allclose(
+        information, curvature(model_of(first_part), (y[0],), AT, "fisher"), atol=1e-9
+    )
 
 
 # -- models --------------------------------------------------------------------------------------
@@ -186,15 +188,15 @@ def linear(make):
 @pytest.mark.parametrize("name", few(CANONICAL, "log-linear"))
 def test_curvature_of_a_canonical_model_is_its_hessian(name, kind):
     make, y = CANONICAL[name]
-    exact, found = (curvature(linear(make), (X, y), Z, k) for k in ("exact", kind))
-    np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
+    exact, approximate = (curvature(linear(make), (X, y), Z, k) for k in ("exact", kind))
+    np.testing.assert_allclose(approximate, exact, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", few(CONCAVE, "ordered"))
 def test_gauss_newton_is_the_hessian_of_linear_parameters(name):
     make, y = CONCAVE[name]
-    found = curvature(linear(make), (X, y), Z, "gauss_newton")
-    np.testing.assert_allclose(found, curvature(linear(make), (X, y), Z, "exact"), atol=1e-8)
+    gauss_newton = curvature(linear(make), (X, y), Z, "gauss_newton")
+    np.testing.assert_allclose(gauss_newton, curvature(linear(make), (X, y), Z, "exact"), atol=1e-8)
 
 
 @pytest.mark.slow
@@ -211,10 +213,10 @@ def test_expected_information_of_statsmodels(link):
     if link == "Log":
         family, y = sm.families.Gamma(links.Log()), RNG.gamma(3.0, 1.0, 40)
         options = {"scale": 1.0 / 3.0}
-    wanted = -sm.GLM(y, X, family=family).hessian(Z, observed=False, **options)
+    expected = -sm.GLM(y, X, family=family).hessian(Z, observed=False, **options)
     for kind in BY_KIND:
-        found = curvature(linear(make), (X, y), Z, kind) - np.eye(3) / 4.0
-        np.testing.assert_allclose(found, wanted, rtol=1e-8)
+        information = curvature(linear(make), (X, y), Z, kind) - np.eye(3) / 4.0
+        np.testing.assert_allclose(information, expected, rtol=1e-8)
 
 
 def network(x, y):
@@ -228,16 +230,16 @@ def network(x, y):
 def test_gauss_newton_of_a_network_with_an_indefinite_hessian(kind):
     x = np.linspace(-2.0, 2.0, 30)
     y, z = 3.0 * np.sin(3.0 * x), np.array([0.5, -0.8, 0.3, 1.0, 0.4, -0.7, -1.0])
-    found = curvature(network, (x, y), z, kind)
+    matrix = curvature(network, (x, y), z, kind)
     assert np.linalg.eigvalsh(curvature(network, (x, y), z, "exact"))[0] < -1.0
     # By hand: J'J / sd^2 for the weights, two for each value along log sd; the priors add one.
     h = np.tanh(np.outer(x, z[:3]))
     J = np.hstack([(1.0 - h**2) * x[:, None] * z[3:6], h])
-    wanted = np.eye(7)
-    wanted[:6, :6] += J.T @ J / np.exp(2.0 * z[6])
-    wanted[6, 6] += 2.0 * len(x)
+    expected = np.eye(7)
+    expected[:6, :6] += J.T @ J / np.exp(2.0 * z[6])
+    expected[6, 6] += 2.0 * len(x)
     # Columns of z go by the sites in the order of the model.
-    np.testing.assert_allclose(found, wanted, atol=1e-8 * wanted.max())
+    np.testing.assert_allclose(matrix, expected, atol=1e-8 * expected.max())
 
 
 def student_t(x, y):
@@ -281,8 +283,8 @@ def in_part(X, y, size=None):
 @pytest.mark.slow
 def test_subsampled_plates_count_all_rows():
     y = CANONICAL["log-linear"][1]
-    found = curvature(lambda X, y: in_part(X, y, 5), (X, y), Z, "fisher")
-    np.testing.assert_allclose(found, curvature(in_part, (X, y), Z, "exact"), rtol=1e-8)
+    of_parts = curvature(lambda X, y: in_part(X, y, 5), (X, y), Z, "fisher")
+    np.testing.assert_allclose(of_parts, curvature(in_part, (X, y), Z, "exact"), rtol=1e-8)
 
 
 def test_conditioned_parameters_are_no_observations():

@@ -57,16 +57,16 @@ def killed(monkeypatch):
 @pytest.mark.parametrize("method", few([MAP, MLE, Laplace], MAP))
 def test_killed_search_continues_to_the_same_end(tmp_path, method, killed, monkeypatch):
     path = tmp_path / "new" / "search.npz"
-    taken = killed(path, 3, method=method)
-    begun, stretch = [], lbfgs._stretch
+    steps = killed(path, 3, method=method)
+    first_steps, stretch = [], lbfgs._stretch
 
-    def noted(objective, state, *rest):
-        begun.append(int(state.taken.max()))
+    def record(objective, state, *rest):
+        first_steps.append(int(state.taken.max()))
         return stretch(objective, state, *rest)
 
-    monkeypatch.setattr(lbfgs, "_stretch", noted)
+    monkeypatch.setattr(lbfgs, "_stretch", record)
     resumed = search(path, method=method)
-    assert begun[0] == taken > 2
+    assert first_steps[0] == steps > 2
     np.testing.assert_array_equal(resumed.z, search(method=method).z)
 
 

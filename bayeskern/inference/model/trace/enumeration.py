@@ -14,6 +14,8 @@ from numpyro import handlers
 if TYPE_CHECKING:
     from funsor import Funsor
 
+    from bayeskern.inference.model.target import Target
+
 
 def require_enumerable(name: str, site: dict) -> None:
     """Raise ValueError if a discrete latent site cannot be summed out."""
@@ -67,23 +69,20 @@ class DiscreteModel(NamedTuple):
 
     Attributes:
         model: The model.
-        args: Its positional arguments.
-        kwargs: Its named arguments.
-        nesting: Depth of nested plates, to the left of which values are enumerated.
-        discrete: Names of the discrete latent sites.
+        target: Its arguments, its discrete sites, and the depth of its nested plates, to the left
+            of which values are enumerated.
     """
 
     model: Callable
-    args: tuple
-    kwargs: dict
-    nesting: int
-    discrete: tuple[str, ...]
+    target: Target
 
     def log_density(self) -> jax.Array:
         """Log density with the discrete sites summed out."""
         from numpyro.contrib import funsor
 
-        log_density, _ = funsor.log_density(self._enumerated(), self.args, self.kwargs, {})
+        log_density, _ = funsor.log_density(
+            self._enumerated(), self.target.args, self.target.kwargs, {}
+        )
         return jnp.asarray(log_density)
 
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
@@ -102,11 +101,11 @@ class DiscreteModel(NamedTuple):
             )
         sampler = funsor.infer_discrete(
             funsor.config_enumerate(self.model),
-            first_available_dim=-self.nesting - 1,
+            first_available_dim=-self.target.nesting - 1,
             rng_key=key,
         )
-        trace = handlers.trace(sampler).get_trace(*self.args, **self.kwargs)
-        return {name: trace[name]["value"] for name in self.discrete}
+        trace = handlers.trace(sampler).get_trace(*self.target.args, **self.target.kwargs)
+        return {name: trace[name]["value"] for name in self.target.discrete}
 
     def pointwise(self, observed: Iterable[str]) -> dict[str, jax.Array]:
         """log p(y_i | the rest of the data) with discrete sites summed out.
@@ -129,7 +128,7 @@ class DiscreteModel(NamedTuple):
                 "the observations have no log likelihood of their own where discrete sites are "
                 f"summed out beside a scan (the site {step!r} is in one)."
             )
-        sampled, factors, discrete = self._sampled(), self._factors(), set(self.discrete)
+        sampled, factors, discrete = self._sampled(), self._factors(), set(self.target.discrete)
         return {name: _given_the_rest(name, sampled, factors, discrete) for name in observed}
 
     def require_summable(self) -> None:
@@ -143,7 +142,7 @@ class DiscreteModel(NamedTuple):
 
         if self._site_of_scan():
             return
-        sampled, names = self._sampled(), ", ".join(map(repr, self.discrete))
+        sampled, names = self._sampled(), ", ".join(map(repr, self.target.discrete))
         try:
             enumerated = self._factors()
         except Exception as reason:
@@ -156,7 +155,7 @@ class DiscreteModel(NamedTuple):
         rng = np.random.default_rng(0)
         for _ in range(4):
             values, indices = {}, {}
-            for name in self.discrete:
+            for name in self.target.discrete:
                 support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
                 index = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
                 values[name] = support[index]
@@ -176,7 +175,7 @@ class DiscreteModel(NamedTuple):
                     )
 
     def _sampled(self) -> dict[str, dict]:
-        trace = handlers.trace(self.model).get_trace(*self.args, **self.kwargs)
+        trace = handlers.trace(self.model).get_trace(*self.target.args, **self.target.kwargs)
         return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
     def _site_of_scan(self) -> str | None:
@@ -187,7 +186,7 @@ class DiscreteModel(NamedTuple):
         from numpyro.contrib import funsor
 
         model = funsor.config_enumerate(self.model)
-        return funsor.enum(model, first_available_dim=-self.nesting - 1)
+        return funsor.enum(model, first_available_dim=-self.target.nesting - 1)
 
     def _factors(self) -> dict[str, Funsor]:
         """Log density of each site as a funsor of its plates and the discrete sites."""
@@ -197,7 +196,7 @@ class DiscreteModel(NamedTuple):
 
         with plate_to_enum_plate():
             traced = numpyro_funsor.trace(self._enumerated())
-            trace = traced.get_trace(*self.args, **self.kwargs)
+            trace = traced.get_trace(*self.target.args, **self.target.kwargs)
         return {
             name: funsor.to_funsor(
                 site["fn"].log_prob(site["value"]), funsor.Real, site["infer"]["dim_to_name"]
