@@ -29,7 +29,10 @@ from bayeskern.inference.verdict import WIDTH
 
 app = App(
     name="bayeskern",
-    help="Forecasts with honest uncertainty, and Bayesian models with a verdict on each result.",
+    help="""Forecasts with honest uncertainty, and Bayesian models with a verdict on each result.
+
+    Any command takes --debug, which shows the traceback of an error.
+    """,
     version=bk.__version__,
     version_flags=["--version"],
     default_parameter=Parameter(negative=()),
@@ -45,7 +48,6 @@ def _whole(kind: Any, tokens: Sequence[Any]) -> int:
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
-Debug = Annotated[bool, Parameter(help="Show the traceback of an error.")]
 
 
 @Parameter(name="*")
@@ -138,7 +140,6 @@ def forecast(
     backtest: Whole = 0,
     report: Annotated[bool, Parameter(negative="--no-report")] = True,
     output: Path = Path("out"),
-    debug: Debug = False,
 ) -> None:
     """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
 
@@ -195,7 +196,6 @@ def forecast_many(
     scheduler: str | None = None,
     learn_priors: bool = False,
     output: Path = Path("out"),
-    debug: Debug = False,
 ) -> None:
     """Forecast all series of a file on all cores, and write forecasts.csv.
 
@@ -240,7 +240,6 @@ def backtest(
     known: Modelling = Modelling(),  # noqa: B008
     regressor: list[str] | None = None,
     output: Path = Path("out"),
-    debug: Debug = False,
 ) -> None:
     """Score forecasts from past dates, and write backtest.csv and backtest.png.
 
@@ -267,7 +266,6 @@ def anomalies(
     reading: Reading = Reading(),  # noqa: B008
     known: Modelling = Modelling(),  # noqa: B008
     output: Path = Path("out"),
-    debug: Debug = False,
 ) -> None:
     """Find values that are improbable given all others; write anomalies.csv and anomalies.png.
 
@@ -284,7 +282,7 @@ def anomalies(
 
 
 @app.command
-def datasets(*, debug: Debug = False) -> None:
+def datasets() -> None:
     """List the series that come with bayeskern."""
     for name in bk.datasets.names():
         data = bk.datasets.load(name)
@@ -292,7 +290,7 @@ def datasets(*, debug: Debug = False) -> None:
 
 
 @app.command
-def models(*, debug: Debug = False) -> None:
+def models() -> None:
     """List the models that come with bayeskern."""
     for name in gallery.names():
         print(f"{name:<20}{gallery.title(name)}")
@@ -306,7 +304,6 @@ def fit(
     seed: Whole = 0,
     output: Path = Path("out"),
     report: bool = False,
-    debug: Debug = False,
 ) -> None:
     """Fit a model, print a verdict on the result, and write posterior.nc.
 
@@ -345,7 +342,6 @@ def compare(
     ],
     seed: Whole = 0,
     report: Path | None = None,
-    debug: Debug = False,
 ) -> None:
     """Fit a model by several methods and compare the results.
 
@@ -395,7 +391,6 @@ def report(
     model: str | None = None,
     output: Path = Path("report.html"),
     seed: Whole = 0,
-    debug: Debug = False,
 ) -> None:
     """Write a report on saved posteriors, such as out/posterior.nc.
 
@@ -447,12 +442,11 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="  ")
 
 
-def _summary(posterior: bk.Posterior, most: int = 30) -> str:
-    """The first rows of the summary table."""
+def _summary(posterior: bk.Posterior) -> str:
+    """The first 30 rows of the summary table."""
     table = posterior.summary()
-    hidden = len(table) - most
-    text = table.head(most).to_string()
-    return text if hidden <= 0 else f"{text}\n... and {hidden} more rows"
+    more = f"\n... and {len(table) - 30} more rows" if len(table) > 30 else ""
+    return table.head(30).to_string() + more
 
 
 def _write_report(
@@ -478,7 +472,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         try:
-            app(arguments)
+            app([argument for argument in arguments if argument != "--debug"])
         finally:
             # Flushed here, so that a failure to write is reported below and not at exit.
             sys.stdout.flush()

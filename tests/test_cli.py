@@ -1,4 +1,4 @@
-"""The command line as a subprocess, on files that the test wrote."""
+"""The command line: output, files and errors."""
 
 import os
 import shutil
@@ -106,7 +106,7 @@ def test_forecast(sales, tmp_path):
     assert float(row[1]) == pytest.approx(score, rel=1e-3)
 
 
-def test_the_report_of_a_forecast_escapes_what_stands_in_the_file(here, tmp_path):
+def test_report_of_a_forecast_is_escaped(here, tmp_path):
     hostile, path = "<script>alert(1)</script>", tmp_path / "sales.csv"
     # A constant, which takes no fit.
     pd.DataFrame({"date": MONTHS[:5], hostile: 2.0}).to_csv(path, index=False)
@@ -137,51 +137,31 @@ def test_backtest(sales, tmp_path):
 
 
 def test_version_datasets_and_help(here):
-    status, out, err = run("--version")
+    status, out, err = here("--version")
     assert (status, out.strip(), err) == (0, bk.__version__, "")
     status, out, err = here("datasets")
     assert status == 0 and [line.split()[0] for line in out.splitlines()] == [*bk.datasets.names()]
     assert "co2           526 values  Atmospheric CO2" in out
-    for command in ("forecast", "backtest"):
-        status, out, _ = here(command, "--help")
-        assert (
-            status == 0
-            and "--horizon STR" in out
-            and out.count("--cutoffs") == (command == "backtest")
-        )
+    status, out, _ = here("backtest", "--help")
+    assert status == 0 and "--horizon STR" in out and "--cutoffs" in out
 
 
 # -- bad input -------------------------------------------------------------------------------------
 
 BAD = {
     "no such file": (["nosuch.csv", "--horizon", 6], "'nosuch.csv' is neither a file nor a data"),
-    "nearly a data set": (["co22", "--horizon", 6], "Did you mean 'co2'?"),
     "no horizon to speak of": (["nile", "--horizon", 0], "horizon must be a whole number"),
     "a negative horizon": (["nile", "--horizon", -2], "must be a number of steps"),
     "a level in per cent": (["nile", "--horizon", 6, "--level", 95], "strictly between 0 and 1"),
-    "a horizon without end": (["nile", "--horizon", 10**7], "at most 100000 steps"),
-    "no season and one": (
-        ["nile", "--horizon", 6, "--season", 0, "--season", 12],
-        "means no season",
-    ),
-    "a season of one step": (["nile", "--horizon", 6, "--season", 1], "season must be"),
     "a column that is not there": (["nile", "--horizon", 6, "--value", "flo"], "mean 'flow'"),
     "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),
     "a negative backtest": (["nile", "--horizon", 4, "--backtest", -1], "cutoffs must be"),
-    "a zero": (
-        ["zero.csv", "--horizon", 6, "--positive"],
-        "above zero; the value at 2020-02-01",
-    ),
-    "both scales": (
-        ["nile", "--horizon", 6, "--positive", "--no-log"],
-        "--positive models the log",
-    ),
+    "a zero": (["zero.csv", "--horizon", 6, "--positive"], "above zero; the value at 2020-02-01"),
+    "both scales": (["nile", "--horizon", 6, "--positive", "--no-log"], "--positive models"),
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
     "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),
     "two columns": (["two.csv", "--horizon", 6], "are sales, price."),
-    "no header": (["headless.csv", "--horizon", 6], "has no header: its first line is 2020-01-01,"),
-    "nothing": (["empty.csv", "--horizon", 6], "has no rows"),
 }
 FILES = {
     "zero": "date,sales\n2020-01-01,1\n2020-02-01,0\n2020-03-01,3\n",
@@ -189,8 +169,6 @@ FILES = {
     "ragged": "date,sales\n2020-01-01,1\n2020-02-01,2,3\n2020-03-01,3\n",
     "twice": "date,sales\n2020-01-01,1\n2020-02-01,2\n2020-02-01,3\n2020-03-01,3\n",
     "two": "date,sales,price\n2020-01-01,1,2\n2020-02-01,2,2\n2020-03-01,3,3\n",
-    "headless": "2020-01-01,1\n2020-02-01,2\n2020-03-01,3\n2020-04-01,4\n",
-    "empty": "",
 }
 
 
@@ -220,10 +198,8 @@ def test_bad_input_from_outside(folder):
 def test_bad_backtests(folder, here):
     for arguments, message in (
         (["nile", "--cutoff", "1950-01-01"], "cutoffs must be numbers"),
-        (["nile", "--cutoff", "soon"], "cutoffs, row 1: cannot read 'soon'"),
         (["nile", "--cutoffs", 0], "cutoffs must be a whole number"),
         (["nile", "--cutoffs", 50], "a cutoff leaves"),
-        (["nile", "--cutoffs", 10**12], "a cutoff leaves 0 of 100 times"),
         (["twice.csv"], "2020-02-01 is there 2 times"),
     ):
         status, out, err = here("backtest", *arguments, "--horizon", 6)
@@ -232,7 +208,7 @@ def test_bad_backtests(folder, here):
 
 
 @pytest.mark.parametrize("command", ["forecast", "backtest"])
-def test_an_output_that_cannot_be_written(folder, here, command):
+def test_unwritable_output_is_refused(folder, here, command):
     """Found out before the fit, and nothing is left."""
     for output in ("two.csv", "two.csv/below"):
         status, out, err = here(command, "nile", "--horizon", 6, "--output", output)
@@ -256,7 +232,7 @@ def test_an_output_that_cannot_be_written(folder, here, command):
         (["forecst", "nile"], "forecst"),
     ],
 )
-def test_mistakes_in_the_command_itself(folder, here, arguments, message):
+def test_mistakes_in_the_command(folder, here, arguments, message):
     status, out, err = here(*arguments)
     assert status != 0 and out == "" and message in err
     assert err.count("\n") <= 5 and "Traceback" not in err
@@ -280,7 +256,7 @@ def problem():
 """
 
 
-def test_models_are_listed(here):
+def test_models(here):
     status, out, err = here("models")
     assert (status, err) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
@@ -289,7 +265,7 @@ def test_models_are_listed(here):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_fit_says_the_verdict_first_and_writes_the_posterior(here, tmp_path):
+def test_fit(here, tmp_path):
     output = tmp_path / "new" / "folder"
     status, out, err = here("fit", "coin", "--method", "exact", "--seed", 3, "--output", output)
     assert (status, err) == (0, "")
@@ -304,7 +280,7 @@ def test_fit_says_the_verdict_first_and_writes_the_posterior(here, tmp_path):
     np.testing.assert_array_equal(saved.draws["p"], expected.draws["p"])
 
 
-def test_the_posterior_is_there_even_if_it_cannot_be_printed(here, tmp_path, monkeypatch):
+def test_posterior_is_saved_before_it_is_printed(here, tmp_path, monkeypatch):
     def fails(posterior):
         raise ValueError("no table")
 
@@ -315,7 +291,7 @@ def test_the_posterior_is_there_even_if_it_cannot_be_printed(here, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_closed_pipe_is_no_error():
     """As in `bayeskern models | head -1`, but that nobody reads at all."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -330,7 +306,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 @pytest.mark.slow
-def test_a_file_of_ones_own_is_fitted(tmp_path):
+def test_fit_of_a_file(tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     status, out, err = run("fit", "mine.py", cwd=tmp_path)
     assert (status, err) == (0, "")
@@ -342,7 +318,7 @@ def test_a_file_of_ones_own_is_fitted(tmp_path):
 
 
 @pytest.mark.slow
-def test_compare_puts_methods_side_by_side(here):
+def test_compare(here):
     methods = ["exact", "laplace"]
     status, out, err = here("compare", "coin", "--methods", *methods)
     assert (status, err) == (0, "")
@@ -352,20 +328,10 @@ def test_compare_puts_methods_side_by_side(here):
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.slow
-def test_compare_leaves_out_what_does_not_apply(here, tmp_path):
-    (tmp_path / "mine.py").write_text(MODEL)
-    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact", "laplace")
-    assert (status, err) == (0, "")
-    assert "exact: left out. model offers no exact(*data)" in out
-    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact")
-    assert (status, out) == (2, "") and "exact: model offers no exact" in one_line(err)
-
-
 FREE = MODEL.replace('numpyro.sample("mu", dist.Normal(0.0, 3.0))', 'numpyro.param("mu", 0.0)')
 
 
-def test_compare_leaves_out_a_method_that_fails_and_goes_on(here, tmp_path):
+def test_compare_leaves_out_failed_methods(here, tmp_path):
     (tmp_path / "mine.py").write_text(FREE)
     status, out, err = here("compare", tmp_path / "mine.py", "--methods", "laplace", "mle")
     assert (status, err) == (0, "")
@@ -380,7 +346,7 @@ def test_compare_leaves_out_a_method_that_fails_and_goes_on(here, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_that_of_the_file_is_refused_in_one_line(here, tmp_path):
+def test_report_refuses_another_model(here, tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     saved = tmp_path / "posterior.nc"
     gallery.load(tmp_path / "mine.py").fit(bk.Laplace(draws=20), progress=False).save(saved)
@@ -388,7 +354,7 @@ def test_a_model_that_is_not_that_of_the_file_is_refused_in_one_line(here, tmp_p
     assert status == 2 and "model is not the one that was fitted" in one_line(err)
 
 
-def test_nothing_that_is_read_is_replaced(here, tmp_path, monkeypatch):
+def test_inputs_are_not_replaced(here, tmp_path, monkeypatch):
     """Found out before anything is read or made."""
     monkeypatch.chdir(tmp_path)
     texts = {"x.nc": "a posterior", "mine.py": MODEL}
@@ -412,7 +378,7 @@ def test_nothing_that_is_read_is_replaced(here, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*texts, "link.html"])
 
 
-def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
+def test_paths_of_reports(here, tmp_path, monkeypatch):
     written = {}
 
     def page(what, path, *, seed):
@@ -441,18 +407,14 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["fit", "eight_school"], "Did you mean 'eight_schools'?"),
-        (["fit", "models/co2.py"], "there is no file models/co2.py. The gallery has 'co2'"),
         (["fit", "coin", "--method", "nutz"], "method='nutz' is not known. Did you mean 'nuts'?"),
         (["fit", "coin", "--seed", -1], "seed must be a whole number from 0"),
         (["fit", "coin", "--output", "two.csv"], "two.csv is not a folder"),
         (["fit", "broken.py"], "broken.py, line 10: NameError: name 'sd' is not defined"),
-        (["fit", "empty.py"], "empty.py has no function problem()"),
         (["compare", "coin", "--methods", "exact", "nutz"], "methods='nutz' is not known."),
         (["compare", "coin", "--methods"], "methods is empty; choose from auto, "),
         (["compare", "coin", "--methods", "nuts", "nuts"], "methods: nuts is given twice"),
         (["compare", "coin", "--report", "two.csv/x.html"], "two.csv is not a folder"),
-        (["fit", "text.py"], "the observed site 'y' has values that are no numbers, of type <U1"),
-        (["fit", "dims.py"], "dims names 1 axis of 'mu', ['a'], but it is one number"),
         (["compare", "coin", "--report", "."], "cannot write the file path='.': it is a folder"),
         (["report", "one.nc", "--output", ""], "cannot write the file path='.': it is a folder"),
         (["report"], "which posterior? Give a file, such as out/posterior.nc."),
@@ -462,9 +424,6 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
 )
 def test_bad_models_are_one_line(folder, here, arguments, message):
     (folder / "broken.py").write_text(MODEL.replace("Problem(model", "Problem(broken"))
-    (folder / "empty.py").write_text("")
-    (folder / "text.py").write_text(MODEL.replace("(2.5,)", '(__import__("numpy").array(["a"]),)'))
-    (folder / "dims.py").write_text(MODEL.replace("(2.5,)", '(2.5,), dims={"mu": ["a"]}'))
     before = sorted(p.name for p in folder.iterdir() if p.name != "__pycache__")
     status, out, err = here(*arguments)
     assert (status, out) == (2, "") and message in one_line(err)

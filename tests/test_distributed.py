@@ -106,7 +106,7 @@ def test_chains_in_two_processes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
-def test_where_a_process_is_killed_the_others_end_and_a_checkpoint_goes_on(tmp_path, killed):
+def test_checkpoint_continues_after_a_killed_process(tmp_path, killed):
     checkpoint = tmp_path / "search.npz"
     processes, _ = start_all("search", tmp_path, 2, checkpoint=checkpoint)
     deadline = time.monotonic() + 120

@@ -23,7 +23,7 @@ DOCUMENTED = [
 @pytest.mark.parametrize(
     "module", [bk, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__
 )
-def test_every_public_name_stands_in_the_reference(module):
+def test_public_names_are_documented(module):
     documented = [pkgutil.resolve_name(path) for path in DOCUMENTED]
     # These three are documented name by name.
     documented += [bk.kernels, bk.likelihoods, bk.priors, bk.ridge]
@@ -36,13 +36,13 @@ def test_every_public_name_stands_in_the_reference(module):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_files_hold(page):
+def test_links_to_files(page):
     addresses = re.findall(r"\]\(([^)\s#]+)", page.read_text())
     local = [address for address in addresses if "://" not in address]
     assert [address for address in local if not (page.parent / address).exists()] == []
 
 
-def test_documented_layers_are_those_of_the_contract():
+def test_documented_layers_match_the_contract():
     contract = configparser.ConfigParser()
     contract.read(ROOT / ".importlinter")
     layers = [
@@ -93,7 +93,7 @@ def course():
     return [re.split(r" ?\| ?", row) for row in rows]
 
 
-def test_each_row_of_the_course_names_a_call_that_exists():
+def test_course_rows_name_existing_calls():
     modules = {"bk": bk, "kernels": bk.kernels, "ridge": bk.ridge}
     for what, _, calls, _, _ in course():
         named = re.findall(r"`(\w+)\.([\w.]+)(?:\((.*?)\))?`", calls)
@@ -106,7 +106,7 @@ def test_each_row_of_the_course_names_a_call_that_exists():
             assert set(re.findall(r"(\w+)=", keywords)) <= set(known), (what, name, keywords)
 
 
-def test_each_row_of_the_course_has_a_test_that_runs():
+def test_course_rows_have_a_test():
     for what, *_, test in course():
         name, path = re.fullmatch(r"\[`(\w+)`\]\(\.\./(.+)\)", test).groups()
         text = (ROOT / path).read_text()

@@ -1,4 +1,4 @@
-"""Libraries that `import bayeskern` leaves for later: a first forecast would wait for them."""
+"""Libraries that `import bayeskern` does not import, to save time."""
 
 import subprocess
 import sys
@@ -10,6 +10,6 @@ print(*sorted({"sklearn", "pandas", "matplotlib", "arviz", "scipy.stats"} & sys.
 """
 
 
-def test_libraries_that_take_long_to_import_wait_until_they_are_needed():
+def test_slow_libraries_are_imported_late():
     run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []

@@ -14,12 +14,7 @@ BATCH = 32
 CHUNK = 2**22
 
 
-def by_chunk(
-    function: Callable[[Any], Any],
-    items: Any,
-    size: int,
-    report: Callable[[int], None] = lambda done: None,
-) -> Any:
+def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
     """function(items) as NumPy arrays, computed chunk by chunk along the first axis.
 
     All chunks have one shape, so that the function is compiled once.
@@ -28,7 +23,6 @@ def by_chunk(
         function: Function of a pytree with a shorter first axis.
         items: Pytree of arrays (S, ...).
         size: Number of values that the function makes for each item.
-        report: Called after each chunk with the number of items done.
     """
     count = len(jax.tree.leaves(items)[0])
     step = max(1, min(count, 256, CHUNK // max(1, size)))
@@ -43,7 +37,6 @@ def by_chunk(
         stop = min(count, start + step)
         for result, part in zip(jax.tree.leaves(results), jax.tree.leaves(chunk), strict=True):
             result[start:stop] = part[: stop - start]
-        report(stop)
     return results
 
 

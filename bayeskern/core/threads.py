@@ -56,16 +56,13 @@ def _in_control() -> Iterator[None]:
     OpenBLASController.clear_controlling_thread(force=True)
 
 
-def blas_threads_for(n: int, several_from: int = 256) -> AbstractContextManager:
+def blas_threads_for(n: int) -> AbstractContextManager:
     """Context for linear algebra on one n x n matrix: one thread for small matrices.
 
     Idle threads spin, which takes the processor from other work.
-
-    Args:
-        n: Number of rows.
-        several_from: Number of rows from which two threads factor and invert faster than one.
     """
-    return one_blas_thread() if n < several_from else nullcontext()
+    # From 256 rows on two threads factor and invert faster than one.
+    return one_blas_thread() if n < 256 else nullcontext()
 
 
 def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -> list[R]:

@@ -11,7 +11,7 @@ import keyword
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -74,21 +74,15 @@ def level(value: object, name: str = "level") -> float:
 
 def probabilities(value: Any, name: str = "q") -> np.ndarray:
     """Return one or several probabilities, strictly between 0 and 1, as an array."""
-    try:
-        numbers = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.asarray(math.nan)
+    numbers = _numbers(value)
     if not np.all((numbers > 0.0) & (numbers < 1.0)):
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}.")
     return numbers
 
 
-def penalties(value, name: str) -> np.ndarray:
+def penalties(value: Any, name: str) -> np.ndarray:
     """One finite penalty of 0 or more, shape (), or several, shape (L,)."""
-    try:
-        numbers = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.asarray(math.nan)
+    numbers = _numbers(value)
     if numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers >= 0.0)):
         raise ValueError(
             f"{name} must be a finite penalty of 0 or more, or several, got {value!r}."
@@ -116,24 +110,36 @@ def positive(value: object, name: str, zero: bool = False) -> float:
 
 def positive_integer(value: object, name: str, least: int = 1) -> int:
     """Return an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not _is_integer(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
-def _number(value: object) -> float:
-    """The value as a float, NaN if it is not a number."""
-    try:
-        return float(value)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
-        return math.nan
-
-
 def seed(value: object) -> int:
     """Return a random seed, an integer from 0 to 2^32 - 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
+    if not _is_integer(value) or not 0 <= value < 2**32:
         raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
     return int(value)
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """The value as an array of floats, NaN if it has others than numbers."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return np.asarray(math.nan)
+
+
+def _number(value: Any) -> float:
+    """The value as a float, NaN if it is not a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def inputs(
@@ -187,23 +193,23 @@ def targets(y: Any, n: int | None = None, name: str = "y") -> jax.Array:
     return _known(y)
 
 
-def outputs(y: Any, n: int, name: str = "y") -> jax.Array:
+def outputs(y: Any, n: int) -> jax.Array:
     """Read one number per point, (n,), or one column for each of k outputs, (n, k).
 
     Raises:
         ValueError: As in `targets`; the message names the columns with NaN or infinities.
     """
-    array = _floats(y, name)
+    array = _floats(y, "y")
     if array.ndim != 2 or array.shape[1] < 2:
-        return targets(array, n, name)
+        return targets(array, n)
     if array.shape[0] != n:
-        raise ValueError(f"{name} has {array.shape[0]} rows but X has {n} points; they must match.")
+        raise ValueError(f"y has {array.shape[0]} rows but X has {n} points; they must match.")
     bad = np.zeros(array.shape, bool) if is_traced(array) else ~np.isfinite(array)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         columns = sorted({int(j) for _, j in np.argwhere(bad)})
         raise ValueError(
-            f"{name} has values that are NaN or infinite in column {', '.join(map(str, columns))}, "
+            f"y has values that are NaN or infinite in column {', '.join(map(str, columns))}, "
             f"the first in row {row} of column {column}. Outputs that are fitted together need "
             "every row: fit that column by itself, to the rows that it has, or drop those rows."
         )

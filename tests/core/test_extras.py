@@ -26,7 +26,7 @@ def without(monkeypatch):
     return remove
 
 
-def test_a_report_names_its_extra(without, monkeypatch):
+def test_report_names_its_extra(without, monkeypatch):
     without("jinja2")
     for module in [name for name in sys.modules if name.startswith("bayeskern.diagnostics.report")]:
         monkeypatch.delitem(sys.modules, module)
@@ -40,7 +40,7 @@ def test_holidays_name_their_extra(without):
         bk.forecast("co2", 12, holidays="DE")
 
 
-def test_the_command_line_names_its_extra(without, monkeypatch):
+def test_command_line_names_its_extra(without, monkeypatch):
     without("cyclopts")
     monkeypatch.delitem(sys.modules, "bayeskern.cli", raising=False)
     monkeypatch.delattr(bk, "cli", raising=False)

@@ -7,7 +7,7 @@ import pytest
 from bayeskern.core.files import atomic_write, require_file, require_writable
 
 
-def test_a_file_appears_when_it_is_atomic_write(tmp_path):
+def test_atomic_write(tmp_path):
     path = tmp_path / "new" / "folder" / "a.txt"
     with atomic_write(path) as temporary:
         temporary.write_text("all of it")
@@ -17,7 +17,7 @@ def test_a_file_appears_when_it_is_atomic_write(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path):
+def test_interrupted_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     for error in (RuntimeError, KeyboardInterrupt):
@@ -28,7 +28,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
         assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_files_are_as_readable_as_others(tmp_path):
+def test_files_have_the_permissions_of_the_umask(tmp_path):
     old = os.umask(0o027)
     try:
         with atomic_write(tmp_path / "a.txt") as temporary:
@@ -39,7 +39,7 @@ def test_files_are_as_readable_as_others(tmp_path):
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
 
 
-def test_a_folder_that_cannot_be(tmp_path):
+def test_folder_below_a_file_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_text("x")
     for folder in (file, file / "below", file / "far" / "below"):
@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be(tmp_path):
     assert file.read_text() == "x" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_asking_makes_nothing(tmp_path, monkeypatch):
+def test_require_writable_creates_nothing(tmp_path, monkeypatch):
     require_writable(tmp_path / "not" / "yet")
     assert not list(tmp_path.iterdir())
     monkeypatch.chdir(tmp_path)
@@ -63,7 +63,7 @@ def test_asking_makes_nothing(tmp_path, monkeypatch):
         require_writable("out")
 
 
-def test_a_file_is_asked_for_by_its_path_before_any_work(tmp_path, monkeypatch):
+def test_require_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert require_file("new/a.txt", "a.txt") == Path("new/a.txt") and not list(tmp_path.iterdir())
     for path in (tmp_path, "", "."):

@@ -22,7 +22,7 @@ def settings(**environment) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_users_settings_hold(tmp_path):
+def test_settings_of_the_user_hold(tmp_path):
     cache, own = str(tmp_path), str(tmp_path / "own")
     kept = str(tmp_path / "bayeskern" / "jax")
     assert settings(XDG_CACHE_HOME=cache) == [kept, "True"]
@@ -31,6 +31,6 @@ def test_the_users_settings_hold(tmp_path):
 
 
 @pytest.mark.slow
-def test_without_a_place_nothing_is_kept():
+def test_no_cache_without_a_writable_folder():
     # A folder cannot be made below a file.
     assert settings(XDG_CACHE_HOME="/dev/null/cache") == ["None", "True"]

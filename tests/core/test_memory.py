@@ -7,7 +7,7 @@ import pytest
 from bayeskern.core.memory import Memory
 
 
-def test_what_was_asked_for_last_is_kept():
+def test_recent_results_are_kept():
     memory, made = Memory(2), []
 
     def ask(key):
@@ -20,14 +20,14 @@ def test_what_was_asked_for_last_is_kept():
     assert ask("b") == "of b" and made == ["a", "b", "c", "b"]
 
 
-def test_an_error_is_not_kept():
+def test_errors_are_not_kept():
     memory = Memory(2)
     with pytest.raises(ZeroDivisionError):
         memory.recall("key", lambda: 1 / 0)
     assert memory.recall("key", lambda: 1) == 1
 
 
-def test_a_copy_is_empty():
+def test_copies_are_empty():
     """A cache that is sent to another process starts without results."""
     memory = Memory(2)
     assert memory.recall("key", lambda: 1) == 1

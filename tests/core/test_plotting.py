@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 from bayeskern.core.plotting import figure
 
 
-def test_a_notebook_can_show_it():
+def test_figure_is_shown_by_notebooks():
     before = plt.get_fignums()
     made = figure()
     made.subplots().plot([0, 1])

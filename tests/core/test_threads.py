@@ -20,7 +20,7 @@ def two_threads():
         yield
 
 
-def test_it_is_restored_by_the_last_to_leave_whichever_thread_that_is():
+def test_last_thread_restores_the_number():
     entered, leave = Event(), Event()
 
     def stay():
@@ -38,7 +38,7 @@ def test_it_is_restored_by_the_last_to_leave_whichever_thread_that_is():
     assert blas_threads() == {2}
 
 
-def test_a_thread_that_is_not_the_first_to_ask_has_it_too():
+def test_later_threads_have_the_limit():
     def ask():
         with one_blas_thread():
             return blas_threads()
@@ -50,7 +50,7 @@ def test_a_thread_that_is_not_the_first_to_ask_has_it_too():
     assert blas_threads() == {2}
 
 
-def test_work_in_threads_takes_one_each_and_keeps_its_order():
+def test_in_threads_keeps_the_order():
     assert in_threads(lambda i: (i, blas_threads()), range(5)) == [(i, {1}) for i in range(5)]
     assert blas_threads() == {2}
 

@@ -1,4 +1,4 @@
-"""What comes in at the door: the argument's name, what came, what was wanted."""
+"""Checks of input: names, numbers, points, targets and columns."""
 
 import datetime as dt
 
@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import counted
 
 # -- names, levels, counts --------------------------------------------------------------------
 
@@ -32,7 +31,7 @@ def test_level():
     assert type(validation.level(np.float32(0.5))) is float
 
 
-@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.5, 95, np.nan, np.inf, "a", None, [0.5, 0.9]])
+@pytest.mark.parametrize("value", [0, 1.0, 95, np.nan, "a", None, [0.5, 0.9]])
 def test_bad_level(value):
     with pytest.raises(
         ValueError, match=r"coverage must be a probability strictly between"
@@ -46,7 +45,7 @@ def test_probabilities():
     assert validation.probabilities(0.5).shape == ()
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, [0.5, 1.2], [-0.1], np.nan, [0.5, np.nan], "a", ["a"]])
+@pytest.mark.parametrize("value", [0.0, [0.5, 1.2], [0.5, np.nan], "a"])
 def test_bad_probabilities(value):
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1, got") as error:
         validation.probabilities(value, "levels")
@@ -54,7 +53,7 @@ def test_bad_probabilities(value):
 
 
 @pytest.mark.parametrize("value", ["x", None, np.nan, -np.inf, [1.0, 2.0]])
-def test_a_number_is_finite(value):
+def test_bad_number(value):
     assert validation.number(-3, "mean") == -3.0
     with pytest.raises(ValueError, match="^mean must be a finite number, got"):
         validation.number(value, "mean")
@@ -65,7 +64,7 @@ def test_positive_integer():
     assert type(validation.positive_integer(np.int32(3), "n")) is int
 
 
-@pytest.mark.parametrize("value", [0, -2, 1.0, 2.5, "3", None, True, np.float64(2), [1]])
+@pytest.mark.parametrize("value", [0, 1.0, "3", None, True, [1]])
 def test_bad_positive_integer(value):
     with pytest.raises(ValueError, match="chains must be a whole number of at least 1") as error:
         validation.positive_integer(value, "chains")
@@ -125,7 +124,6 @@ def test_columns_of_a_frame_are_read_as_text():
         (np.ones((2, 2, 2)), r"points must have shape .* got shape \(2, 2, 2\)"),
         (None, r"points must have shape .* got shape \(\)"),
         ([], r"points is empty \(shape \(0, 1\)\): give at least one point"),
-        (np.ones((0, 3)), r"points is empty \(shape \(0, 3\)\)"),
         (np.ones((3, 0)), r"points is empty \(shape \(3, 0\)\)"),
         (pd.DataFrame({"a": []}, dtype=float), r"points is empty \(shape \(0, 1\)\)"),
         ([1.0, np.nan, 3.0], "points has 1 value that is NaN or infinite, the first in row 1"),
@@ -133,23 +131,15 @@ def test_columns_of_a_frame_are_read_as_text():
         (jnp.array([jnp.nan]), "points has 1 value .* the first in row 0"),
         ([1.0, None], "points has 1 value .* the first in row 1"),
         (["a", "b"], "points must be numeric, got list. Encode it as numbers"),
-        (["1.5", "2"], "points must be numeric, got list"),
-        (np.array(["1.5", "2"]), "points must be numeric, got <U3"),
-        (np.array([b"1"]), r"points must be numeric, got \|S1"),
         (np.array(["a", 1.0], dtype=object), "points must be numeric, got object"),
-        (np.array(["1.5", "2"], dtype=object), "points must be numeric, got object"),
         (np.array(["2020-01-01"], "M8[D]"), r"points must be numeric, got datetime64\[D\]"),
-        (np.array([3], "m8[s]"), r"points must be numeric, got timedelta64\[s\]"),
         ([dt.date(2020, 1, 1)], "points must be numeric, got list"),
         (pd.Series(pd.to_datetime(["2020-01-01"])), r"points must be numeric, got datetime64"),
         (np.array([1 + 1j]), "points must be numeric, got complex128"),
-        (jnp.array([1 + 1j]), "points must be numeric, got complex128"),
         ([[1.0, 2.0], [3.0]], "points must be numeric, got list"),
         ({"a": 1}, "points must be numeric, got dict"),
         (object(), "points must be numeric, got object"),
         (pd.DataFrame({"a": [1], "b": ["x"]}), "column 'b' of points is String, not numeric"),
-        (pl.DataFrame({"a": [1], "b": ["x"]}), "column 'b' of points is String, not numeric"),
-        (pd.DataFrame({"a": [True]}), "column 'a' of points is Boolean, not numeric"),
         (pl.DataFrame({"t": [dt.date(2020, 1, 1)]}), "column 't' of points is Date, not numeric"),
         (pd.DataFrame({"a": ["x"]}, dtype="category"), "column 'a' of points is .*not numeric"),
         (pl.DataFrame({"a": [1, None]}), "points has 1 value .* the first in row 1"),
@@ -235,15 +225,3 @@ def test_column_indices():
         message = f"column {bad} is not there: the data have 3 columns, age, height, mass"
         with pytest.raises(ValueError, match=message):
             validation.column_indices([bad], columns)
-
-
-def test_not_positive_definite_error():
-    assert issubclass(validation.NotPositiveDefiniteError, np.linalg.LinAlgError)
-
-
-@pytest.mark.parametrize(
-    ("number", "said"), [(0, "0 axes"), (1, "1 axis"), ("1", "1 axis"), (2, "2 axes")]
-)
-def test_a_number_stands_with_its_noun(number, said):
-    assert counted(number, "axis", "axes") == said
-    assert counted(number, "draw").endswith("s") == (said[0] != "1")

@@ -34,7 +34,7 @@ METHODS = {
     ("model", "data"),
     [(bayesian_network.model, FLOWERS), (bayesian_network.curve_model, CURVE)],
 )
-def test_hidden_units_can_change_places_and_signs(model, data):
+def test_density_is_invariant_to_hidden_unit_symmetries(model, data):
     target, rng = Target.of(model, data, {}), np.random.default_rng(0)
     z = jnp.asarray(rng.normal(size=target.size))
     order, sign = rng.permutation(HIDDEN), np.where(np.arange(HIDDEN) % 2, 1.0, -1.0)
@@ -51,7 +51,7 @@ def test_hidden_units_can_change_places_and_signs(model, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hidden", [2, 50])
-def test_the_prior_on_functions_does_not_depend_on_the_width(monkeypatch, hidden):
+def test_prior_on_functions_is_independent_of_width(monkeypatch, hidden):
     monkeypatch.setattr(bayesian_network, "HIDDEN", hidden)
     X = jnp.array([[0.3], [-2.0]])
 
@@ -94,7 +94,7 @@ def held_out(log_probs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_methods_find_the_curve_and_predict_alike(method):
+def test_methods_find_the_curve(method):
     posterior, (x, y) = fit("curve_model", method), NEW_CURVE
     f, noise = functions(posterior, x), posterior.flat["noise"][:, None]
     score = held_out(stats.norm.logpdf(y, f, noise))
@@ -108,7 +108,7 @@ def test_methods_find_the_curve_and_predict_alike(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "svi"])
-def test_flowers_are_told_apart_as_by_nuts(method):
+def test_classification_matches_nuts(method):
     X, y = FLOWERS[0][~EVEN], FLOWERS[1][~EVEN]
     chance, other = (expit(functions(fit("model", m), X)).mean(axis=0) for m in (method, "nuts"))
     assert np.max(np.abs(chance - other)) < 0.2
@@ -120,6 +120,6 @@ def test_flowers_are_told_apart_as_by_nuts(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "svi"])
-def test_what_knows_one_mode_of_many_is_bad(method):
+def test_single_mode_of_many_has_a_bad_verdict(method):
     trust = fit("curve_model", method).trust
     assert trust.verdict == "bad" and "modes that a search found" in trust.advice

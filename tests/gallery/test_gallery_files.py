@@ -1,4 +1,4 @@
-"""Files of one's own: what is wrong with them is said in one sentence, with the line."""
+"""Errors in files of the user: one sentence, with the line."""
 
 import sys
 
@@ -43,7 +43,7 @@ def written(tmp_path):
         ),
     ],
 )
-def test_an_error_inside_a_model_is_one_line_with_its_place(written, line, said):
+def test_errors_inside_a_model_name_the_line(written, line, said):
     path = written(HEAD + line + TAIL)
     problem = gallery.load(path)
     with pytest.raises(ValueError, match=said) as info, gallery.blame(path):
@@ -51,31 +51,31 @@ def test_an_error_inside_a_model_is_one_line_with_its_place(written, line, said)
     assert info.value.__cause__ is not None
 
 
-def test_an_error_of_no_line_of_the_file_still_names_the_file(tmp_path):
+def test_errors_outside_the_file_name_the_file(tmp_path):
     said = "mine.py: TypeError: deep inside"
     with pytest.raises(ValueError, match=said), gallery.blame(tmp_path / "mine.py"):
         raise TypeError("deep inside")
 
 
-def test_an_error_that_says_itself_what_is_wrong_stays_as_it_is(tmp_path):
+def test_os_errors_pass_unchanged(tmp_path):
     with pytest.raises(OSError, match="^disk full$"), gallery.blame(tmp_path / "mine.py"):
         raise OSError("disk full")
 
 
-def test_a_problem_that_wants_arguments_is_told_that_there_are_none(written):
+def test_problem_function_with_arguments_is_refused(written):
     path = written(HEAD + TAIL.replace("problem()", "problem(x)"))
     with pytest.raises(ValueError, match=r"problem\(\) is called without arguments: .*'x'"):
         gallery.load(path)
 
 
 @pytest.mark.parametrize("change", ["sys.path.clear()", "sys.path.pop(0)"])
-def test_a_file_may_change_the_path_of_imports(written, monkeypatch, change):
+def test_file_may_change_sys_path(written, monkeypatch, change):
     monkeypatch.setattr(sys, "path", list(sys.path))
     # At the end, for without a path nothing can be imported.
     assert isinstance(gallery.load(written(f"{HEAD}{TAIL}\nimport sys\n{change}")), Problem)
 
 
-def test_the_path_of_imports_does_not_hide_the_error_of_a_file(written, monkeypatch):
+def test_changed_sys_path_does_not_hide_errors(written, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ValueError, match="mine.py, line 2: ZeroDivisionError"):
         gallery.load(written("import sys; sys.path.clear()\n1 / 0"))

@@ -80,7 +80,7 @@ def test_index_out_of_range(columns):
             call(A)
     for frame in FRAMES:
         with pytest.raises(
-            ValueError, match="not there: the data have 3 columns, age, height, mass"
+            ValueError, match="wanted, but X has 3 columns"
         ):
             k(frame)
 

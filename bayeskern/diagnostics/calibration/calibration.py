@@ -230,33 +230,27 @@ class Calibration:
         return rows
 
 
-def _fault(name: str, u: np.ndarray, tail: float = 0.1, max_z: float = 3.0) -> str:
-    """Fault of a posterior whose ranks are not uniform.
-
-    Args:
-        name: Name of the parameter.
-        u: Ranks in (0, 1), (n,).
-        tail: Share of the ranks on either side that is compared with its expectation, for a wrong
-            width.
-        max_z: Standard errors of the mean rank beyond which there is a bias.
-    """
+def _fault(name: str, u: np.ndarray) -> str:
+    """Fault of a posterior whose ranks u (n,) in (0, 1) are not uniform."""
     n = len(u)
+    # Standard errors of the mean rank; beyond three of them there is a bias.
     z = np.sqrt(12.0 * n) * (np.mean(u) - 0.5)
-    if name == LIKELIHOOD and abs(z) > max_z:
+    is_biased = abs(z) > 3.0
+    if name == LIKELIHOOD and is_biased:
         return (
             "draws fit worse than the truth: too wide, or data not used"
             if z > 0
             else "draws fit better than the truth: too narrow, or data used twice"
         )
-    tails = np.mean(u < tail), np.mean(u > 1.0 - tail)
-    error = np.sqrt(2.0 * tail * (1.0 - 2.0 * tail) / n)
-    wrong_width = abs(sum(tails) - 2.0 * tail) > 2.0 * error
+    # A wrong width shows in the share of the ranks in a tenth on either side.
+    tails = np.mean(u < 0.1), np.mean(u > 0.9)
+    wrong_width = abs(sum(tails) - 0.2) > 2.0 * np.sqrt(0.2 * 0.8 / n)
     faults = []
-    if wrong_width and min(tails) > tail:
+    if wrong_width and min(tails) > 0.1:
         faults.append("too narrow")
-    if wrong_width and max(tails) < tail:
+    if wrong_width and max(tails) < 0.1:
         faults.append("too wide")
-    if abs(z) > max_z:
+    if is_biased:
         faults.append("biased downwards" if z > 0 else "biased upwards")
     return "posterior " + (" and ".join(faults) or "of the wrong shape")
 

@@ -62,7 +62,9 @@ def refit(
     def target_at(i: int) -> Target:
         return first.with_arguments(_arrays(data, i))
 
-    at_once = _fits_at_once(max(target.size, *(values[0].size for values in data.values())))
+    # A process forms size x size matrices of observations, a guide of coordinates.
+    size = max(target.size, *(values[0].size for values in data.values()))
+    at_once = min(FITS_AT_ONCE, batch_size(size**2) or 1)
     if method.runs_side_by_side and at_once > 1:
         return _in_batches(target_at, method, seeds, at_once)
     return (partial(fit_target, method, target_at(i), seed) for i, seed in enumerate(seeds))
@@ -99,12 +101,6 @@ def _by_arguments(
 
 
 # -- several fits at once --------------------------------------------------------------------------
-
-
-def _fits_at_once(size: int) -> int:
-    """Number of fits to run at once, each with `size` observations or coordinates."""
-    # A process forms size x size matrices of observations, a guide of coordinates.
-    return min(FITS_AT_ONCE, batch_size(size**2) or 1)
 
 
 def _in_batches(

@@ -117,13 +117,13 @@ def curve(ax, x, y, color: str, label: str | None = None) -> None:
     ax.fill_between(x, y, color=color, alpha=0.13, linewidth=0)
 
 
-def bands(ax, x, quantile: Callable[[float], np.ndarray], color: str = BLUE) -> None:
+def bands(ax, x, quantile: Callable[[float], np.ndarray]) -> None:
     """Central bands at 50, 80 and 95 %; quantile: probability -> values at x."""
     for level, alpha in ((0.95, 0.15), (0.8, 0.22), (0.5, 0.30)):
         tail = 0.5 * (1.0 - level)
         ends = quantile(tail), quantile(1.0 - tail)
         label = f"{100 * level:g} %"
-        ax.fill_between(x, *ends, color=color, alpha=alpha, linewidth=0, label=label)
+        ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=label)
 
 
 def points(

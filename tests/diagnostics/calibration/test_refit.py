@@ -1,4 +1,4 @@
-"""How simulated data take the place of a model's own: sites, plates, scans, masks, arguments."""
+"""Simulated data in the place of the data: sites, plates, scans, masks, arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def at_sites(model, *args):
     return Target.of(ConditionedModel(target), (data,), {}), data
 
 
-def test_sites_take_simulated_data_and_arguments_stay_what_they_are():
+def test_sites_take_simulated_data():
     def lagged(y):
         slope = numpyro.sample("slope", dist.Normal(0.0, np.std(Y) + len(y)))
         numpyro.sample("next", dist.Normal(slope * y[:-1], 1.0), obs=y[1:])
@@ -38,7 +38,7 @@ def test_sites_take_simulated_data_and_arguments_stay_what_they_are():
 
 
 @pytest.mark.slow
-def test_a_plate_that_takes_part_of_its_rows_gets_those_of_the_simulated_data():
+def test_subsampled_plates_take_rows_of_simulated_data():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         with numpyro.plate("rows", len(y), subsample_size=2) as rows:
@@ -55,7 +55,7 @@ def test_a_plate_that_takes_part_of_its_rows_gets_those_of_the_simulated_data():
     assert np.min(np.abs(np.array(pairs) - float(part))) < 1e-9
 
 
-def test_sites_inside_a_scan_take_simulated_data():
+def test_sites_in_a_scan_take_simulated_data():
     def steps(y):
         sd = numpyro.sample("sd", dist.HalfNormal())
 
@@ -85,7 +85,7 @@ def test_masked_values_stay_masked():
     assert float(target.log_density(jnp.zeros(1))) == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_simulated_classes_have_the_labels_of_the_data_even_where_one_is_missing():
+def test_simulated_classes_have_the_labels_of_the_data():
     X, y = np.array([[-1.0], [0.0], [1.0]]), ["no", "yes", "yes"]
     model = bk.BayesianGLM(bk.likelihoods.Bernoulli(), prior=priors.Gaussian(1.0))
     bound = BoundModel.of(model, (X, y), {})
@@ -100,7 +100,7 @@ def test_simulated_classes_have_the_labels_of_the_data_even_where_one_is_missing
 
 
 @pytest.mark.slow
-def test_the_argument_with_the_data_is_found_where_another_has_the_same_values():
+def test_argument_with_the_data_among_equal_arguments():
     class Throws(Known):
         def __call__(self, throws, heads):
             p = numpyro.sample("p", dist.Beta(2.0, 2.0))
@@ -112,7 +112,7 @@ def test_the_argument_with_the_data_is_found_where_another_has_the_same_values()
 
 
 @pytest.mark.slow
-def test_data_that_no_argument_holds_as_they_are_are_refused_by_name():
+def test_data_that_no_argument_holds_are_refused():
     class Halved(Known):
         def __call__(self, y):
             mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

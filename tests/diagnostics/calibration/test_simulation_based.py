@@ -22,24 +22,24 @@ def checked(simulations=200, **wrong):
     return calibrate(Known(**wrong), Y, method="exact", simulations=simulations, seed=4)
 
 
-# -- what is right ---------------------------------------------------------------------------------
+# -- correct methods -------------------------------------------------------------------------------
 
 
-def test_an_exact_posterior_is_calibrated():
+def test_exact_posterior_is_calibrated():
     found = checked()
     assert found.verdict == "calibrated as far as 200 simulations can tell."
     assert not found.faults and min(found.p_values.values()) > 0.01
     assert found.verdicts == {"good": 200} and not found.failures
 
 
-def test_its_intervals_cover_as_often_as_they_say():
+def test_coverage_of_an_exact_posterior():
     for level in (0.5, 0.8, 0.95):
         share, error = checked().coverage(level)["mu"]
         assert error == pytest.approx(np.sqrt(level * (1 - level) / 200))
         assert abs(share - level) < 3.0 * error
 
 
-def test_its_z_scores_and_contraction_are_those_of_the_closed_form():
+def test_z_scores_and_contraction_match_the_closed_form():
     found = checked()
     z, n = found.z_scores["mu"], 200
     assert abs(z.mean()) < 3.3 / np.sqrt(n) and abs(z.std() - 1) < 3.3 / np.sqrt(2 * n)
@@ -47,7 +47,7 @@ def test_its_z_scores_and_contraction_are_those_of_the_closed_form():
     assert found.to_frame().loc["mu", "contraction"] == pytest.approx(ROWS / (ROWS + 1), abs=0.05)
 
 
-def test_the_ranks_count_the_draws_below_the_truth():
+def test_ranks_count_draws_below_the_truth():
     found = checked()
     assert found.ranks["mu"].min() >= 0 and found.ranks["mu"].max() <= found.draws
     low = np.floor(found.uniforms["mu"] * (found.draws + 1))
@@ -56,7 +56,7 @@ def test_the_ranks_count_the_draws_below_the_truth():
     assert np.corrcoef(found.ranks["mu"], -found.z_scores["mu"])[0, 1] > 0.9
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
+def test_seed_determines_the_numbers():
     first, again = (calibrate(Known(), Y, method="exact", simulations=12, seed=5) for _ in range(2))
     other = calibrate(Known(), Y, method="exact", simulations=12, seed=6)
     for name in ("mu", LIKELIHOOD):
@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
 
 
 @pytest.mark.slow
-def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
+def test_linear_regression_on_a_frame_is_calibrated():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(8, 2)) * [1.0, 5.0] + 3.0, columns=["a", "b"])
@@ -80,7 +80,7 @@ def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
         assert found.truth[f"weights[{i}]"].std() == pytest.approx(sd[i], rel=0.25)
 
 
-# -- what is wrong ---------------------------------------------------------------------------------
+# -- faulty methods --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
         slow({"scale": 0.4, "shift": 0.4}, "posterior too narrow and biased upwards"),
     ],
 )
-def test_a_wrong_posterior_is_named(wrong, named):
+def test_fault_of_a_wrong_posterior(wrong, named):
     found = checked(120, **wrong)
     assert found.faults["mu"] == named
     assert f"mu: {named}" in found.verdict
 
 
-def test_a_posterior_of_half_the_sd_covers_as_little_as_the_normal_says():
+def test_coverage_of_half_the_sd():
     # 0.95 of N(0, (1/2)^2) reaches 0.98 sds: 0.673 of N(0, 1).
     share, error = checked(120, scale=0.5).coverage(0.95)["mu"]
     assert abs(share - 0.673) < 3.3 * np.sqrt(0.673 * 0.327 / 120)
@@ -107,7 +107,7 @@ def test_a_posterior_of_half_the_sd_covers_as_little_as_the_normal_says():
 
 
 @pytest.mark.slow
-def test_only_the_likelihood_shows_the_prior_in_the_place_of_the_posterior():
+def test_log_likelihood_exposes_the_prior():
     found = checked(120, prior=True)
     assert list(found.faults) == [LIKELIHOOD]
     assert "fit worse than the truth" in found.faults[LIKELIHOOD]
@@ -119,7 +119,7 @@ def counts(y):
 
 
 @pytest.mark.slow
-def test_laplace_on_a_skewed_posterior_is_off_by_as_much_as_its_closed_form():
+def test_bias_of_laplace_matches_the_closed_form():
     # rate | y ~ Gamma(y + 1, 2). Of log(rate) Laplace makes N(log((y + 1) / 2), 1 / (y + 1)).
     rng = np.random.default_rng(0)
     rate = rng.exponential(size=10**5)
@@ -137,8 +137,10 @@ def test_laplace_on_a_skewed_posterior_is_off_by_as_much_as_its_closed_form():
 # -- failures --------------------------------------------------------------------------------------
 
 
-def test_fits_that_fail_are_counted_and_reported():
-    method = FromPrior(fails=lambda target: target.args[0].mean() > 1.0)
+# Compiled code raises RuntimeError.
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_failed_fits_are_counted(error):
+    method = FromPrior(fails=lambda target: target.args[0].mean() > 1.0, error=error)
     found = calibrate(Known(), Y, method=method, simulations=40)
     # The mean of the data is N(0, 1 + 1/4).
     assert 1 <= len(found.failures) <= 18
@@ -160,8 +162,8 @@ class FailsAfter:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("fitted", [1, 2, 9])
-def test_too_few_fits_to_tell_anything_are_not_called_calibrated(fitted):
+@pytest.mark.parametrize("fitted", [1, 9])
+def test_few_fits_have_no_verdict(fitted):
     found = calibrate(Known(), Y, method=FromPrior(FailsAfter(fitted)), simulations=12)
     assert found.fitted == fitted and not found.faults
     assert found.verdict.startswith(f"not assessable: only {fitted} of 12 simulations could be")
@@ -170,28 +172,22 @@ def test_too_few_fits_to_tell_anything_are_not_called_calibrated(fitted):
     assert len(found.to_frame()) == 2
 
 
-def test_an_error_of_compiled_code_loses_one_simulation_only():
-    method = FromPrior(lambda target: target.args[0].mean() > 1.0, error=RuntimeError)
-    found = calibrate(Known(), Y, method=method, simulations=40)
-    assert 1 <= len(found.failures) <= 18 and found.simulations == 40
-
-
 @pytest.mark.slow
-def test_where_all_fits_fail_the_first_reason_is_given():
+def test_first_error_is_reported_if_all_fits_fail():
     with pytest.raises(ValueError, match=r"none of the 10 .* it would not be fitted"):
         calibrate(Known(), Y, method=FromPrior(lambda target: True), simulations=10)
 
 
-def test_draws_that_are_not_finite_are_failures():
+def test_infinite_draws_are_failures():
     with pytest.raises(ValueError, match="'mu' are not finite"):
         calibrate(Known(), Y, method=FromPrior(value=np.nan), simulations=10)
 
 
-# -- a problem in the place of a model -------------------------------------------------------------
+# -- problems --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", [(Y,), {"y": Y}])
-def test_a_problem_is_calibrated_as_its_model_and_data_are(data):
+def test_problem_is_calibrated_like_its_model(data):
     found = calibrate(bk.Problem(Known(), data), method="exact", simulations=12, seed=5)
     expected = calibrate(Known(), Y, method="exact", simulations=12, seed=5)
     np.testing.assert_array_equal(found.uniforms["mu"], expected.uniforms["mu"])
@@ -255,11 +251,11 @@ def looking_at_data(y):
         (nothing, "observes nothing"),
         (taken, "no site may be named 'log likelihood'"),
         (from_two, "'y' has another density"),
-        (looking, "looks at a value that JAX has yet to compute"),
-        (looking_at_data, "looks at a value that JAX has yet to compute"),
+        (looking, "looks at a value"),
+        (looking_at_data, "looks at a value"),
     ],
 )
-def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):
+def test_models_that_cannot_be_simulated_are_refused(model, said):
     with pytest.raises(ValueError, match=said):
         calibrate(model, Y, method="laplace")
 
@@ -275,10 +271,7 @@ def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):
         ({"draws": 0}, "draws must be"),
         ({"level": 95}, "level must be a probability"),
         ({"seed": -1}, "seed must be"),
-        (
-            {"method": bk.Exact(draws=50)},
-            "exact gives 50 draws, and the truth .* among 99",
-        ),
+        ({"method": bk.Exact(draws=50)}, "exact gives 50 draws, and the truth"),
     ],
 )
 def test_bad_options_are_refused(options, said):
@@ -286,25 +279,22 @@ def test_bad_options_are_refused(options, said):
         calibrate(Known(), Y, **options)
 
 
-def test_a_class_in_the_place_of_a_method_is_told_to_have_parentheses():
+def test_bad_types_are_refused():
     with pytest.raises(TypeError, match=r"bk\.NUTS\(\), with the parentheses"):
         calibrate(counts, 3, method=bk.NUTS)
-
-
-def test_a_method_that_does_not_apply_is_no_failed_fit():
-    with pytest.raises(ValueError, match="offers no exact"):
-        calibrate(counts, 3, method="exact", simulations=10)
-
-
-def test_a_problem_takes_no_other_data():
     with pytest.raises(TypeError, match="holds its own data"):
         calibrate(bk.Problem(Known(), (Y,)), Y)
 
 
-# -- what is shown ---------------------------------------------------------------------------------
+def test_method_that_does_not_apply_is_refused():
+    with pytest.raises(ValueError, match="offers no exact"):
+        calibrate(counts, 3, method="exact", simulations=10)
 
 
-def test_the_table_has_the_verdict_and_a_row_for_each_parameter():
+# -- tables and figures ----------------------------------------------------------------------------
+
+
+def test_table():
     text = repr(checked(120, scale=0.5))
     assert text.startswith("exact: mu: posterior too narrow")
     assert "50 % interval" in text and "120 good" in text
@@ -316,7 +306,7 @@ def test_the_table_has_the_verdict_and_a_row_for_each_parameter():
 
 
 @pytest.mark.slow
-def test_what_was_summed_out_is_said_to_have_no_row():
+def test_discrete_latents_have_no_row():
     pytest.importorskip("funsor")
 
     def model(y):
@@ -332,7 +322,7 @@ def test_what_was_summed_out_is_said_to_have_no_row():
     assert checked().left_out == () and "Not in the table" not in repr(checked())
 
 
-def test_the_figure_has_a_panel_for_each_parameter_and_no_window():
+def test_figure_has_a_panel_for_each_parameter():
     found = checked(120, scale=0.5)
     made = found.plot()
     titles = [axis.get_title() for axis in made.axes if axis.get_visible()]
@@ -344,7 +334,7 @@ def test_the_figure_has_a_panel_for_each_parameter_and_no_window():
         found.plot(["mo"])
 
 
-def test_the_curve_of_the_figure_is_the_ecdf_less_the_diagonal():
+def test_curve_is_the_ecdf_minus_the_diagonal():
     found = checked(120, scale=0.5)
     _, curve = found.plot(["mu"]).axes[0].get_lines()
     at, height = curve.get_data()
@@ -353,7 +343,7 @@ def test_the_curve_of_the_figure_is_the_ecdf_less_the_diagonal():
 
 
 @pytest.mark.slow
-def test_arviz_plots_and_tests_the_same_ranks():
+def test_arviz_tests_the_same_ranks():
     shown = az.plot_ecdf_pit(checked(120, scale=0.5).to_arviz(), backend="none")
     assert set(shown.viz["ecdf_lines"].data_vars) == {"mu", LIKELIHOOD}
     for found, right in ((checked(), True), (checked(120, scale=0.5), False)):
@@ -370,6 +360,6 @@ def test_arviz_plots_and_tests_the_same_ranks():
     [bk.NUTS(chains=1, warmup=300, draws=600), bk.ImportanceSampling(draws=2000)],
     ids=["nuts", "importance"],
 )
-def test_methods_that_are_right_on_a_skewed_posterior_are_calibrated(method):
+def test_methods_on_a_skewed_posterior_are_calibrated(method):
     found = calibrate(counts, 3, method=method, simulations=200, seed=3)
     assert not found.faults and not found.failures
