@@ -293,39 +293,25 @@ def columns(columns: Any) -> tuple[int | str, ...]:
     return tuple(c if isinstance(c, str) else int(c) for c in columns)
 
 
-def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
-    """Indices of selected columns, given by name or by index, among all columns.
+def column_indices(
+    selection: Sequence[int | str], d: int, names: Sequence[str] | None = None
+) -> np.ndarray:
+    """Indices of selected columns, given by index or by name, among d columns.
 
     Raises:
-        ValueError: A column does not exist.
+        ValueError: A column does not exist, or a name is selected among columns without names.
     """
-    indices = []
-    for column in selection:
-        if isinstance(column, str):
-            indices.append(list(columns).index(one_of("column", column, columns)))
-            continue
-        if not -len(columns) <= column < len(columns):
-            raise ValueError(
-                f"column {column} is not there: the data have {len(columns)} columns, "
-                f"{', '.join(map(str, columns))}."
-            )
-        indices.append(int(column))
-    return tuple(indices)
-
-
-def array_columns(selection: Sequence[int | str], d: int) -> np.ndarray:
-    """Indices of selected columns of an array with d columns, which have no names.
-
-    Raises:
-        ValueError: A selected column is a name, or out of range.
-    """
-    names = [column for column in selection if isinstance(column, str)]
-    indices = [column for column in selection if not isinstance(column, str)]
-    if names:
+    selected_names = [column for column in selection if isinstance(column, str)]
+    if names is None and selected_names:
         raise ValueError(
-            f"columns {names} are names, but X is an array without names. "
+            f"columns {selected_names} are names, but X is an array without names. "
             "Pass a data frame, or call kernel.resolve(columns) first."
         )
+    known = list(names or ())
+    indices = [
+        known.index(one_of("column", column, known)) if isinstance(column, str) else column
+        for column in selection
+    ]
     # JAX clamps an index that is out of range instead of refusing it.
     if max(indices) >= d or min(indices) < -d:
         raise ValueError(f"columns {indices} wanted, but X has {d} columns.")

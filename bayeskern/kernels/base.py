@@ -543,7 +543,7 @@ class Select(Wrapper):
     def resolve(self, columns: tuple[str, ...] | None) -> Select:
         if columns is None:
             return self
-        indices = validation.column_indices(self.columns, columns)
+        indices = tuple(validation.column_indices(self.columns, len(columns), columns).tolist())
         return Select(self.inner.resolve(tuple(columns[i] for i in indices)), indices)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
@@ -566,14 +566,14 @@ class Select(Wrapper):
         return self.inner.features(self._take(X), degree)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        taken = (validation.array_columns(self.columns, d) % d).tolist()
+        taken = (validation.column_indices(self.columns, d) % d).tolist()
         return {
             tuple(sorted(taken[i] for i in columns)): Select(k, self.columns)
             for columns, k in self.inner.by_columns(len(taken)).items()
         }
 
     def _take(self, X):
-        return X[:, validation.array_columns(self.columns, X.shape[1])]
+        return X[:, validation.column_indices(self.columns, X.shape[1])]
 
     def __repr__(self):
         return f"{self.inner._show_in(4)}.on({list(self.columns)})"

@@ -217,11 +217,12 @@ def test_is_traced():
 
 
 def test_column_indices():
-    columns = ("age", "height", "mass")
-    assert validation.column_indices(["mass", 0, -2], columns) == (2, 0, -2)
+    names = ("age", "height", "mass")
+    assert validation.column_indices(["mass", 0, -2], 3, names).tolist() == [2, 0, -2]
     with pytest.raises(ValueError, match="column='hight' is not known. Did you mean 'height'"):
-        validation.column_indices(["hight"], columns)
+        validation.column_indices(["hight"], 3, names)
+    with pytest.raises(ValueError, match=r"columns \['age'\] are names, but X is an array"):
+        validation.column_indices(["age"], 3)
     for bad in (3, -4):
-        message = f"column {bad} is not there: the data have 3 columns, age, height, mass"
-        with pytest.raises(ValueError, match=message):
-            validation.column_indices([bad], columns)
+        with pytest.raises(ValueError, match=rf"columns \[{bad}\] wanted, but X has 3 columns"):
+            validation.column_indices([bad], 3)
