@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -85,7 +84,12 @@ def calibrate(
     options |= {"level": level, "progress": progress}
     kwargs = model_arguments(calibrate, problem, args, kwargs, model_kwargs, options)
     validation.positive_integer(draws, "draws")
-    level, method = validation.level(level), _method_with_draws(method)
+    level, method = validation.level(level), as_method(method)
+    if method.is_point:
+        raise ValueError(
+            f"method={method.name!r} gives a point, which cannot rank the truth. Take a method "
+            "with draws, such as 'laplace' or 'nuts'."
+        )
     if validation.positive_integer(simulations, "simulations") < MIN_SIMULATIONS:
         raise ValueError(
             f"simulations must be at least {MIN_SIMULATIONS}, since fewer show no fault; got "
@@ -103,11 +107,16 @@ def calibrate(
     truths = {s.name: truths[s.name] for s in target.latents}
     seeds = np.random.SeedSequence(seed).generate_state(simulations).tolist()
     ranked, failures = [], {}
+    methods, verdicts = Counter[str](), Counter[str]()
     with Progress("calibrate", simulations, progress) as bar:
         for i, fit in enumerate(refit(bound_model, target, data, method, seeds)):
             try:
-                ranked.append(_rank(fit(), row(truths, i), draws))
-            except (DoesNotApplyError, TooFewDrawsError):
+                posterior = fit()
+                ranks, verdict = _rank(posterior, row(truths, i), draws), posterior.trust.verdict
+                ranked.append(ranks)
+                methods[posterior.method] += 1
+                verdicts[verdict] += 1
+            except DoesNotApplyError:
                 # Every simulation would raise the same error.
                 raise
             except FAILURES as error:
@@ -118,44 +127,24 @@ def calibrate(
             f"none of the {simulations} simulated data sets could be fitted; the first error: "
             f"{failures[0]}"
         )
-    return _calibration(ranked, failures, draws, level, seed, target.discrete)
+    return Calibration(
+        method=", ".join(methods),
+        draws=draws,
+        level=level,
+        **_ranks(ranked, draws, seed),
+        verdicts=dict(verdicts),
+        failures=failures,
+        left_out=tuple(target.discrete),
+    )
 
 
-class TooFewDrawsError(ValueError):
-    """A posterior has fewer draws than needed to rank the truth."""
+def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray]:
+    """Rank the true value of each latent, and the log likelihood, among `count` draws.
 
-
-def _method_with_draws(method: str | Method) -> Method:
-    """The method. Raises ValueError if it gives a point."""
-    resolved = as_method(method)
-    if resolved.is_point:
-        raise ValueError(
-            f"method={resolved.name!r} gives a point, which cannot rank the truth. Take a method "
-            "with draws, such as 'laplace' or 'nuts'."
-        )
-    return resolved
-
-
-# -- one simulation --------------------------------------------------------------------------------
-
-
-class RankedTruth(NamedTuple):
-    """The truth among the draws of one posterior.
-
-    Attributes:
-        method: Name of the method.
-        verdict: Verdict on the posterior.
-        values: Truth, number of draws below it and equal to it, posterior mean and sd, (5,), by
-            parameter, the log likelihood last.
+    Returns:
+        Truth, number of draws below it and equal to it, posterior mean and sd, (5,), by parameter,
+        the log likelihood last.
     """
-
-    method: str
-    verdict: str
-    values: dict[str, np.ndarray]
-
-
-def _rank(posterior: Posterior, truth: dict, count: int) -> RankedTruth:
-    """Rank the true value of each latent, and the log likelihood, among `count` draws."""
     target = posterior.target
     assert target is not None
     # Latents may have been integrated out of the model, or replaced for a method.
@@ -163,7 +152,7 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> RankedTruth:
     flat = {name: posterior.flat[name] for name in latents}
     total = len(next(iter(flat.values())))
     if total < count:
-        raise TooFewDrawsError(
+        raise DoesNotApplyError(
             f"{posterior.method} gives {total} draws, and the truth is to be ranked among {count}. "
             "Take more draws of the method, or a smaller draws=."
         )
@@ -181,8 +170,7 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> RankedTruth:
     mean = np.append(all_draws.mean(axis=0), drawn[:, -1].mean())
     sd = np.append(all_draws.std(axis=0), drawn[:, -1].std())
     columns = np.column_stack([true_values, below, equal, mean, sd])
-    by_name = dict(zip(names, columns, strict=True))
-    return RankedTruth(posterior.method, posterior.trust.verdict, by_name)
+    return dict(zip(names, columns, strict=True))
 
 
 @eqx.filter_jit
@@ -195,44 +183,23 @@ def _log_likelihoods(target, values):
     return jax.lax.map(log_likelihood, jax.tree.map(jnp.asarray, values), batch_size=BATCH)
 
 
-# -- all of them -----------------------------------------------------------------------------------
-
-
-def _calibration(
-    ranked: list[RankedTruth],
-    failures: dict[int, str],
-    draws: int,
-    level: float,
-    seed: int,
-    left_out: Iterable[str],
-) -> Calibration:
-    """Ranks of all simulations together."""
+def _ranks(ranked: list[dict[str, np.ndarray]], draws: int, seed: int) -> dict[str, Any]:
+    """Truths, ranks and scores of all simulations, by parameter."""
     # With method="auto", different latents may be integrated out of different fits.
-    names = [name for name in ranked[0].values if all(name in r.values for r in ranked)]
-    values = np.array([[r.values[name] for name in names] for r in ranked])
+    names = [name for name in ranked[0] if all(name in values for values in ranked)]
+    values = np.array([[values[name] for name in names] for values in ranked])
     truth, below, equal, mean, sd = np.moveaxis(values, -1, 0)
     rng = np.random.default_rng([seed, len(ranked)])
     ranks = below.astype(int) + rng.integers(0, equal.astype(int) + 1)
     uniforms = (ranks + rng.random(ranks.shape)) / (draws + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z_scores = (mean - truth) / sd
         # A single truth has no variance.
         prior_variance = truth.var(axis=0, ddof=1) if len(truth) > 1 else np.nan
-        shrinkage = np.square(sd) / prior_variance
-
-    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(names, values.T, strict=True))
-
-    return Calibration(
-        method=", ".join(Counter(r.method for r in ranked)),
-        draws=draws,
-        level=level,
-        truth=by_name(truth),
-        ranks=by_name(ranks),
-        uniforms=by_name(uniforms),
-        z_scores=by_name(z_scores),
-        shrinkage=by_name(shrinkage),
-        verdicts=dict(Counter(r.verdict for r in ranked)),
-        failures=failures,
-        left_out=tuple(left_out),
-    )
+        columns = {
+            "truth": truth,
+            "ranks": ranks,
+            "uniforms": uniforms,
+            "z_scores": (mean - truth) / sd,
+            "shrinkage": np.square(sd) / prior_variance,
+        }
+    return {key: dict(zip(names, x.T, strict=True)) for key, x in columns.items()}
