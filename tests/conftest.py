@@ -4,16 +4,16 @@ import gc
 import os
 from pathlib import Path
 
-# Before NumPy and JAX start: two test processes share two cores, and what one of them has compiled
-# the next run need not compile again.
+# Set before NumPy and JAX start: two test processes share two cores, and compiled functions are
+# kept on disk for later runs.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayeskern" / "tests"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-# Nearly all the time goes into compiling what then runs for milliseconds. Notebooks, doctests and
-# the command line run what XLA makes of it by itself.
+# Most of the time is compilation, so XLA optimises less. Notebooks, doctests and the command line
+# use its default.
 _flags = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 os.environ.setdefault("XLA_FLAGS", _flags)
 
@@ -55,7 +55,7 @@ MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 
 
 def forget_if_many():
-    """Forget what was compiled before LLVM finds no more memory maps for it."""
+    """Clear compiled functions before the memory maps of the process run out."""
     if not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
 
@@ -68,5 +68,5 @@ def _few_executables():
 
 @pytest.fixture
 def _few_executables_each():
-    """For tests each of which compiles much."""
+    """Clear compiled functions before each test that compiles much."""
     forget_if_many()

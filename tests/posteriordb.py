@@ -1,4 +1,4 @@
-"""Reference posteriors of posteriordb: their models in NumPyro, and how far draws are from them.
+"""Reference posteriors of posteriordb: models in NumPyro, and distances of draws.
 
 The numbers (data, and means and sds of 10,000 reference draws) lie beside the repository, in
 shared/posteriordb.
@@ -97,7 +97,7 @@ def load(name):
 
 
 class Errors(NamedTuple):
-    """For each number of the reference, how far draws are from it."""
+    """Distance of draws from each number of the reference."""
 
     names: list[str]
     mean: np.ndarray  # |difference of the means| in reference sds

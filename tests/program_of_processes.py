@@ -1,4 +1,4 @@
-"""What `test_distributed` has several processes compute, each of which runs this file.
+"""Computations of the processes of `test_distributed`, each of which runs this file.
 
 python -m tests.program_of_processes WHAT FILE [ADDRESS COUNT PLACE]
 """
@@ -27,7 +27,7 @@ def rows(n=N, d=2, seed=0):
 
 
 def evidence() -> dict:
-    """The log density that is shared out, its gradient for each kind of argument, its Hessian."""
+    """A distributed log density, its gradient for each kind of argument, and its Hessian."""
     X, y = rows()
     noise, observed = np.linspace(0.1, 0.2, N), np.arange(N) % 7 > 0
     solver = solver_of(Matern32(), X, "neighbors")
@@ -73,7 +73,7 @@ MODEL = bk.GPRegression(KERNEL, dist.HalfNormal(0.5), mean=3.0, solver="neighbor
 
 
 def fit() -> dict:
-    """A process whose hyperparameters are inferred."""
+    """A Gaussian process with inferred hyperparameters."""
     posterior = bk.infer(MODEL, *rows(), method=Laplace(starts=2), progress=False)
     prediction = posterior.predict(np.linspace(-1.0, 1.0, 5)[:, None] * np.ones(2), latent=True)
     draws = {name: x for name, x in posterior.draws.items() if name != "f"}
@@ -81,13 +81,13 @@ def fit() -> dict:
 
 
 def chains() -> dict:
-    """Chains of the same, which take one step at a time together."""
+    """Chains of the same model, which take each step together."""
     method = NUTS(chains=2, warmup=30, draws=20)
     return bk.infer(MODEL, *rows(60), method=method, progress=False).draws
 
 
 def search() -> dict:
-    """Its mode, of which the first process keeps a checkpoint after each step."""
+    """Its mode; the first process saves a checkpoint after each step."""
     lbfgs.OPTIONS = replace(lbfgs.OPTIONS, stretch=1)
     path = os.environ["CHECKPOINT"]
     mode = bk.infer(MODEL, *rows(), method=MAP(starts=2, checkpoint=path), progress=False)

@@ -17,7 +17,7 @@ import bayeskern as bk
 from bayeskern import cli, gallery
 
 MONTHS = pd.date_range("2015-01-01", periods=60, freq="MS")
-# What is compiled is kept from one run of the tests to the next.
+# Compiled functions are kept between runs of the tests.
 CACHE = Path(tempfile.gettempdir()) / "bayeskern-tests"
 
 
@@ -36,7 +36,7 @@ def run(*arguments, cwd=None, **env):
 
 @pytest.fixture
 def here(monkeypatch, capsys):
-    """The command line in this process, for what ends before anything is fitted."""
+    """Run the command line in this process."""
 
     def call(*arguments):
         with pytest.raises(SystemExit) as info:
@@ -49,7 +49,7 @@ def here(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def sales(tmp_path_factory):
-    """A file as a spreadsheet writes it, with more columns than needed and odd names."""
+    """A file as exported by a spreadsheet, with odd names and an unused column."""
     t = np.arange(60)
     rng = np.random.default_rng(0)
     units = 4 + 0.03 * t + np.sin(2 * np.pi * t / 12) + 0.3 * rng.standard_normal(60)
@@ -108,7 +108,7 @@ def test_forecast(sales, tmp_path):
 
 def test_report_of_a_forecast_is_escaped(here, tmp_path):
     hostile, path = "<script>alert(1)</script>", tmp_path / "sales.csv"
-    # A constant, which takes no fit.
+    # A constant series needs no fit.
     pd.DataFrame({"date": MONTHS[:5], hostile: 2.0}).to_csv(path, index=False)
     status, out, _ = here("forecast", path, "--horizon", 2, "--output", tmp_path)
     assert status == 0 and out.splitlines()[-1] == f"  {tmp_path / 'report.html'}"
@@ -209,7 +209,7 @@ def test_bad_backtests(folder, here):
 
 @pytest.mark.parametrize("command", ["forecast", "backtest"])
 def test_unwritable_output_is_refused(folder, here, command):
-    """Found out before the fit, and nothing is left."""
+    """The error comes before the fit, and no file is left."""
     for output in ("two.csv", "two.csv/below"):
         status, out, err = here(command, "nile", "--horizon", 6, "--output", output)
         assert (status, out) == (2, "")
@@ -292,7 +292,7 @@ def test_posterior_is_saved_before_it_is_printed(here, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_closed_pipe_is_no_error():
-    """As in `bayeskern models | head -1`, but that nobody reads at all."""
+    """Like `bayeskern models | head -1`, but without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
@@ -339,7 +339,7 @@ def test_compare_leaves_out_failed_methods(here, tmp_path):
     status, out, err = here("compare", tmp_path / "mine.py", "--methods", "laplace", "svi")
     assert (status, out) == (2, "")
     assert "laplace: 'mu' has no prior" in one_line(err) and "; svi: 'mu' has no prior" in err
-    # What is wrong with the model itself is said once.
+    # An error of the model itself is reported once.
     (tmp_path / "broken.py").write_text(MODEL.replace("Problem(model", "Problem(broken"))
     status, out, err = here("compare", tmp_path / "broken.py", "--methods", "laplace", "svi")
     assert (status, out) == (2, "") and one_line(err).count("name 'sd' is not defined") == 1
@@ -355,7 +355,7 @@ def test_report_refuses_another_model(here, tmp_path):
 
 
 def test_inputs_are_not_replaced(here, tmp_path, monkeypatch):
-    """Found out before anything is read or made."""
+    """The error comes before any file is read or written."""
     monkeypatch.chdir(tmp_path)
     texts = {"x.nc": "a posterior", "mine.py": MODEL}
     texts |= dict.fromkeys(["forecast.csv", "backtest.csv"], FILES["two"])

@@ -1,4 +1,4 @@
-"""Several devices and several processes compute what one does."""
+"""Several devices and several processes give the results of one."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def start(what, file, *where, devices=1, checkpoint=""):
 
 
 def start_all(what, folder, count, **options):
-    """So many processes on this machine, with the files that they write."""
+    """`count` processes on this machine, and the files that they write."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -41,7 +41,7 @@ def start_all(what, folder, count, **options):
 
 
 def finish(processes):
-    """Wait for processes that have to succeed."""
+    """Wait for processes, which must succeed."""
     for process in processes:
         output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output.decode()
@@ -57,7 +57,7 @@ def assert_same(file, expected, rtol=1e-8):
 
 @pytest.fixture(scope="module")
 def alone():
-    """What one device computes, each computed once."""
+    """Results of one device, each computed once."""
     known = {}
 
     def of(what):
@@ -90,13 +90,13 @@ def test_inference_in_two_processes(tmp_path, alone):
     processes, files = start_all("fit", tmp_path, 2)
     finish(processes)
     for file in files:
-        # Where a search ends depends on rounding, to its tolerance.
+        # Rounding changes the end of a search within its tolerance.
         assert_same(file, alone("fit"), rtol=1e-4)
 
 
 @pytest.mark.slow
 def test_chains_in_two_processes(tmp_path):
-    # Rounding takes chains elsewhere in the end: each process has the same ones.
+    # Chains depend on rounding, so the processes are compared with each other.
     processes, (one, other) = start_all("chains", tmp_path, 2)
     finish(processes)
     with np.load(one) as draws:
@@ -113,7 +113,7 @@ def test_checkpoint_continues_after_a_killed_process(tmp_path, killed):
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     processes[killed].send_signal(signal.SIGKILL)
-    # An error, in less time than would look like a hang.
+    # The other process ends with an error within the time limit.
     output, _ = processes[1 - killed].communicate(timeout=4 * 30.0)
     assert processes[1 - killed].returncode != 0, output.decode()
     processes[killed].communicate()

@@ -25,7 +25,7 @@ DOCUMENTED = [
 )
 def test_public_names_are_documented(module):
     documented = [pkgutil.resolve_name(path) for path in DOCUMENTED]
-    # These three are documented name by name.
+    # These modules are documented name by name.
     documented += [bk.kernels, bk.likelihoods, bk.priors, bk.ridge]
     missing = [
         name

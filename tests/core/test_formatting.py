@@ -45,7 +45,7 @@ def test_number(value, text):
         ((-0.00004, 0.5), 0.5, ("0.0000", "0.5000")),
         ((1.5e-7, 2e-8), 2e-8, ("1.500e-07", "2.00e-08")),
         ((3.2e12, 1e9), 1e9, ("3.20000e+12", "1.00e+09")),
-        # All above 0: an end of 0 would be another thing than one next to it.
+        # Positive numbers: 0.0003 must not be rounded to 0.
         ((1000.0, 0.0003), 5e4, ("1,000", "0.0003")),
         ((2.0, np.nan), 0.5, ("2.000", "-")),
         ((12.34567, 3.0), 0.0, ("12.35", "3")),

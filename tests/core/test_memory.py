@@ -1,4 +1,4 @@
-"""Memory keeps what the last few different calls gave."""
+"""Memory keeps the results of the last few calls."""
 
 import copy
 
@@ -15,7 +15,7 @@ def test_recent_results_are_kept():
 
     assert [ask(key) for key in "abac"] == ["of a", "of b", "of a", "of c"]
     assert made == ["a", "b", "c"]
-    # "b" was asked for longest ago, and has made room for "c".
+    # "b" was the least recent key and was replaced by "c".
     assert ask("a") == "of a" and made == ["a", "b", "c"]
     assert ask("b") == "of b" and made == ["a", "b", "c", "b"]
 

@@ -1,4 +1,4 @@
-"""Figures show themselves in notebooks, and leave pyplot alone."""
+"""Figures are shown by notebooks and are unknown to pyplot."""
 
 import matplotlib.pyplot as plt
 

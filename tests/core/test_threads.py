@@ -1,4 +1,4 @@
-"""One thread of BLAS, for whoever asks for it, as threadpoolctl reports."""
+"""Threads of BLAS, as threadpoolctl reports them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -15,7 +15,7 @@ def blas_threads() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def two_threads():
-    """Also where there is but one processor."""
+    """Two threads, even on one processor."""
     with threadpool_limits(2, user_api="blas"):
         yield
 

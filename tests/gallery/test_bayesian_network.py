@@ -1,4 +1,4 @@
-"""The network of the gallery: weights change places, functions and predictions do not."""
+"""The Bayesian network of the gallery: symmetries, prior, and predictions."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ from models.bayesian_network import HIDDEN, OMEGA, linearised
 
 FLOWERS, CURVE = bayesian_network.data(), bayesian_network.curve_data()
 NEW_CURVE = bayesian_network.curve_data(seed=1)
-# Every other flower is held out.
+# Every second flower is held out.
 EVEN = np.arange(100) % 2 == 0
 METHODS = {
     "laplace": bk.Laplace(hessian="gauss_newton"),
@@ -44,7 +44,7 @@ def test_density_is_invariant_to_hidden_unit_symmetries(model, data):
     (here, f), (there, f_moved) = density(z), density(target.ravel(moved))
     np.testing.assert_allclose(f_moved, f, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(there, here, rtol=1e-12)
-    # Not any change will do.
+    # Other changes change the density.
     moved["v"] = moved["v"][::-1]
     assert abs(density(target.ravel(moved))[0] - here) > 0.01
 
@@ -61,11 +61,11 @@ def test_prior_on_functions_is_independent_of_width(monkeypatch, hidden):
         return numpyro.handlers.seed(bayesian_network.network, key)(X)
 
     f = np.asarray(draw(jax.random.split(jax.random.key(0), 20_000)))
-    # a has variance 1, and each of the products OMEGA^2 / H times that of tanh.
+    # The intercept a has variance 1, each product OMEGA^2 / H times that of tanh.
     for x, drawn in zip(X[:, 0], f.T, strict=True):
         inside = stats.norm(0.0, 2.0 * np.sqrt(1.0 + x**2))
         square = quad(lambda t, inside=inside: np.tanh(t) ** 2 * inside.pdf(t), -30.0, 30.0)[0]
-        # Five standard errors, of a kurtosis below 6.
+        # Five standard errors, for a kurtosis below 6.
         error = 5.0 * np.sqrt(5.0 / 20_000)
         np.testing.assert_allclose(drawn.var(), 1.0 + OMEGA**2 * square, rtol=error)
 
@@ -98,7 +98,7 @@ def test_methods_find_the_curve(method):
     posterior, (x, y) = fit("curve_model", method), NEW_CURVE
     f, noise = functions(posterior, x), posterior.flat["noise"][:, None]
     score = held_out(stats.norm.logpdf(y, f, noise))
-    # The true curve and noise score best on the average.
+    # The true curve and noise have the best expected score.
     truth = np.mean(stats.norm.logpdf(y, bayesian_network.curve(x), 0.1))
     assert truth - 0.15 < score < truth + 0.05
     inside = np.abs(x) < 2.0
@@ -114,7 +114,7 @@ def test_classification_matches_nuts(method):
     assert np.max(np.abs(chance - other)) < 0.2
     scores = [np.mean(np.log(np.where(y, p, 1.0 - p))) for p in (chance, other)]
     assert abs(scores[0] - scores[1]) < 0.05
-    # Any sensible classifier errs on 4 to 7 of 100.
+    # Good classifiers err on 4 to 7 of 100.
     assert np.sum((chance > 0.5) != y) <= 5
 
 

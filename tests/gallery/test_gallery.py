@@ -37,7 +37,7 @@ from tests.marks import few
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 REFERENCE = Path(__file__).parent / "reference"
-# The options with which every method is quick enough for all of the gallery.
+# Options that make every method fast enough for the whole gallery.
 METHODS = {
     "exact": bk.Exact(),
     "map": bk.MAP(),
@@ -98,13 +98,13 @@ def test_problems_of_the_gallery(name):
     model, data = problem.model, problem.data
     if hasattr(model, "prepare"):
         model, data = model.prepare(*data)
-    # Not from the prior, which may be improper.
+    # Values do not come from the prior, which may be improper.
     started = numpyro.handlers.substitute(
         numpyro.handlers.seed(model, 0), substitute_fn=numpyro.infer.init_to_uniform
     )
     trace = numpyro.handlers.trace(started).get_trace(*data)
     assert all(np.all(np.isfinite(site["value"])) for site in trace.values())
-    # Names of axes are those of sites, and as many as they have.
+    # Each site with named axes has a name for each axis.
     for site, axes in (problem.dims or {}).items():
         assert np.ndim(trace[site]["value"]) == len(axes)
 
@@ -123,10 +123,10 @@ def reference(name):
 
 
 def wrong(posterior, name) -> list[str]:
-    """The sites whose means are off by 0.25 sd, or whose sds are by 25 %."""
+    """Sites with a mean off by more than 0.25 sd, or an sd off by more than 25 %."""
     found = []
     for site, numbers in reference(name).items():
-        # Some methods integrate out what others draw.
+        # Some methods integrate out sites.
         if site in posterior.flat:
             draws, sd = posterior.flat[site], numbers["sd"]
             shift = np.max(np.abs(draws.mean(axis=0) - numbers["mean"]) / sd)
@@ -155,7 +155,7 @@ def test_long_runs_match_known_posteriors():
     # The cycle of Wolf (1852)
     period = reference("sunspots")["cycle.periodic.period"]
     assert abs(period["mean"] - 11.1) < 3.0 * period["sd"]
-    # What the lasso takes first; age it takes last but one
+    # The lasso selects these three first, and age last but one.
     names, weights = gallery.load("horseshoe").coords["feature"], reference("horseshoe")["weights"]
     away = dict(zip(names, np.abs(weights["mean"]) / weights["sd"], strict=True))
     assert min(away[name] for name in ("bmi", "s5", "bp")) > 3.0 and away["age"] < 1.0
@@ -291,7 +291,7 @@ def test_other_files_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_installed_gallery(tmp_path):
-    # As the wheel has it: the files beside the code that reads them.
+    # The wheel has the files beside the code that reads them.
     package = Path(bk.__file__).parent
     installed = tmp_path / "bayeskern"
     shutil.copytree(package, installed, ignore=shutil.ignore_patterns("__pycache__"))
@@ -390,7 +390,7 @@ def test_longley_data_match_statsmodels():
 def test_longley_mode_has_the_certified_digits():
     found = fit(linear_regression, "map").draws
     for name, wanted in CERTIFIED.items():
-        # Of 15 digits the condition number of 5e9 costs 4 or so, since columns are centred.
+        # The condition number of 5e9 costs about 4 of 15 digits, since columns are centred.
         np.testing.assert_allclose(found[name][0, 0], wanted, rtol=1e-10)
 
 
@@ -404,14 +404,14 @@ def test_longley_posterior_matches_certified_values(method):
     error = 4.0 / np.sqrt(1000)
     np.testing.assert_allclose(draws["noise"].mean(), noise, rtol=error)
     for name, wanted in CERTIFIED.items():
-        # Given the noise they are Gaussian, with the certified covariance at the certified noise.
+        # Given the noise, weights are Gaussian; the certified covariance is at the certified noise.
         sd = CERTIFIED_SD[name] * np.sqrt(noise) / RESIDUAL_SD
         assert np.all(np.abs(draws[name].mean(axis=0) - wanted) < error * sd), name
         np.testing.assert_allclose(draws[name].std(axis=0), sd, rtol=error)
 
 
 def mean_of_the_noise() -> float:
-    """By quadrature over the sd s: s^-9 exp(-rss / (2 s^2)), under the default prior on s."""
+    """Posterior mean by quadrature over the sd s: s^-9 exp(-rss / (2 s^2)) times its prior."""
     prior = 1.0 / linear_regression.data()[1].std()
 
     def density(s):
@@ -439,7 +439,7 @@ def test_robust_slope_resists_a_third_of_outliers(method):
 
 @pytest.mark.slow
 def test_gaussian_noise_follows_outliers():
-    # The same model but for its noise; least squares has 5.04 (Venables and Ripley, section 6.5).
+    # With Gaussian noise; least squares has 5.04 (Venables and Ripley, section 6.5).
     flat = {"prior": bk.priors.Flat(), "intercept": bk.priors.Flat()}
     model = bk.BayesianLinearRegression(noise=dist.InverseGamma(1.0, 1.0), **flat)
     posterior = bk.infer(model, *robust_regression.data(), method="exact", progress=False)
@@ -462,11 +462,11 @@ def test_robust_slope_matches_statsmodels():
 @pytest.mark.slow
 def test_iris_leave_one_out_errors():
     posterior = fit(gp_classification, "laplace")
-    # Left out one by one, as no flower is told by itself.
+    # Probability of each class, leave-one-out.
     left_out = az.loo(posterior.to_arviz(), pointwise=True)
     chance = np.exp(left_out.elpd_i.values)
     assert 4 <= np.sum(chance < 0.5) <= 7
-    # The latent function is not Gaussian given so few classes, and the verdict says so.
+    # The posterior of the latent function is not Gaussian.
     assert posterior.trust.verdict == "caution" and "inner_khat" in posterior.trust.evidence
 
 
@@ -477,5 +477,5 @@ def test_probabilities_match_scikit_learn():
     mine = gp_classification.model.at(at).condition(X, y).predict(X).probabilities
     kernel = kernels.ConstantKernel(25.0) * kernels.RBF(at["lengthscale"])
     other = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y).predict_proba(X)
-    # It approximates the average of the sigmoid.
+    # scikit-learn approximates the average of the sigmoid.
     np.testing.assert_allclose(mine, other, atol=5e-3)

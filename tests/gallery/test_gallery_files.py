@@ -71,7 +71,7 @@ def test_problem_function_with_arguments_is_refused(written):
 @pytest.mark.parametrize("change", ["sys.path.clear()", "sys.path.pop(0)"])
 def test_file_may_change_sys_path(written, monkeypatch, change):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    # At the end, for without a path nothing can be imported.
+    # Last, since nothing can be imported without a path.
     assert isinstance(gallery.load(written(f"{HEAD}{TAIL}\nimport sys\n{change}")), Problem)
 
 

@@ -1,4 +1,4 @@
-"""Models with known posteriors, and methods that are wrong on purpose, to calibrate."""
+"""Models with known posteriors, and deliberately faulty methods."""
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ Y = np.zeros(ROWS)
 class Known(eqx.Module):
     """mu ~ N(0, 1), y_i ~ N(mu, 1): the posterior is N(sum(y) / (n + 1), 1 / (n + 1)).
 
-    scale, shift: what is wrong with the one that it offers, in posterior sds.
+    scale, shift: errors of the offered closed form, in posterior sds.
     """
 
     scale: float = 1.0
@@ -43,7 +43,7 @@ class Known(eqx.Module):
 
 
 class FromPrior(Method):
-    """Returns the prior in the place of the posterior, and fails where it is told to."""
+    """Returns the prior instead of the posterior, and fails on demand."""
 
     name, takes_marginal = "prior", False
 

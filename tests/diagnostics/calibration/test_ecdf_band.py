@@ -27,7 +27,7 @@ def test_p_value_has_its_level():
     n, rng, count = 17, np.random.default_rng(1), 1500
     p = np.array([ecdf_band.p_value(rng.random(n)) for _ in range(count)])
     for alpha in (0.01, 0.05, 0.3):
-        # At most, since counts are whole numbers; and not by far less.
+        # At most alpha, since counts are whole numbers, and not much less.
         error = np.sqrt(alpha * (1 - alpha) / count)
         assert 0.75 * alpha - 3.3 * error < np.mean(p <= alpha) < alpha + 3.3 * error
 
@@ -47,7 +47,7 @@ def test_band_matches_arviz():
     band = ecdf_band.band(n, 0.95)
     pointwise = simulate_confidence_bands(n, 1, band.grid, 0.95, 4000, rng)
     lower, upper = get_pointwise_confidence_band(pointwise, n, band.grid)
-    # Theirs is simulated, so that a count may differ by one.
+    # ArviZ simulates its band, so a count may differ by one.
     assert np.all(np.abs(lower - band.lower) < 1.5 / n)
     assert np.all(np.abs(upper - band.upper) < 1.5 / n)
 

@@ -48,7 +48,7 @@ def test_subsampled_plates_take_rows_of_simulated_data():
     assert data["y"].shape == (5,) and target.subsampled
     whole = target.log_density(jnp.zeros(1)) - dist.Normal().log_prob(0.0)
     assert float(whole) == pytest.approx(float(dist.Normal().log_prob(data["y"]).sum()), rel=1e-12)
-    # Two of the rows, each counted 5/2 times.
+    # Two of the five rows, each weighted by 5/2.
     each = np.asarray(dist.Normal().log_prob(data["y"]))
     pairs = [2.5 * (each[i] + each[j]) for i in range(5) for j in range(i)]
     part = target.noisy_log_density(jnp.zeros(1), jax.random.key(3)) - dist.Normal().log_prob(0.0)

@@ -21,14 +21,14 @@ SEEDS = list(range(COUNT))
 
 
 def two_levels(y):
-    """The posterior is Gaussian: precision [[ROWS + 1, ROWS], [ROWS, ROWS + 1]]."""
+    """Gaussian posterior with precision [[ROWS + 1, ROWS], [ROWS, ROWS + 1]]."""
     a = numpyro.sample("a", dist.Normal(0.0, 1.0))
     b = numpyro.sample("b", dist.Normal(0.0, 1.0))
     numpyro.sample("y", dist.Normal(a + b, 1.0).expand([len(y)]), obs=y)
 
 
 def heavy(y):
-    """No Gaussian is its posterior, so that each fit has another way to go."""
+    """Non-Gaussian posterior, so that each fit takes other steps."""
     mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
     sd = numpyro.sample("sd", dist.HalfNormal(2.0))
     numpyro.sample("y", dist.StudentT(3.0, mu, sd).expand([len(y)]), obs=y)
@@ -40,7 +40,7 @@ def fits(method, model=two_levels, data=DATA):
 
 
 class Counted(SVI):
-    """Keeps how many fits each batch had, and fails where the data are infinite."""
+    """Records the size of each batch, and fails for infinite data."""
 
     def _start(self, target, seed, progress):
         if np.isinf(target.args[0]["y"]).any():
@@ -89,7 +89,7 @@ def test_batched_fits_equal_single_fits(options):
 @pytest.mark.slow
 def test_batched_fits_stop_at_their_own_steps():
     target = BoundModel.of(two_levels, (DATA["y"][0],), {}).target()
-    # Steps of about 0.05: from 30 away, hundreds of them are needed to arrive.
+    # Steps are about 0.05, so a start 30 away needs hundreds of them.
     families = [GaussianGuide("full_rank", jnp.full(2, start), jnp.eye(2)) for start in (0.0, 30.0)]
     near, far = maximize_elbo(families, [target] * 2, [0, 1], "pathwise", [0.05], 20_000, False)
     assert not near.doubt and not far.doubt
@@ -189,7 +189,7 @@ def regression(x, y):
 
 
 def amortised(x, y):
-    """The posterior itself, if the data that it sees are those that were simulated."""
+    """Guide with the exact posterior mean, if it gets the simulated data."""
     width = numpyro.param("width", 0.5, constraint=dist.constraints.positive)
     numpyro.sample("slope", dist.Normal((x @ y) / (1.0 + x @ x), width))
 
@@ -229,7 +229,7 @@ def test_subclass_of_svi_runs_its_own_method():
 
 @pytest.mark.slow
 def test_calibration_in_batches():
-    # One of a hundred seeds is a false alarm, for each number.
+    # About one seed in a hundred is a false alarm.
     right = calibrate(
         two_levels, DATA["y"][0], method="svi", simulations=60, progress=False, seed=2
     )

@@ -1,4 +1,4 @@
-"""Calibration passes what is right, and names what is wrong with the rest."""
+"""Calibration passes correct methods and names the faults of others."""
 
 from functools import cache
 
@@ -70,7 +70,7 @@ def test_linear_regression_on_a_frame_is_calibrated():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(8, 2)) * [1.0, 5.0] + 3.0, columns=["a", "b"])
     y = 40.0 + 7.0 * rng.normal(size=8)
-    # The prior of the weights is on the scale of the y that was given, not of simulated ones.
+    # The prior of the weights has the scale of the given y, not of simulated data.
     model = bk.BayesianLinearRegression(noise=30.0, prior=priors.Gaussian())
     found = calibrate(model, X, y, method="exact", simulations=100, seed=1)
     assert not found.faults and not found.failures
@@ -120,7 +120,7 @@ def counts(y):
 
 @pytest.mark.slow
 def test_bias_of_laplace_matches_the_closed_form():
-    # rate | y ~ Gamma(y + 1, 2). Of log(rate) Laplace makes N(log((y + 1) / 2), 1 / (y + 1)).
+    # rate | y ~ Gamma(y + 1, 2); Laplace: log(rate) ~ N(log((y + 1) / 2), 1 / (y + 1)).
     rng = np.random.default_rng(0)
     rate = rng.exponential(size=10**5)
     a = rng.poisson(rate) + 1.0
@@ -129,7 +129,7 @@ def test_bias_of_laplace_matches_the_closed_form():
     found = calibrate(counts, 3, method=method, simulations=100, seed=2)
     z = found.z_scores["rate"]
     share = np.mean(below < 0)
-    # The share of truths below the median of Laplace; by symmetry of the normal its mean in logs.
+    # Share of truths below the median of Laplace, its mean on the log scale.
     assert abs(np.mean(found.uniforms["rate"] < 0.5) - share) < 3.3 * 0.5 / np.sqrt(len(z))
     assert "posterior biased upwards" in found.faults["rate"] and share > 0.55
 
@@ -151,7 +151,7 @@ def test_failed_fits_are_counted(error):
 
 
 class FailsAfter:
-    """Tells a fit to fail once so many have not."""
+    """True once `count` fits have succeeded."""
 
     def __init__(self, count):
         self.left = count
@@ -222,7 +222,7 @@ def nothing(y):
 
 
 def from_two(y):
-    # NumPyro 0.22 sums over other values than 2 to 5.
+    # NumPyro 0.22 sums over values other than 2 to 5.
     mu = numpyro.sample("mu", dist.Normal())
     k = numpyro.sample("k", dist.DiscreteUniform(2, 5))
     with numpyro.plate("row", len(y)):

@@ -39,7 +39,7 @@ def test_differences_match_the_draws(posteriors):
     np.testing.assert_allclose(found["mean_error"], (x.mean() - y.mean()) / y.std())
     np.testing.assert_allclose(found["sd_ratio"], x.std() / y.std())
     np.testing.assert_allclose(found["wasserstein"], wasserstein_distance(x, y) / y.std())
-    # A Gaussian in log sigma is close to the posterior, but not the same.
+    # A Gaussian in log sigma is close to the posterior, but not equal.
     assert abs(found["mean_error"]) < 0.6
 
 
@@ -67,8 +67,7 @@ def test_elpd_matches_arviz(posteriors):
     expected = az.loo(posteriors["nuts"].to_arviz())
     assert abs(row["elpd"] - expected.elpd) < 0.02
     assert abs(row["elpd_error"] - expected.se) < 0.02
-    # And about that of the data at hand: the density of n values at the fitted mean and sd, less
-    # two parameters.
+    # Approximately the log density at the fitted mean and sd, minus two parameters.
     plain = norm(Y.mean(), Y.std()).logpdf(Y).sum() - 2.0
     assert abs(row["elpd"] - plain) < 1.0
 
@@ -91,7 +90,7 @@ def test_densities_of_other_data_are_left_out(posteriors, tmp_path):
         assert not known["fewer"] and not known["moved"]
         assert known["loaded"] and known["nuts"] == (what == "elpd")
     elpd = {name: row["elpd"] for name, row in found.table.items()}
-    # Those of the reference, and of the same data, stay as they are without the others.
+    # Posteriors of the same data as the reference keep their values.
     alone = bk.compare({name: posteriors[name] for name in ("laplace", "nuts")}).table
     assert elpd["nuts"] == alone["nuts"]["elpd"]
     np.testing.assert_allclose(elpd["loaded"], alone["laplace"]["elpd"], rtol=1e-10)

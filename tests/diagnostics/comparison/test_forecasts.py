@@ -1,4 +1,4 @@
-"""Forecasts side by side, and beside those of others."""
+"""Comparisons of forecasts, also with other packages."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The overlay of posteriors with long names, as matplotlib lays it out."""
+"""Layout of the plot of marginals with long names."""
 
 import numpy as np
 import pytest

@@ -6,7 +6,7 @@ VOID = {"meta", "img", "br", "hr", "link", "input"}
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, tables and text of a page, all of whose tags are closed."""
+    """Tags, tables and text of a page; all tags must be closed."""
 
     def __init__(self, text: str):
         super().__init__(convert_charrefs=True)
@@ -42,7 +42,7 @@ class Page(HTMLParser):
         return [a["id"] for _, a in self.tags if "id" in a]
 
     def table(self, *head):
-        """The rows of the first table whose head starts so, by their first cell."""
+        """Rows of the first table with this start of its head, by their first cell."""
         (found, *_) = [t for t in self.tables if t[0][: len(head)] == list(head)]
         return {row[0]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
 

@@ -1,4 +1,4 @@
-"""The report in a real browser, where there is one: nothing overflows, nothing is complained of."""
+"""The report in a browser, if one is installed: no overflow, an empty console."""
 
 import html
 import re
@@ -16,13 +16,13 @@ import bayeskern as bk
 from bayeskern.diagnostics.report import report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Of a phone and of a desk, beside each other in one window.
+# Widths of a phone and of a desktop, side by side in one window.
 WIDTHS, HEIGHT = (390, 1280), 1400
 LONG = "N" * 200
 
 
 def browser() -> str | None:
-    """A Chromium on the path, or the one that Playwright keeps."""
+    """Path of a Chromium: on the path, or from Playwright."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     kept = Path.home().glob(".cache/ms-playwright/chromium*/chrome-*/*")
     own = [str(p) for p in kept if p.name in ("chrome", "headless_shell", "chrome-headless-shell")]
@@ -40,13 +40,13 @@ def model(y):
 
 
 def probe(text: str) -> str:
-    """A page that opens a report at each width and says how wide its content is."""
+    """A page that opens a report at each width and logs the width of its content."""
     frames = "".join(
         f'<iframe style="border:0;width:{width}px;height:{HEIGHT}px" srcdoc="{html.escape(text)}">'
         "</iframe>"
         for width in WIDTHS
     )
-    # Frames are transparent where the scheme of the page differs from theirs.
+    # A frame is transparent if its colour scheme differs from that of the page.
     return f"""<!DOCTYPE html><meta name="color-scheme" content="light dark">
     <body style="margin:0;display:flex">{frames}<script>
     onload = () => console.log("widths:" + [...document.querySelectorAll("iframe")]

@@ -24,14 +24,14 @@ SALES = pd.Series(np.full(20, 3.0), name="sales")
 
 
 def pixels(svg) -> np.ndarray:
-    """Red, green, blue and opacity of every pixel picture in a figure, together (n, 4)."""
+    """Pixels (red, green, blue, opacity) of all raster images in a figure: (n, 4)."""
     found = re.findall(r"base64,\s*([^\"]*)", svg)
     images = [Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA") for data in found]
     return np.concatenate([np.asarray(i).reshape(-1, 4) for i in images] or [np.zeros((0, 4))])
 
 
 def contrast(colour, paper) -> float:
-    """Of two colours, as the Web Content Accessibility Guidelines 2.2 define it."""
+    """Contrast of two colours by the Web Content Accessibility Guidelines 2.2."""
 
     def luminance(c):
         c = np.asarray(c, float) / 255.0
@@ -110,12 +110,12 @@ def test_predictive_check_of_heavy_tailed_counts_is_fast():
     assert time.perf_counter() - start < 5.0
     assert len(picture) < 100_000
     said = re.search(r"\((\S+) % of the simulated values lie outside\)", picture)
-    # All of y is shown, and less of the model than lies between 0 and 50.
+    # All of y is inside, and some of the simulated values are outside.
     assert 0.0 < float(said[1]) < 100.0 * np.mean(replicates > 50)
 
 
 def bars(y, replicates):
-    """The places, heights, and middles of the model that a check of counts draws."""
+    """Positions, heights of bars, and medians of the model in a check of counts."""
     axis = fit.predictive_check(y, replicates, True).axes[0]
     (markers, *_) = axis.containers[1].lines
     heights = [bar.get_height() for bar in axis.containers[0]]
@@ -149,7 +149,7 @@ def test_constant_observations_are_drawn():
 def test_panels_have_labelled_axes():
     draws = {name: rng.normal(size=(2, 50)) for name in "abcd"}
     axes = convergence.ranks(draws).axes
-    # Of four in rows of three, the second and third have nothing below them.
+    # With four panels in rows of three, the second and third have nothing below them.
     for i, (column, last) in enumerate([(0, False), (1, True), (2, True), (0, True)]):
         assert bool(axes[i].get_xlabel()) is last
         assert axes[i].xaxis.get_tick_params()["labelbottom"] is last

@@ -24,7 +24,7 @@ def many(y):
 
 
 def indexed(y):
-    """Sites that are called as the numbers of others are."""
+    """Sites with names like elements of other sites."""
     one = numpyro.sample("x[0]", dist.Normal(3.0, 1.0))
     two = numpyro.sample("x", dist.Normal(-3.0, 1.0).expand([2]).to_event(1))
     numpyro.sample("y", dist.Normal(one + two.sum(), 1.0).expand([len(y)]).to_event(1), obs=y)
@@ -47,7 +47,7 @@ def test_names_are_unique_and_carry_labels():
     draws = {"x": np.zeros((5, 2)), "x[0]": np.zeros(5), "w": np.zeros((5, 2, 1))}
     names = [p.name for p in all_parameters(draws, {"w": [["a", "b"], ["c"]]})]
     assert names == ["x[0] at 'x'[0]", "x[1]", "x[0] at 'x[0]'", "w[a,c]", "w[b,c]"]
-    # Equal labels are told apart by their indices.
+    # Equal labels are distinguished by their indices.
     repeated = all_parameters({"w": draws["x"]}, {"w": [["a", "a"]]})
     assert len({p.name for p in repeated}) == 2
 
@@ -94,7 +94,7 @@ def test_labels_in_tables_figures_and_verdict(labelled, tmp_path):
     assert "w[0]" not in text and "w[1]" not in text
     wanted = {"w[0]": "w[age]", "w[1]": "w[income]"}[at]
     assert f"at {wanted}" in text
-    # A row of each table, a panel of each figure.
+    # Rows of tables and panels of figures.
     assert text.count("w[income]") >= 6
 
 

@@ -1,4 +1,4 @@
-"""What the report computes itself, against closed forms, refits, SciPy and ArviZ."""
+"""Numbers of the report against closed forms, refits, SciPy and ArviZ."""
 
 from types import SimpleNamespace
 
@@ -222,7 +222,7 @@ def far(y):
 
 @pytest.fixture(scope="module")
 def distant():
-    # mu is N(1234.56, 0.0144^2), next to nothing of the prior.
+    # The posterior of mu is N(1234.56, 0.0144^2), far narrower than the prior.
     y = 1234.56 + 0.05 * np.array([-1.0, 1.0] * 6)
     return Subject(bk.infer(far, y, method="laplace", seed=0, progress=False))
 
@@ -233,7 +233,7 @@ def test_mean_far_from_zero_has_the_digits_of_its_sd(distant):
     mean, sd, low, high = (float(text.replace(",", "")) for text in list(row.values())[1:])
     assert {decimals(text) for name, text in row.items() if name != "parameter"} == {4}
     assert abs(mean - 1234.56) < 0.001 and sd == pytest.approx(0.01443, rel=0.05)
-    # Of 89 %.
+    # The interval has 89 %.
     assert high - low == pytest.approx(2 * 1.598 * 0.01443, rel=0.05)
 
 

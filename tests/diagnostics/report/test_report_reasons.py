@@ -99,7 +99,7 @@ def test_few_draws_have_no_loo():
         az.loo(posterior.to_arviz())
     page = page_of(fit.fit(Subject(posterior)))
     assert "LOO needs at least 25 draws" in page.words and page.count("figure") == 2
-    # Of chains of a single draw, R-hat is not defined.
+    # R-hat is undefined for chains of one draw.
     stats = {name: values[:, :1] for name, values in posterior.sample_stats.items()}
     single = replace(posterior, fit=replace(posterior.fit, sample_stats=stats))
     assert said(convergence.convergence, Subject(single)).startswith("Chains of 1 draw say nothing")

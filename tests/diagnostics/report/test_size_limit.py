@@ -40,10 +40,10 @@ def test_eight_posteriors_fit_into_three_megabytes(posterior):
         text = render(subjects)
     assert 2_000_000 < len(text.encode()) < 3_000_000
     left = len(re.findall("A figure was left out here", text))
-    # The others are the comparison's and those that are kept.
+    # The figure of the comparison, and the figures that are kept.
     assert 0 < left <= 8 and len(re.findall("<figure>", text)) == 1 + 16 - left
     assert f"{left} of the 16 figures on single posteriors are left out" in text
-    # It stands with the verdicts, before the figures.
+    # The remark comes with the verdicts, before the figures.
     assert text.index("are left out, the largest first") < text.index('id="comparison"')
 
 
