@@ -57,8 +57,8 @@ def compare(
     """
     if not isinstance(posteriors, dict) or not posteriors:
         raise ValueError(
-            'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}; '
-            f"got {posteriors!r}."
+            "posteriors must be a dict of at least one name and posterior, as in "
+            f'{{"laplace": p1, "nuts": p2}}; got {type(posteriors).__name__}.'
         )
     if any(isinstance(value, Forecast) for value in posteriors.values()):
         if reference is not None:
