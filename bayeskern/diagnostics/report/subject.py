@@ -39,7 +39,7 @@ class ForecastSubject:
         return ForecastProcess.of(self.forecast)
 
 
-class Parameter(NamedTuple):
+class ScalarParameter(NamedTuple):
     """A scalar parameter: an element of a site.
 
     Attributes:
@@ -129,7 +129,7 @@ class Subject:
     # -- parameters and their names ----------------------------------------------------------------
 
     @cached_property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[ScalarParameter]:
         """All parameters, in the order of flattened draws."""
         labels = {}
         # ArviZ is asked only for labels.
@@ -147,7 +147,7 @@ class Subject:
         return {p.plain: p.name for p in self.parameters if count[p.plain] == 1}
 
     @cached_property
-    def by_name(self) -> dict[str, Parameter]:
+    def by_name(self) -> dict[str, ScalarParameter]:
         """Parameters to examine: an even selection of each site, and those in the verdict."""
         sites = list(self.posterior.flat)
         # A latent function has a parameter for each point, and an effective sample size takes
@@ -167,7 +167,7 @@ class Subject:
         """Number of parameters of a site that are not examined, if any."""
         return Counter(p.site for p in self.parameters if p.name not in self.by_name)
 
-    def draws(self, parameter: Parameter) -> np.ndarray:
+    def draws(self, parameter: ScalarParameter) -> np.ndarray:
         """Draws (chains, draws) of a parameter."""
         return np.asarray(self.posterior.draws[parameter.site][(..., *parameter.index)], float)
 
@@ -226,7 +226,7 @@ class Subject:
 
 def parameters(
     draws: Mapping[str, np.ndarray], labels: Mapping[str, list[list[str]]]
-) -> list[Parameter]:
+) -> list[ScalarParameter]:
     """The parameters of sites, in the order of flattened draws.
 
     Names that two parameters would share, such as the site "x[0]" and the first of "x", name their
@@ -242,7 +242,7 @@ def parameters(
             axes = labels.get(site) or [range(size) for size in np.shape(values)[1:]]
             shown: Any = [axis[i] for axis, i in zip(axes, index, strict=True)]
             plain = scalar_name(site, index)
-            all_parameters.append(Parameter(scalar_name(site, shown), plain, site, index))
+            all_parameters.append(ScalarParameter(scalar_name(site, shown), plain, site, index))
     count = Counter(p.name for p in all_parameters)
     return [
         p if count[p.name] == 1 else p._replace(name=f"{p.name} at {p.site!r}{list(p.index) or ''}")
