@@ -79,9 +79,7 @@ def test_index_out_of_range(columns):
         with pytest.raises(ValueError, match=r"columns \[.*\] wanted, but X has 3 columns"):
             call(A)
     for frame in FRAMES:
-        with pytest.raises(
-            ValueError, match="wanted, but X has 3 columns"
-        ):
+        with pytest.raises(ValueError, match="wanted, but X has 3 columns"):
             k(frame)
 
 
