@@ -235,10 +235,10 @@ class Forecast(Quantiles):
         """Verdict on the forecast, by its fit and by the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        likelihood, values = self.choices.likelihood, self.series.values
+        choices = self.choices
         # Counts, tied ranks and bounds have positive probabilities.
-        tied = self.choices.ranks or bool(np.isin(values, self.choices.bounds).any())
-        discrete = tied or (likelihood is not None and likelihood.whole)
+        discrete = choices.ranks or bool(np.isin(self.series.values, choices.bounds).any())
+        discrete |= choices.likelihood is not None and choices.likelihood.whole
         return assess_forecast(self.problem, self.look_back, self.horizon, discrete)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -66,10 +66,7 @@ def read_numbers(
         # pandas.to_numeric accepts complex numbers.
         real = cells.mask(missing | cells.map(np.iscomplexobj))
         numbers = np.asarray(pd.to_numeric(real, errors="coerce"), float)
-        unreadable = np.isnan(numbers) & ~np.asarray(missing)
-        if unreadable.any():
-            row = int(unreadable.argmax())
-            raise _not_a_number(name, row, cells[row])
+        _require_numbers(missing | ~np.isnan(numbers), cells, name)
     if np.isinf(numbers).any():
         raise ValueError(f"{name}, row {np.isinf(numbers).argmax() + 1}: the value is infinite.")
     return numbers.astype(float), remarks
@@ -102,9 +99,7 @@ def _plain_text(
     bracket = parts["open"] != ""
     unreadable = (parts["digits"] == "") | (bracket != (parts["close"] != ""))
     digits, percent = parts["digits"].str.strip(), parts["percent"] != ""
-    if unreadable.any():
-        row = unreadable.idxmax()
-        raise _not_a_number(name, row, cells[row])
+    _require_numbers(~unreadable, cells, name)
     if percent.any() and not percent.all():
         row, other = percent.idxmax(), (~percent).idxmax()
         raise ValueError(
@@ -122,10 +117,7 @@ def _plain_text(
         comma_groups = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"} & currencies
         commas_group = bool(comma_groups) or bool(bracket.any())
         decimal = _decimal_mark(digits, cells, name, points_may_group, commas_group)
-    readable = digits.str.fullmatch(NOTATIONS[decimal]).astype(bool)
-    if not readable.all():
-        row = readable.idxmin()
-        raise _not_a_number(name, row, cells[row])
+    _require_numbers(digits.str.fullmatch(NOTATIONS[decimal]).astype(bool), cells, name)
     group = "," if decimal == "." else "."
     plain = digits.str.replace(rf"{re.escape(group)}|{GROUP_MARKS}", "", regex=True)
     plain = plain.str.replace(decimal, ".", regex=False)
@@ -153,7 +145,7 @@ def _decimal_mark(
         return "."
     if commas.any() or (points.any() and points_may_group):
         row = (commas | points).idxmax()
-        decimals, thousands = (re.sub("[.,]", by, digits[row]) for by in (".", ""))
+        decimals, thousands = (re.sub("[.,]", by, str(digits[row])) for by in (".", ""))
         raise AmbiguousError(
             f"{name}, row {row + 1}: {cells[row]!r} may be {decimals} or {thousands}. Name the "
             "decimal mark: --decimal . or --decimal , (decimal= of read_series)."
@@ -161,8 +153,11 @@ def _decimal_mark(
     return "."
 
 
-def _not_a_number(name: str, row: int, cell: Any) -> ValueError:
-    return ValueError(
-        f"{name}, row {row + 1}: {str(cell)!r} is not a number, or not in the notation of the "
-        "others. Write all of them as in 1234.5; leave the cell empty if the value is missing."
-    )
+def _require_numbers(readable: pd.Series, cells: pd.Series, name: str) -> None:
+    """Raise ValueError with the first cell that is not a number, and its row."""
+    if not readable.all():
+        row = cast("int", readable.idxmin())
+        raise ValueError(
+            f"{name}, row {row + 1}: {str(cells[row])!r} is not a number, or not in the notation "
+            "of the others. Write all of them as in 1234.5, and leave missing cells empty."
+        )

@@ -89,7 +89,9 @@ def _end_of_period(text: str, calendar: Calendar) -> np.datetime64 | float:
         if form is None and not re.fullmatch(r"\d{4}", text):
             raise ValueError
         iso = text if form is None else iso_date(form, text)
-        return pd.Period(iso, freq="Q" if "q" in text else None).end_time.to_datetime64()
+        period = pd.Period(iso, freq="Q" if "q" in text else None)
+        assert isinstance(period, pd.Period)  # NaT has no written form
+        return period.end_time.to_datetime64()
     except AmbiguousError:
         raise
     except ValueError:

@@ -64,7 +64,7 @@ def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> F
     now = calendar.wall(f.series.times[-1:])[0]
     unit = "" if f.choices.likelihood is None else f.choices.likelihood.unit
     fig.set_size_inches(9.0, 1.2 + 1.9 * len(intervals))
-    panels = np.atleast_1d(fig.subplots(len(intervals), 1, sharex=False))
+    panels = np.atleast_1d(fig.subplots(len(intervals), 1))
     for ax, (name, interval) in zip(panels, intervals.items(), strict=True):
         window = _window(f, name, len(times))
         x = calendar.wall(times[window])
@@ -72,14 +72,13 @@ def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> F
         ax.axvspan(max(x[0], now), x[-1], color=FORECAST_COLOR, alpha=0.07, linewidth=0)
         ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.22, linewidth=0)
         ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.3)
-        is_level = name == f.components[0]
-        if not is_level:
-            neutral = 1.0 if f.scale.log else 0.0
-            ax.axhline(neutral, color=NOTE_COLOR, linewidth=0.7, zorder=0)
-        note = f" ({unit})" if unit else ""
-        if f.scale.log and not is_level:
-            note = f" (factor of the {unit})" if unit else " (factor)"
-        title = _short(name.replace("_", " ")) + note
+        note = unit
+        if name != f.components[0]:
+            # The component is a difference or a factor, without effect at this value.
+            ax.axhline(1.0 if f.scale.log else 0.0, color=NOTE_COLOR, linewidth=0.7, zorder=0)
+            if f.scale.log:
+                note = f"factor of the {unit}" if unit else "factor"
+        title = _short(name.replace("_", " ")) + (f" ({note})" if note else "")
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         concise_dates(ax, x)
         tidy(ax)
@@ -99,8 +98,8 @@ def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
     ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0, label=label)
     name = _short(series.value_name)
     ax.plot(x, result.values, color=HISTORY_COLOR, linewidth=1.0, label=name)
-    style = {"linestyle": "none", "marker": "o", "markersize": 5.5, "color": NAIVE_COLOR}
-    ax.plot(x[outside], result.values[outside], label="outside", zorder=3, **style)
+    points = x[outside], result.values[outside]
+    ax.scatter(*points, s=30, color=NAIVE_COLOR, zorder=3, label="outside")
     concise_dates(ax, x)
     title = f"{_short(series.name)}: {outside.sum()} of {len(x)} values stand out"
     return _finish(ax, series, title, series.calendar.description)
@@ -114,17 +113,16 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
     # The history begins a little before the first cutoff.
     cutoff_step = int(series.calendar.steps()[first_fold.count - 1])
     _plot_history(ax, series, max(0, cutoff_step + 1 - 3 * first_fold.forecast.horizon))
+    # The legend names the lines of one fold.
+    labels = (f"median and {100 * level:g} % interval", "seasonal naive")
     for fold in result.folds:
-        # The legend names the lines of one fold.
-        labels = [f"median and {100 * level:g} % interval", "seasonal naive"]
-        median_label, naive_label = labels if fold is first_fold else (None, None)
         lower, upper = fold.forecast.interval(level)
         x, pick = wall(fold.times), fold.pick
         median, naive = fold.forecast.median[pick], fold.naive.mean[pick]
         ax.fill_between(x, lower[pick], upper[pick], color=FORECAST_COLOR, alpha=0.2, linewidth=0)
-        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.5, label=median_label)
-        style = {"color": NAIVE_COLOR, "linewidth": 0.9, "linestyle": ":"}
-        ax.plot(x, naive, label=naive_label, **style)
+        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.5, label=labels[0])
+        ax.plot(x, naive, color=NAIVE_COLOR, linewidth=0.9, linestyle=":", label=labels[1])
+        labels = (None, None)
         cutoff = wall(series.times[[fold.count - 1]])[0]
         ax.axvline(cutoff, color=NOTE_COLOR, linewidth=0.7, linestyle="--")
     concise_dates(ax, wall(result.folds[-1].times))
@@ -160,15 +158,10 @@ def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
     """Plot the observed values from a step of the calendar on."""
     # NaN breaks the line at gaps.
     x, y = series.calendar.wall(series.calendar.grid(0))[start:], series.on_grid()[start:]
-    # Dots of many values would cover the line.
-    dots = len(x) <= 150
-    style = {"color": HISTORY_COLOR, "linewidth": 1.0, "markersize": 2.6}
-    ax.plot(x, y, marker="o" if dots else None, label="observed", **style)
-    # A single value between two gaps has no line.
-    present = np.pad(np.isfinite(y), 1)
-    alone = np.isfinite(y) & ~present[:-2] & ~present[2:]
-    if not dots and alone.any():
-        ax.plot(x[alone], y[alone], "o", **style)
+    # Dots of many values are as thin as the line, and show single values between gaps.
+    size = 2.6 if len(x) <= 150 else 1.0
+    style = {"marker": "o", "markersize": size, "linewidth": 1.0}
+    ax.plot(x, y, color=HISTORY_COLOR, label="observed", **style)
 
 
 def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:

@@ -60,15 +60,15 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
     return "\n".join([*lines, "", *_value_lines(f, rows, level)])
 
 
-def _effects(f: Forecast, most: int = 6) -> str:
-    """Effects of regressors, events and holidays, the most certain first."""
+def _effects(f: Forecast) -> str:
+    """At most six effects of regressors, events and holidays, the most certain first."""
     effects = f.choices.effects
     if effects is None:
         return ""
     table = f.effects()
     none, by = (1.0, "x ") if f.scale.log else (0.0, "")
     distance = abs(table["median"] - none) / (table["upper"] - table["lower"])
-    shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:most]]
+    shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:6]]
     texts = [
         f"{row.Index} {by}{row.median:{'.3g' if f.scale.log else '+.3g'}} "
         f"({row.lower:.3g} to {row.upper:.3g})"

@@ -62,8 +62,8 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _outlier(f: Forecast, min_sds: float = 5.0) -> str | None:
-    """The value furthest from its leave-one-out prediction, with its time, beyond `min_sds`.
+def _outlier(f: Forecast) -> str | None:
+    """The value furthest from its leave-one-out prediction, with its time, beyond five sds.
 
     By chance a normal error exceeds five sds once in a million values.
     """
@@ -71,7 +71,7 @@ def _outlier(f: Forecast, min_sds: float = 5.0) -> str | None:
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])
     distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
     worst = int(np.argmax(distance))
-    if not distance[worst] > min_sds:
+    if not distance[worst] > 5.0:
         return None
     label = f.time_labels(f.series.times[f.series.observed][[worst]])[0]
     return f"{number_format(fitted.y)(fitted.y[worst])} at {label}"
