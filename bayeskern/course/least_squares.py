@@ -235,7 +235,7 @@ def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
             "Take a shorter one, or None for 1 / L."
         )
     step = step or _inverse(largest)
-    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, LMS_TOL)
+    _, bound = _convergence(X, Y, values, penalty, LMS_TOL)
     b, iterations = np.zeros((X.shape[1], Y.shape[1])), 0
     gradient = _negative_gradient(X, Y, penalty, b)
     while iterations < epochs and not _has_converged(b, gradient, bound):
@@ -253,8 +253,7 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
     # At least the expected smoothness of Gower et al. (2019), proposition 3.8.
     largest_row = n * np.max(np.sum(np.square(X), axis=1))
     smoothness = values[0] ** 2 + largest_row / batch + penalty
-    mu = _curvature(X, values, penalty)
-    bound = _gradient_bound(values, mu, Y, SGD_TOL)
+    mu, bound = _convergence(X, Y, values, penalty, SGD_TOL)
     length, key = step or 0.5 * _inverse(smoothness), jax.random.key(seed)
     b, epochs, converged = _descend_in_batches(
         X, Y, penalty, length, mu, bound, epochs, key, steps=steps
@@ -275,17 +274,15 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
 # -- descent --------------------------------------------------------------------------------------
 
 
-def _curvature(X, values, penalty: float) -> float:
-    """The smallest curvature mu in the span of the rows of X, which b = 0 never leaves."""
-    return values[max(_rank(values, rounding(X)), 1) - 1] ** 2 + penalty
+def _convergence(X, Y, values, penalty: float, tol: float) -> tuple[float, tuple]:
+    """The smallest curvature mu, and (slope, floor) for each target.
 
-
-def _gradient_bound(values, mu: float, Y, tol: float) -> tuple[float, np.ndarray]:
-    """(slope, floor) for each target: b has converged if |gradient| <= slope |b| + floor.
-
-    The error of b is at most |gradient| / mu. The floor is the rounding error of the gradient.
+    b has converged if |gradient| <= slope |b| + floor: its error is at most |gradient| / mu, and
+    the floor is the rounding error of the gradient. mu is the smallest curvature in the span of the
+    rows of X, which b = 0 never leaves.
     """
-    return tol * mu, np.finfo(float).eps * values[0] * np.linalg.norm(Y, axis=0)
+    mu = values[max(_rank(values, rounding(X)), 1) - 1] ** 2 + penalty
+    return mu, (tol * mu, np.finfo(float).eps * values[0] * np.linalg.norm(Y, axis=0))
 
 
 def _has_converged(b, gradient, bound):

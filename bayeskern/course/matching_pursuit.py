@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from bayeskern.core import validation
-from bayeskern.course.orthogonal_pursuit import OrthogonalPursuit
+from bayeskern.course.orthogonal_pursuit import Dictionary, OrthogonalPursuit
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram, gram_times
@@ -27,7 +27,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
     Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
     for the residual r, and refits all coefficients by least squares, with a growing QR
     factorisation. Atoms that depend on the chosen ones, to rounding, are left out. The dictionary
-    is an array of shape (n, n) or (n, features); a step costs one product with it.
+    is an array of shape (n, n) or (n, features), and a copy in single precision; a step costs one
+    product with the copy.
 
     Args:
         dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
@@ -110,11 +111,11 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
                 f"n_nonzero={rule} is more than the dictionary has atoms, {atoms.shape[1]}. "
                 'Take fewer, or n_nonzero="cv".'
             )
-        stop = rule
+        dictionary, stop = Dictionary(atoms), rule
         if rule == "cv":
-            self.cv_errors_ = self._cross_validate(atoms, targets)
+            self.cv_errors_ = self._cross_validate(dictionary, targets)
             stop = int(np.argmin(self.cv_errors_))
-        pursuit = OrthogonalPursuit(atoms, targets, self.fit_intercept)
+        pursuit = OrthogonalPursuit(dictionary, targets, self.fit_intercept)
         while not (reached := self._reached(pursuit, stop)) and pursuit.step():
             pass
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
@@ -216,7 +217,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         columns = self.features_.transform(original_X)
         return np.asarray(columns.toarray() if issparse(columns) else columns, dtype=float)
 
-    def _cross_validate(self, atoms: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _cross_validate(self, dictionary: Dictionary, y: np.ndarray) -> np.ndarray:
         """The mean squared errors of left-out rows, after 0, 1, ... atoms."""
         if validation.positive_integer(self.folds, "folds") > len(y):
             raise ValueError(
@@ -230,7 +231,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             train[rows] = True
             # Only points of the training folds are centers of atoms.
             columns = train if self.kernel_ is not None else None
-            pursuits.append(OrthogonalPursuit(atoms, y, self.fit_intercept, train, columns))
+            pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
         errors = []
         while True:
             # All folds in step, to stop as soon as their common error has settled.

@@ -56,7 +56,7 @@ class OrthogonalPursuit:
     """Orthogonal matching pursuit of y step by step.
 
     Args:
-        atoms: The atoms as columns, (n, p).
+        dictionary: The p atoms.
         y: Targets, (n,).
         intercept: Whether there is an intercept.
         train: Whether each row is fitted, (n,); None means all. The residuals of the other rows
@@ -66,20 +66,21 @@ class OrthogonalPursuit:
 
     def __init__(
         self,
-        atoms: np.ndarray,
+        dictionary: Dictionary,
         y: np.ndarray,
         intercept: bool = False,
         train: np.ndarray | None = None,
         columns: np.ndarray | None = None,
     ):
         n = len(y)
-        self._atoms = atoms
+        self._dictionary, self._atoms = dictionary, dictionary.atoms
         self._train = np.ones(n) if train is None else train.astype(float)
-        self._squares = np.einsum("i,ij,ij->j", self._train, atoms, atoms)
+        self._squares = np.einsum("i,ij,ij->j", self._train, self._atoms, self._atoms)
         self.taken: list[int] = []
         # The rows of Q are the orthonormal directions of the atoms taken.
-        self.Q, self._R, self._Qy = np.empty((16, n)), np.zeros((16, 16)), np.empty(16)
-        self._size = 0
+        self.Q = np.empty((0, n))
+        self._columns_of_R: list[np.ndarray] = []
+        self._Qy: list[float] = []
         self._leverage = np.zeros(n)
         self.residual, self._loo_residual = y.copy(), y.copy()
         self._y_squares = self._train @ np.square(y)
@@ -101,11 +102,8 @@ class OrthogonalPursuit:
         """Take one more atom; False if no atom is left that would lower the residual."""
         eps, n = np.finfo(float).eps, len(self.residual)
         while self.squares[-1] > n * eps**2 * self._y_squares:
-            products = np.abs((self._train * self.residual) @ self._atoms)
-            gains = np.zeros_like(products)
-            np.divide(products, self._lengths, out=gains, where=self._lengths > 0.0)
-            best = int(np.argmax(gains))
-            if gains[best] == 0.0:
+            best = self._dictionary.best(self._train * self.residual, self._lengths)
+            if best is None:
                 return False
             q, column = self._direction(self._atoms[:, best])
             # An atom this close to the span of the others depends on them to rounding.
@@ -128,13 +126,15 @@ class OrthogonalPursuit:
 
     def path(self) -> MatchingPath:
         """The path so far, with means of 0."""
-        size = self._size
+        R = np.zeros((len(self.Q), len(self.Q)))
+        for k, column in enumerate(self._columns_of_R):
+            R[: k + 1, k] = column
         return MatchingPath(
             np.array(self.taken, int),
             np.array(self.squares),
             np.array(self.loo_errors),
-            self._R[:size, :size].copy(),
-            self._Qy[:size].copy(),
+            R,
+            np.array(self._Qy),
             np.zeros(len(self.taken)),
         )
 
@@ -149,23 +149,23 @@ class OrthogonalPursuit:
 
     def _remainder_squares(self) -> np.ndarray:
         """|phi|^2 of the part of each atom that is orthogonal to the atoms taken: (p,)."""
-        shared = (self.Q[: self._size] * self._train) @ self._atoms
+        shared = (self.Q * self._train) @ self._atoms
         return np.maximum(self._squares - np.sum(np.square(shared), axis=0), 0.0)
 
     def _direction(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The unit vector of the part of a column orthogonal to Q, and the new column of R."""
-        Q, remainder, coordinates = self.Q[: self._size], column, np.zeros(self._size)
-        length, previous_length = self._length(remainder), np.inf
-        # A second pass removes rounding errors in the span if little is left after the first. Two
-        # passes are enough (Giraud, Langou and Rozloznik 2005).
+        remainder, coordinates = column, np.zeros(len(self.Q))
+        length = self._length(column)
         for _ in range(2):
-            if length > 0.5 * previous_length:
-                break
             # Without BLAS threads, which cost more than such small products on a busy machine.
-            projection = np.vecdot(Q, self._train * remainder)
-            remainder = remainder - np.einsum("k,kn->n", projection, Q)
+            projection = np.vecdot(self.Q, self._train * remainder)
+            remainder = remainder - np.einsum("k,kn->n", projection, self.Q)
             coordinates = coordinates + projection
             previous_length, length = length, self._length(remainder)
+            # A second pass removes rounding errors in the span if little is left after the first.
+            # Two passes are enough (Giraud, Langou and Rozloznik 2005).
+            if length > 0.5 * previous_length:
+                break
         unit = remainder / length if length > 0.0 else remainder
         return unit, np.append(coordinates, length)
 
@@ -173,15 +173,11 @@ class OrthogonalPursuit:
         return float(np.sqrt(self._train @ np.square(column)))
 
     def _append(self, q, column) -> None:
-        k = self._size
-        if k == len(self.Q):
-            self.Q = np.concatenate([self.Q, np.empty_like(self.Q)])
-            self._R = np.pad(self._R, (0, k))
-            self._Qy = np.concatenate([self._Qy, np.empty(k)])
         train_q = self._train * q
         projection = train_q @ self.residual
-        self.Q[k], self._R[: k + 1, k], self._Qy[k] = q, column, projection
-        self._size = k + 1
+        self.Q = np.vstack([self.Q, q])
+        self._columns_of_R.append(column)
+        self._Qy.append(projection)
         self.residual -= projection * q
         self._leverage += train_q * q
 
@@ -192,3 +188,49 @@ class OrthogonalPursuit:
         sound = margin > len(margin) * np.finfo(float).eps
         np.divide(self.residual, margin, out=self._loo_residual, where=sound)
         self.loo_errors.append(float(np.mean(np.square(self._loo_residual))))
+
+
+class Dictionary:
+    """Atoms as columns, (n, p), screened in single precision and compared in double.
+
+    Most of the time of a step goes into reading the atoms from memory, which takes half as long in
+    single precision. Once too many atoms are equal in single precision, only double is used.
+    """
+
+    def __init__(self, atoms: np.ndarray):
+        self.atoms = atoms
+        # A probabilistic bound on the error of products of unit vectors in single precision
+        # (Higham and Mary 2019, section 3, lambda = 8).
+        self._error = 8.0 * np.sqrt(len(atoms)) * np.finfo(np.float32).eps
+        # Atoms of length 1 neither overflow nor vanish.
+        lengths = np.sqrt(np.einsum("ij,ij->j", atoms, atoms))
+        self._lengths = np.where(lengths > 0.0, lengths, 1.0)
+        self._single: np.ndarray | None = np.empty(atoms.shape, np.float32)
+        np.divide(atoms, self._lengths, out=self._single, casting="same_kind")
+
+    def best(self, r: np.ndarray, lengths: np.ndarray) -> int | None:
+        """The atom with the largest |phi'r| / length, or None if all phi'r are 0.
+
+        r: (n,); lengths: (p,), 0 for atoms that may not be taken.
+        """
+        candidates = np.flatnonzero(lengths)
+        if not len(candidates):
+            return None
+        # A small part of the atoms is read faster one by one than all together.
+        max_read_singly = len(lengths) // 64
+        if self._single is not None:
+            candidates = self._screened(self._single, r, lengths, candidates)
+            if len(candidates) > max(8, max_read_singly):
+                self._single = None
+        read_singly = len(candidates) <= max_read_singly
+        products = r @ self.atoms[:, candidates] if read_singly else (r @ self.atoms)[candidates]
+        gains = np.abs(products) / lengths[candidates]
+        best = np.argmax(gains)
+        return int(candidates[best]) if gains[best] > 0.0 else None
+
+    def _screened(self, single, r, lengths, candidates) -> np.ndarray:
+        """The candidates that may be the best, to single precision."""
+        factors = self._lengths[candidates] / lengths[candidates]
+        unit = (r / np.linalg.norm(r)).astype(np.float32)
+        gains, error = np.abs(unit @ single)[candidates] * factors, self._error * factors
+        return candidates[gains + error >= np.max(gains - error)]

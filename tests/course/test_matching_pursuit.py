@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from bayeskern.course.matching_pursuit import KernelMatchingPursuit
-from bayeskern.course.orthogonal_pursuit import OrthogonalPursuit
+from bayeskern.course.orthogonal_pursuit import Dictionary, OrthogonalPursuit
 from bayeskern.kernels import RBF, Linear, Matern12, Matern32, Multiquadric, NystromFeatures, White
 
 RNG = np.random.default_rng(2)
@@ -100,7 +100,7 @@ def test_directions_stay_orthogonal(coherent):
     rng = np.random.default_rng(0)
     points = rng.uniform(-3.0, 3.0, (400, 2))
     D = np.asarray(RBF(0.5)(points)) if coherent else rng.normal(size=(400, 500))
-    pursuit = OrthogonalPursuit(D, rng.normal(size=400), intercept=True)
+    pursuit = OrthogonalPursuit(Dictionary(D), rng.normal(size=400), intercept=True)
     while len(pursuit.taken) < 200:
         assert pursuit.step()
     Q, path = pursuit.Q[:201], pursuit.path()
@@ -128,6 +128,37 @@ def test_scaling_y_and_atoms_scales_coefficients():
     scaled = KernelMatchingPursuit(RBF(variance=1e8), n_nonzero=10).fit(X, 1e-9 * Y)
     np.testing.assert_array_equal(scaled.atoms_, base.atoms_)
     np.testing.assert_allclose(scaled.coef_, 1e-17 * base.coef_, rtol=1e-7)
+
+
+def test_best_atom_is_exact_after_single_precision_screening():
+    rng = np.random.default_rng(1)
+    n, p = 200, 2000
+    for spread in (1.0, 1e-3, 1e-6, 1e-9):
+        # Groups of atoms that differ by so much, of very different lengths.
+        groups = np.repeat(rng.normal(size=(n, p // 5)), 5, axis=1)
+        D = (groups + spread * rng.normal(size=(n, p))) * 10.0 ** rng.uniform(-90, 90, p)
+        dictionary, lengths = Dictionary(D), np.sqrt(np.sum(D**2, axis=0))
+        allowed = np.ones(p)
+        for _ in range(20):
+            r = rng.normal(size=n)
+            truth = np.argmax(allowed * np.abs(r @ (D / lengths)))
+            assert dictionary.best(r, allowed * lengths) == truth
+            allowed[truth] = 0.0
+        assert dictionary._single is not None
+
+
+def test_similar_atoms_switch_to_double_precision():
+    x = np.linspace(0.0, 1.0, 1000)[:, None]
+    D = np.asarray(RBF(0.5)(x))
+    y = np.sin(9.0 * x[:, 0])
+    dictionary = Dictionary(D)
+    lengths = np.sqrt(np.sum(D**2, axis=0))
+    for r in (y, y - y.mean(), x[:, 0] - 0.3):
+        best = dictionary.best(r, lengths)
+        gains = np.abs(r @ (D / lengths))
+        np.testing.assert_allclose(gains[best], gains.max(), rtol=1e-14)
+    assert dictionary._single is None
+    assert dictionary.best(y, np.zeros(1000)) is None
 
 
 # -- how many atoms --------------------------------------------------------------------------------

@@ -147,19 +147,6 @@ def test_distance_weights_scale_the_counts():
     np.testing.assert_allclose(fitted.predict_proba([[1.0]]), [[7 / 12, 5 / 12]], rtol=1e-14)
 
 
-def test_pseudo_counts_improve_the_log_score():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(2, size=2000)
-    points = rng.normal(size=(2000, 1)) + labels[:, None]
-
-    def score(pseudo_count):
-        fitted = KernelKNNClassifier(RBF(), 5, pseudo_count=pseudo_count)
-        p = fitted.fit(points[:1000], labels[:1000]).predict_proba(points[1000:])
-        return np.mean(np.log(np.maximum(p[np.arange(1000), labels[1000:]], 1e-300)))
-
-    assert score(1.0) > score(0.01) + 0.1
-
-
 def test_indistinguishable_neighbours_warn():
     points, labels = [[0.0], [100.0], [200.0]], list("abc")
     model = KernelKNNClassifier(n_neighbors=1).fit(points, labels)
