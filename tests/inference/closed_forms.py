@@ -41,10 +41,10 @@ HEADS = np.array([1, 0, 0, 1, 1, 1, 0, 1, 1, 1])
 
 
 def coin(heads):
-    """A coin with a Beta(2, 3) prior."""
+    """A coin with a Beta(2, 3) prior; returns p."""
     p = numpyro.sample("p", dist.Beta(2.0, 3.0))
-    numpyro.deterministic("odds", p / (1.0 - p))
     numpyro.sample("heads", dist.Bernoulli(p), obs=heads)
+    return p
 
 
 # The posterior of p given HEADS, and log p(HEADS).

@@ -45,8 +45,13 @@ def assert_moments(x, mean, sd):
 # -- known posteriors ----------------------------------------------------------------------------
 
 
+def coin_with_odds(heads):
+    p = coin(heads)
+    numpyro.deterministic("odds", p / (1.0 - p))
+
+
 def test_beta_posterior_of_a_coin():
-    posterior = fit(coin, HEADS, draws=1000)
+    posterior = fit(coin_with_odds, HEADS, draws=1000)
     assert_moments(posterior.draws["p"], COIN.mean(), COIN.std())
     # E[p / (1 - p)] = a / (b - 1).
     odds = posterior.draws["odds"]
