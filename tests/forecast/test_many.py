@@ -214,16 +214,20 @@ def test_unknown_options_are_refused():
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, sesaon=12)
 
 
-def test_bad_sources():
-    with pytest.raises(ValueError, match="name columns of a frame"):
-        bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
-    with pytest.raises(ValueError, match="there is no series to forecast"):
-        bk.forecast_many([], 2)
-    with pytest.raises(ValueError, match="can only be used with files"):
-        bk.forecast_many([[1.0, 2.0, 4.0]], 2, sheet="a")
-    empty = pd.DataFrame({"store": [], "t": [], "y": []})
-    with pytest.raises(ValueError, match="there is no series to forecast"):
-        bk.forecast_many(empty, 2, id="store")
-    nameless = pd.DataFrame({"store": ["a", None], "t": [1, 2], "y": [1.0, 2.0]})
-    with pytest.raises(ValueError, match="store, row 2: the name"):
-        bk.forecast_many(nameless, 2, id="store")
+@pytest.mark.parametrize(
+    ("series", "options", "message"),
+    [
+        ([[1.0, 2.0, 4.0]], {"id": "store"}, "name columns of a frame"),
+        ([[1.0, 2.0, 4.0]], {"sheet": "a"}, "can only be used with files"),
+        ([], {}, "there is no series to forecast"),
+        (pd.DataFrame({"store": [], "t": [], "y": []}), {"id": "store"}, "there is no series"),
+        (
+            pd.DataFrame({"store": ["a", None], "t": [1, 2], "y": [1.0, 2.0]}),
+            {"id": "store"},
+            "store, row 2: the name",
+        ),
+    ],
+)
+def test_bad_sources(series, options, message):
+    with pytest.raises(ValueError, match=message):
+        bk.forecast_many(series, 2, **options)
