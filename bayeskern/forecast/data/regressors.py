@@ -72,21 +72,21 @@ def known_at(
     Raises:
         ValueError: If a regressor has no value at one of the times, naming the first.
     """
+    import pandas as pd  # slow to import
+
     if regressors.times.dtype.kind != times.dtype.kind:
         raise ValueError("the regressors are at dates and the series at numbers, or the reverse.")
-    rows = np.searchsorted(regressors.times, times).clip(max=len(regressors.times) - 1)
-    present = regressors.times[rows] == times
-    columns = {n: np.where(present, v[rows], np.nan) for n, v in regressors.columns.items()}
-    for name, values in columns.items():
-        missing = np.flatnonzero(~np.isfinite(values))
-        if len(missing):
-            where = "the future" if missing[0] >= count else "the series"
-            label = calendar.labels(times[missing[:1]])[0]
-            raise ValueError(
-                f"{name} has no value at {label}, in {where}: a regressor needs one at each time "
-                "of the series and of the forecast. Give it, or take a shorter horizon."
-            )
-    return columns
+    table = pd.DataFrame(regressors.columns, regressors.times).reindex(times)
+    if table.isna().to_numpy().any():
+        name = table.isna().any().idxmax()
+        first = int(table[name].isna().to_numpy().argmax())
+        where = "the future" if first >= count else "the series"
+        raise ValueError(
+            f"{name} has no value at {calendar.labels(times[[first]])[0]}, in {where}: a regressor "
+            "needs one at each time of the series and of the forecast. Give it, or take a shorter "
+            "horizon."
+        )
+    return {str(name): table[name].to_numpy() for name in table}
 
 
 def on_dates(

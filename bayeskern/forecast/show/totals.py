@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def totals(
     import pandas as pd  # slow to import
 
     start = PERIODS[validation.one_of("every", every, PERIODS)]
-    series, calendar = forecast.series, forecast.series.calendar
+    calendar = forecast.series.calendar
     if calendar.kind == "number" or not calendar.regular:
         raise ValueError(
             f"totals are of regular dates, and the times of this series are {calendar.description}."
@@ -69,26 +69,23 @@ def totals(
     # Frequencies of periods lack the S of "start", and weeks are named by their end, Sunday.
     frequency = "W-SUN" if every == "week" else start.rstrip("S")
     periods = pd.DatetimeIndex(times).to_period(frequency)
-    before, after, periods = periods[0], periods[-1], periods[1:-1]
-    past, paths = series.on_grid(), forecast.sample(4_000, seed)
-    sums, means = {}, []
-    for period in periods[len(past) :].unique():
-        inside = np.asarray(periods == period)
-        known, ahead = past[inside[: len(past)]].sum(), inside[len(past) :]
-        if period in (before, after) or np.isnan(known):
-            continue
-        sums[period] = known + paths[:, ahead].sum(axis=1)
-        means.append(known + forecast.mean[ahead].sum())
-    if not sums:
+    (before, after), periods = periods[[0, -1]], periods[1:-1]
+    values = forecast.series.on_grid()
+    past = pd.DataFrame({"sum": values, "missing": np.isnan(values)}, periods[: len(values)])
+    past = cast("pd.DataFrame", past.groupby(level=0).sum())
+    known = past["sum"].mask(past["missing"] > 0)
+    # Means in the first column, draws in the others.
+    ahead = np.vstack([forecast.mean, forecast.sample(4_000, seed)]).T
+    sums = pd.DataFrame(ahead, periods[len(values) :]).groupby(level=0).sum()
+    sums = cast("pd.DataFrame", sums)
+    sums = sums.add(known.reindex(sums.index, fill_value=0.0), axis=0)
+    sums = sums.drop(index=[before, after], errors="ignore").dropna().rename_axis(every)
+    if sums.empty:
         raise ValueError(
             f"no {every} is complete within the horizon, {forecast.horizon} steps, with all its "
             "past values known."
         )
-    of_draws = np.stack([*sums.values()], axis=1)
-    table = columns_of_table(
-        levels,
-        partial(np.quantile, of_draws, axis=0),
-        np.array(means),
-        of_draws.std(axis=0, ddof=1),
-    )
-    return pd.DataFrame(table, index=pd.PeriodIndex([*sums], name=every))
+    mean, draws = sums.to_numpy()[:, 0], sums.to_numpy()[:, 1:]
+    quantile = partial(np.quantile, draws, axis=1)
+    table = columns_of_table(levels, quantile, mean, draws.std(axis=1, ddof=1))
+    return pd.DataFrame(table, index=sums.index)

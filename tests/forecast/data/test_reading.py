@@ -162,45 +162,45 @@ def test_the_value_column_is_not_the_time_column(tmp_path):
     assert read_series(frame, value="t").time_name == "k"
 
 
-BAD_FILES = {
-    "empty": ("", "has no rows"),
-    "header only": ("month,sales\n", "has a header but no rows"),
-    "one row": ("month,sales\n2020-01-01,3\n", "at least 3 values; got 1 value"),
-    "two of three": (
-        "month,sales\n2020-01-01,3\n2020-02-01,\n2020-03-01,4\n",
-        "got 2 values",
-    ),
-    "all missing": ("month,sales\n2020-01-01,\n2020-02-01,NA\n", "got 0 values in 2 rows"),
-    "text": (
-        "month,sales\n2020-01-01,3\n2020-02-01,many\n2020-03-01,4\n",
-        "sales, row 2: 'many' is not a number",
-    ),
-    "an open quote": (
-        'month,sales\n2020-01-01,3\n2020-02-01,"4\n2020-03-01,4\n',
-        "is not a CSV file: .* Is a quotation mark left open",
-    ),
-    "infinite": (
-        "month,sales\n2020-01-01,3\n2020-02-01,2\n2020-03-01,inf\n",
-        "sales, row 3: the value is infinite",
-    ),
-    "ragged": ("month,sales\n2020-01-01,3\n2020-02-01,4,9\n", "row 2: 3 cells, but the header"),
-    "no date": (
-        "month,sales\n2020-01-01,3\n,4\n2020-03-01,4\n",
-        "month, row 2: no time",
-    ),
-    "a date twice": (
-        "month,sales\n2020-01-01,3\n2020-02-01,4\n2020-02-01,4\n2020-03-01,2\n",
-        "2020-02-01 is there 2 times",
-    ),
-    "two columns of a name": ("sales,sales\n1,2\n2,3\n", "two columns of the same name"),
-}
-
-
-@pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=BAD_FILES)
-def test_bad_files(tmp_path, text, message):
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("2020-01-01,3", "at least 3 values; got 1 value"),
+        ("2020-01-01,3 2020-02-01, 2020-03-01,4", "got 2 values"),
+        ("2020-01-01, 2020-02-01,NA", "got 0 values in 2 rows"),
+        ("2020-01-01,3 2020-02-01,many 2020-03-01,4", "sales, row 2: 'many' is not a number"),
+        ('2020-01-01,3 2020-02-01,"4 2020-03-01,4', "not a CSV file: .* quotation mark left open"),
+        ("2020-01-01,3 2020-02-01,2 2020-03-01,inf", "sales, row 3: the value is infinite"),
+        ("2020-01-01,3 2020-02-01,4,9", "row 2: 3 cells, but the header"),
+        ("2020-01-01,3 ,4 2020-03-01,4", "month, row 2: no time"),
+        ("2020-01-01,3 2020-02-01,4 2020-02-01,4", "2020-02-01 is there 2 times"),
+        ("2020-01-01,$1 2020-02-01,£2 2020-03-01,$3", r"sales has values in \$ and £"),
+        ("2020-01-01,1% 2020-02-01,2 2020-03-01,3%", "sales: row 1 is '1%' and row 2 '2'"),
+        ("2020-01-01,(1 2020-02-01,2 2020-03-01,3", r"sales, row 1: '\(1' is not a number"),
+        ('2020-01-01,"3,5" 2020-02-01,4.5 2020-03-01,4', "row 1: '3,5' is not .* the notation"),
+        ("30.01.2019,1 31.01.2019,2 32.01.2019,3", r"month, row 3: cannot read '32\.01\.2019'"),
+        ("2019-01-13T13:00PM,1 2019-01-14T01:00PM,2", "row 1: cannot read '2019-01-13T13:00PM'"),
+    ],
+)
+def test_bad_rows(tmp_path, rows, message):
+    path = written(tmp_path, "month,sales\n" + rows.replace(" ", "\n"))
     with pytest.raises(ValueError, match=message) as info:
-        read_series(written(tmp_path, text))
+        read_series(path)
     assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ("month,sales\n", "has a header but no rows"),
+        ("sales,sales\n1,2\n2,3\n", "two columns of the same name"),
+        ("year,month,sales\n2019,1,3\n,2,4\n2019,3,1\n", "month, row 2: no time"),
+    ],
+)
+def test_bad_headers(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        read_series(written(tmp_path, text))
 
 
 def test_a_path_that_does_not_exist():
