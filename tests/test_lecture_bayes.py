@@ -1,4 +1,4 @@
-"""What notebook 11 shows of Bayesian learning, against formulas and integrals."""
+"""Claims of notebook 11 (Bayesian learning) against formulas and integrals."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What the notebook on classification and GLMs says, against other libraries and print."""
+"""Claims of notebook 10 (classification and GLMs) against other libraries and print."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ def test_distant_points_move_least_squares_but_not_logistic():
     assert wrong == {"squared": [13, 18], "logistic": [12, 12]}
 
 
-# -- stated chances --------------------------------------------------------------------------------
+# -- probabilities ---------------------------------------------------------------------------------
 
 
 def test_cross_entropy_is_proper():

@@ -1,4 +1,4 @@
-"""What the notebook on sparse and kernelised methods says, against theory and other libraries."""
+"""Claims of notebook 09 (sparse and kernelised methods) against theory."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def slope(a, b):
     return np.polyfit(np.log(a), np.log(b), 1)[0]
 
 
-# -- few terms -------------------------------------------------------------------------------------
+# -- landmarks -------------------------------------------------------------------------------------
 
 
 def test_nystrom_error_is_at_least_the_eigenvalue_tail():
@@ -50,7 +50,7 @@ def test_few_centres_are_as_accurate_as_all_points():
     assert errors["30 centres"] < 1.02 * errors["all"]
 
 
-# -- few steps -------------------------------------------------------------------------------------
+# -- early stopping and rates ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epochs", [3, 45, 949])

@@ -1,4 +1,4 @@
-"""What notebook 08 shows of kernels, against formulas, theorems and SciPy."""
+"""Claims of notebook 08 (kernels) against formulas, theorems and SciPy."""
 
 import jax
 import jax.numpy as jnp

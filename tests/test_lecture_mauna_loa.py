@@ -1,4 +1,4 @@
-"""What notebook 07 says of the Mauna Loa record, against formulas, SciPy and sums on a grid."""
+"""Claims of notebook 07 (Mauna Loa) against formulas, SciPy and sums on a grid."""
 
 from functools import partial
 

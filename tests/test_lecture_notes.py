@@ -1,4 +1,4 @@
-"""The lecture notes' exercises and identities, by our public calls against their closed forms.
+"""Exercises and identities of the lecture notes: public calls against closed forms.
 
 What is tested at length elsewhere is not here: least squares, ridge and lasso (tests/ridge,
 tests/linear), the kernels' formulas and their algebra (tests/kernels), Laplace's approximation,
@@ -101,7 +101,7 @@ def test_gaussian_prior_is_ridge():
     close(infer(regression, x, y, method="map").draws["weights"][0, 0], ridge)
 
 
-# -- two ways to one solution ----------------------------------------------------------------------
+# -- primal and dual solutions ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(20, 4), (4, 20)], ids=["weight space", "dual"])
@@ -284,7 +284,7 @@ def test_evidence_of_linear_regression_in_closed_form():
     close(infer(model, Phi, y, method="exact").log_evidence.value, evidence)
 
 
-# -- many fits -------------------------------------------------------------------------------------
+# -- bagging ---------------------------------------------------------------------------------------
 
 
 def test_bagging_lowers_variance_and_keeps_bias():

@@ -1,4 +1,4 @@
-"""What notebook 12 shows of a Gaussian process from the inside, against formulas and SciPy."""
+"""Claims of notebook 12 (Gaussian processes from scratch) against formulas and SciPy."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Coefficients along the penalty: against scikit-learn, closed forms and optimality conditions."""
+"""Coefficient paths against scikit-learn, closed forms and optimality conditions."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Principal components and support vector machines against scikit-learn's with the same Gram."""
+"""Kernel PCA and support vector machines against scikit-learn's with the same Gram matrix."""
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_wide_epsilon_gives_a_constant():
     assert np.max(np.abs(Y - f[0])) < 10.0
 
 
-# -- all ------------------------------------------------------------------------------------------
+# -- all machines ---------------------------------------------------------------------------------
 
 
 # Where libsvm stops by default, weights and repeated points differ by more than the checks allow.

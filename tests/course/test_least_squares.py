@@ -210,7 +210,7 @@ def test_sgd_converges_for_all_batch_sizes(batch, penalty):
     assert_near(solution, expected, "sgd")
 
 
-# -- the door -------------------------------------------------------------------------------------
+# -- bad input ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

@@ -42,7 +42,7 @@ def objective(loss, K, y, weights, b, c):
     return weights @ loss.value(y, K @ b + c) + 0.5 * b @ K @ b
 
 
-# -- what they are --------------------------------------------------------------------------------
+# -- values, slopes and conjugates ----------------------------------------------------------------
 
 
 def test_values_agree_with_scipy_and_scikit_learn():
@@ -89,7 +89,7 @@ def test_parameters_of_losses_are_checked():
     assert pickle.loads(pickle.dumps(Huber(2.0))) == Huber(2.0) != Huber(1.0)
 
 
-# -- their minima ---------------------------------------------------------------------------------
+# -- minima ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -194,23 +194,6 @@ def test_kinked_losses_with_intercept_agree_with_libsvm(C):
         at = objective(loss, K, target, C * weights, b, theirs.intercept_[0])
         assert ours.value <= at * (1 + 1e-14)
         assert ours.value == pytest.approx(at, rel=1e-5)
-
-
-def test_intercept_only_fits_are_location_estimates():
-    rng = np.random.default_rng(4)
-    y, nothing = rng.exponential(size=41), np.zeros((41, 41))
-
-    def intercept(loss, y):
-        return loss.minimise(nothing, y, np.ones(41), intercept=True).intercept
-
-    assert intercept(Squared(), y) == pytest.approx(np.mean(y), rel=1e-13)
-    assert intercept(Absolute(), y) == pytest.approx(np.median(y), rel=1e-9)
-    # Huber's estimating equation.
-    c = intercept(Huber(0.5), y)
-    assert np.sum(np.clip(y - c, -0.5, 0.5)) == pytest.approx(0.0, abs=1e-11)
-    label = np.where(np.arange(41) < 10, 1.0, -1.0)
-    assert intercept(Logistic(), label) == pytest.approx(np.log(10 / 31), rel=1e-12)
-    assert intercept(Hinge(), label) == pytest.approx(-1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", ALL, ids=name)

@@ -1,4 +1,4 @@
-"""Matching pursuit against scikit-learn, NumPy's least squares, and honest refits."""
+"""Matching pursuit against scikit-learn, NumPy's least squares and refits."""
 
 import pickle
 import warnings
@@ -77,7 +77,7 @@ def test_tolerance_agrees_with_scikit_learn():
             np.testing.assert_allclose(sparse(model, 80), theirs, atol=1e-13)
 
 
-# -- what a step is --------------------------------------------------------------------------------
+# -- steps -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["RBF", "Multiquadric", "composite"])
@@ -161,7 +161,7 @@ def test_similar_atoms_switch_to_double_precision():
     assert dictionary.best(y, np.zeros(1000)) is None
 
 
-# -- how many atoms --------------------------------------------------------------------------------
+# -- number of atoms -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -228,7 +228,7 @@ def test_loo_overfits_noise_and_cross_validation_does_not():
     assert np.median(counts["loo"]) >= 10
 
 
-# -- atoms that add nothing ------------------------------------------------------------------------
+# -- dependent atoms -------------------------------------------------------------------------------
 
 
 def test_dependent_atoms_are_skipped_with_a_remark():
@@ -260,12 +260,6 @@ def test_repeated_points_are_one_atom():
     with pytest.warns(ConvergenceWarning, match="after 5 atoms"):
         model = KernelMatchingPursuit(n_nonzero=20).fit(points, y)
     np.testing.assert_allclose(model.predict(points), y, rtol=1e-10)
-
-
-def test_as_many_atoms_as_points_interpolate():
-    model = KernelMatchingPursuit(Matern12(), n_nonzero=40).fit(X, Y)
-    assert sorted(model.atoms_) == list(range(40))
-    np.testing.assert_allclose(model.predict(X), Y, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{}, {"n_nonzero": "loo"}, {"tol": 0.0}])
@@ -335,7 +329,7 @@ def test_transformer_finds_its_columns_in_a_data_frame():
     )
 
 
-# -- the door --------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 def test_path_refuses_more_steps_than_taken():

@@ -1,4 +1,4 @@
-"""Neighbours in feature space against scikit-learn's in explicit features, and by hand."""
+"""Nearest neighbours in feature space against scikit-learn's in explicit features."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What has hyperparameters: reading them, setting them, and printing them."""
+"""Reading, setting and printing hyperparameters."""
 
 import jax
 import jax.numpy as jnp

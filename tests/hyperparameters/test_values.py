@@ -1,4 +1,4 @@
-"""The values that a hyperparameter may take, and priors on standard deviations."""
+"""Values of hyperparameters, and priors on standard deviations."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Points, weights and honest refits, which the tests of kernel ridge regression share."""
+"""Points, weights and refits shared by the tests of kernel ridge regression."""
 
 import numpy as np
 from sklearn.base import clone

@@ -1,4 +1,4 @@
-"""Kernel ridge regression as an estimator of scikit-learn, and the bad input it refuses."""
+"""Attributes, refits and warnings of kernel ridge regression."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from bayeskern.kernels import RBF, Linear, Matern12, White, gram_matrix
 from bayeskern.ridge.kernel_ridge import KernelRidge
 from tests.ridge.kernel_ridge_data import NEW, RNG, N, X, Y, y
 
-# -- as scikit-learn has it ------------------------------------------------------------------------
+# -- attributes and refits -------------------------------------------------------------------------
 
 
 def test_refit_deletes_the_earlier_path():

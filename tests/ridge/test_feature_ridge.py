@@ -1,4 +1,4 @@
-"""Ridge regression on Nystrom and Fourier features against the dense solution and honest refits."""
+"""Ridge regression on Nystrom and Fourier features against dense solutions and refits."""
 
 import tracemalloc
 import warnings

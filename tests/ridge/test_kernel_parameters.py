@@ -1,4 +1,4 @@
-"""Hyperparameters of kernels as parameters of estimators, as scikit-learn has them."""
+"""Hyperparameters of kernels as parameters of scikit-learn estimators."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Leave-one-out, the path of alpha and tuning against honest refits and searches."""
+"""Leave-one-out, the path of alpha and tuning against refits and searches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Solvers of kernel ridge that do without the matrix, against those that hold it."""
+"""Matrix-free solvers of kernel ridge against those with the Gram matrix."""
 
 import pickle
 import warnings

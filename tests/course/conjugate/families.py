@@ -1,4 +1,4 @@
-"""The families with data, and what SciPy and textbooks say of them."""
+"""Conjugate families with data and their densities by SciPy and textbooks."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

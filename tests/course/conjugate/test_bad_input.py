@@ -1,4 +1,4 @@
-"""Conjugate families given what they cannot use: the message names it."""
+"""Error messages of conjugate families for bad input."""
 
 import numpy as np
 import numpyro

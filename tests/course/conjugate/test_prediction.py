@@ -1,4 +1,4 @@
-"""New observations in closed form, and what a prior is worth."""
+"""Predictive distributions in closed form, and the strength of priors."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import stats
 import bayeskern as bk
 from tests.course.conjugate.families import FAMILIES, MARGINALS, infer
 
-# -- the distribution of a new observation ---------------------------------------------------------
+# -- predictive distributions ----------------------------------------------------------------------
 
 
 # The site of theta, limits of its integral, options of predict, and values of y.
@@ -110,7 +110,7 @@ def test_predictions_at_the_mode():
     np.testing.assert_allclose(die.predict(2).probabilities, die.draws["p"][0][[0, 0]])
 
 
-# -- what a prior is worth -------------------------------------------------------------------------
+# -- strength of the prior -------------------------------------------------------------------------
 
 WORTH = {
     "BetaBernoulli": lambda mean, s: bk.BetaBernoulli.of(mean, s),
@@ -143,14 +143,6 @@ def test_prior_is_equivalent_to_pseudo_observations(name):
     # The next observation is expected there; the maximum likelihood is ybar, and n wins.
     np.testing.assert_allclose(infer(prior, y, method="exact").predict().mean, expected, rtol=1e-12)
     assert abs(after.mean - y.mean()) <= 1.001 * strength / (strength + n) * abs(mean - y.mean())
-
-
-def test_exposures_and_trials_weigh_observations():
-    exposure, trials = np.array([0.5, 4.0]), np.array([3, 9])
-    counts = bk.GammaPoisson.of(0.4, 7.0).update([1, 5], exposure=exposure)
-    np.testing.assert_allclose(counts.mean, (7 * 0.4 + 6) / (7 + 4.5), rtol=1e-14)
-    coin = bk.BetaBernoulli.of(0.4, 7.0).update([1, 5], trials=trials)
-    np.testing.assert_allclose(coin.mean, (7 * 0.4 + 6) / (7 + 12), rtol=1e-14)
 
 
 def test_dirichlet_prior_from_mean_and_strength():
