@@ -347,7 +347,9 @@ class Product(CompoundKernel):
 
 
 class Wrapper(Kernel):
-    """Base of the kernels that transform one. It keeps the names of the kernel inside.
+    """Base of the kernels that transform one kernel, and keep its name.
+
+    A subclass maps points (`_map`), or entries of the Gram matrix (`_transform`), or both.
 
     Args:
         inner: The kernel k.
@@ -364,6 +366,24 @@ class Wrapper(Kernel):
     def label(self) -> str:
         return self.inner.label()
 
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
+        Z = None if Z is None else self._map(Z)
+        return self._transform(self.inner.evaluate(self._map(X), Z))
+
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
+        return self._transform(self.inner.evaluate_diag(self._map(X)))
+
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
+        return self.inner.features(self._map(X), degree)
+
+    def _map(self, X: jax.Array) -> jax.Array:
+        """Points of the kernel inside."""
+        return X
+
+    def _transform(self, K: jax.Array) -> jax.Array:
+        """Covariances, from those of the kernel inside."""
+        return K
+
 
 class Scaled(Wrapper):
     """Multiple scale * k(x, z).
@@ -377,11 +397,8 @@ class Scaled(Wrapper):
 
     precedence: ClassVar[int] = 2
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return self.scale * self.inner.evaluate(X, Z)
-
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return self.scale * self.inner.evaluate_diag(X)
+    def _transform(self, K: jax.Array) -> jax.Array:
+        return self.scale * K
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         return self.inner.frequencies(key, n, d, orthogonal)
@@ -418,11 +435,8 @@ class Power(Wrapper):
 
     precedence: ClassVar[int] = 3
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return self.inner.evaluate(X, Z) ** self.power
-
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return self.inner.evaluate_diag(X) ** self.power
+    def _transform(self, K: jax.Array) -> jax.Array:
+        return K**self.power
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         keys = jax.random.split(key, self.power)
@@ -448,11 +462,11 @@ class Exp(Wrapper):
         inner: The kernel k.
     """
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return jnp.exp(self.inner.evaluate(X, Z))
+    def _transform(self, K: jax.Array) -> jax.Array:
+        return jnp.exp(K)
 
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return jnp.exp(self.inner.evaluate_diag(X))
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
+        return Kernel.features(self, X, degree)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return {column_groups.joined(self.inner.by_columns(d)): self}
@@ -510,20 +524,11 @@ class Warped(Wrapper):
     def own_hyperparameters(self) -> list[tuple]:
         return [(name, ("f", *path), constraint) for name, path, constraint in warps.sites(self.f)]
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return self.inner.evaluate(self._map(X), None if Z is None else self._map(Z))
-
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return self.inner.evaluate_diag(self._map(X))
-
-    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        return self.inner.features(self._map(X), degree)
-
     def resolve(self, columns: tuple[str, ...] | None) -> Warped:
         # The kernel inside gets the values of f, whose columns have no names.
         return self
 
-    def _map(self, X):
+    def _map(self, X: jax.Array) -> jax.Array:
         return warps.values(self.f, X)
 
     def __repr__(self):
@@ -546,24 +551,15 @@ class Select(Wrapper):
         indices = tuple(validation.column_indices(self.columns, len(columns), columns).tolist())
         return Select(self.inner.resolve(tuple(columns[i] for i in indices)), indices)
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return self.inner.evaluate(self._take(X), None if Z is None else self._take(Z))
-
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return self.inner.evaluate_diag(self._take(X))
-
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         # Zero along the columns that are left out.
-        unit_vectors = self._take(jnp.eye(d))
+        unit_vectors = self._map(jnp.eye(d))
         return self.inner.frequencies(key, n, unit_vectors.shape[1], orthogonal) @ unit_vectors.T
 
     def state_space(self) -> StateSpace:
         if self.columns != (0,):
             raise NoStateSpaceError(f"{self!r} takes other columns than the one of time.")
         return self.inner.state_space()
-
-    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        return self.inner.features(self._take(X), degree)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         taken = (validation.column_indices(self.columns, d) % d).tolist()
@@ -572,7 +568,7 @@ class Select(Wrapper):
             for columns, k in self.inner.by_columns(len(taken)).items()
         }
 
-    def _take(self, X):
+    def _map(self, X: jax.Array) -> jax.Array:
         return X[:, validation.column_indices(self.columns, X.shape[1])]
 
     def __repr__(self):
@@ -597,20 +593,11 @@ class Named(Wrapper):
     def own_name(self) -> str | None:
         return self.name
 
-    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        return self.inner.evaluate(X, Z)
-
-    def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        return self.inner.evaluate_diag(X)
-
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         return self.inner.frequencies(key, n, d, orthogonal)
 
     def state_space(self) -> StateSpace:
         return self.inner.state_space()
-
-    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        return self.inner.features(X, degree)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return self.inner.by_columns(d)

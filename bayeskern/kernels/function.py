@@ -129,6 +129,14 @@ class CovarianceFunction(Parametrized):
             return self
         return hyper.replace(self, [path for path, _ in children], resolved)
 
+    def _arguments(self) -> list[str]:
+        values = {
+            name: getattr(self, name)
+            for name, field in self.__dataclass_fields__.items()
+            if "constraint" in field.metadata or field.metadata.get("static")
+        }
+        return [f"{name}={hyper.show(v)}" for name, v in values.items() if v is not None]
+
     # -- calls for users ----------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Float[Array, "n m"]:

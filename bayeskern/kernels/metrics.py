@@ -54,15 +54,22 @@ def center(
 
     A common shift changes no distance and no derivative, but large numbers lose digits.
     """
-    mean = jax.lax.stop_gradient(jnp.mean(X if Z is None else Z, axis=0))
+    mean = _mean(X if Z is None else Z)
     return X - mean, None if Z is None else Z - mean
+
+
+def _mean(X):
+    return jax.lax.stop_gradient(jnp.mean(X, axis=0))
 
 
 def squared_distance(
     X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
 ) -> Float[Array, "n m"]:
     """|x - z|^2 for every pair; exactly 0 on the diagonal when Z is None."""
-    return _within(X) if Z is None else _between(X, Z)
+    U = _squared_distances(X, X if Z is None else Z)
+    if Z is None and X.shape[1] > MAX_DIRECT_DIMENSIONS:
+        U = jnp.where(jnp.eye(X.shape[0], dtype=bool), 0.0, U)
+    return U
 
 
 # The derivative is written as matrix products, d|x-z|^2 = 2 (x-z)'(dx-dz). No temporary is larger
@@ -70,44 +77,21 @@ def squared_distance(
 
 
 @jax.custom_jvp
-def _between(X, Z):
-    return _squared_distances(X, Z)
-
-
-@_between.defjvp
-def _between_jvp(primals, tangents):
-    (X, Z), (dX, dZ) = primals, tangents
-    Xc, Zc = center(X, Z)
-    return _between(X, Z), _tangent(Xc, Zc, dX, dZ)
-
-
-@jax.custom_jvp
-def _within(X):
-    U = _squared_distances(X, X)
-    if X.shape[1] > MAX_DIRECT_DIMENSIONS:
-        U = jnp.where(jnp.eye(X.shape[0], dtype=bool), 0.0, U)
-    return U
-
-
-@_within.defjvp
-def _within_jvp(primals, tangents):
-    (X,), (dX,) = primals, tangents
-    Xc, _ = center(X, X)
-    return _within(X), _tangent(Xc, Xc, dX, dX)
-
-
-def _tangent(X, Z, dX, dZ):
-    # The factor 2 and the signs multiply the small arrays, and X = Z is no special case, so that
-    # reverse mode makes matrix products and no further n x m temporaries.
-    rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
-    return rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T
-
-
 def _squared_distances(X, Z):
     if X.shape[1] <= MAX_DIRECT_DIMENSIONS:
         squares = (jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
         return reduce(operator.add, squares)
-    mean = jax.lax.stop_gradient(jnp.mean(Z, axis=0))
-    X, Z = X - mean, Z - mean
+    X, Z = X - _mean(Z), Z - _mean(Z)
     U = jnp.sum(X * X, 1)[:, None] + jnp.sum(Z * Z, 1)[None, :] - 2.0 * (X @ Z.T)
     return jnp.maximum(U, 0.0)
+
+
+@_squared_distances.defjvp
+def _squared_distances_jvp(primals, tangents):
+    (X, Z), (dX, dZ) = primals, tangents
+    U = _squared_distances(X, Z)
+    X, Z = X - _mean(Z), Z - _mean(Z)
+    # The factor 2 and the signs multiply the small arrays, and X = Z is no special case, so that
+    # reverse mode makes matrix products and no further n x m temporaries.
+    rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
+    return U, rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T

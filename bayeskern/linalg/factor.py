@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -22,9 +23,11 @@ class Factor(eqx.Module):
 
     jitter: eqx.AbstractVar[jax.Array]
 
-    @abstractmethod
     def solve(self, B: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
         """K^-1 B."""
+        W = self.whiten(B)
+        (solution,) = jax.linear_transpose(self.whiten, W)(W)
+        return solution
 
     @abstractmethod
     def whiten(self, B: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
@@ -41,3 +44,8 @@ class Factor(eqx.Module):
     @abstractmethod
     def inv_diag(self) -> Float[Array, " n"]:
         """Diagonal of K^-1."""
+
+
+def scale_rows(scale: AnyArray, B: AnyArray) -> jax.Array:
+    """diag(scale) B, for B (n,) or (n, k)."""
+    return (jnp.asarray(scale) * jnp.asarray(B).T).T

@@ -50,16 +50,5 @@ def inverse_triangle(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
 
 def inverse(L: np.ndarray) -> np.ndarray:
     """(L L')^-1, C-ordered. L is overwritten."""
-    return mirror(inverse_triangle(L, overwrite=True).T)
-
-
-def mirror(upper: np.ndarray, block: int = 256) -> np.ndarray:
-    """Copy the upper triangle of a C-ordered matrix to the lower one, in place."""
-    for i in range(0, upper.shape[0], block):
-        rows = slice(i, i + block)
-        square = upper[rows, rows]
-        upper[rows, rows] = np.triu(square) + np.triu(square, 1).T
-        for j in range(i + block, upper.shape[0], block):
-            columns = slice(j, j + block)
-            upper[columns, rows] = upper[rows, columns].T
-    return upper
+    upper = inverse_triangle(L, overwrite=True).T
+    return np.where(np.tri(len(upper), k=-1, dtype=bool), upper.T, upper)

@@ -19,7 +19,7 @@ from jax.scipy.linalg import solve_triangular
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of
-from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.factor import AnyArray, Factor, scale_rows
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 
@@ -78,11 +78,11 @@ class LowRankFactor(Factor):
         return cls(sd=sd, Q1=Q[:n], Q2=Q[n:], R=R, jitter=jnp.zeros(()))
 
     def solve(self, B: AnyArray) -> jax.Array:
-        Z = _divide(B, self.sd)
-        return _divide(Z - self.Q1 @ (self.Q1.T @ Z), self.sd)
+        Z = scale_rows(1.0 / self.sd, B)
+        return scale_rows(1.0 / self.sd, Z - self.Q1 @ (self.Q1.T @ Z))
 
     def whiten(self, B: AnyArray) -> jax.Array:
-        Z = _divide(B, self.sd)
+        Z = scale_rows(1.0 / self.sd, B)
         explained = self.Q1.T @ Z
         correction = solve_triangular(jnp.eye(len(self.R)) + self.R, explained)
         return Z - self.Q1 @ (explained - correction)
@@ -91,18 +91,13 @@ class LowRankFactor(Factor):
         R = self.R
         # A = Q_1 R.
         weights = solve_triangular(jnp.eye(len(R)) + R, R.T @ (self.Q1.T @ B), trans="T")
-        Y = B + self.Q1 @ (R @ weights)
-        return self.sd * Y if Y.ndim == 1 else self.sd[:, None] * Y
+        return scale_rows(self.sd, B + self.Q1 @ (R @ weights))
 
     def logdet(self) -> jax.Array:
         return 2.0 * (jnp.sum(jnp.log(self.sd)) + jnp.sum(jnp.log(jnp.diagonal(self.R))))
 
     def inv_diag(self) -> jax.Array:
         return (1.0 - jnp.sum(jnp.square(self.Q1), axis=1)) / jnp.square(self.sd)
-
-
-def _divide(B: AnyArray, sd: jax.Array) -> jax.Array:
-    return jnp.divide(B, sd if B.ndim == 1 else sd[:, None])
 
 
 def _exceeds_rounding(phi, noise) -> jax.Array:

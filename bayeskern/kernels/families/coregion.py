@@ -104,9 +104,6 @@ class Coregion(Kernel):
     def _shapes(self):
         return [("weights", (self.outputs, self.rank)), ("kappa", (self.outputs,))]
 
-    def _arguments(self):
-        return [f"outputs={self.outputs}", f"rank={self.rank}", *super()._arguments()]
-
 
 def _for_each(name: str, value, shape):
     """The hyperparameter with this shape; one number is repeated."""

@@ -112,9 +112,6 @@ class Polynomial(Kernel):
         phi = jnp.concatenate([constant, X], axis=1)
         return jnp.sqrt(self.variance) * feature_maps.multinomial(self, phi, self.degree)
 
-    def _arguments(self):
-        return [f"degree={self.degree}", *super()._arguments()]
-
 
 class AllSubsets(Kernel):
     """All-subsets kernel, k(x, z) = variance * prod_i (1 + x_i z_i).
@@ -201,9 +198,6 @@ class ArcCosine(Kernel):
 
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return self.variance * (1.0 + jnp.sum(X * X, axis=1)) ** self.order
-
-    def _arguments(self):
-        return [f"order={self.order}", *super()._arguments()]
 
 
 def _with_bias(X):

@@ -125,9 +125,6 @@ class MarkovRBF(Stationary):
             )
         return super().evaluate(X, Z)
 
-    def _arguments(self):
-        return [*super()._arguments(), f"order={self.order}"]
-
     def state_space(self) -> StateSpace:
         term = RationalTerm(self.order, number(self, "lengthscale"), self.variance)
         return StateSpace((term,))

@@ -1,74 +1,35 @@
-"""Matern profiles with their derivatives, and their spectral densities.
+"""Matern profiles with their derivatives.
 
 Rasmussen and Williams (2006), section 4.2.1.
 """
 
-import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-# The Matern profiles are not smooth functions of u = r^2 at 0. The derivative of each is written
-# with the rougher profile, so that derivatives of all orders are correct where they exist. Those
-# that do not exist (the first of Matern12, the second of Matern32) multiply a vanishing du and are
-# set to 0.
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def profile(u: jax.Array, order: int) -> jax.Array:
+    """Correlation at u = r^2 for smoothness nu = order + 1/2, with order 0, 1 or 2.
+
+    It is exp(-s) times 1, 1 + s or 1 + s + s^2 / 3, with s = sqrt(2 nu) r.
+    """
+    s = jnp.sqrt((2.0 * order + 1.0) * u)
+    return (1.0, 1.0 + s, 1.0 + s + s * s / 3.0)[order] * jnp.exp(-s)
 
 
-@jax.custom_jvp
-def matern12(u: jax.Array) -> jax.Array:
-    """exp(-r)."""
-    return jnp.exp(-jnp.sqrt(u))
-
-
-@matern12.defjvp
-def _matern12_jvp(primals, tangents):
+@profile.defjvp
+def _profile_jvp(order, primals, tangents):
+    # The profiles are not smooth functions of u at 0. The derivative of each is written with the
+    # rougher profile, so that derivatives of all orders are correct where they exist. Those that do
+    # not exist (the first of order 0, the second of order 1) multiply a vanishing du and are set
+    # to 0.
     (u,), (du,) = primals, tangents
+    if order > 0:
+        ratio = (2.0 * order + 1.0) / (2.0 * order - 1.0)
+        return profile(u, order), -0.5 * ratio * profile(ratio * u, order - 1) * du
     # Points that differ by rounding alone count as equal: du is noise there, and is divided by r.
     apart = u > jnp.finfo(jnp.result_type(u, float)).eps
     r = jnp.sqrt(jnp.where(apart, u, 1.0))
-    return matern12(u), jnp.where(apart, -0.5 * matern12(u) / r, 0.0) * du
-
-
-@jax.custom_jvp
-def matern32(u: jax.Array) -> jax.Array:
-    """(1 + s) exp(-s), s = sqrt(3) r."""
-    s = jnp.sqrt(3.0 * u)
-    return (1.0 + s) * jnp.exp(-s)
-
-
-@matern32.defjvp
-def _matern32_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    return matern32(u), -1.5 * matern12(3.0 * u) * du
-
-
-@jax.custom_jvp
-def matern52(u: jax.Array) -> jax.Array:
-    """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
-    s = jnp.sqrt(5.0 * u)
-    return (1.0 + s + s * s / 3.0) * jnp.exp(-s)
-
-
-@matern52.defjvp
-def _matern52_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    return matern52(u), -(5.0 / 6.0) * matern32(5.0 / 3.0 * u) * du
-
-
-def mixing(key: jax.Array, nu: float, n: int) -> jax.Array:
-    """Draw n precisions of the Gaussian scale mixture of the Matern profile of order nu.
-
-    The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
-    precision has a gamma distribution of mean 1.
-    """
-    return nu / jax.random.gamma(key, nu, (n,))
-
-
-def spectrum(u: jax.Array, nu: float, d: int) -> jax.Array:
-    """Spectral density of order nu in d dimensions at u = |w|^2.
-
-    Lengthscale and variance are 1. Rasmussen and Williams (2006), equation 4.15, with frequencies
-    in radians.
-    """
-    factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
-    return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)
+    return profile(u, 0), jnp.where(apart, -0.5 * profile(u, 0) / r, 0.0) * du

@@ -97,10 +97,6 @@ class Periodic(Kernel):
         period = number(self, "period")
         return HarmonicTerm(period, self.variance * weights, tuple(range(J + 1)))
 
-    def _arguments(self):
-        harmonics = [] if self.harmonics is None else [f"harmonics={self.harmonics}"]
-        return super()._arguments() + harmonics
-
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
         angle = 2.0 * jnp.pi * X / metrics.per_dimension("period", self.period, X)

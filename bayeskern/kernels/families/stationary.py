@@ -186,10 +186,10 @@ variance=1.0)
 
 
 class HalfIntegerMatern(Stationary):
-    """Base of the Matern kernels of order nu = p + 1/2, p = 0, 1, 2, ...
+    """Base of the Matern kernels of smoothness nu = p + 1/2.
 
     Attributes:
-        order: The integer p. In one dimension the process has a state of p + 1 numbers.
+        order: p, one of 0, 1 and 2. In one dimension the process has a state of p + 1 numbers.
     """
 
     has_spectrum: ClassVar[bool] = True
@@ -199,11 +199,20 @@ class HalfIntegerMatern(Stationary):
         rate = jnp.sqrt(2.0 * self.order + 1.0) / number(self, "lengthscale")
         return StateSpace((MaternTerm(self.order, rate, self.variance),))
 
+    def profile(self, u: jax.Array) -> jax.Array:
+        return matern.profile(u, self.order)
+
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
-        return matern.mixing(key, self.order + 0.5, n)
+        # The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian
+        # whose precision has a gamma distribution of mean 1.
+        nu = self.order + 0.5
+        return nu / jax.random.gamma(key, nu, (n,))
 
     def spectrum(self, u: jax.Array, d: int) -> jax.Array:
-        return matern.spectrum(u, self.order + 0.5, d)
+        # Rasmussen and Williams (2006), equation 4.15, with frequencies in radians.
+        nu = self.order + 0.5
+        factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
+        return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)
 
 
 class Matern12(HalfIntegerMatern):
@@ -229,9 +238,6 @@ class Matern12(HalfIntegerMatern):
 
     order: ClassVar[int] = 0
 
-    def profile(self, u: jax.Array) -> jax.Array:
-        return matern.matern12(u)
-
 
 class Matern32(HalfIntegerMatern):
     """Matern kernel of order 3/2, k(x, z) = variance * (1 + s) exp(-s) with s = sqrt(3) r.
@@ -255,9 +261,6 @@ class Matern32(HalfIntegerMatern):
 
     order: ClassVar[int] = 1
 
-    def profile(self, u: jax.Array) -> jax.Array:
-        return matern.matern32(u)
-
 
 class Matern52(HalfIntegerMatern):
     """Matern kernel of order 5/2, variance * (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) r.
@@ -280,9 +283,6 @@ class Matern52(HalfIntegerMatern):
     """
 
     order: ClassVar[int] = 2
-
-    def profile(self, u: jax.Array) -> jax.Array:
-        return matern.matern52(u)
 
 
 class RationalQuadratic(Stationary):

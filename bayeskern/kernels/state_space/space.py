@@ -89,14 +89,14 @@ class StateSpace(eqx.Module):
 
     def scaled(self, scale: jax.Array) -> StateSpace:
         """Process whose kernel is multiplied by a number."""
-        terms = tuple(ScaledTerm(term, scale) for term in self.terms)
+        terms = tuple(RescaledTerm(term, scale) for term in self.terms)
         return StateSpace(terms, tuple(scale * variance for variance in self.white))
 
     def modulated(self, f: Callable) -> StateSpace:
         """Process multiplied by a function f of time, which takes a point of shape (1,)."""
         if self.white:
             raise NoStateSpaceError("White has a state-space form in sums, but not modulated.")
-        return StateSpace(tuple(ModulatedTerm(term, f) for term in self.terms))
+        return StateSpace(tuple(RescaledTerm(term, jnp.ones(()), f) for term in self.terms))
 
 
 class ProductTerm(Term):
@@ -108,10 +108,6 @@ class ProductTerm(Term):
     @property
     def b(self) -> int:
         return self.first.b * self.second.b
-
-    @property
-    def copies(self) -> int:
-        return self.first.copies * self.second.copies
 
     @property
     def weights(self) -> jax.Array:
@@ -135,54 +131,34 @@ class ProductTerm(Term):
         return jnp.kron(A, B), jnp.kron(before, R) + jnp.kron(Q, after)
 
 
-class _WrappedTerm(Term):
-    """Base of the terms that change one property of another term."""
+class RescaledTerm(Term):
+    """Term multiplied by sqrt(scale) f(t); None for f stands for 1."""
 
     inner: Term
+    scale: jax.Array
+    f: Callable | None = None
 
     @property
     def b(self) -> int:
         return self.inner.b
 
     @property
-    def copies(self) -> int:
-        return self.inner.copies
-
-    @property
     def weights(self) -> jax.Array:
-        return self.inner.weights
+        return self.scale * self.inner.weights
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:
         return self.inner.starts
 
     def features(self, t: jax.Array) -> jax.Array:
-        return self.inner.features(t)
+        phi = self.inner.features(t)
+        return phi if self.f is None else one_number(self.f, jnp.reshape(t, 1)) * phi
 
     def prior(self, t: jax.Array) -> jax.Array:
         return self.inner.prior(t)
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.inner.transition(t, d)
-
-
-class ScaledTerm(_WrappedTerm):
-    """Term multiplied by the square root of a number."""
-
-    scale: jax.Array
-
-    @property
-    def weights(self) -> jax.Array:
-        return self.scale * self.inner.weights
-
-
-class ModulatedTerm(_WrappedTerm):
-    """Term multiplied by a function of time."""
-
-    f: Callable
-
-    def features(self, t: jax.Array) -> jax.Array:
-        return one_number(self.f, jnp.reshape(t, 1)) * self.inner.features(t)
 
 
 def number(kernel: Parametrized, name: str) -> jax.Array:

@@ -40,11 +40,6 @@ class Term(eqx.Module):
         """A, and Q of a copy of variance 1, from the time t to the time t + d."""
 
     @property
-    def copies(self) -> int:
-        """Number of copies m."""
-        return 1
-
-    @property
     def weights(self) -> Float[Array, " m"]:
         """Variances of the copies."""
         return jnp.ones(1)
@@ -61,7 +56,7 @@ class Term(eqx.Module):
     @property
     def size(self) -> int:
         """Numbers in the state of all copies."""
-        return self.b * self.copies
+        return self.b * len(self.weights)
 
 
 class DerivativesTerm(Term):
@@ -112,12 +107,12 @@ class IntegratedTerm(DerivativesTerm):
         return self.transition(self.start, t - self.start)[1]
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-        factorials = [math.factorial(k) for k in reversed(range(self.order + 1))]
-        powers = [
-            [(k + m + 1, n * o) for m, o in zip(range(self.order, -1, -1), factorials, strict=True)]
-            for k, n in zip(range(self.order, -1, -1), factorials, strict=True)
-        ]
-        Q = [[d**power / (power * divisor) for power, divisor in row] for row in powers]
+        def entry(i, j):
+            power = i + j + 1
+            return d**power / (power * math.factorial(i) * math.factorial(j))
+
+        below = range(self.order, -1, -1)
+        Q = [[entry(i, j) for j in below] for i in below]
         return _taylor(d, self.order), self.variance * _matrix(Q)
 
 
@@ -190,10 +185,6 @@ class HarmonicTerm(Term):
     harmonics: tuple[int, ...] = eqx.field(static=True)
 
     b: ClassVar[int] = 1
-
-    @property
-    def copies(self) -> int:
-        return len(self.harmonics) + len(self._sines)
 
     @property
     def weights(self) -> jax.Array:

@@ -12,7 +12,7 @@ example on two equal axes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 import equinox as eqx
@@ -115,59 +115,58 @@ def solve(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
     )
 
 
-@jax.custom_jvp
+def _with_derivatives_of(formula: Callable) -> Callable:
+    """Decorator: differentiate formula(spectrum, ...) in place of the function."""
+
+    def decorate(function):
+        function = jax.custom_jvp(function)
+
+        @function.defjvp
+        def _jvp(primals, tangents):
+            spectrum = jax.lax.stop_gradient(primals[0])
+            return jax.jvp(partial(formula, spectrum), primals[1:], tangents[1:])
+
+        return function
+
+    return decorate
+
+
+def _whiten_near(spectrum, grams, noise, B):
+    # (I + F)^-1/2 L_0^-1
+    W = spectrum.whiten(B)
+    FW = _relative_change(spectrum, grams, noise, W)
+    return W - 0.5 * FW + 0.375 * _relative_change(spectrum, grams, noise, FW)
+
+
+@_with_derivatives_of(_whiten_near)
 def whiten(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
     """L^-1 B for B (n, k) and some L with L L' = K, which can be differentiated twice."""
     return spectrum.whiten(B)
 
 
-@whiten.defjvp
-def _whiten_jvp(primals, tangents):
-    def formula(spectrum, grams, noise, B):
-        # (I + F)^-1/2 L_0^-1
-        W = spectrum.whiten(B)
-        FW = _relative_change(spectrum, grams, noise, W)
-        return W - 0.5 * FW + 0.375 * _relative_change(spectrum, grams, noise, FW)
-
-    return _jvp_of(formula, primals, tangents)
+def _sqrt_mul_near(spectrum, grams, noise, B):
+    # L_0 (I + F)^1/2
+    FB = _relative_change(spectrum, grams, noise, B)
+    FFB = _relative_change(spectrum, grams, noise, FB)
+    return spectrum.sqrt_mul(B + 0.5 * FB - 0.125 * FFB)
 
 
-@jax.custom_jvp
+@_with_derivatives_of(_sqrt_mul_near)
 def sqrt_mul(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
     """L B for B (n, k), with the L of `whiten`."""
     return spectrum.sqrt_mul(B)
 
 
-@sqrt_mul.defjvp
-def _sqrt_mul_jvp(primals, tangents):
-    def formula(spectrum, grams, noise, B):
-        # L_0 (I + F)^1/2
-        FB = _relative_change(spectrum, grams, noise, B)
-        FFB = _relative_change(spectrum, grams, noise, FB)
-        return spectrum.sqrt_mul(B + 0.5 * FB - 0.125 * FFB)
-
-    return _jvp_of(formula, primals, tangents)
+def _explained_near(spectrum, grams, noise, cross):
+    columns = jax.vmap(outer)(cross).reshape(len(cross[0]), -1).T
+    return jnp.sum(columns * solve(spectrum, grams, noise, columns), axis=0)
 
 
-@jax.custom_jvp
+@_with_derivatives_of(_explained_near)
 def explained(spectrum: GridSpectrum, grams, noise, cross) -> jax.Array:
     """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., given their parts (m, n_g): (m,)."""
     whitened = [C @ V for C, V in zip(cross, spectrum.vectors, strict=True)]
     return contract(1.0 / spectrum.values, [jnp.square(C) for C in whitened])
-
-
-@explained.defjvp
-def _explained_jvp(primals, tangents):
-    def formula(spectrum, grams, noise, cross):
-        columns = jax.vmap(outer)(cross).reshape(len(cross[0]), -1).T
-        return jnp.sum(columns * solve(spectrum, grams, noise, columns), axis=0)
-
-    return _jvp_of(formula, primals, tangents)
-
-
-def _jvp_of(formula, primals, tangents):
-    spectrum = jax.lax.stop_gradient(primals[0])
-    return jax.jvp(partial(formula, spectrum), primals[1:], tangents[1:])
 
 
 def _relative_change(spectrum, grams, noise, B):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -120,14 +120,11 @@ class _Points:
     def missing(self, groups: Sequence[Columns]) -> str:
         """Sentence that names the cell that the grid of the groups lacks."""
         first, index = zip(*(self.of(columns) for columns in groups), strict=True)
-        sizes, n = [len(f) for f in first], len(self.X)
-        occupied = np.array(index)[:, np.lexsort(index[::-1])]
+        sizes = [len(f) for f in first]
         # Before the cell that is missing, the sorted rows are the cells in their order.
-        cells, rest = np.empty((len(sizes), n + 1), int), np.arange(n + 1)
-        for i in reversed(range(len(sizes))):
-            rest, cells[i] = np.divmod(rest, sizes[i])
-        differs = np.flatnonzero((cells[:, :n] != occupied).any(axis=0))
-        cell = cells[:, differs[0] if len(differs) else n]
+        occupied = map(tuple, np.transpose(index)[np.lexsort(index[::-1])])
+        pairs = zip_longest(product(*map(range, sizes)), occupied)
+        cell = next(cell for cell, row in pairs if cell != row)
         point = np.empty(self.X.shape[1])
         for columns, rows, i in zip(groups, first, cell, strict=True):
             point[list(columns)] = self.X[rows[i]][list(columns)]

@@ -229,16 +229,11 @@ class MarkovFactor(Factor):
             )
         return cls(process=process, sd=sd, gain=gain, jitter=jnp.zeros(()))
 
-    def solve(self, B: AnyArray) -> jax.Array:
-        W = self.whiten(B)
-        (solution,) = jax.linear_transpose(self.whiten, B)(W)
-        return solution
-
     def whiten(self, B: AnyArray) -> jax.Array:
         def body(x, data):
             row, sd, gain, b = data
             v = b - row.counts * (row.h @ x)
-            return row.A @ (x + _outer(gain, v)), v / sd
+            return row.A @ (x + jnp.multiply.outer(gain, v)), v / sd
 
         start = jnp.zeros((self.process.space.size, *B.shape[1:]))
         _, W = self.process.scan(body, start, self.sd, self.gain, B[self.process.order])
@@ -248,7 +243,7 @@ class MarkovFactor(Factor):
         def body(x, data):
             row, sd, gain, w = data
             v = sd * w
-            return row.A @ (x + _outer(gain, v)), v + row.counts * (row.h @ x)
+            return row.A @ (x + jnp.multiply.outer(gain, v)), v + row.counts * (row.h @ x)
 
         start = jnp.zeros((self.process.space.size, *B.shape[1:]))
         _, Y = self.process.scan(body, start, self.sd, self.gain, B)
@@ -281,8 +276,3 @@ def information(
     u = after @ gain
     on_h = 0.5 * (gain @ u + row.counts / S) * row.h - u
     return after, after + on_h[:, None] * row.h + row.h[:, None] * on_h
-
-
-def _outer(gain, v):
-    """gain v' for v (), (m,): (s,) or (s, m)."""
-    return gain * v if jnp.ndim(v) == 0 else gain[:, None] * v

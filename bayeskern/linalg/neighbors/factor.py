@@ -27,7 +27,7 @@ from jax.typing import ArrayLike
 from bayeskern.core.sharding import sum_over
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
-from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.factor import AnyArray, Factor, scale_rows
 from bayeskern.linalg.solver import NoisyGram
 
 # Numbers in the covariances of a block of points with their neighbours: the cache of a processor
@@ -242,27 +242,22 @@ class NeighborsFactor(Factor):
             )
         return cls(b=b, sd=sd, neighbors=neighbors, order=order, jitter=jnp.zeros(()))
 
-    def solve(self, B: AnyArray) -> jax.Array:
-        W = self.whiten(B)
-        (solution,) = jax.linear_transpose(self.whiten, W)(W)
-        return solution
-
     def whiten(self, B: AnyArray) -> jax.Array:
         def subtract(rest, neighbor):
             b, rows = neighbor
-            return rest - _times(b, B[rows]), None
+            return rest - scale_rows(b, B[rows]), None
 
         B = jnp.asarray(B)
         # One neighbour of all points at a time, so that no array is larger than B.
         rest, _ = jax.lax.scan(subtract, B, (self.b.T, self.neighbors.T))
-        return _times(1.0 / self.sd, rest)
+        return scale_rows(1.0 / self.sd, rest)
 
     def sqrt_mul(self, B: AnyArray) -> jax.Array:
         def append(Y, point):
             row, b, neighbors, own = point
             return Y.at[row].set(own + b @ Y[neighbors]), None
 
-        own = _times(self.sd, jnp.asarray(B))
+        own = scale_rows(self.sd, B)
         Y, _ = jax.lax.scan(append, jnp.zeros_like(own), self._in_order(own))
         return Y
 
@@ -271,11 +266,10 @@ class NeighborsFactor(Factor):
 
         def distribute(Y, point):
             row, b, neighbors, _ = point
-            own = Y[row]
-            return Y.at[neighbors].add(b * own if own.ndim == 0 else b[:, None] * own), None
+            return Y.at[neighbors].add(jnp.multiply.outer(b, Y[row])), None
 
         Y, _ = jax.lax.scan(distribute, B, self._in_order(B), reverse=True)
-        return _times(self.sd, Y)
+        return scale_rows(self.sd, Y)
 
     def _in_order(self, B):
         rows = (self.b, self.neighbors, B)
@@ -287,8 +281,3 @@ class NeighborsFactor(Factor):
     def inv_diag(self) -> jax.Array:
         precision = 1.0 / jnp.square(self.sd)
         return precision.at[self.neighbors].add(jnp.square(self.b) * precision[:, None])
-
-
-def _times(column, B):
-    """column (n,) times each column of B (n,) or (n, k)."""
-    return column * B if B.ndim == 1 else column[:, None] * B
