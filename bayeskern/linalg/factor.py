@@ -23,7 +23,7 @@ class Factor(eqx.Module):
 
     jitter: eqx.AbstractVar[jax.Array]
 
-    def solve(self, B: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    def solve(self, B: AnyArray) -> jax.Array:
         """K^-1 B."""
         W = self.whiten(B)
         (solution,) = jax.linear_transpose(self.whiten, W)(W)

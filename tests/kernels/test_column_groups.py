@@ -36,7 +36,7 @@ EACH = [(0,), (1,), (2,)]
     ],
     ids=str,
 )
-def test_the_factors_multiply_to_the_kernel_and_look_at_their_columns_alone(kernel, groups):
+def test_factors_multiply_to_the_kernel_and_use_only_their_columns(kernel, groups):
     X, others = np.random.default_rng(0).normal(size=(2, 7, 3))
     factors = kernel.by_columns(3)
     assert sorted(factors) == sorted(groups)
@@ -50,6 +50,6 @@ def test_the_factors_multiply_to_the_kernel_and_look_at_their_columns_alone(kern
     np.testing.assert_allclose(product, kernel(X), rtol=1e-12)
 
 
-def test_a_lengthscale_for_other_columns_is_refused():
+def test_lengthscale_of_wrong_size_is_refused():
     with pytest.raises(ValueError, match=r"lengthscale has shape \(2,\) but the points have 3"):
         RBF([1.0, 2.0]).by_columns(3)

@@ -38,7 +38,7 @@ def test_components():
     close(component(k, "c")(X, Z), np.asarray(parts["c"](X, Z)))
 
 
-def test_the_terms_of_a_modulated_sum_are_modulated():
+def test_components_of_a_modulated_sum():
     k = (Linear().named("trend") + 2.0 * Matern32().named("short") + 0.5).modulate(lambda x: x[0])
     parts, f = components(k), np.outer(X[:, 0], X[:, 0])
     assert list(parts) == ["trend", "short", "rest"]
@@ -47,13 +47,13 @@ def test_the_terms_of_a_modulated_sum_are_modulated():
     close(parts["rest"](X), 0.5 * f)
 
 
-def test_a_name_used_by_two_terms_joins_them():
+def test_component_of_a_named_sum():
     k = (Linear().named("a") + RBF().named("b")).named("x") + Matern32()
     assert list(components(k)) == ["x", "rest"]
     close(component(k, "x")(X), np.asarray((Linear() + RBF())(X)))
 
 
-def test_names_inside_products_only_label():
+def test_names_inside_products_are_no_components():
     k = Linear().named("a") * RBF().named("b") + Matern32().named("c").exp() + White().named("d")
     assert list(components(k)) == ["d", "rest"]
     k = (Linear() + RBF().named("a")) * Matern32()

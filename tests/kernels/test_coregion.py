@@ -28,7 +28,7 @@ def pairs(x, outputs=3):
     return np.column_stack([np.tile(x, outputs), np.repeat(np.arange(outputs), len(x))])
 
 
-def test_every_output_at_every_point_is_a_kronecker_product():
+def test_all_outputs_at_all_points_give_a_kronecker_product():
     x, z = RNG.normal(size=5), RNG.normal(size=4)
     kernel = RBF(0.8).on([0]) * BETWEEN.on([1])
     X, Z = pairs(x), pairs(z)
@@ -71,7 +71,7 @@ def test_a_process_of_three_outputs():
     np.testing.assert_allclose(prediction.variance, variance, rtol=1e-8)
 
 
-def test_one_prior_stands_for_each_weight():
+def test_scalar_prior_applies_to_every_weight():
     kernel = Coregion(3, 2, weights=dist.Normal(0.5, 2.0), kappa=dist.HalfNormal(1.5))
     with handlers.seed(rng_seed=0), handlers.trace() as trace:
         drawn = sample(kernel)
@@ -89,7 +89,7 @@ def test_one_prior_stands_for_each_weight():
 
 
 @pytest.mark.slow
-def test_the_weights_are_inferred():
+def test_mode_of_the_weights_matches_scipy():
     """The mode against SciPy's, of the density written with SciPy."""
     x = np.linspace(0.0, 4.0, 6)
     X, noise = pairs(x, 2), 0.1
@@ -131,20 +131,20 @@ def test_bad_arguments_are_refused(arguments, message):
 
 
 @pytest.mark.parametrize("output", [3.0, -1.0, 0.5])
-def test_an_output_that_is_not_there(output):
+def test_unknown_output_is_refused(output):
     with pytest.raises(ValueError, match=rf"row 1 has the output {output}.* knows 0 to 2. Number"):
         BETWEEN([0.0, output])
     assert np.isnan(jax.jit(lambda X: BETWEEN(X))(np.array([0.0, output]))[0, 1])
 
 
-def test_other_columns_and_shapes_are_refused():
+def test_wrong_columns_and_shapes_are_refused():
     with pytest.raises(ValueError, match=r"points have 2 columns; say which one.*\.on\(column\)"):
         BETWEEN(np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"Coregion.weights has shape \(\): .*\(3, 2\)"):
         BETWEEN.at({"weights": 2.0})([0.0])
 
 
-def test_in_words():
+def test_description_and_repr():
     axis = kernel_description.InputAxis("", (1.0, 1.0), ("time", "output"))
     assert kernel_description.describe(BETWEEN.on([1]), axis) == (
         "ties 3 outputs together (in output)"

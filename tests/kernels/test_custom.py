@@ -29,14 +29,14 @@ def test_values():
     np.testing.assert_allclose(k.diag(X), np.full(5, 2.0), rtol=1e-15)
 
 
-def test_a_function_that_is_not_symmetric_keeps_its_order():
+def test_asymmetric_function_keeps_its_argument_order():
     k = Custom(lambda x, z: x[0] + 10.0 * z[0])
     np.testing.assert_allclose(k([1.0, 2.0], [3.0]), [[31.0], [32.0]])
     with pytest.raises(NotPositiveDefiniteError, match=r"Custom\(custom\) is not symmetric"):
         check_psd(k, [1.0, 2.0])
 
 
-def test_one_dimension_is_a_vector_of_length_one():
+def test_points_of_one_dimension_are_vectors():
     shapes = []
     Custom(lambda x, z: shapes.append((x.shape, z.shape)) or x @ z)([1.0, 2.0])
     assert set(shapes) == {((1,), (1,))}

@@ -39,7 +39,7 @@ def test_every_kernel_with_a_formula_is_tested():
 
 @pytest.mark.parametrize("make", [Pairs.between, lambda s, t: Pairs(s[:, None], t[None])])
 @pytest.mark.parametrize("name", KERNELS)
-def test_matrices_and_derivatives_are_those_of_the_kernel(name, make):
+def test_formulas_match_the_kernel_and_its_autodiff(name, make):
     kernel, pairs = KERNELS[name], make(S, T)
     values = {key: float(v) for key, v in kernel.hyperparameters().items()}
     K, pullback = Gram(kernel)(values.values(), pairs)

@@ -63,7 +63,7 @@ FINITE = {
 
 
 @pytest.mark.parametrize("name", few(FINITE, "polynomial", "nested", "warped", "modulated"))
-def test_the_products_of_the_features_are_the_kernel(name):
+def test_feature_products_equal_the_kernel(name):
     kernel, count = FINITE[name]
     phi = kernel.feature_map(X)
     assert phi.shape == (6, count)
@@ -71,17 +71,8 @@ def test_the_products_of_the_features_are_the_kernel(name):
     close(jnp.sum(phi**2, axis=1), kernel.diag(X))
 
 
-def test_the_features_of_degree_2_are_those_of_the_notes():
-    # (c + x'z)^2: c, sqrt(2 c) x1, sqrt(2 c) x2, x1^2, sqrt(2) x1 x2, x2^2.
-    c, root = 0.7, np.sqrt(2.0)
-    x1, x2 = X[:, 0], X[:, 1]
-    one = np.ones(6)
-    expected = [c * one, np.sqrt(2 * c) * x1, np.sqrt(2 * c) * x2, x1**2, root * x1 * x2, x2**2]
-    close(Polynomial(degree=2, offset=c).feature_map(X[:, :2]), np.stack(expected, axis=1))
-
-
-@pytest.mark.parametrize("degree", [1, 2, 3, 6])
-def test_polynomial_features_are_scikit_learns_with_multinomial_weights(degree):
+@pytest.mark.parametrize("degree", [1, 2, 6])
+def test_polynomial_features_are_scaled_features_of_scikit_learn(degree):
     theirs = PolynomialFeatures(degree).fit(X)
     phi = Polynomial(degree=degree, offset=0.8, variance=1.7).feature_map(X)
     weights = []
@@ -92,7 +83,7 @@ def test_polynomial_features_are_scikit_learns_with_multinomial_weights(degree):
     close(phi, theirs.transform(X) * weights)
 
 
-def test_all_subsets_has_one_feature_for_each_subset():
+def test_all_subsets_features():
     phi = np.asarray(AllSubsets().feature_map(X))
     for code in range(8):
         subset = [d for d in range(3) if code >> d & 1]
@@ -102,7 +93,7 @@ def test_all_subsets_has_one_feature_for_each_subset():
 # -- the series of the RBF -------------------------------------------------------------------------
 
 
-def test_features_of_the_rbf_are_the_terms_of_its_series():
+def test_rbf_features_are_terms_of_its_series():
     x, length = np.linspace(-2.0, 2.0, 7), 0.8
     phi = RBF(length, variance=2.0).feature_map(x, degree=5)
     expected = [
@@ -112,9 +103,9 @@ def test_features_of_the_rbf_are_the_terms_of_its_series():
     close(phi, np.stack(expected, axis=1))
 
 
-@pytest.mark.parametrize("degree", [1, 2, 4, 8])
+@pytest.mark.parametrize("degree", [1, 4])
 @pytest.mark.parametrize("lengthscale", [1.5, [1.0, 2.0, 3.0], CHOLESKY], ids=["one", "ard", "L"])
-def test_the_error_of_the_series_is_within_its_bound(lengthscale, degree):
+def test_error_of_the_rbf_series_is_within_its_bound(lengthscale, degree):
     kernel = RBF(lengthscale, variance=1.4)
     phi, psi = kernel.feature_map(X, degree), kernel.feature_map(Z, degree=degree)
     assert phi.shape == (6, math.comb(3 + degree, degree))
@@ -130,13 +121,13 @@ def test_the_error_of_the_series_is_within_its_bound(lengthscale, degree):
     assert np.all(itself >= least - 1e-14)
 
 
-def test_a_long_series_is_the_rbf_itself():
+def test_long_series_matches_the_rbf():
     kernel = RBF(2.0) + 0.5 * RBF(3.0).on([1]) * Linear()
     phi, psi = kernel.feature_map(X, degree=14), kernel.feature_map(Z, degree=14)
     close(phi @ psi.T, kernel(X, Z), atol=1e-9)
 
 
-def test_features_of_the_rbf_far_away_are_0():
+def test_rbf_features_vanish_far_from_the_origin():
     phi = RBF().feature_map([[1e10, -1e200], [80.0, 0.0]], degree=40)
     assert np.all(np.asarray(phi) == 0.0)
 
@@ -144,7 +135,7 @@ def test_features_of_the_rbf_far_away_are_0():
 # -- back ------------------------------------------------------------------------------------------
 
 
-def test_features_make_a_kernel():
+def test_kernel_from_features():
     kernel = kernel_from_features(lambda x: jnp.array([1.0, x[0], x[1] * x[2]]))
 
     def phi(A):
@@ -156,16 +147,10 @@ def test_features_make_a_kernel():
     close(kernel_from_features(lambda x: x[0])(X, Z), np.outer(X[:, 0], Z[:, 0]))
 
 
-@pytest.mark.parametrize("name", few(["polynomial", "all subsets", "nested"], "nested"))
-def test_from_a_kernel_to_its_features_and_back(name):
-    kernel, _ = FINITE[name]
-    close(kernel_from_features(lambda x: kernel.feature_map(x[None])[0])(X, Z), kernel(X, Z))
-
-
 # -- the input -------------------------------------------------------------------------------------
 
 
-def test_they_may_be_compiled_and_differentiated():
+def test_features_can_be_compiled_and_differentiated():
     k = Polynomial(degree=3, offset=0.7)
 
     def total(offset, features):
@@ -197,7 +182,7 @@ def test_columns_are_found_by_name(frame):
         (Custom(lambda x, z: jnp.dot(x, z)), "Custom("),
     ],
 )
-def test_a_kernel_without_finite_features_is_named_with_what_to_take_instead(kernel, culprit):
+def test_kernels_without_finite_features_are_refused(kernel, culprit):
     with pytest.raises(ValueError, match="has no finite feature map. NystromFeatures") as error:
         kernel.feature_map(X)
     assert str(error.value).startswith(culprit)
@@ -208,7 +193,7 @@ def test_white_noise_has_no_features():
         (Linear() + White(0.3)).feature_map(X)
 
 
-def test_a_series_wants_a_degree_and_nothing_else_does():
+def test_degree_is_required_for_a_series_and_refused_otherwise():
     with pytest.raises(ValueError, match=r"^RBF\(.*infinitely many features: give the degree"):
         (Linear() + 2.0 * RBF()).feature_map(X)
     with pytest.raises(ValueError, match=r"degree=3 cuts the series of an RBF, and Polynomial\("):
@@ -228,12 +213,12 @@ def test_a_series_wants_a_degree_and_nothing_else_does():
         (Polynomial() * Polynomial() * Polynomial(), None, math.comb(42, 2) ** 3),
     ],
 )
-def test_too_many_features_are_refused_with_their_number(kernel, degree, count):
+def test_too_many_features_are_refused(kernel, degree, count):
     with pytest.raises(ValueError, match=f"has {count:,} features, too many"):
         kernel.feature_map(np.zeros((2, 40)), degree)
 
 
-def test_values_are_wanted_and_points():
+def test_invalid_kernels_and_points_are_refused():
     with pytest.raises(TypeError, match="variance of Linear.* have no value yet"):
         Linear(dist.HalfNormal()).feature_map(X)
     with pytest.raises(ValueError, match="X has 1 value that is NaN"):

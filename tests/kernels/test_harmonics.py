@@ -33,7 +33,7 @@ def bessel(j, z):
 
 
 @lengthscales
-def test_coefficients_are_those_of_the_series_with_what_is_moved_to_them(lengthscale):
+def test_coefficients_match_the_aliased_bessel_series(lengthscale):
     z, J = lengthscale**-2, count_harmonics(lengthscale)
     j, n = np.arange(J + 1), 2 * J + 1
     images = sum(bessel(np.abs(j + sign * m * n), z) for m in range(1, 4) for sign in (1, -1))
@@ -46,7 +46,7 @@ def test_coefficients_are_those_of_the_series_with_what_is_moved_to_them(lengths
 
 
 @lengthscales
-def test_the_error_is_at_most_what_is_stated(lengthscale):
+def test_error_is_within_the_stated_bound(lengthscale):
     z, J = lengthscale**-2, count_harmonics(lengthscale)
     beyond = bessel(np.arange(J + 1, J + 2000), z).sum()
     bound = np.exp(log_error(lengthscale, J))
@@ -59,7 +59,7 @@ def test_the_error_is_at_most_what_is_stated(lengthscale):
     assert 2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > MAX_RELATIVE_ERROR
 
 
-def test_derivatives_of_the_coefficients_are_those_of_bessel_functions():
+def test_derivatives_of_coefficients_match_bessel_functions():
     j = np.arange(15)
 
     def of_z(f):
@@ -80,7 +80,7 @@ def test_derivatives_of_the_coefficients_are_those_of_bessel_functions():
     np.testing.assert_allclose(curvature, twice * second, rtol=0.0, atol=1e-10)
 
 
-def test_as_many_harmonics_as_a_number_asks_for():
+def test_number_of_harmonics_for_a_lengthscale():
     assert [count_harmonics(x) for x in (0.02, 0.1, 0.5, 1.0, 4.0)] == [None, 71, 17, 11, 5]
     for J in (1, 11, MAX_HARMONICS):
         root = brentq(
@@ -93,17 +93,17 @@ def test_as_many_harmonics_as_a_number_asks_for():
 @pytest.mark.parametrize(
     "unknown", [np.nan, Free(1.0), dist.HalfNormal(), dist.Chi2(3)], ids=lambda x: type(x).__name__
 )
-def test_nothing_is_known_of_what_may_be_anything(unknown):
+def test_harmonics_of_an_unbounded_lengthscale_are_unknown(unknown):
     assert count_harmonics(unknown) is None
 
 
-def test_nothing_is_known_of_a_traced_number():
+def test_harmonics_of_a_traced_lengthscale_are_unknown():
     counts = []
     jax.jit(lambda x: counts.append(count_harmonics(x)))(1.0)
     assert counts == [None]
 
 
-def test_a_prior_is_cut_where_hardly_anything_of_it_is():
+def test_prior_is_truncated_in_its_lower_tail():
     J = count_harmonics(dist.LogNormal(0.2, 0.4))
     left_out = [norm(0.2, 0.4).cdf(np.log(least_lengthscale(k))) for k in (J, J - 1)]
     assert left_out[0] <= MAX_EXCLUDED_PROBABILITY < left_out[1]
@@ -111,7 +111,7 @@ def test_a_prior_is_cut_where_hardly_anything_of_it_is():
     assert count_harmonics(dist.Uniform(0.5, 2.0)) == count_harmonics(0.5)
 
 
-def test_each_periodic_kernel_of_a_sum_has_its_own():
+def test_each_periodic_kernel_has_its_own_harmonics():
     day, year = Periodic(1.0, dist.Uniform(1.0, 2.0)), Periodic(365.25, 0.5)
     kernel = (Matern32() * day).named("day") + 2.0 * year + Periodic(7.0, Free(1.0), harmonics=9)
     assert harmonics_of(kernel) == (11, 17, 9)
@@ -124,14 +124,14 @@ def test_each_periodic_kernel_of_a_sum_has_its_own():
 
 
 @pytest.mark.parametrize(("lengthscale", "enough"), [(0.53, True), (0.52, False)])
-def test_smaller_lengthscales_are_not_certified(lengthscale, enough):
+def test_lengthscales_below_the_least_are_not_certified(lengthscale, enough):
     kernel = Matern32() + Periodic(1.0, lengthscale, harmonics=16)
     assert bool(certified(kernel)) == enough
     assert bool(jax.jit(certified)(kernel)) == enough
     assert bool(certified(Matern32()))
 
 
-def test_a_number_of_harmonics_is_shown_and_looked_at():
+def test_harmonics_are_printed_and_validated():
     kernel = Periodic(1.0, jnp.asarray(1.0), harmonics=12)
     assert repr(kernel) == "Periodic(period=1.0, lengthscale=1.0, variance=1.0, harmonics=12)"
     with pytest.raises(ValueError, match="harmonics must be at most 200, got 1000"):

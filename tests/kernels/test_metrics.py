@@ -39,7 +39,7 @@ def test_single_precision_far_from_the_origin(d):
 
 
 @pytest.mark.parametrize("d", [3, 12])
-def test_nearly_coincident_points_are_never_at_a_negative_distance(d):
+def test_squared_distances_are_never_negative(d):
     X = RNG.normal(size=(20, d)) * 100
     Z = X * (1 + 1e-15)
     assert (np.asarray(metrics.squared_distance(jnp.asarray(X), jnp.asarray(Z))) >= 0.0).all()
@@ -106,7 +106,7 @@ def test_per_dimension():
         metrics.per_dimension("period", np.ones(2), X)
 
 
-def test_city_block_distance_is_no_metric_for_matern():
+def test_matern_of_city_block_distances_is_not_positive_definite():
     """Why there is no metric= argument: |x - z|_1 in a Matern kernel is not PSD in 2-D."""
     X = np.random.default_rng(0).normal(size=(200, 2))
     s = np.sqrt(3) * cdist(X, X, "cityblock")

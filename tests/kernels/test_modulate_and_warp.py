@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import bayeskern as bk
-from bayeskern.kernels import RBF, Linear, Matern32, White
+from bayeskern.kernels import RBF, Linear, Matern32, White, kernel_from_features
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
@@ -49,7 +49,7 @@ def test_modulate_keeps_white_on_the_diagonal():
     close(k(X, X), np.zeros((4, 4)))
 
 
-def test_a_modulated_process_is_the_function_times_the_process():
+def test_modulated_process_is_a_scaled_process():
     # y = f g + e is y / f = g + e / f: a process g under noise that differs from point to point.
     x, new, rng = np.linspace(0.0, 4.0, 9), np.array([0.7, 2.2, 5.0]), np.random.default_rng(0)
     y, f, f_new = rng.normal(size=9), 0.4 + 0.3 * x, 0.4 + 0.3 * new
@@ -63,7 +63,7 @@ def test_a_modulated_process_is_the_function_times_the_process():
 
 
 @pytest.mark.parametrize("f", [lambda x: x, lambda x: jnp.ones((2, 2)), lambda x: x[:0]])
-def test_modulate_wants_one_number_for_each_point(f):
+def test_modulating_function_must_return_one_number(f):
     k = RBF().modulate(f)
     message = r"f must return one number for each point, but .*lambda.* an array of shape \("
     for call in (k, k.diag, Linear().modulate(f).feature_map, jax.jit(lambda X: k(X))):
@@ -74,13 +74,17 @@ def test_modulate_wants_one_number_for_each_point(f):
 
 
 @pytest.mark.parametrize("f", [2.0, None, np.ones(4), "tanh"])
-def test_modulate_and_warp_want_a_function(f):
-    for operation in (RBF().modulate, RBF().warp):
-        with pytest.raises(TypeError, match="f must be a function of one point, got"):
+def test_arguments_other_than_functions_are_refused(f):
+    for operation, name in (
+        (RBF().modulate, "f"),
+        (RBF().warp, "f"),
+        (kernel_from_features, "phi"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be a function of one point"):
             operation(f)
 
 
-def test_modulate_sees_all_columns_and_leaves_their_names():
+def test_modulating_function_gets_all_columns():
     A = RNG.normal(size=(5, 3))
     k, f = Linear().on(["mass"]).modulate(growing), 0.4 + 0.3 * A[:, 0]
     for kind in (pd.DataFrame, pl.DataFrame):

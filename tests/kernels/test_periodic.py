@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import i0e, iv
 from sklearn.gaussian_process.kernels import ExpSineSquared
@@ -38,12 +37,12 @@ def test_periodic(period, lengthscale):
     close(k.diag(X), np.full(6, 0.7))
 
 
-def test_periodic_is_scikit_learns_in_one_dimension():
+def test_periodic_matches_scikit_learn_in_one_dimension():
     x, z = RNG.normal(size=(6, 1)), RNG.normal(size=(4, 1))
     close(Periodic(period=1.7, lengthscale=0.6)(x, z), ExpSineSquared(0.6, 1.7)(x, z))
 
 
-def test_periodic_in_two_dimensions_is_positive_definite_where_scikit_learns_is_not():
+def test_periodic_is_positive_definite_in_two_dimensions():
     X = np.random.default_rng(0).normal(size=(200, 2))
     assert np.linalg.eigvalsh(ExpSineSquared(1.0, 1.0)(X))[0] < -5
     assert np.linalg.eigvalsh(Periodic()(X))[0] > -1e-12
@@ -140,17 +139,15 @@ def test_seasonal(lengthscale):
 
 
 @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
-def test_the_mean_of_a_season_over_a_period_is_zero(lengthscale):
+def test_seasonal_mean_over_a_period_is_zero(lengthscale):
     k = Seasonal(period=1.7, lengthscale=lengthscale, variance=0.7)
-    for t in (0.0, 0.9):
-        mean, error = quad(
-            lambda s, t=t: float(k([s], [t])[0, 0]), t - 0.85, t + 0.85, points=[t], epsabs=1e-10
-        )
-        assert error < 1e-9 and abs(mean) < 1e-9
+    # The trapezoidal rule, which has no error but rounding for a smooth periodic function.
+    s = np.linspace(0.0, 1.7, 400, endpoint=False)
+    close(np.mean(k(s, [0.0, 0.9]), axis=0), [0.0, 0.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [20, 60])
-def test_a_short_lengthscale_gives_effects_that_sum_to_zero(count):
+def test_short_lengthscale_gives_effects_that_sum_to_zero(count):
     """Far from one another, values have the correlation -1 / (B - 1) of B = 1 / c such effects."""
     log_lengthscale = brentq(lambda u: i0e(np.exp(-2.0 * u)) - 1.0 / count, -6.0, 1.0, xtol=1e-14)
     k = Seasonal(period=5.0, lengthscale=np.exp(log_lengthscale), variance=0.7)
@@ -160,17 +157,17 @@ def test_a_short_lengthscale_gives_effects_that_sum_to_zero(count):
     close(k(np.arange(5.0)), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("lengthscale", [1e2, 1e4, 1e6, 1e9])
-def test_a_long_lengthscale_gives_a_cosine(lengthscale):
+@pytest.mark.parametrize("lengthscale", [1e2, 1e9])
+def test_long_lengthscale_gives_a_cosine(lengthscale):
     # The second harmonic has a / 4 of the variance of the first.
     t = np.linspace(0.0, 1.7, 12)
     season, wave = Seasonal(1.7, lengthscale, 0.7), Cosine(1.7, 0.7)
     close(season(t), np.asarray(wave(t)), rtol=0.0, atol=0.5 * lengthscale**-2 + 1e-14)
 
 
-@pytest.mark.parametrize("lengthscale", [0.05, 0.6, 0.999, 1.001, 30.0, 1e5])
-def test_derivatives_of_a_season_in_numpy_are_those_of_jax(lengthscale):
-    t = np.linspace(0.0, 4.0, 23)
+@pytest.mark.parametrize("lengthscale", [0.05, 0.999, 1.001, 1e5])
+def test_seasonal_derivatives_in_numpy_match_jax(lengthscale):
+    t = np.linspace(0.0, 4.0, 12)
     values = {"period": 1.7, "lengthscale": lengthscale, "variance": 0.7}
     pairs = Pairs(t[:, None], t[None, :])
     K, pullback = Gram(Seasonal())(list(values.values()), pairs)
@@ -186,7 +183,7 @@ def test_derivatives_of_a_season_in_numpy_are_those_of_jax(lengthscale):
         close(ours, np.asarray(slopes[name]), rtol=1e-9, atol=rounding)
 
 
-def test_a_season_is_a_function_of_time():
+def test_seasonal_takes_one_column():
     with pytest.raises(ValueError, match="Seasonal is a kernel of one column, a time"):
         Seasonal()(np.ones((4, 2)))
     with pytest.raises(ValueError, match=r"lengthscale has shape \(2,\) but the points have 1 dim"):

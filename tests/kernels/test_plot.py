@@ -43,7 +43,7 @@ def panels(figure):
     # The address of a function differs from one process to the next.
     ids=lambda value: str(value) if isinstance(value, Kernel) else "",
 )  # fmt: skip
-def test_a_kernel_of_the_lag_is_drawn_against_it(kernel, k):
+def test_stationary_kernels_are_drawn_against_the_lag(kernel, k):
     curves, image = panels(kernel.plot([2.0, 7.0]))
     assert curves.get_xlabel() == "lag"
     lag, drawn = curves.lines[0].get_data()
@@ -65,7 +65,7 @@ def test_a_kernel_of_the_lag_is_drawn_against_it(kernel, k):
     ],
     ids=str,
 )
-def test_another_is_drawn_from_three_points(kernel):
+def test_other_kernels_are_drawn_from_three_points(kernel):
     curves, image = panels(kernel.plot())
     assert curves.get_xlabel() == "x"
     lines = [line for line in curves.lines if line.get_label().startswith("x₀")]
@@ -77,13 +77,13 @@ def test_another_is_drawn_from_three_points(kernel):
     np.testing.assert_allclose(image.get_array(), kernel(x), atol=1e-10)
 
 
-def test_colours_say_the_sign():
+def test_colour_scale_shows_the_sign():
     positive, both = (panels(k.plot())[1] for k in (RBF(), Linear()))
     assert positive.get_clim() == (0.0, 1.0)
     assert both.get_clim() == (-9.0, 9.0)
 
 
-def test_hyperparameters_without_a_value_are_at_their_medians_and_inits():
+def test_priors_are_plotted_at_medians_and_free_values_at_inits():
     kernel = RBF(lengthscale=dist.LogNormal(0.7, 0.5), variance=Free(3.0)) + Linear(
         dist.HalfNormal(np.array([2.0]))
     )
@@ -96,7 +96,7 @@ def test_hyperparameters_without_a_value_are_at_their_medians_and_inits():
     np.testing.assert_allclose(panels(figure)[1].get_array(), expected, rtol=1e-9)
 
 
-def test_it_draws_in_the_figure_given_and_leaves_pyplot_alone():
+def test_plot_in_a_given_figure():
     before = plt.get_fignums()
     assert RBF().plot()._repr_png_().startswith(b"\x89PNG")
     assert plt.get_fignums() == before
@@ -124,6 +124,6 @@ def test_columns_are_found_by_name():
         (Custom(lambda x, z: np.nan), [0.0, 1.0], "is NaN or infinite at some of these points"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_by_name(kernel, X, message):
+def test_bad_input_is_refused(kernel, X, message):
     with pytest.raises(ValueError, match=message):
         kernel.plot(X)

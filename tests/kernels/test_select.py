@@ -120,7 +120,7 @@ def test_bad_columns(columns, message):
     assert isinstance(RBF().on([0]), Select)
 
 
-def test_a_warping_hides_the_names_of_the_columns():
+def test_warped_kernels_do_not_see_column_names():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]})
     with pytest.raises(ValueError, match=r"columns \['a'\] are names"):
         RBF().on(["a"]).warp(lambda x: x[::-1])(frame)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import quad
+from scipy.integrate import quad_vec
 from scipy.linalg import block_diag
 from scipy.special import gammainc
 
@@ -73,12 +73,12 @@ TOLERANCES = {
 most_slow = pytest.mark.parametrize(
     "name", few(KERNELS, "integrated brownian", "sum", "modulated", "quasi-periodic")
 )
-TIMES = jnp.array([0.1, 0.3, 0.9, 1.0, 1.0, 2.7, 5.0])
+TIMES = jnp.array([0.1, 0.9, 1.0, 1.0, 5.0])
 STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
 
 
 @most_slow
-def test_covariances_of_the_states_are_those_of_the_kernel(name):
+def test_state_space_covariances_match_the_kernel(name):
     space = KERNELS[name].state_space()
     assert space.size == len(space.h(TIMES[0]))
     for i, s in enumerate(TIMES):
@@ -93,7 +93,7 @@ def test_covariances_of_the_states_are_those_of_the_kernel(name):
 
 
 @most_slow
-def test_a_step_takes_the_covariance_of_the_state_along(name):
+def test_transition_propagates_the_prior_covariance(name):
     space, t = KERNELS[name].state_space(), jnp.asarray(0.8)
     for d in STEPS:
         A, Q = space.step(t, jnp.asarray(d))
@@ -104,30 +104,21 @@ def test_a_step_takes_the_covariance_of_the_state_along(name):
 
 
 @pytest.mark.parametrize("d", STEPS[1:])
-def test_noise_of_a_step_is_exact_where_differences_of_covariances_are_not(d):
+def test_transition_noise_of_short_steps_against_quadrature(d):
     # In terms of f, f' / rate, ... it is the integral of the square of the response to an impulse.
-    rate = math.sqrt(5.0) / 0.7
     Q = Matern52(lengthscale=0.7).state_space().step(jnp.zeros(()), jnp.asarray(d))[1].dense()
-    responses = (
-        lambda u: u * u / 2.0,
-        lambda u: u * (1.0 - u / 2.0),
-        lambda u: 1.0 - 2.0 * u + u * u / 2.0,
-    )
-    total = quad(lambda u: math.exp(-2.0 * u) * responses[0](u) ** 2, 0.0, 60.0)[0]
-    end = min(rate * d, 60.0)
-    for i, one in enumerate(responses):
-        for j, other in enumerate(responses):
-            # Over (0, 1), so that quadrature is as exact for the shortest step.
-            part = quad(
-                lambda w, one=one, other=other: (
-                    end * math.exp(-2.0 * end * w) * one(end * w) * other(end * w)
-                ),
-                0.0,
-                1.0,
-                epsrel=1e-12,
-                limit=200,
-            )[0]
-            np.testing.assert_allclose(Q[i, j], part / total, rtol=1e-9, atol=1e-13 * Q[i, i])
+
+    def integral(end):
+        # Over (0, 1), so that quadrature is as exact for the shortest step.
+        def integrand(w):
+            u = end * w
+            response = np.array([u * u / 2.0, u * (1.0 - u / 2.0), 1.0 - 2.0 * u + u * u / 2.0])
+            return end * math.exp(-2.0 * u) * np.outer(response, response)
+
+        return quad_vec(integrand, 0.0, 1.0, epsabs=0.0, epsrel=1e-12)[0]
+
+    expected = integral(min(d * math.sqrt(5.0) / 0.7, 60.0)) / integral(60.0)[0, 0]
+    np.testing.assert_allclose(Q, expected, rtol=1e-9, atol=1e-13 * Q[0, 0])
 
 
 @pytest.mark.parametrize("x", [1e-9, 1e-3, 0.5, 1.999, 2.001, 10.0, 800.0])
@@ -138,7 +129,7 @@ def test_incomplete_gammas_against_scipy(x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(KERNELS, "sum"))
-def test_derivatives_of_a_step_are_finite(name):
+def test_derivatives_of_a_transition_are_finite(name):
     def total(kernel, d):
         space, t = kernel.state_space(), jnp.asarray(0.8)
         numbers = (space.step(t, d), space.covariance(t + d), space.h(t + d))
@@ -172,14 +163,14 @@ def test_derivatives_of_a_step_are_finite(name):
     ],
     ids=repr,
 )
-def test_kernels_without_a_state_say_so(kernel, part):
+def test_kernels_without_a_state_space_form_are_refused(kernel, part):
     with pytest.raises(NoStateSpaceError) as refusal:
         kernel.state_space()
     assert part in str(refusal.value)
 
 
 @pytest.mark.parametrize("d", [0.0, 0.4, 1e6])
-def test_a_periodic_process_of_given_harmonics_is_their_sum(d):
+def test_periodic_process_is_the_sum_of_its_harmonics(d):
     # By the series, from the start of time and from far off.
     space = Periodic(0.7, 2.0, 1.5, harmonics=3).state_space()
     j, w = np.arange(4), np.asarray(coefficients(2.0, 3))
@@ -190,26 +181,26 @@ def test_a_periodic_process_of_given_harmonics_is_their_sum(d):
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("lengthscale", [0.05, 0.4, 1.0, 1.001, 30.0, 1e3, 1e6])
-def test_the_error_of_a_season_is_relative_to_its_own_variance(lengthscale):
+@pytest.mark.parametrize("lengthscale", [0.05, 1.0, 1.001, 1e6])
+def test_seasonal_error_is_relative_to_its_variance(lengthscale):
     # Hardly anything is left of Periodic without its constant part where the lengthscale is large.
     kernel = Seasonal(0.7, lengthscale, 1.5)
     space, start = kernel.state_space(), jnp.asarray(0.0)
-    for d in np.linspace(0.0, 0.7, 9):
+    for d in np.linspace(0.0, 0.7, 6):
         found = space.h(jnp.asarray(d)) @ (space.covariance(0.0) @ space.h(start))
         np.testing.assert_allclose(
             found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * MAX_RELATIVE_ERROR
         )
 
 
-def test_white_noise_is_beside_the_state():
+def test_white_noise_is_not_part_of_the_state():
     space = (Matern32() + 2.0 * White(0.3)).state_space()
     assert space.size == 2
     assert [float(v) for v in space.white] == [0.6]
 
 
 @pytest.mark.parametrize("sizes", [((2, 1),), ((1, 5), (3, 1)), ((2, 3), (1, 1), (2, 4))])
-def test_products_with_blocks_against_numpy(sizes):
+def test_block_matrix_products_against_numpy(sizes):
     rng = np.random.default_rng(0)
     blocks = tuple(jnp.asarray(rng.normal(size=(b, b))) for b, _ in sizes)
     copies = tuple(m for _, m in sizes)

@@ -53,7 +53,7 @@ def test_brownian():
     ],
     ids=["Brownian", "Ornstein-Uhlenbeck"],
 )
-def test_the_function_is_the_integral_of_its_slope(integrated, slope):
+def test_covariance_is_the_integral_of_the_slope_covariance(integrated, slope):
     def covariance(x, y):
         if isinstance(slope, Brownian):
             return min(abs(x), abs(y)) * (x * y > 0)
@@ -100,18 +100,18 @@ def test_mixed_second_derivative_is_the_covariance_of_the_slopes(integrated, slo
 AFTER = np.linspace(0.0, 9.0, 7)
 
 
-def test_a_slope_that_lasts_is_a_line():
+def test_long_lengthscale_of_the_slope_gives_a_line():
     k = IntegratedOrnsteinUhlenbeck(lengthscale=1e9, variance=0.4, start=2.0)
     close(k(TIMES), np.asarray(Linear(variance=0.4, center=2.0)(TIMES)), rtol=1e-7, atol=1e-7)
 
 
-def test_a_slope_that_is_forgotten_at_once_is_brownian():
+def test_short_lengthscale_of_the_slope_gives_brownian_motion():
     k = IntegratedOrnsteinUhlenbeck(lengthscale=1e-6, variance=0.5e6)
     close(k(AFTER), np.asarray(Brownian()(AFTER)), atol=3e-6)
 
 
 @pytest.mark.slow
-def test_for_a_short_time_a_slope_that_is_pulled_back_wanders_freely():
+def test_damped_slope_is_integrated_brownian_over_short_times():
     free, line = IntegratedBrownian(variance=0.002), Linear(variance=1.0)
     k = IntegratedOrnsteinUhlenbeck(lengthscale=1e3, variance=1.0)
     x = np.linspace(0.0, 1.0, 9)
@@ -121,8 +121,8 @@ def test_for_a_short_time_a_slope_that_is_pulled_back_wanders_freely():
     close(bend @ k(x[:3]) @ bend, bend @ free(x[:3]) @ bend, rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("ratio", np.geomspace(1e-8, 1e8, 17))
-def test_no_digit_is_lost_for_any_lengthscale(ratio):
+@pytest.mark.parametrize("ratio", np.geomspace(1e-8, 1e8, 9))
+def test_integrated_ornstein_uhlenbeck_against_decimals(ratio):
     with localcontext(prec=60):
         r = 1 / Decimal(float(ratio))
         expected = float(2 * (r - 1 + (-r).exp()) / r**2)
@@ -132,7 +132,7 @@ def test_no_digit_is_lost_for_any_lengthscale(ratio):
 # -- against other methods --------------------------------------------------------------------
 
 
-def test_the_mean_under_integrated_brownian_is_the_smoothing_spline():
+def test_integrated_brownian_mean_is_the_smoothing_spline():
     """Rasmussen and Williams (2006), section 6.3.1."""
     x = np.sort(RNG.uniform(0.0, 10.0, 40))
     y = np.sin(x) + 0.3 * RNG.normal(size=40)
@@ -146,7 +146,7 @@ def test_the_mean_under_integrated_brownian_is_the_smoothing_spline():
     close(process.condition(y).predict(new).mean[inside], expected[inside], rtol=0, atol=1e-4)
 
 
-def test_the_evidence_of_a_local_level_is_that_of_a_kalman_filter():
+def test_local_level_likelihood_matches_statsmodels():
     y = np.cumsum(RNG.normal(size=30)) + RNG.normal(size=30)
     peer = UnobservedComponents(y, "llevel")
     peer.ssm.initialize_known(np.zeros(1), np.array([[2.5]]))
@@ -157,7 +157,7 @@ def test_the_evidence_of_a_local_level_is_that_of_a_kalman_filter():
 
 
 @pytest.mark.parametrize("kind", few(WANDERING, IntegratedBrownian))
-def test_covariances_are_those_of_simulated_paths(kind):
+def test_covariances_match_simulated_paths(kind):
     """A random walk in small steps, summed once more for a slope."""
     rng, steps, h = np.random.default_rng(3), 400, 0.01
     noise = np.sqrt(h) * rng.normal(size=(20_000, steps))
@@ -181,7 +181,7 @@ def test_covariances_are_those_of_simulated_paths(kind):
 # -- change points ----------------------------------------------------------------------------
 
 
-def test_a_change_point_weighs_both_kernels():
+def test_change_point_weights_both_kernels():
     x, before, after = RNG.normal(size=8), RBF(lengthscale=0.7), Matern12(variance=2.0)
     w = 1.0 / (1.0 + np.exp(-(x - 0.2) / 0.3))
     expected = np.outer(1 - w, 1 - w) * before(x) + np.outer(w, w) * after(x)
@@ -191,7 +191,7 @@ def test_a_change_point_weighs_both_kernels():
     close(k.diag(x), np.diag(expected))
 
 
-def test_far_from_a_change_point_there_is_one_kernel_and_nothing_in_common():
+def test_kernels_far_from_a_change_point_are_independent():
     before, after = RBF(lengthscale=0.7), Linear(variance=2.0)
     k = ChangePoint(before, after, location=100.0, width=1e-3)
     early, late = np.linspace(0, 3, 5), np.linspace(200, 203, 4)
@@ -200,7 +200,7 @@ def test_far_from_a_change_point_there_is_one_kernel_and_nothing_in_common():
     close(k(early, late), np.zeros((5, 4)))
 
 
-def test_the_hyperparameters_of_a_change_point():
+def test_change_point_hyperparameters():
     k = ChangePoint(Constant().named("old"), Constant(), location=3.0)
     names = ["location", "width", "old.variance", "constant.variance"]
     assert list(k.hyperparameters()) == names
@@ -212,7 +212,7 @@ def test_the_hyperparameters_of_a_change_point():
     np.testing.assert_allclose(k.feature_map(TIMES) @ k.feature_map(TIMES).T, k(TIMES), atol=1e-15)
 
 
-def test_a_change_is_found_where_it_was():
+def test_location_of_a_change_is_estimated():
     x = np.arange(60.0)
     y = np.where(x < 37.5, 0.0, 5.0) + 0.5 * RNG.normal(size=60)
 
@@ -228,7 +228,7 @@ def test_a_change_is_found_where_it_was():
 
 
 @pytest.mark.parametrize("kernel", [*(k() for k in WANDERING), ChangePoint(RBF(), RBF())])
-def test_several_columns_need_a_choice(kernel):
+def test_several_columns_are_refused(kernel):
     X = RNG.normal(size=(5, 2))
     with pytest.raises(ValueError, match=r"is a kernel of one column.*2 columns.*\.on\(column\)"):
         kernel(X)
@@ -238,6 +238,6 @@ def test_several_columns_need_a_choice(kernel):
 @pytest.mark.parametrize(
     "kind", [*WANDERING, lambda variance: ChangePoint(RBF(), RBF(), 0.0, variance)]
 )
-def test_a_variance_or_a_width_is_positive(kind):
+def test_negative_variances_and_widths_are_refused(kind):
     with pytest.raises(ValueError, match="must be"):
         kind(variance=-1.0)

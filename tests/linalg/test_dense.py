@@ -72,7 +72,7 @@ def test_jitter_is_relative_and_reported():
 
 
 @pytest.mark.parametrize("dtype", few([np.float32, np.float64], np.float64))
-def test_near_singular_matrix_is_factored_with_a_larger_jitter(dtype):
+def test_near_singular_matrix_gets_a_larger_jitter(dtype):
     # The number that GPJax's absolute 1e-6 fails on: 500 points, lengthscale 0.3, float32.
     X = np.linspace(0.0, 1.0, 500)
     K = np.exp(-0.5 * ((X[:, None] - X[None, :]) / 0.3) ** 2).astype(dtype)
@@ -85,17 +85,7 @@ def test_near_singular_matrix_is_factored_with_a_larger_jitter(dtype):
     np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(500), atol=500 * eps)
 
 
-@pytest.mark.slow
-def test_jitter_grows_in_tenfold_steps_until_it_is_enough():
-    # Smallest eigenvalue -2e-13 with diagonal about 1: the first jitter, 3 eps, cannot mend it.
-    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    K = Q @ np.diag([-2e-13, 1.0, 2.0]) @ Q.T
-    first = 3 * np.finfo(float).eps * np.mean(np.diag(K))
-    jitter = float(DenseFactor.compute(0.5 * (K + K.T)).jitter)
-    assert jitter == pytest.approx(1e3 * first, rel=1e-9)  # 6.7e-16, -15, -14, -13: the first above
-
-
-def test_error_tells_eigenvalues_jitter_and_what_to_do():
+def test_error_reports_eigenvalues_and_jitter():
     with pytest.raises(
         NotPositiveDefiniteError, match=r"from -1 to 3.*jitter.*check_psd"
     ) as caught:
@@ -105,7 +95,7 @@ def test_error_tells_eigenvalues_jitter_and_what_to_do():
         DenseFactor.compute(np.array([[1.0, np.nan], [np.nan, 1.0]]))
 
 
-def test_factor_is_nan_under_jit_where_nothing_can_be_raised():
+def test_factor_of_an_indefinite_matrix_is_nan_under_jit():
     factor = jax.jit(DenseFactor.compute)(np.array([[1.0, 2.0], [2.0, 1.0]]))
     assert np.isnan(factor.logdet())
     good = jax.jit(DenseFactor.compute)(np.eye(2))
@@ -206,7 +196,7 @@ def test_under_jit_vmap_and_scan(n):
 
 
 @most_slow
-def test_not_positive_definite_is_minus_infinity_with_a_finite_gradient(n):
+def test_log_density_of_an_indefinite_matrix_is_minus_infinity(n):
     K, r = map(jnp.asarray, indefinite(n))
     assert np.linalg.eigvalsh(K)[0] < -1.0
     assert jax.jit(log_density)(K, r) == -np.inf
@@ -231,7 +221,7 @@ def test_not_positive_definite_is_minus_infinity_with_a_finite_gradient(n):
 
 
 @most_slow
-def test_jitter_grows_with_a_gradient_as_without(n):
+def test_jitter_is_the_same_with_a_gradient(n):
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0]
     K = Q @ np.diag(np.r_[-2e-10, np.linspace(1.0, 2.0, n - 1)]) @ Q.T
     K, r = 0.5 * (K + K.T), np.cos(np.arange(n))

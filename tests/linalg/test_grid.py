@@ -34,7 +34,7 @@ def test_axes_and_cells_of_a_grid(seed):
 
 
 @pytest.mark.parametrize("seed", few(range(12), 0, 1))
-def test_columns_that_are_no_grid_by_themselves_make_one_axis(seed):
+def test_columns_that_vary_together_form_one_axis(seed):
     rng = np.random.default_rng(seed)
     stations = [tuple(x) for x in rng.normal(size=(5, 2))]
     X = cells(stations, [1.0, 2.0, 4.0])
@@ -47,7 +47,7 @@ def test_columns_that_are_no_grid_by_themselves_make_one_axis(seed):
     assert grid.is_of(X)
 
 
-def test_a_grid_with_a_hole_is_refused():
+def test_grid_with_a_missing_cell_is_refused():
     X = cells([0.0, 1.0, 2.0], [-1.0, 2.0, 3.0, 4.0])
     for missing in range(12):
         with pytest.raises(NoGridError) as refusal:
@@ -57,13 +57,13 @@ def test_a_grid_with_a_hole_is_refused():
         )
 
 
-def test_a_cell_that_stands_twice_is_refused():
+def test_repeated_cell_is_refused():
     X = cells([0.0, 1.0], [-0.0, 2.0])
     with pytest.raises(NoGridError, match=r"the point \(1\.0, 0\.0\) occurs twice"):
         Grid.of(np.append(X, [[1.0, 0.0]], axis=0), GROUPS[:2])
 
 
-def test_points_in_many_columns_are_no_grid_and_found_to_be_none_fast():
+def test_scattered_points_in_many_columns_are_refused():
     X = np.random.default_rng(0).normal(size=(500, 40))
     with pytest.raises(NoGridError, match=r"the grid of 500 x 500 x .* lacks the cell"):
         Grid.of(X, [(i,) for i in range(40)])

@@ -34,12 +34,12 @@ def residual(kernel, X, noise, B, x):
 
 @pytest.mark.parametrize("n", few([1, 5, TILE_ROWS, TILE_ROWS + 1, N], 5, N))
 @pytest.mark.parametrize("kernel", [Matern32(1.5), RBF().on([0]) * Linear() + White(0.3)], ids=repr)
-def test_product_by_tiles_is_that_with_the_matrix(kernel, n):
+def test_product_by_tiles_against_the_matrix(kernel, n):
     found = TiledGram(kernel, X[:n]) @ B[:n]
     np.testing.assert_allclose(found, np.asarray(kernel(X[:n])) @ B[:n], rtol=1e-12, atol=1e-12)
 
 
-def test_other_hyperparameters_and_about_as_many_points_are_not_compiled_for_again():
+def test_similar_problems_are_not_compiled_again():
     before = tiled_gram._products._cached._cache_size()
     for n, kernel in ((9 * TILE_ROWS, RBF(1.0, 2.0)), (9 * TILE_ROWS + 5, RBF(0.3, 1.7))):
         TiledGram(kernel, np.resize(X, (n, 3))) @ np.ones((n, 1))
@@ -52,7 +52,7 @@ def test_other_hyperparameters_and_about_as_many_points_are_not_compiled_for_aga
 @pytest.mark.parametrize("noise", [0.1, NOISE], ids=["one noise", "noise per point"])
 @pytest.mark.parametrize("rank", few([1, 40, N], 40))
 @pytest.mark.parametrize("kernel", few([RBF(1.5), Matern32(0.8) + White(0.1)], RBF(1.5)), ids=repr)
-def test_solution_is_the_dense_one(kernel, rank, noise):
+def test_solution_against_numpy(kernel, rank, noise):
     expected = np.linalg.solve(matrix(kernel, X, noise), B)
     solution = conjugate_gradients(kernel, X, noise, B, tol=1e-12, rank=rank)
     assert solution.converged and solution.residual <= 1e-12
@@ -61,16 +61,15 @@ def test_solution_is_the_dense_one(kernel, rank, noise):
     np.testing.assert_allclose(single.x, expected[:, 1], atol=1e-8 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("tol", [1e-2, 1e-6])
-def test_the_residual_is_what_the_matrix_says(tol):
-    solution = conjugate_gradients(RBF(1.5), X, 1e-3, B, tol=tol, rank=30)
-    assert solution.converged and solution.residual <= tol
+def test_residual_against_the_matrix():
+    solution = conjugate_gradients(RBF(1.5), X, 1e-3, B, tol=1e-6, rank=30)
+    assert solution.converged and solution.residual <= 1e-6
     found = residual(RBF(1.5), X, 1e-3, B, solution.x)
     np.testing.assert_allclose(solution.residual, found, rtol=1e-4)
 
 
 @pytest.mark.slow
-def test_landmarks_take_away_steps():
+def test_more_landmarks_need_fewer_steps():
     steps = [
         conjugate_gradients(Matern32(2.0), X, 0.01, B[:, 0], rank=rank).iterations
         for rank in (1, 50, 200, N)
@@ -79,7 +78,7 @@ def test_landmarks_take_away_steps():
     assert steps[3] <= 3
 
 
-def test_noise_of_very_different_sizes():
+def test_noise_over_ten_orders_of_magnitude():
     noise = 10.0 ** RNG.uniform(-6.0, 4.0, N)
     solution = conjugate_gradients(Matern32(2.0), X, noise, B[:, 1], tol=1e-10)
     assert solution.converged
@@ -87,7 +86,7 @@ def test_noise_of_very_different_sizes():
     np.testing.assert_allclose(solution.x, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_inputs_that_coincide():
+def test_repeated_inputs():
     again = np.repeat(X[:60], 5, axis=0)
     solution = conjugate_gradients(RBF(1.5), again, 0.1, B[:300], tol=1e-12)
     expected = np.linalg.solve(matrix(RBF(1.5), again, 0.1), B[:300])
@@ -96,22 +95,18 @@ def test_inputs_that_coincide():
     same = conjugate_gradients(RBF(), np.ones((7, 2)), 0.5, np.arange(7.0), tol=1e-12)
     # (11' + I / 2)^-1 b = 2 (b - 1 (1'b) / (n + 1 / 2))
     np.testing.assert_allclose(same.x, 2.0 * (np.arange(7.0) - 21.0 / 7.5), rtol=1e-10)
+    single = conjugate_gradients(RBF(variance=3.0), [[2.0, 1.0]], 0.5, np.array([7.0]))
+    np.testing.assert_allclose(single.x, [2.0], rtol=1e-12)
 
 
-def test_one_point():
-    solution = conjugate_gradients(RBF(variance=3.0), [[2.0, 1.0]], 0.5, np.array([7.0]))
-    assert solution.converged
-    np.testing.assert_allclose(solution.x, [2.0], rtol=1e-12)
-
-
-def test_kernels_of_which_the_diagonal_is_all_there_is():
+def test_diagonal_matrices():
     solution = conjugate_gradients(White(0.5), X, NOISE, B, tol=1e-14)
     np.testing.assert_allclose(solution.x, B / (0.5 + NOISE)[:, None], rtol=1e-12)
     solution = conjugate_gradients(Linear(), np.zeros((9, 2)), 0.5, B[:9], tol=1e-14)
     np.testing.assert_allclose(solution.x, 2.0 * B[:9], rtol=1e-12)
 
 
-def test_zeros_are_solved_by_zeros():
+def test_right_hand_sides_of_zero():
     both = np.stack([np.zeros(N), B[:, 1]], axis=1)
     solution = conjugate_gradients(RBF(), X, 0.1, both, tol=1e-10)
     assert solution.converged
@@ -120,14 +115,14 @@ def test_zeros_are_solved_by_zeros():
     assert nothing.converged and nothing.iterations == 0 and nothing.residual == 0.0
 
 
-def test_units_do_not_matter():
+def test_solution_does_not_depend_on_units():
     one = conjugate_gradients(RBF(1.5, 2.0), X, 0.1, B[:, 1], tol=1e-10)
     tiny = conjugate_gradients(RBF(1.5, 2e-40), X, 1e-41, 1e-20 * B[:, 1], tol=1e-10)
     assert tiny.converged and tiny.iterations == one.iterations
     np.testing.assert_allclose(tiny.x, 1e20 * one.x, rtol=1e-6)
 
 
-def test_the_same_seed_gives_the_same_numbers():
+def test_solution_is_reproducible_by_seed():
     first, second, other = (
         conjugate_gradients(RBF(), X, 0.1, B, rank=50, seed=seed) for seed in (1, 1, 2)
     )
@@ -138,7 +133,7 @@ def test_the_same_seed_gives_the_same_numbers():
 # -- what does not converge ------------------------------------------------------------------------
 
 
-def test_too_few_iterations_are_said():
+def test_status_after_too_few_iterations():
     solution = conjugate_gradients(Matern32(), X, 1e-3, B, rank=5, max_iterations=4)
     assert solution.status is Status.EXHAUSTED and not solution.converged
     assert solution.iterations == 4 and solution.residual > 1e-6
@@ -146,8 +141,8 @@ def test_too_few_iterations_are_said():
     np.testing.assert_allclose(solution.residual, found, rtol=1e-6)
 
 
-@pytest.mark.parametrize("noise", [1e-10, 1e-14, 0.0])
-def test_an_ill_conditioned_matrix_is_not_said_to_be_solved(noise):
+@pytest.mark.parametrize("noise", [1e-10, 0.0])
+def test_ill_conditioned_matrix_does_not_converge(noise):
     # Condition numbers from 1e12 on: the residual of white noise cannot become small.
     solution = conjugate_gradients(RBF(50.0), X, noise, B[:, 1], max_iterations=100)
     assert not solution.converged
@@ -155,13 +150,13 @@ def test_an_ill_conditioned_matrix_is_not_said_to_be_solved(noise):
     assert residual(RBF(50.0), X, noise, B[:, 1], solution.x) > 1e-6
 
 
-def test_a_residual_that_rounding_holds_up_is_said_to_be_stalled():
+def test_status_where_rounding_stalls_the_residual():
     solution = conjugate_gradients(RBF(50.0), X, 1e-9, B[:, 1], tol=1e-13)
     assert solution.status is Status.STALLED
     assert 1e-13 < solution.residual < 1e-2
 
 
-def test_a_restart_from_the_true_residual_takes_it_further(monkeypatch):
+def test_restart_from_the_true_residual(monkeypatch):
     # Steps by products that are good for 7 digits only.
     A = matrix(Matern32(), X, 0.1).astype(np.float32)
     descend, runs = iterative._descend, []
@@ -176,21 +171,21 @@ def test_a_restart_from_the_true_residual_takes_it_further(monkeypatch):
     assert residual(Matern32(), X, 0.1, B, solution.x) < 2e-12
 
 
-def test_a_matrix_with_negative_eigenvalues_is_said_to_be_none(monkeypatch):
+def test_status_of_an_indefinite_matrix(monkeypatch):
     plain = iterative.TiledGram.__matmul__
     monkeypatch.setattr(iterative.TiledGram, "__matmul__", lambda K, V: plain(K, V) - 0.5 * V)
     solution = conjugate_gradients(Matern32(0.1), X, 0.1, B[:, 1])
     assert solution.status is Status.INDEFINITE
 
 
-def test_nan_is_said_and_not_handed_out(monkeypatch):
+def test_status_of_nan_products(monkeypatch):
     monkeypatch.setattr(iterative.TiledGram, "__matmul__", lambda K, V: np.full_like(V, np.nan))
     solution = conjugate_gradients(Matern32(), X, 0.1, B)
     assert solution.status is Status.NOT_FINITE
     assert np.all(np.isfinite(solution.x)) and not solution.residual <= 1.0
 
 
-def test_landmarks_go_with_the_memory(monkeypatch):
+def test_default_rank_depends_on_memory(monkeypatch):
     assert iterative._default_rank(10_000) == 1000
     monkeypatch.setattr(validation, "machine_memory", lambda: 8e9)
     assert iterative._default_rank(1_000_000) == 125

@@ -17,6 +17,7 @@ from bayeskern.linalg.neighbors.conditioning_sets import (
 )
 from bayeskern.linalg.neighbors.solver import NEW_POINT_NEIGHBORS_RATIO, PATCH_SIZE, NeighborsSolver
 from bayeskern.protocols import NoClosedFormError
+from tests.linalg.by_hand import check_factor
 from tests.marks import few
 
 KERNEL = Matern32(0.8, 1.3).named("near") + White(0.2) + 0.5 * Linear()
@@ -57,7 +58,7 @@ def by_loop(K, solver):
 
 
 @pytest.mark.parametrize("m", [1, 7, 200])
-def test_neighbors_are_the_nearest_before(m):
+def test_neighbors_are_the_nearest_predecessors(m):
     X = np.random.default_rng(0).normal(size=(150, 3))
     distances, rows = nearest_before(X, m)
     apart = np.linalg.norm(X[:, None] - X, axis=-1)
@@ -87,7 +88,7 @@ def test_first_points_of_the_order_are_far_apart():
     assert separation(order[:100]) > 0.5 * separation(farthest)
 
 
-def test_near_means_correlated():
+def test_column_scales_are_correlation_lengths():
     X = np.random.default_rng(0).normal(size=(100, 3)) * [1.0, 10.0, 100.0]
     scales = column_scales(Matern32([1.0, 20.0, 3.0]) + White(2.0), X)
     np.testing.assert_allclose(scales / scales[0], [1.0, 20.0, 3.0], rtol=0.1)
@@ -104,7 +105,7 @@ def test_near_means_correlated():
 @pytest.mark.slow
 @pytest.mark.parametrize("varies", few([True, False], True))
 @pytest.mark.parametrize("masks", few([True, False], True))
-def test_derivatives_with_all_neighbors_are_those_of_the_dense_solver(varies, masks):
+def test_derivatives_with_all_neighbors_match_the_dense_solver(varies, masks):
     X, r, noise, observed = case()
     noise, observed = noise if varies else 0.2, observed if masks else None
     solver = NeighborsSolver(m=N - 1).prepare(KERNEL, X)
@@ -138,27 +139,17 @@ def test_factor_against_a_loop(m):
     if m == N:
         np.testing.assert_allclose(precision, np.linalg.inv(K), rtol=1e-9, atol=1e-9)
     K = np.linalg.inv(precision)
-    factor = solver.factor(NoisyGram(KERNEL, X, noise, observed))
-    B = np.random.default_rng(1).normal(size=(N, 3))
-    for right in (B, B[:, 0]):
-        np.testing.assert_allclose(factor.solve(right), precision @ right, atol=1e-10)
-        np.testing.assert_allclose(factor.whiten(factor.sqrt_mul(right)), right, atol=1e-11)
-    L = factor.sqrt_mul(np.eye(N))
-    np.testing.assert_allclose(L @ L.T, K, atol=1e-11)
-    np.testing.assert_allclose(factor.sqrt_transpose_mul(B), L.T @ B, atol=1e-11)
-    np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(K)[1], rtol=1e-11)
-    np.testing.assert_allclose(factor.inv_diag(), np.diag(precision), rtol=1e-10)
-    product = solver.multiply(NoisyGram(KERNEL, X, noise, observed), B[:, 0])
-    np.testing.assert_allclose(product, K @ B[:, 0], atol=1e-10)
+    C, b = NoisyGram(KERNEL, X, noise, observed), np.random.default_rng(1).normal(size=N)
+    check_factor(solver.factor(C), K)
+    np.testing.assert_allclose(solver.multiply(C, b), K @ b, atol=1e-10)
     R, seen = np.stack([r, 2.0 * r]), np.ix_(observed, observed)
     expected = multivariate_normal(cov=K[seen]).logpdf(R[:, observed])
-    found = solver.log_density(NoisyGram(KERNEL, X, noise, observed), R)
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_allclose(solver.log_density(C, R), expected, rtol=1e-11)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("few_count", few([False, True], True))
-def test_new_points_are_given_the_nearest(few_count):
+def test_new_points_are_conditioned_on_the_nearest(few_count):
     X, r, noise, observed = case()
     if few_count:
         # Fewer than there are neighbours.
@@ -184,7 +175,7 @@ def test_new_points_are_given_the_nearest(few_count):
         np.testing.assert_allclose(found, errors, atol=1e-12)
 
 
-def test_error_is_the_divergence_from_the_dense_matrix():
+def test_error_estimate_is_the_kl_divergence():
     X, _, noise, observed = case()
     solver = NeighborsSolver(m=5).prepare(KERNEL, X)
     K = masked(X, noise, observed)
@@ -213,7 +204,7 @@ def test_repeated_points_without_noise_are_refused():
     assert all(np.all(x == 0.0) for x in jax.tree.leaves(slope))
 
 
-def test_inputs_that_are_not_those_prepared_for_are_refused():
+def test_other_inputs_than_prepared_are_refused():
     X, r, _, _ = case()
     with pytest.raises(ValueError, match=r"prepare the solver"):
         SOLVERS["neighbors"].log_density(NoisyGram(KERNEL, X, 0.1), r)
@@ -241,7 +232,7 @@ def test_traced_inputs_need_a_prepared_solver():
 # -- as a process ----------------------------------------------------------------------------------
 
 
-def test_taken_where_no_exact_solver_fits_in_memory():
+def test_chosen_where_no_exact_solver_fits_in_memory():
     X = jax.ShapeDtypeStruct((1_000_000, 2), float)
     choice = choose(Matern32(), X)
     assert choice.solver == "neighbors"
@@ -250,18 +241,15 @@ def test_taken_where_no_exact_solver_fits_in_memory():
         choose(Matern32(), X, "dense")
 
 
-def test_explained_with_what_it_loses():
+def test_explanation_states_the_loss():
     X, *_ = case()
-    said = repr(
-        bk.GaussianProcess(KERNEL, X, 0.1, solver=NeighborsSolver(m=3).prepare(KERNEL, X)).explain()
-    )
-    assert (
-        said.startswith("neighbors: about") and "of log density per point" in said.splitlines()[0]
-    )
+    solver = NeighborsSolver(m=3).prepare(KERNEL, X)
+    first = repr(bk.GaussianProcess(KERNEL, X, 0.1, solver=solver).explain()).splitlines()[0]
+    assert first.startswith("neighbors: about") and "of log density per point" in first
 
 
 @pytest.mark.slow
-def test_regression_with_all_points_near_is_that_of_the_dense_solver():
+def test_regression_with_all_neighbors_matches_the_dense_solver():
     rng = np.random.default_rng(0)
     X, X_new = rng.uniform(size=(25, 2)), rng.uniform(size=(6, 2))
     y = np.sin(6.0 * X[:, 0]) + 0.3 * rng.normal(size=25)
@@ -288,7 +276,7 @@ def test_regression_with_all_points_near_is_that_of_the_dense_solver():
 
 
 @pytest.mark.slow
-def test_inference_with_all_points_near_is_that_with_the_dense_solver():
+def test_inference_with_all_neighbors_matches_the_dense_solver():
     rng = np.random.default_rng(0)
     X, X_new = rng.uniform(size=(25, 2)), rng.uniform(size=(6, 2))
     y = np.sin(6.0 * X[:, 0]) + 0.3 * rng.normal(size=25)
@@ -304,7 +292,7 @@ def test_inference_with_all_points_near_is_that_with_the_dense_solver():
 
 
 @pytest.mark.slow
-def test_stated_memory_is_about_what_xla_takes():
+def test_stated_memory_is_close_to_that_of_xla():
     n = 20_000
     X, y = jnp.asarray(np.random.default_rng(0).uniform(size=(n, 2))), jnp.ones(n)
     solver = solver_of(Matern32(), X, "neighbors")
@@ -319,7 +307,7 @@ def test_stated_memory_is_about_what_xla_takes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 5])
-def test_predictions_and_error_are_about_those_of_the_dense_solver(d):
+def test_predictions_and_error_are_close_to_the_dense_solver(d):
     # More points than the error is estimated from at a time.
     n, rng, noise = PATCH_SIZE + 500, np.random.default_rng(d), 0.1
     X, kernel = rng.uniform(size=(n + 500, d)), Matern32(0.5)

@@ -68,7 +68,7 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
     ],
     ids=str,
 )
-def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
+def test_solver_depends_on_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))
     assert choice.solver == solver and choice.error is None
     first, *others = repr(choice).splitlines()
@@ -87,7 +87,7 @@ def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
     ],
     ids=str,
 )
-def test_the_error_of_a_form_with_few_harmonics_is_stated(periodic, harmonics, least):
+def test_error_of_truncated_harmonics_is_stated(periodic, harmonics, least):
     choice = choose((periodic * Matern32()).named("season") + Linear(), LONG)
     assert choice.solver == "markov"
     for part in ("within 1e-10 of the variance", f"{harmonics} harmonics", least, "-inf"):
@@ -95,7 +95,7 @@ def test_the_error_of_a_form_with_few_harmonics_is_stated(periodic, harmonics, l
     assert solver_of(periodic, LONG).harmonics == (harmonics,)
 
 
-def test_a_lengthscale_that_is_not_known_beforehand():
+def test_unknown_lengthscale_needs_the_number_of_harmonics():
     solvers = []
 
     @jax.jit
@@ -110,27 +110,27 @@ def test_a_lengthscale_that_is_not_known_beforehand():
         choose(Periodic(1.0, Free(1.0)), LONG, "markov")
 
 
-def test_a_solver_may_be_asked_for():
+def test_solver_by_name():
     assert choose(Matern32(), jnp.asarray(LONG[:10]), "markov").solver == "markov"
     dense = choose(Matern32(), jnp.asarray(LONG), "dense")
     assert dense.solver == "dense" and "solver='dense' was asked for" in repr(dense)
 
 
-def test_what_does_not_fit_is_refused():
+def test_unsuitable_and_unknown_solvers_are_refused():
     with pytest.raises(ValueError, match=r"solver='markov' does not fit: RBF.*solver='auto'"):
         choose(RBF(), jnp.asarray(LONG), "markov")
     with pytest.raises(ValueError, match=r"Did you mean 'markov'"):
         choose(RBF(), jnp.asarray(LONG), "marcov")
 
 
-def test_more_memory_than_there_is_is_refused_before_it_is_taken():
+def test_problems_too_large_for_memory_are_refused():
     X = jax.ShapeDtypeStruct((10_000_000, 1), float)
     with pytest.raises(ValueError, match=r"3\.2 PB for 10,000,000 points.*neighbors.*SparseGP"):
         choose(RBF(), X, "dense")
     assert choose(RBF(), X).solver == "neighbors"
 
 
-def test_an_approximation_that_was_not_asked_for_is_told(monkeypatch):
+def test_automatic_approximation_warns(monkeypatch):
     monkeypatch.setattr(validation, "machine_memory", lambda: 2e7)
     X = np.random.default_rng(0).normal(size=(1500, 2))
     with pytest.warns(UserWarning, match="for 1,500 points, so that 'neighbors' is taken"):
@@ -140,7 +140,7 @@ def test_an_approximation_that_was_not_asked_for_is_told(monkeypatch):
         assert solver_of(Matern32(), X, "neighbors").name == "neighbors"
 
 
-def test_while_compiling_a_trend_is_not_taken_to_begin_before_the_data():
+def test_start_of_a_trend_is_unknown_while_tracing():
     solvers = {}
 
     @jax.jit
@@ -172,7 +172,7 @@ def scale_of(kernel):
 
 
 @pytest.mark.parametrize("seed", few(range(12), 0, 1))
-def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
+def test_chosen_solver_matches_the_dense_solver(seed):
     rng = np.random.default_rng(seed)
     kernel, n = composite(rng, 2), 270
     X, r = rng.uniform(0.0, 6.0, (n, 1)), rng.normal(size=n)
@@ -196,7 +196,7 @@ def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
     ],
     ids=["markov", "season", "dense", "a line", "a cubic", "kronecker"],
 )
-def test_stated_memory_is_about_what_xla_takes(kernel, X):
+def test_stated_memory_is_close_to_that_of_xla(kernel, X):
     X, y = jnp.asarray(X), np.ones(len(X))
     choice, solver = choose(kernel, X), solver_of(kernel, X)
 

@@ -27,18 +27,18 @@ ALL = [RandomFourierFeatures(RBF(), 10), NystromFeatures(RBF(), 10), RadialBasis
 
 
 @parametrize_with_checks(ALL[:1])
-def test_they_are_transformers_as_scikit_learn_wants_them(estimator, check):
+def test_scikit_learn_checks_of_random_fourier_features(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @parametrize_with_checks(ALL[1:])
-def test_the_others_are_transformers_too(estimator, check):
+def test_scikit_learn_checks_of_the_other_transformers(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("features", ALL, ids=lambda f: type(f).__name__)
-def test_features_follow_their_seed(features):
+def test_features_are_reproducible_by_seed(features):
     points = RNG.normal(size=(50, 2))
     one, again, other = (
         clone(features).set_params(seed=seed).fit(points).transform(points) for seed in (1, 1, 2)
@@ -53,7 +53,7 @@ def test_features_follow_their_seed(features):
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("make", [RandomFourierFeatures, NystromFeatures])
-def test_a_kernel_finds_its_columns_in_a_data_frame(frame, make):
+def test_columns_are_found_by_name_in_data_frames(frame, make):
     table = frame({"age": X[:, 0], "height": X[:, 1], "mass": X[:, 2]})
     by_name = make(RBF().on(["mass"]) + Matern12().on(["age", "mass"]), 12)
     by_index = make(RBF().on([2]) + Matern12().on([0, 2]), 12)
@@ -66,21 +66,21 @@ def test_a_kernel_finds_its_columns_in_a_data_frame(frame, make):
         make(RBF().on(["mass"])).fit(X)
 
 
-def test_centers_in_a_data_frame_are_put_in_the_order_of_the_inputs():
+def test_centers_in_a_data_frame_are_reordered():
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     turned = RadialBasis(table[["c", "a", "b"]]).fit_transform(table)
     assert np.array_equal(turned, RadialBasis(table).fit_transform(table))
 
 
 @pytest.mark.parametrize("make", [RandomFourierFeatures, NystromFeatures])
-def test_the_kernel_must_be_a_kernel_of_numbers(make):
+def test_kernels_without_values_are_refused(make):
     with pytest.raises(TypeError, match=re.escape("kernel must be a bayeskern kernel")):
         make("rbf").fit(X)
     with pytest.raises(TypeError, match="lengthscale of RBF.* have no value yet"):
         make(RBF(dist.LogNormal())).fit(X)
 
 
-def test_names_that_come_with_scikit_learn_are_found_and_others_are_not():
+def test_transformers_are_imported_lazily():
     assert kernels.RadialBasis is RadialBasis
     with pytest.raises(AttributeError, match="'bayeskern.kernels' has no attribute 'Fourier'"):
         _ = kernels.Fourier

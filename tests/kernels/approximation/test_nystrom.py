@@ -53,7 +53,7 @@ def test_nystrom_is_the_projection_on_its_landmarks(name, selection):
     assert np.all(np.sum(phi**2, axis=1) <= np.asarray(kernel.diag(points)) + 1e-9 * size)
 
 
-def test_a_kernel_of_finite_rank_is_exact_with_as_many_features():
+def test_kernel_of_finite_rank_is_exact():
     points = RNG.normal(size=(40, 3))
     features = NystromFeatures(Linear(), 20, "random").fit(points)
     phi = features.transform(points)
@@ -61,7 +61,7 @@ def test_a_kernel_of_finite_rank_is_exact_with_as_many_features():
     np.testing.assert_allclose(phi @ phi.T, points @ points.T, atol=1e-12)
 
 
-def test_nystrom_is_scikit_learns_at_the_same_landmarks():
+def test_nystrom_matches_scikit_learn_at_equal_landmarks():
     points = RNG.normal(size=(80, 3))
     theirs = Nystroem(sk.Matern(1.2, nu=1.5), n_components=20, random_state=0).fit(points)
     # With as many landmarks as points, all of them serve, whatever the order.
@@ -71,7 +71,7 @@ def test_nystrom_is_scikit_learns_at_the_same_landmarks():
     np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-10)
 
 
-def test_k_means_landmarks_serve_better_than_random_ones():
+def test_kmeans_landmarks_are_better_than_random_ones():
     points = np.concatenate([c + 0.1 * RNG.normal(size=(30, 2)) for c in RNG.normal(size=(8, 2))])
     exact = np.asarray(RBF(0.5)(points))
 
@@ -82,7 +82,7 @@ def test_k_means_landmarks_serve_better_than_random_ones():
     assert error("kmeans") < 0.6 * error("random")
 
 
-def test_landmarks_are_at_most_the_distinct_points():
+def test_number_of_landmarks_is_at_most_that_of_distinct_points():
     points = np.repeat(RNG.normal(size=(4, 2)), 5, axis=0)
     features = NystromFeatures(RBF(), 50).fit(points)
     assert len(features.landmarks_) == 4
@@ -98,7 +98,7 @@ def test_white_noise_has_no_features():
     np.testing.assert_allclose(gram(features), RBF()(X), atol=1e-12)
 
 
-def test_large_data_are_taken_in_blocks(monkeypatch):
+def test_features_are_computed_in_blocks(monkeypatch):
     from bayeskern.kernels import gram_matrix
 
     points = RNG.normal(size=(600, 2))
@@ -108,7 +108,7 @@ def test_large_data_are_taken_in_blocks(monkeypatch):
     np.testing.assert_allclose(features.transform(points), whole, atol=1e-12)
 
 
-def test_nystrom_refuses_what_is_no_kernel():
+def test_indefinite_kernels_and_unknown_selections_are_refused():
     with pytest.raises(ValueError, match="Multiquadric.* is not positive definite"):
         NystromFeatures(RBF() + Multiquadric()).fit(X)
     with pytest.raises(ValueError, match="Did you mean 'kmeans'"):

@@ -13,14 +13,14 @@ RNG = np.random.default_rng(4)
 X = 0.8 * RNG.normal(size=(7, 3))
 
 
-def test_radial_basis_is_the_formula():
+def test_radial_basis_formula():
     centers = RNG.normal(size=(5, 3))
     phi = RadialBasis(centers, 0.7).fit_transform(X)
     expected = np.exp(-cdist(X, centers, "sqeuclidean") / (2 * 0.7**2))
     np.testing.assert_allclose(phi, expected, rtol=1e-12)
 
 
-def test_the_number_of_centers_stands_for_those_of_k_means():
+def test_centers_are_computed_by_kmeans():
     points = RNG.normal(size=(100, 2))
     found = RadialBasis(6, seed=5).fit(points).centers_
     assert found.shape == (6, 2)
@@ -32,7 +32,7 @@ def test_the_number_of_centers_stands_for_those_of_k_means():
     assert np.sum(cdist(points, found).min(axis=1) ** 2) < 1.3 * best
 
 
-def test_centers_that_do_not_fit_are_refused():
+def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="centers have 2 columns but X has 3"):
         RadialBasis(np.zeros((4, 2))).fit(X)
     with pytest.raises(ValueError, match="centers must be a whole number of at least 1, got 0"):

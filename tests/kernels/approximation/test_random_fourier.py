@@ -71,7 +71,7 @@ def gram(features, points=X):
 @pytest.mark.slow
 @pytest.mark.parametrize("orthogonal", [slow(False), True], ids=["independent", "orthogonal"])
 @pytest.mark.parametrize("name", SPECTRAL)
-def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal):
+def test_random_features_are_unbiased(name, orthogonal):
     kernel, seeds = SPECTRAL[name], 16
     grams = [gram(RandomFourierFeatures(kernel, 450, orthogonal, seed)) for seed in range(seeds)]
     exact = np.asarray(kernel(X))
@@ -86,7 +86,7 @@ def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal
 
 
 @pytest.mark.parametrize("name", few(SPECTRAL, "RBF", "sum inside a product"))
-def test_at_one_point_random_features_are_exact(name):
+def test_variance_of_random_features_is_exact(name):
     kernel = SPECTRAL[name]
     phi = RandomFourierFeatures(kernel, 30).fit_transform(X)
     np.testing.assert_allclose(np.sum(phi**2, axis=1), kernel.diag(X), rtol=1e-12)
@@ -94,7 +94,7 @@ def test_at_one_point_random_features_are_exact(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Matern12", "sum inside a product"])
-def test_the_error_falls_as_one_over_the_root_of_the_number_of_features(name):
+def test_error_falls_with_the_root_of_the_number_of_features(name):
     kernel, t = SPECTRAL[name], X[1:] - X[0]
     exact = np.asarray(kernel(X))[0, 1:] / np.asarray(kernel.diag(X))[0]
 
@@ -106,7 +106,7 @@ def test_the_error_falls_as_one_over_the_root_of_the_number_of_features(name):
     assert error(20) / error(320) == pytest.approx(4.0, rel=0.08)
 
 
-def test_the_variance_is_that_of_the_theory_for_us_and_for_scikit_learn():
+def test_variance_of_the_estimates_matches_theory():
     # Sutherland and Schneider (2015), equations 4 and 5: for m features, (1 + k(2t) - 2 k(t)^2) / m
     # for pairs of cosine and sine, (1 + k(2t) / 2 - k(t)^2) / m for a random phase.
     points, m, seeds = np.array([[0.0, 0.0], [0.9, 0.4]]), 50, 2000
@@ -121,7 +121,7 @@ def test_the_variance_is_that_of_the_theory_for_us_and_for_scikit_learn():
 
 
 @pytest.mark.slow
-def test_the_error_is_below_that_of_scikit_learns_sampler_and_lower_at_right_angles():
+def test_error_is_below_scikit_learn_and_least_if_orthogonal():
     points = RNG.normal(size=(50, 4))
     exact = np.asarray(RBF(3.0)(points))
 
@@ -135,7 +135,7 @@ def test_the_error_is_below_that_of_scikit_learns_sampler_and_lower_at_right_ang
     assert orthogonal < 0.8 * ours
 
 
-def test_matern_frequencies_are_a_multivariate_student_t():
+def test_matern_frequencies_are_student_t():
     w = np.asarray(Matern32(0.5).frequencies(jax.random.key(1), 20_000, 3))
     # Any linear form of it is a Student t with 2 nu degrees of freedom; |w|^2 / 3 is an F.
     a = np.array([0.6, 0.0, -0.8])
@@ -144,7 +144,7 @@ def test_matern_frequencies_are_a_multivariate_student_t():
 
 
 @pytest.mark.parametrize("n", few([2, 8], 8))
-def test_orthogonal_directions_are_at_right_angles_and_each_is_gaussian(n):
+def test_orthogonal_directions(n):
     keys = jax.random.split(jax.random.key(2), 2000)
     draws = np.asarray(
         jax.vmap(lambda key: spectral_density.gaussian(key, n, 3, orthogonal=True))(keys)
@@ -161,7 +161,7 @@ def test_orthogonal_directions_are_at_right_angles_and_each_is_gaussian(n):
         assert stats.kstest(lengths, stats.chi2(3).cdf).pvalue > 1e-3
 
 
-def test_the_features_of_a_sum_are_divided_in_proportion_to_the_variances():
+def test_features_of_a_sum_are_allocated_by_variance():
     kernel = RBF(variance=6.0) + Matern12(variance=3.0) + 0.0 * Cosine()
     features = RandomFourierFeatures(kernel, 40).fit(X)
     amplitudes, counts = np.unique(features.amplitudes_, return_counts=True)
@@ -189,7 +189,7 @@ def test_an_odd_number_of_features_is_rounded_up():
         (RBF().modulate(lambda x: x[0]), "modulate("),
     ],
 )
-def test_a_kernel_without_a_spectral_density_is_named(kernel, culprit):
+def test_kernels_without_a_spectral_density_are_refused(kernel, culprit):
     with pytest.raises(ValueError, match="has no spectral density") as error:
         RandomFourierFeatures(kernel).fit(X)
     named = str(error.value).split(" has no")[0]
@@ -197,7 +197,7 @@ def test_a_kernel_without_a_spectral_density_is_named(kernel, culprit):
     assert " + " not in named
 
 
-def test_the_error_lists_the_kernels_that_have_a_spectral_density():
+def test_error_lists_all_kernels_with_a_spectral_density():
     message = str(spectral_density.no_spectral_density(Linear()))
     listed = re.search(r"that have one are (.*), and their sums", message)[1]
     listed = set(re.findall(r"\w+", listed)) - {"and"}
@@ -206,7 +206,7 @@ def test_the_error_lists_the_kernels_that_have_a_spectral_density():
         assert type(SPECTRAL[name]).__name__ == name
 
 
-def test_a_stationary_kernel_of_ones_own_may_have_a_spectral_density():
+def test_user_defined_stationary_kernel():
     class Exponential(Stationary):
         rate: jax.Array = hyperparameter(1.0)
 
@@ -220,5 +220,5 @@ def test_a_stationary_kernel_of_ones_own_may_have_a_spectral_density():
         def mixing(self, key, n):
             return jax.numpy.full(n, 2.0 * self.rate)
 
-    error = gram(RandomFourierFeatures(Mixed(rate=0.7), 20_000)) - np.asarray(Mixed(rate=0.7)(X))
-    assert np.max(np.abs(error)) < 0.05
+    error = gram(RandomFourierFeatures(Mixed(rate=0.7), 4_000)) - np.asarray(Mixed(rate=0.7)(X))
+    assert np.max(np.abs(error)) < 0.1
