@@ -138,12 +138,11 @@ class PairWeights:
         return self._values.sum(axis=1), self._values.sum(axis=0)
 
     def times(self, values: np.ndarray) -> PairWeights:
-        """A_ij values_ij, of values at the lags or at the pairs."""
-        return PairWeights(self.pairs, lambda: self._values * self.pairs.spread(values))
-
-    def times_at_lags(self, values: np.ndarray) -> PairWeights:
-        """Sums of A_ij values_ij over the pairs of each lag, of values at the lags."""
-        return PairWeights(self.pairs, lambda: self._at_lags * values)
+        """A_ij values_ij; for values at the lags, the sums of A over each lag times the values."""
+        at_lags = values.shape == self.pairs.lag.shape
+        return PairWeights(
+            self.pairs, lambda: (self._at_lags if at_lags else self._values) * values
+        )
 
 
 class Gram:
@@ -214,16 +213,13 @@ def _(kernel: base.Sum, values, pairs):
 @_evaluate.register
 def _(kernel: base.Product, values, pairs):
     grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
-    is_at_lags = all(K.ndim == 0 or K.shape == pairs.lag.shape for K in grams)
-    if not is_at_lags:
+    if any(K.ndim and K.shape != pairs.lag.shape for K in grams):
         grams = [pairs.spread(K) for K in grams]
 
     def pullback(w):
-        times = w.times_at_lags if is_at_lags else w.times
         slopes = []
         for i, pull in enumerate(pullbacks):
-            others = reduce(operator.mul, [*grams[:i], *grams[i + 1 :]])
-            slopes += pull(times(others))
+            slopes += pull(w.times(reduce(operator.mul, [*grams[:i], *grams[i + 1 :]])))
         return slopes
 
     return reduce(operator.mul, grams), pullback

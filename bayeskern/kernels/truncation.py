@@ -27,10 +27,12 @@ def with_harmonics(kernel: Kernel, harmonics: tuple[int | None, ...]) -> Kernel:
     if harmonics == tuple(node.harmonics for node in _periodic(kernel)):
         return kernel
     numbers = iter(harmonics)
+
+    def replaced(x):
+        return dataclasses.replace(x, harmonics=next(numbers)) if isinstance(x, Periodic) else x
+
     return jax.tree.map(
-        lambda x: dataclasses.replace(x, harmonics=next(numbers)) if _is_periodic(x) else x,
-        kernel,
-        is_leaf=lambda x: _is_periodic(x) or is_specified(x),
+        replaced, kernel, is_leaf=lambda x: isinstance(x, Periodic) or is_specified(x)
     )
 
 
@@ -56,10 +58,6 @@ def stated_error(kernel: Kernel) -> str | None:
 
 def _periodic(kernel: Kernel) -> list[Periodic]:
     return [node for node in kernel.nodes() if isinstance(node, Periodic)]
-
-
-def _is_periodic(node) -> bool:
-    return isinstance(node, Periodic)
 
 
 def _least_lengthscale(node: Periodic) -> float:

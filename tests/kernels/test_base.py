@@ -1,4 +1,4 @@
-"""What holds for every kernel: symmetry, positive definiteness, pytrees, derivatives, the call."""
+"""Properties of all kernels: symmetry, definiteness, pytrees, derivatives, reading of points."""
 
 import inspect
 import subprocess
@@ -59,12 +59,12 @@ def squash(x):
 
 
 def amplitude(x):
-    """Of either sign, and 0 in between."""
+    """Both signs, with zeros between them."""
     return 0.3 + jnp.sin(x[0]) * x[-1]
 
 
 def half_line(x):
-    """The number of the half of the line in which the first coordinate lies, 0 or 1."""
+    """0 or 1, for the sign of the first coordinate."""
     return (x[0] > 0.0).astype(x.dtype)
 
 
@@ -121,7 +121,7 @@ def examples(d):
 
 NAMES = list(examples(1))
 every = pytest.mark.parametrize("name", NAMES)
-# Of each way to be made one: of a distance, of products, of other kernels.
+# One of each construction: from a distance, from products, from other kernels.
 most_slow = pytest.mark.parametrize(
     "name", few(NAMES, "rbf ard", "matern12", "periodic", "polynomial", "sum", "warped")
 )
@@ -275,14 +275,12 @@ def test_frames():
 def test_frames_with_different_columns_are_refused():
     A = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     for B in (A[["b", "a"]], A.rename(columns={"b": "c"}), A[["a"]]):
-        with pytest.raises(
-            ValueError, match=r"X has columns \('a', 'b'\) and Z has \('[abc]'.*same"
-        ):
+        with pytest.raises(ValueError, match=r"\('a', 'b'\) and Z has \('[abc]'"):
             RBF()(A, B)
 
 
 def test_different_numbers_of_columns_are_refused():
-    with pytest.raises(ValueError, match="X has columns 2 and Z has 3; give both the same columns"):
+    with pytest.raises(ValueError, match="X has columns 2 and Z has 3"):
         RBF()(np.ones((4, 2)), np.ones((4, 3)))
 
 

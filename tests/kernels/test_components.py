@@ -1,4 +1,4 @@
-"""The additive components of a kernel: their names, and that they sum to it."""
+"""Additive components of a kernel: their names and their sum."""
 
 import jax
 import numpy as np
@@ -14,13 +14,10 @@ from bayeskern.kernels import (
     component,
     components,
 )
+from tests.kernels.compare import close
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
-
-
-def close(actual, expected, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 def test_components():
@@ -70,11 +67,9 @@ def test_components_of_a_kernel_without_names():
 
 def test_unknown_component():
     k = RBF().named("season") + Linear().named("trend")
-    with pytest.raises(ValueError, match="component='saeson' is not known. Did you mean 'season'"):
+    with pytest.raises(ValueError, match="Did you mean 'season'"):
         component(k, "saeson")
-    with pytest.raises(
-        ValueError, match=r"component='rest' is not known.*Choose from season, trend"
-    ):
+    with pytest.raises(ValueError, match=r"Choose from season, trend"):
         component(k, "rest")
 
 

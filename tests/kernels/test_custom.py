@@ -67,11 +67,9 @@ def test_constraints():
 def test_bad_values():
     with pytest.raises(ValueError, match="Custom.a must be positive and finite, got -1.0"):
         Custom(weighted, {"a": -1.0, "b": 1.0})
-    with pytest.raises(
-        ValueError, match="Custom.a must be interval 0.0 to 2.0 and finite, got 3.0"
-    ):
+    with pytest.raises(ValueError, match="Custom.a must be interval 0.0 to 2.0"):
         Custom(weighted, {"a": 3.0, "b": 1.0}, {"a": constraints.interval(0.0, 2.0)})
-    with pytest.raises(ValueError, match="constraint for='c' is not known. Choose from a, b"):
+    with pytest.raises(ValueError, match="constraint for='c' is not known"):
         Custom(weighted, {"a": 1.0, "b": 1.0}, {"c": constraints.real})
 
 

@@ -11,14 +11,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from bayeskern.kernels import AllSubsets, ArcCosine, Constant, Linear, Polynomial
+from tests.kernels.compare import close
 from tests.marks import few
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
-
-
-def close(actual, expected, rtol=1e-11, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 def test_constant():
@@ -48,9 +45,7 @@ def test_linear_plus_constant_matches_scikit_learn():
 def test_linear_shapes(points, name):
     # A vector broadcasts against one-dimensional points without any complaint from JAX.
     for call in (Linear(**{name: [1.0, 2.0, 3.0]}), Linear(**{name: [1.0, 2.0, 3.0]}).diag):
-        with pytest.raises(
-            ValueError, match=rf"{name} has shape \(3,\) but the points have [12] dim"
-        ):
+        with pytest.raises(ValueError, match=rf"{name} has shape \(3,\)"):
             call(points)
 
 
@@ -77,9 +72,7 @@ def test_degree_must_be_a_positive_integer(degree):
 
 
 def test_negative_offset_is_refused():
-    with pytest.raises(
-        ValueError, match=r"Polynomial.offset must be nonnegative and finite, got -1"
-    ):
+    with pytest.raises(ValueError, match=r"Polynomial.offset must be nonnegative"):
         Polynomial(offset=-1.0)
     Polynomial(offset=0.0)
 

@@ -28,15 +28,12 @@ from bayeskern.kernels import (
     White,
     kernel_from_features,
 )
+from tests.kernels.compare import close
 from tests.marks import few
 
 RNG = np.random.default_rng(8)
 X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
 CHOLESKY = np.array([[1.2, 0, 0], [0.4, 0.9, 0], [-0.3, 0.5, 1.5]])
-
-
-def close(actual, expected, rtol=1e-12, atol=1e-12):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # A kernel, and how many features it has in three dimensions.
@@ -194,9 +191,9 @@ def test_white_noise_has_no_features():
 
 
 def test_degree_is_required_for_a_series_and_refused_otherwise():
-    with pytest.raises(ValueError, match=r"^RBF\(.*infinitely many features: give the degree"):
+    with pytest.raises(ValueError, match=r"^RBF\(.*infinitely many features"):
         (Linear() + 2.0 * RBF()).feature_map(X)
-    with pytest.raises(ValueError, match=r"degree=3 cuts the series of an RBF, and Polynomial\("):
+    with pytest.raises(ValueError, match=r"degree=3 cuts the series of an RBF"):
         Polynomial().feature_map(X, degree=3)
     for bad in (0, -1, 2.5, "4", True):
         with pytest.raises(ValueError, match=re.escape(f"whole number of at least 1, got {bad!r}")):

@@ -1,4 +1,4 @@
-"""The harmonics of the periodic kernel against Bessel functions, and the error stated of them."""
+"""Harmonics of the periodic kernel against Bessel functions, and their stated error."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def test_coefficients_match_the_aliased_bessel_series(lengthscale):
     found = np.asarray(coefficients(lengthscale, J))
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-14)
-    # As near to those of the endless series as is stated.
+    # Within the stated error of the infinite series.
     np.testing.assert_allclose(found, bessel(j, z), rtol=0.0, atol=MAX_RELATIVE_ERROR)
 
 
@@ -55,7 +55,7 @@ def test_error_is_within_the_stated_bound(lengthscale):
     series = np.cos(2.0 * np.pi * np.outer(d, np.arange(J + 1))) @ coefficients(lengthscale, J)
     error = np.abs(series - np.exp(-2.0 * (np.sin(np.pi * d) / lengthscale) ** 2)).max()
     assert error <= 2.0 * beyond + 1e-14
-    # A tenth less would not do.
+    # Nine tenths of the harmonics are too few.
     assert 2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > MAX_RELATIVE_ERROR
 
 

@@ -1,4 +1,4 @@
-"""The RBF with a state of few numbers, against the RBF, its spectral density and SciPy."""
+"""Markov RBF against the RBF, its spectral density and SciPy."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from bayeskern.kernels import RBF, Linear, MarkovRBF, Matern32
 from bayeskern.linalg import choose
 from tests.marks import few
 
-# As the docstring has them.
+# The errors in the docstring.
 STATED = {6: 3.3e-3, 7: 9.4e-4, 8: 3.0e-4, 9: 1.0e-4, 10: 3.6e-5}
 
 

@@ -80,7 +80,7 @@ def test_scale():
 
 @pytest.mark.parametrize("shape", [(2,), (4,), (2, 2), (3, 1), (1, 3), (5, 3, 3)])
 def test_scale_of_the_wrong_shape(shape):
-    with pytest.raises(ValueError, match=r"lengthscale has shape .* the points have 3 dimensions"):
+    with pytest.raises(ValueError, match=r"lengthscale has shape"):
         metrics.scale(np.ones((6, 3)), np.ones(shape))
 
 
@@ -100,9 +100,7 @@ def test_per_dimension():
     X = np.ones((5, 3))
     for fine in (2.0, np.ones(1), np.ones(3)):
         assert metrics.per_dimension("period", fine, X) is fine
-    with pytest.raises(
-        ValueError, match=r"period has shape \(2,\) but the points have 3 dim.*of 3"
-    ):
+    with pytest.raises(ValueError, match=r"period has shape \(2,\)"):
         metrics.per_dimension("period", np.ones(2), X)
 
 

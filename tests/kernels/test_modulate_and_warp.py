@@ -1,4 +1,4 @@
-"""Kernels modulated by a function, and kernels of the values of a function."""
+"""Modulated and warped kernels."""
 
 import equinox as eqx
 import jax
@@ -10,13 +10,10 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, Matern32, White, kernel_from_features
+from tests.kernels.compare import close
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
-
-
-def close(actual, expected, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 def total(x):
@@ -96,17 +93,11 @@ def test_modulating_function_gets_all_columns():
 
 
 def test_warp_by_a_module_with_parameters():
-    class Scale(eqx.Module):
-        weights: jax.Array
-
-        def __call__(self, x):
-            return self.weights @ x
-
     W = RNG.normal(size=(3, 2))
-    k = Linear().warp(Scale(jnp.asarray(W)))
+    k = Linear().warp(Line(jnp.asarray(W)))
     close(k(X, Z), X @ W.T @ W @ Z.T)
     close(k.diag(X), np.diag(X @ W.T @ W @ X.T))
-    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.weights
+    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.slopes
     # d/dW sum_ij (W x_i)'(W z_j) = W (sx sz' + sz sx')
     sx, sz = X.sum(0), Z.sum(0)
     close(slope, W @ (np.outer(sx, sz) + np.outer(sz, sx)))

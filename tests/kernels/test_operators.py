@@ -1,4 +1,4 @@
-"""The algebra: nested expressions must mean what they say, in values, in names and in print."""
+"""Algebra of kernels: values, names and printed form of nested expressions."""
 
 import itertools
 
@@ -31,13 +31,10 @@ from bayeskern.kernels import (
     White,
     components,
 )
+from tests.kernels.compare import close
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
-
-
-def close(actual, expected, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # -- random nested expressions ----------------------------------------------------------------
@@ -296,13 +293,13 @@ def test_negative_scale(c):
     message = r"Scaled.scale must be nonnegative and finite, got (-?\d|nan|inf)"
     with pytest.raises(ValueError, match=message):
         c * RBF()
-    with pytest.raises(ValueError, match=r"Constant.variance must be nonnegative and finite"):
+    with pytest.raises(ValueError, match=r"Constant.variance must be nonnegative"):
         RBF() + c
 
 
 @pytest.mark.parametrize("p", [0, -1, 2.0, 0.5, "2", True, None])
 def test_power_must_be_a_positive_integer(p):
-    with pytest.raises(ValueError, match=rf"power of a kernel must be a whole number.*got {p!r}"):
+    with pytest.raises(ValueError, match=rf"must be a whole number.*got {p!r}"):
         RBF() ** p
 
 
@@ -337,7 +334,7 @@ def test_subtraction_and_division_are_refused():
 
 @pytest.mark.parametrize("name", ["", "short term", "2nd", "a.b", "a/b", "a-b", None, 3])
 def test_name_must_be_an_identifier(name):
-    with pytest.raises(ValueError, match=r"name must be an identifier such as 'trend', got"):
+    with pytest.raises(ValueError, match=r"name must be an identifier"):
         RBF().named(name)
 
 

@@ -11,12 +11,9 @@ from sklearn.gaussian_process.kernels import ExpSineSquared
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import Cosine, Custom, Periodic, Seasonal, check_psd
 from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
+from tests.kernels.compare import close
 
 RNG = np.random.default_rng(8)
-
-
-def close(actual, expected, rtol=1e-11, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +112,7 @@ def test_mixed_second_derivative_of_periodic_at_coincident_points():
     ],
 )
 def test_wrong_shapes(k, name):
-    with pytest.raises(
-        ValueError, match=rf"{name} has shape \(2,\) but the points have 3 dimensions"
-    ):
+    with pytest.raises(ValueError, match=rf"{name} has shape \(2,\)"):
         k(np.ones((4, 3)))
 
 
@@ -186,5 +181,5 @@ def test_seasonal_derivatives_in_numpy_match_jax(lengthscale):
 def test_seasonal_takes_one_column():
     with pytest.raises(ValueError, match="Seasonal is a kernel of one column, a time"):
         Seasonal()(np.ones((4, 2)))
-    with pytest.raises(ValueError, match=r"lengthscale has shape \(2,\) but the points have 1 dim"):
+    with pytest.raises(ValueError, match=r"lengthscale has shape \(2,\)"):
         Seasonal(lengthscale=[1.0, 2.0])(np.ones(4))

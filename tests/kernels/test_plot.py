@@ -1,4 +1,4 @@
-"""The picture of a kernel shows its covariances, at the values that it says."""
+"""Plot of a kernel: curves, Gram matrix and labels."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,13 +7,10 @@ import polars as pl
 import pytest
 
 from bayeskern.kernels import RBF, Linear, Select
+from tests.kernels.compare import close
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(4, 2))
-
-
-def close(actual, expected, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 A = RNG.normal(size=(5, 3))
@@ -54,7 +51,7 @@ def test_select_by_name(frame):
 def test_nested_select(frame):
     close(Linear().on("age").on(["mass", "age"])(frame), np.outer(A[:, 0], A[:, 0]))
     close(Linear().on(1).on(["mass", "height"])(frame), np.outer(A[:, 1], A[:, 1]))
-    with pytest.raises(ValueError, match="column='height' is not known. Choose from mass, age"):
+    with pytest.raises(ValueError, match="Choose from mass, age"):
         Linear().on("height").on(["mass", "age"])(frame)
 
 
@@ -86,14 +83,12 @@ def test_index_out_of_range(columns):
 def test_names_on_plain_arrays():
     k = Linear() + RBF().on(["age", "mass"])
     for call in (k, k.diag):
-        with pytest.raises(
-            ValueError, match=r"columns \['age', 'mass'\] are names, but X is an arr"
-        ):
+        with pytest.raises(ValueError, match=r"\['age', 'mass'\] are names, but X is an array"):
             call(A)
 
 
 def test_unknown_column():
-    with pytest.raises(ValueError, match="column='hieght' is not known. Did you mean 'height'"):
+    with pytest.raises(ValueError, match="Did you mean 'height'"):
         RBF().on("hieght")(FRAMES[0])
 
 

@@ -1,4 +1,4 @@
-"""State-space forms against the kernels that they are of, SciPy, and what makes a form one."""
+"""State-space forms against their kernels, SciPy and the definition of a state."""
 
 import math
 from decimal import Decimal, localcontext
@@ -61,8 +61,7 @@ KERNELS = {
     "change point": ChangePoint(Matern12() + 0.5, Linear(), location=1.0, width=0.4),
     "quasi-periodic": 0.5 * (Matern32(3.0) * Periodic(0.9, 2.0, harmonics=7) * Matern12()) + 0.2,
 }
-# Those of a few harmonics are near the kernel, as is stated of them; sums of many damped waves lose
-# digits in the Gram matrix.
+# Truncated harmonics have a stated error; sums of many damped waves lose digits in the Gram matrix.
 TOLERANCES = {
     "periodic": MAX_RELATIVE_ERROR,
     "seasonal": MAX_RELATIVE_ERROR,
@@ -135,7 +134,7 @@ def test_derivatives_of_a_transition_are_finite(name):
         numbers = (space.step(t, d), space.covariance(t + d), space.h(t + d))
         return sum(jnp.sum(x) for x in jax.tree.leaves(numbers))
 
-    # While JAX traces, lengthscales do not say how many harmonics are enough.
+    # The number of harmonics cannot follow from traced lengthscales.
     kernel = with_harmonics(KERNELS[name], harmonics_of(KERNELS[name]))
     for d in (0.0, 1e-9, 2.0):
         first = jax.jit(jax.grad(total, argnums=(0, 1)))(kernel, d)
@@ -171,7 +170,7 @@ def test_kernels_without_a_state_space_form_are_refused(kernel, part):
 
 @pytest.mark.parametrize("d", [0.0, 0.4, 1e6])
 def test_periodic_process_is_the_sum_of_its_harmonics(d):
-    # By the series, from the start of time and from far off.
+    # The series, near time 0 and far from it.
     space = Periodic(0.7, 2.0, 1.5, harmonics=3).state_space()
     j, w = np.arange(4), np.asarray(coefficients(2.0, 3))
     with localcontext(prec=40):
@@ -183,7 +182,7 @@ def test_periodic_process_is_the_sum_of_its_harmonics(d):
 
 @pytest.mark.parametrize("lengthscale", [0.05, 1.0, 1.001, 1e6])
 def test_seasonal_error_is_relative_to_its_variance(lengthscale):
-    # Hardly anything is left of Periodic without its constant part where the lengthscale is large.
+    # For a large lengthscale nearly all of Periodic is its constant part.
     kernel = Seasonal(0.7, lengthscale, 1.5)
     space, start = kernel.state_space(), jnp.asarray(0.0)
     for d in np.linspace(0.0, 0.7, 6):

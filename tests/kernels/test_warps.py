@@ -1,4 +1,4 @@
-"""Warps with weights: which leaves are hyperparameters, their derivatives, what they can fit."""
+"""Warps with weights: their hyperparameters, derivatives and fits."""
 
 import equinox as eqx
 import jax
@@ -293,17 +293,13 @@ def test_integer_and_boolean_outputs():
 @pytest.mark.parametrize("f", [jnp.tanh, eqx.nn.Lambda(jnp.tanh), Stretch(2.0)])
 def test_weights_of_functions_without_arrays_are_refused(f):
     for weights in (Free, dist.Normal(0.0, 1.0)):
-        with pytest.raises(
-            ValueError, match=r"weights= has nothing to train: .* no floating array"
-        ):
+        with pytest.raises(ValueError, match=r"weights= has nothing to train"):
             RBF().warp(f, weights=weights)
 
 
 @pytest.mark.parametrize("weights", [1.0, "free", Free(1.0), dist.Normal, True])
 def test_weights_must_be_a_prior_or_free(weights):
-    with pytest.raises(
-        TypeError, match="weights must be a NumPyro distribution.*or the class Free"
-    ):
+    with pytest.raises(TypeError, match="weights must be a NumPyro distribution"):
         RBF().warp(mlp(), weights=weights)
 
 
@@ -313,7 +309,7 @@ def test_prior_of_several_numbers_is_refused():
 
 
 def test_weights_must_be_finite():
-    with pytest.raises(ValueError, match="Warped.warp.factor must be real and finite, got nan"):
+    with pytest.raises(ValueError, match="Warped.warp.factor must be real and finite"):
         RBF().warp(Stretch(jnp.asarray(np.nan)))
 
 

@@ -1,4 +1,4 @@
-"""The dense factor and the log density, against NumPy, SciPy, scikit-learn and plain autodiff."""
+"""The dense factor and the log density, against NumPy, SciPy and plain autodiff."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from jax.scipy.linalg import solve_triangular
 from scipy.stats import multivariate_normal
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from bayeskern import NotPositiveDefiniteError
 from bayeskern.linalg import DenseFactor, dense, lapack, log_density
@@ -86,9 +84,7 @@ def test_near_singular_matrix_gets_a_larger_jitter(dtype):
 
 
 def test_error_reports_eigenvalues_and_jitter():
-    with pytest.raises(
-        NotPositiveDefiniteError, match=r"from -1 to 3.*jitter.*check_psd"
-    ) as caught:
+    with pytest.raises(NotPositiveDefiniteError, match=r"from -1 to 3.*jitter") as caught:
         DenseFactor.compute(np.array([[1.0, 2.0], [2.0, 1.0]]))
     assert isinstance(caught.value, np.linalg.LinAlgError)
     with pytest.raises(NotPositiveDefiniteError, match="NaN or infinite"):
@@ -153,19 +149,6 @@ def test_gradient_and_hessian_in_hyperparameters(n):
     for derivative in (jax.grad, jax.hessian):
         ours, theirs = (jax.jit(derivative(through(f)))(theta) for f in (log_density, plain))
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
-
-
-@most_slow
-def test_gradient_against_scikit_learn(n):
-    X = np.random.default_rng(2).uniform(0, 5, n)
-    y = np.sin(2 * X)
-    theta = np.log([1.3, 0.6, 0.05])
-    kernel = ConstantKernel(1.3) * RBF(0.6) + WhiteKernel(0.05)
-    peer = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X[:, None], y)
-    value, gradient = peer.log_marginal_likelihood(theta, eval_gradient=True)
-    ours = jax.value_and_grad(lambda t: log_density(gaussian_gram(t, X), y))(jnp.asarray(theta))
-    np.testing.assert_allclose(ours[0], value, atol=1e-8)
-    np.testing.assert_allclose(ours[1], gradient, atol=1e-8)
 
 
 @most_slow

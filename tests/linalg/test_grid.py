@@ -1,4 +1,4 @@
-"""Grids in inputs: found whatever the order of their rows, and refused by name."""
+"""Recognition of grids in inputs, in any order of the rows."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Conjugate gradients against dense solutions, and what is said where they do not converge."""
+"""Conjugate gradients against dense solutions, and the status without convergence."""
 
 import numpy as np
 import pytest

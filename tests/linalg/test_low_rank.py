@@ -37,14 +37,14 @@ KERNELS = {
     "cubic": 0.3 * Polynomial(3, 1.3),
     "waves": Cosine([1.5, 4.0], 0.7) * Linear().on([1]) + Constant(0.4),
     "interactions": AllSubsets(1.2).named("all"),
-    # One feature twice: their matrix has not full rank.
+    # A repeated feature: the matrix of features lacks full rank.
     "repeated": kernel_from_features(lambda x: jnp.stack([x[0], x[0], x[0] * x[1]])) + Linear(),
 }
 some = pytest.mark.parametrize("name", few(KERNELS, "repeated"))
 
 
 def case(n=40, seed=0):
-    """Points, noise of each of them, and which count."""
+    """Points, noise of each point, mask of the observed points."""
     rng = np.random.default_rng(seed)
     return jnp.asarray(rng.normal(size=(n, 2))), rng.uniform(0.05, 0.3, n), rng.random(n) < 0.8
 

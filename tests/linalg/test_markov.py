@@ -29,7 +29,7 @@ from bayeskern.kernels.state_space.harmonics import MAX_RELATIVE_ERROR
 from bayeskern.linalg import Fits, NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver
-from bayeskern.linalg.markov.factor import BLOCK_STEPS, MarkovFactor, ObservedProcess
+from bayeskern.linalg.markov.factor import BLOCK_STEPS
 from bayeskern.linalg.markov.solver import MarkovSolver
 from tests.linalg.by_hand import check_derivatives, check_factor, masked
 from tests.marks import few
@@ -54,7 +54,7 @@ SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
 
 def case(n=BLOCK_STEPS + 60, seed=0):
-    """Times in no order, some of them three times, with noise, of which some do not count."""
+    """Unsorted times with repeats; noise; mask of the observed values."""
     rng = np.random.default_rng(seed)
     t = rng.uniform(0.0, 12.0, n)
     t[:3] = t[5]
@@ -265,19 +265,6 @@ def test_periodic_prediction_long_after_the_data():
     left = 2.0 - np.sum(cross * np.linalg.solve(K, cross), axis=0)
     found = SOLVER.variance(NoisyGram(kernel, jnp.asarray(X), 0.1), None, factor, new)
     np.testing.assert_allclose(found, left, rtol=0.0, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_draws_have_the_covariance():
-    X = np.array([[0.0], [0.3], [1.5], [1.5]])
-    kernel = Matern52() + Linear()
-    K = np.asarray(kernel(X)) + 0.2 * np.eye(4)
-    factor = MarkovFactor.compute(
-        ObservedProcess.of(kernel.state_space(), jnp.asarray(X[:, 0]), 0.2)
-    )
-    draws = factor.sqrt_mul(np.random.default_rng(0).normal(size=(4, 200_000)))
-    # Four standard errors of a covariance: sqrt(2 / S) times its size.
-    np.testing.assert_allclose(np.cov(draws), K, atol=4.0 * np.sqrt(2.0 / 200_000) * K.max())
 
 
 @pytest.mark.slow

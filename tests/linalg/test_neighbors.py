@@ -1,4 +1,4 @@
-"""Conditioning on neighbours: against dense matrices, and against a plain loop over the points."""
+"""Vecchia's approximation against dense matrices and a loop over the points."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ N = 45
 
 
 def case(n=N, seed=0):
-    """Points of which two are the same, residuals, noise, and which of them count."""
+    """Points, two of them equal; residuals; noise; mask of the observed points."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)) * [1.0, 3.0]
     X[3] = X[7]
@@ -84,7 +84,7 @@ def test_first_points_of_the_order_are_far_apart():
         among = apart[np.ix_(rows, rows)]
         return np.min(among[np.triu_indices(len(rows), 1)])
 
-    # A random order comes to a twentieth of what is possible.
+    # A random order reaches a twentieth of the possible separation.
     assert separation(order[:100]) > 0.5 * separation(farthest)
 
 
@@ -152,7 +152,7 @@ def test_factor_against_a_loop(m):
 def test_new_points_are_conditioned_on_the_nearest(few_count):
     X, r, noise, observed = case()
     if few_count:
-        # Fewer than there are neighbours.
+        # Fewer observed points than neighbours.
         observed, r = observed & (np.arange(N) < 5), r * (np.arange(N) < 5)
     rng, m = np.random.default_rng(1), 2
     new = jnp.asarray(np.concatenate([rng.normal(size=(6, 2)), X[3:4]]))
@@ -206,10 +206,10 @@ def test_repeated_points_without_noise_are_refused():
 
 def test_other_inputs_than_prepared_are_refused():
     X, r, _, _ = case()
-    with pytest.raises(ValueError, match=r"prepare the solver"):
+    with pytest.raises(ValueError, match=r"of these 45 points: prepare"):
         SOLVERS["neighbors"].log_density(NoisyGram(KERNEL, X, 0.1), r)
     solver = solver_of(KERNEL, X, "neighbors")
-    with pytest.raises(ValueError, match=r"among 45 points and X has 40.*solver\.prepare"):
+    with pytest.raises(ValueError, match=r"of these 40 points: prepare"):
         bk.GaussianProcess(KERNEL, X[:40], 0.1, solver=solver).log_prob(r[:40])
 
 
@@ -222,7 +222,7 @@ def test_traced_inputs_need_a_prepared_solver():
 
     with pytest.raises(ValueError, match=r"traced by JAX.*solver_of\(kernel, X, 'neighbors'\)"):
         jax.jit(lambda X: bk.GaussianProcess(KERNEL, X, 0.1, solver="neighbors").log_prob(r))(X)
-    # All of so few are within the 30 nearest, or nearly.
+    # With all other points as neighbours the approximation is exact.
     prepared = density(X, NeighborsSolver(m=N).prepare(KERNEL, X))
     np.testing.assert_allclose(
         prepared, DENSE.log_density(NoisyGram(KERNEL, X, 0.1), r), rtol=1e-10
@@ -248,11 +248,16 @@ def test_explanation_states_the_loss():
     assert first.startswith("neighbors: about") and "of log density per point" in first
 
 
-@pytest.mark.slow
-def test_regression_with_all_neighbors_matches_the_dense_solver():
+def small_regression():
+    """25 points, their values, and 6 new points."""
     rng = np.random.default_rng(0)
     X, X_new = rng.uniform(size=(25, 2)), rng.uniform(size=(6, 2))
-    y = np.sin(6.0 * X[:, 0]) + 0.3 * rng.normal(size=25)
+    return X, np.sin(6.0 * X[:, 0]) + 0.3 * rng.normal(size=25), X_new
+
+
+@pytest.mark.slow
+def test_regression_with_all_neighbors_matches_the_dense_solver():
+    X, y, X_new = small_regression()
     kernel = Matern32(0.5, dist.LogNormal(0.0, 1.0)).named("near") + Linear()
     draws = {"near.variance": np.array([0.8, 1.3])}
     found = {}
@@ -277,9 +282,7 @@ def test_regression_with_all_neighbors_matches_the_dense_solver():
 
 @pytest.mark.slow
 def test_inference_with_all_neighbors_matches_the_dense_solver():
-    rng = np.random.default_rng(0)
-    X, X_new = rng.uniform(size=(25, 2)), rng.uniform(size=(6, 2))
-    y = np.sin(6.0 * X[:, 0]) + 0.3 * rng.normal(size=25)
+    X, y, X_new = small_regression()
     kernel = Matern32(dist.LogNormal(-1.0, 0.5), dist.LogNormal(0.0, 1.0))
     found = {}
     for solver in ("dense", "neighbors"):

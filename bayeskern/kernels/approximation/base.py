@@ -57,7 +57,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _features(self, X: np.ndarray) -> np.ndarray:
         """phi(X), (n, m), for points (n, d)."""
 
-    def _read_points(self, name: str, points: ArrayLike, X: np.ndarray) -> np.ndarray:
+    def _read_centers(self, name: str, points: ArrayLike, X: np.ndarray) -> np.ndarray:
         """Points that the user passed, with the columns of X in their order."""
         names = getattr(self, "feature_names_in_", None)
         points = np.asarray(validation.inputs(points, name, names)[0])

@@ -74,7 +74,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
             m = validation.positive_integer(self.n_components, "n_components")
             self.landmarks_ = select(self.kernel_, X, m, seed)
         else:
-            self.landmarks_ = self._read_points("n_components", self.n_components, X)
+            self.landmarks_ = self._read_centers("n_components", self.n_components, X)
         # Between two sets, even equal ones, there is no white noise.
         K = gram(self.kernel_, self.landmarks_, self.landmarks_)
         eigenvalues, V = np.linalg.eigh((K + K.T) / 2.0)

@@ -46,7 +46,7 @@ class RadialBasis(FeatureTransformer):
             m = validation.positive_integer(self.centers, "centers")
             self.centers_ = kmeans(self.kernel_, X, m, seed)
         else:
-            self.centers_ = self._read_points("centers", self.centers, X)
+            self.centers_ = self._read_centers("centers", self.centers, X)
         self._n_features_out = len(self.centers_)
 
     def _features(self, X):

@@ -56,44 +56,32 @@ class Repeated(eqx.Module):
             return self.blocks[0] @ X
         parts = [
             _times(B, rows.reshape(len(B), m, *X.shape[1:])).reshape(rows.shape)
-            for B, m, rows in zip(self.blocks, self.copies, self._split(X, 0), strict=True)
+            for B, m, rows in zip(self.blocks, self.copies, self._split(X), strict=True)
         ]
         return jnp.concatenate(parts)
 
     def __rmatmul__(self, X: Float[Array, "n s"]) -> Float[Array, "n s"]:
-        if self.copies == (1,):
-            return X @ self.blocks[0]
-        parts = [
-            _times_from_right(columns.reshape(-1, len(B), m), B).reshape(columns.shape)
-            for B, m, columns in zip(self.blocks, self.copies, self._split(X, 1), strict=True)
-        ]
-        return jnp.concatenate(parts, axis=1)
+        return (self.T @ X.T).T
 
     def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
         """Derivative of tr(C'A X) in A, for each block the sum over its copies."""
         if self.copies == (1,):
             return Repeated((C @ X.T,), self.copies)
-        parts = zip(self.blocks, self.copies, self._split(C, 0), self._split(X, 0), strict=True)
+        parts = zip(self.blocks, self.copies, self._split(C), self._split(X), strict=True)
         slopes = [
             _products(*(rows.reshape(len(B), m, -1) for rows in (c, x))) for B, m, c, x in parts
         ]
         return Repeated(tuple(slopes), self.copies)
 
-    def _split(self, X, axis: int) -> list[jax.Array]:
+    def _split(self, X) -> list[jax.Array]:
         sizes = [len(B) * m for B, m in zip(self.blocks, self.copies, strict=True)]
-        ends = accumulate(sizes, initial=0)
-        return [jax.lax.slice_in_dim(X, i, j, axis=axis) for i, j in pairwise(ends)]
+        return [X[i:j] for i, j in pairwise(accumulate(sizes, initial=0))]
 
 
 def _times(B, X) -> jax.Array:
     """B (b, b) times X (b, m, ...), as sums that fill whole registers."""
     columns = B.reshape(*B.shape, *(1,) * (X.ndim - 1))
     return reduce(operator.add, (columns[:, j] * X[j] for j in range(len(B))))
-
-
-def _times_from_right(X, B) -> jax.Array:
-    """X (n, b, m) times B (b, b)."""
-    return reduce(operator.add, (X[:, i, None] * B[i, :, None] for i in range(len(B))))
 
 
 def _products(C, X):

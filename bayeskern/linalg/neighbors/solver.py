@@ -165,17 +165,13 @@ class NeighborsSolver(Solver):
 
     def _prepared_for(self, X) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Scale, order and neighbours, if they are those of inputs like X."""
-        if self.scale is None or self.order is None or self.neighbors is None:
+        scale, order, neighbors = self.scale, self.order, self.neighbors
+        if scale is None or order is None or neighbors is None or len(order) != X.shape[0]:
             raise ValueError(
-                "the neighbors of the points are not known: prepare the solver for the inputs, "
-                "solver.prepare(kernel, X)."
+                f"the solver does not know the neighbors of these {X.shape[0]:,} points: prepare "
+                "it for the inputs, solver.prepare(kernel, X)."
             )
-        if len(self.neighbors) != X.shape[0]:
-            raise ValueError(
-                f"the neighbors were looked for among {len(self.neighbors):,} points and X has "
-                f"{X.shape[0]:,}: prepare the solver for these inputs, solver.prepare(kernel, X)."
-            )
-        return self.scale, self.order, self.neighbors
+        return scale, order, neighbors
 
     def _given_nearest(self, C: NoisyGram, part: str | None, X_new):
         """Each new point conditioned on y at the k points nearest to it.

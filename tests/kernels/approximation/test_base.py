@@ -1,4 +1,4 @@
-"""The transformers as scikit-learn wants them: seeds, data frames, refusals."""
+"""Transformers: checks of scikit-learn, seeds, data frames, refusals."""
 
 import re
 

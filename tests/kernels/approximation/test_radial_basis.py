@@ -35,7 +35,7 @@ def test_centers_are_computed_by_kmeans():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="centers have 2 columns but X has 3"):
         RadialBasis(np.zeros((4, 2))).fit(X)
-    with pytest.raises(ValueError, match="centers must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="centers must be a whole number"):
         RadialBasis(0).fit(X)
     with pytest.raises(ValueError, match="RBF.lengthscale must be positive"):
         RadialBasis(2, lengthscale=-1.0).fit(X)

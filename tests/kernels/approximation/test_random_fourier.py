@@ -92,20 +92,6 @@ def test_variance_of_random_features_is_exact(name):
     np.testing.assert_allclose(np.sum(phi**2, axis=1), kernel.diag(X), rtol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["Matern12", "sum inside a product"])
-def test_error_falls_with_the_root_of_the_number_of_features(name):
-    kernel, t = SPECTRAL[name], X[1:] - X[0]
-    exact = np.asarray(kernel(X))[0, 1:] / np.asarray(kernel.diag(X))[0]
-
-    def error(pairs):
-        w = np.asarray(kernel.frequencies(jax.random.key(pairs), 400 * pairs, 3))
-        estimates = np.cos(w @ t.T).reshape(400, pairs, 6).mean(axis=1)
-        return np.sqrt(np.mean((estimates - exact) ** 2))
-
-    assert error(20) / error(320) == pytest.approx(4.0, rel=0.08)
-
-
 def test_variance_of_the_estimates_matches_theory():
     # Sutherland and Schneider (2015), equations 4 and 5: for m features, (1 + k(2t) - 2 k(t)^2) / m
     # for pairs of cosine and sine, (1 + k(2t) / 2 - k(t)^2) / m for a random phase.
