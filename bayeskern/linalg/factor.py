@@ -25,7 +25,7 @@ class Factor(eqx.Module):
 
     def solve(self, B: AnyArray) -> jax.Array:
         """K^-1 B."""
-        W = self.whiten(B)
+        W = self.whiten(jnp.asarray(B))
         (solution,) = jax.linear_transpose(self.whiten, W)(W)
         return solution
 
