@@ -54,33 +54,29 @@ def test_infinite_values_are_refused():
         infer(UNKNOWN, [1.0, np.inf], method="exact")
 
 
+# Positive parameters, and others that are needed.
+POSITIVE = [
+    (bk.BetaBernoulli, "a b", {}),
+    (bk.GammaPoisson, "a b", {}),
+    (bk.GammaExponential, "a b", {}),
+    (bk.NormalNormal, "variance noise", {"mean": 0}),
+    (bk.NormalGamma, "strength a b", {"mean": 0}),
+    (bk.BetaBernoulli.of, "strength", {"mean": 0.5}),
+    (bk.GammaPoisson.of, "mean strength", {}),
+    (bk.GammaExponential.of, "mean strength", {}),
+    (bk.NormalNormal.of, "strength noise", {"mean": 0}),
+    (bk.NormalGamma.of, "variance strength", {"mean": 0}),
+    (bk.DirichletCategorical.of, "strength", {"mean": [0.5, 0.5]}),
+]
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, "one"])
 def test_prior_parameters_must_be_positive(bad):
-    for make, name in [
-        (lambda: bk.BetaBernoulli(bad, 1), "a"),
-        (lambda: bk.BetaBernoulli(1, bad), "b"),
-        (lambda: bk.GammaPoisson(bad, 1), "a"),
-        (lambda: bk.GammaPoisson(1, bad), "b"),
-        (lambda: bk.GammaExponential(bad, 1), "a"),
-        (lambda: bk.GammaExponential(1, bad), "b"),
-        (lambda: bk.NormalNormal(0, bad, 1), "variance"),
-        (lambda: bk.NormalNormal(0, 1, bad), "noise"),
-        (lambda: bk.NormalGamma(0, bad, 1, 1), "strength"),
-        (lambda: bk.NormalGamma(0, 1, bad, 1), "a"),
-        (lambda: bk.NormalGamma(0, 1, 1, bad), "b"),
-        (lambda: bk.BetaBernoulli.of(0.5, bad), "strength"),
-        (lambda: bk.GammaPoisson.of(bad, 1), "mean"),
-        (lambda: bk.GammaPoisson.of(1, bad), "strength"),
-        (lambda: bk.GammaExponential.of(bad, 1), "mean"),
-        (lambda: bk.GammaExponential.of(1, bad), "strength"),
-        (lambda: bk.NormalNormal.of(0, bad, 1), "strength"),
-        (lambda: bk.NormalNormal.of(0, 1, bad), "noise"),
-        (lambda: bk.NormalGamma.of(0, bad, 1), "variance"),
-        (lambda: bk.NormalGamma.of(0, 1, bad), "strength"),
-        (lambda: bk.DirichletCategorical.of([0.5, 0.5], bad), "strength"),
-    ]:
-        with pytest.raises(ValueError, match=f"^{name} must be a positive number, got"):
-            make()
+    for make, names, others in POSITIVE:
+        for name in names.split():
+            arguments = others | dict.fromkeys(names.split(), 1) | {name: bad}
+            with pytest.raises(ValueError, match=f"^{name} must be a positive number, got"):
+                make(**arguments)
 
 
 def test_bad_prior_means_are_refused():
