@@ -77,7 +77,7 @@ class Elliptical:
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Log density: (n, d) -> (n,)."""
-        return logsumexp(self.log_parts(z), axis=1)
+        return np.asarray(logsumexp(self.log_parts(z), axis=1))
 
     def refit(self, z: np.ndarray, weights: np.ndarray) -> Elliptical:
         """A copy with each part at the weighted moments of its share of draws z (n, d).

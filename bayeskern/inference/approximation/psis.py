@@ -36,7 +36,7 @@ class Weights(NamedTuple):
     @property
     def ess(self) -> float:
         """Effective sample size, 1 / sum w^2."""
-        return float(np.exp(-logsumexp(2.0 * self.log)))
+        return float(np.exp(-np.asarray(logsumexp(2.0 * self.log))))
 
     @property
     def log_evidence(self) -> Estimate:
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
         The ratios are not smoothed, since that would bias their mean.
         """
-        count, total = len(self.raw), logsumexp(self.raw)
+        count, total = len(self.raw), np.asarray(logsumexp(self.raw))
         if not np.isfinite(total):
             return Estimate(-np.inf, np.nan)
         relative = np.exp(self.raw - total) * count

@@ -136,7 +136,8 @@ def test_infinite_observations_and_arguments():
     assert f"the argument 'X' {says}" in message(line, infinite, Y)
 
 
-@pytest.mark.parametrize("method", few(["laplace", "nuts", "svi", "pathfinder", "auto"], "laplace"))
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["laplace", "nuts", "svi", "pathfinder", "auto"])
 def test_nan_data_are_refused_by_every_method(method):
     bad = np.where(np.arange(6) == 2, np.nan, Y)
     with pytest.raises(ValueError, match="site 'y' has 1 value that is NaN.*row 2"):
@@ -163,17 +164,21 @@ def test_prior_without_a_finite_density(scale):
     assert "log density is not finite" in text and "at site 'broken' (" in text
 
 
-@pytest.mark.parametrize(
-    "method", few(["laplace", "map", "mle", "svi", "importance", "nuts"], "laplace")
-)
-def test_factor_without_a_finite_density_is_named(method):
-    def model(y):
-        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
-        numpyro.factor("penalty", -jnp.inf * scale)
-        numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
+def impossible(y):
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    numpyro.factor("penalty", -jnp.inf * scale)
+    numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
 
+
+def test_factor_without_a_finite_density():
+    assert "fit would start, at site 'penalty'" in message(impossible, Y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["laplace", "map", "mle", "svi", "importance", "nuts"])
+def test_models_without_a_finite_density_are_refused_by_every_method(method):
     with pytest.raises(ValueError, match="fit would start, at site 'penalty'"):
-        bk.infer(model, Y, method=method, progress=False)
+        bk.infer(impossible, Y, method=method, progress=False)
 
 
 # -- missing values, and values that are no numbers ------------------------------------------------

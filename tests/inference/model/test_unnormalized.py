@@ -59,6 +59,7 @@ def test_integral_of_a_heavy_tailed_density_by_quadrature(method):
     assert abs(value - np.log(integral)) < 5.0 * error and error < 0.1
 
 
+@pytest.mark.slow
 def test_point_estimate_of_a_bare_density():
     posterior = fit(lambda z: -0.5 * jnp.sum((z - 0.5) ** 2), "map", size=1)
     np.testing.assert_allclose(posterior.point()["z"], [0.5], atol=1e-5)

@@ -104,10 +104,12 @@ def test_narrow_modes_beside_wide_ones_are_found(seed):
 
 
 def test_verdicts_count_the_unexplained_draws_followed():
-    mixture = random_mixture(6)
-    posterior = bk.infer(mixture.model, method="laplace", seed=6, progress=False)
+    posterior = bk.infer(random_mixture(6).model, method="laplace", seed=6, progress=False)
     assert posterior.trust.evidence["unexplained_draws_followed"] == posterior.optimum.unexplained
     assert posterior.optimum.unexplained > 0
-    posterior = bk.infer(mixture.model, method=bk.MAP(starts=1), seed=0, progress=False)
-    assert posterior.optimum.unexplained is None and posterior.optimum.starts == 1
-    assert posterior.trust.evidence["unexplained_draws_followed"] == "not looked for"
+
+
+def test_search_from_one_start_follows_no_draws():
+    optimum = find_optimum(Target.of(normal, (), {}), 1, 0, 500, False)
+    assert optimum.unexplained is None and optimum.starts == 1
+    assert optimum.search_evidence == {"unexplained_draws_followed": "not looked for"}
