@@ -177,5 +177,5 @@ def test_labels_that_do_not_match_are_refused():
     problem = bk.Problem(
         groups, {"y": Y, "group": GROUP}, {"school": list("ab"), "when": [7, 8, 9]}, {"y": ["when"]}
     )
-    with pytest.raises(ValueError, match="2 labels for 'school'.*'effect' has size 3"):
+    with pytest.raises(ValueError, match="2 labels for 'school'.*size 3"):
         prior_predictive(problem)

@@ -250,7 +250,7 @@ def test_invalid_options_are_refused(options):
 
 
 def test_unknown_method_suggests_the_nearest_name():
-    with pytest.raises(ValueError, match="method='mpa' is not known. Did you mean 'map'"):
+    with pytest.raises(ValueError, match="'mpa' is not known. Did you mean 'map'"):
         bk.infer(normal_model, np.zeros(2), method="mpa")
 
 

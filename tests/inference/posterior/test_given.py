@@ -192,14 +192,14 @@ def test_model_kwargs_reach_the_model_in_simulations():
 
 
 def test_ambiguous_argument_name_is_refused():
-    with pytest.raises(ValueError, match=r"seed=7 may be meant for infer or for the model"):
+    with pytest.raises(ValueError, match="seed=7 may be meant for infer"):
         bk.infer(seeded, np.zeros(3), method="laplace", seed=7, progress=False)
     posterior = bk.infer(seeded, np.zeros(3), method="laplace", progress=False)
-    with pytest.raises(ValueError, match=r"seed=7 may be meant for predict or for the model"):
+    with pytest.raises(ValueError, match="seed=7 may be meant for predict"):
         posterior.predict(np.zeros(3), seed=7)
-    with pytest.raises(ValueError, match=r"seed=7 may be meant for prior_predictive or for the"):
+    with pytest.raises(ValueError, match="seed=7 .* for prior_predictive"):
         bk.prior_predictive(seeded, np.zeros(3), seed=7)
-    with pytest.raises(ValueError, match=r"seed=7 may be meant for calibrate or for the model"):
+    with pytest.raises(ValueError, match="seed=7 may be meant for calibrate"):
         bk.calibrate(seeded, np.zeros(3), method="laplace", seed=7)
     with pytest.raises(ValueError, match="y is given by name and in model_kwargs"):
         bk.infer(seeded, y=np.zeros(3), model_kwargs={"y": np.zeros(3)}, progress=False)

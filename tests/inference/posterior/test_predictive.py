@@ -180,7 +180,7 @@ def test_latent_of_another_shape_is_named():
 
     posterior = fit(model, 3, np.zeros(3), method=AnyDraws(2000))
     assert posterior.predict(3).mean.shape == (3,)
-    with pytest.raises(ValueError, match=r"'a' has shape \(4,\).*draws have shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"'a' has shape \(4,\)"):
         posterior.predict(4)
 
 

@@ -73,7 +73,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
     path = tmp_path / "run.npz"
     run(path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="belongs to another run.*Delete it to start afresh"):
+    with pytest.raises(ValueError, match="belongs to another run.*Delete it"):
         run(path, **changed)
     assert path.read_bytes() == before
 
