@@ -23,7 +23,7 @@ SCRIPT = """
 import statistics, sys, time
 import jax, jax.numpy as jnp, numpy as np
 import bayeskern as bk
-from bayeskern.forecast.model.evidence import bound
+from bayeskern.forecast.model.target import bound
 from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior

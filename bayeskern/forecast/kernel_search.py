@@ -29,7 +29,6 @@ from bayeskern.forecast.model.learned import ANY, learned
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import is_constant, ordinary
 from bayeskern.gp import GPRegression
-from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 
 # Kinds of simple kernels. A season has a known period, a repeating kernel an estimated one.
@@ -93,34 +92,40 @@ class Expression(NamedTuple):
     """A sum of products of leaves, optionally with a change to another sum.
 
     Attributes:
-        terms: The terms, each a product of leaves.
-        after: The terms after the change; none if there is no change.
+        sums: The terms of each sum, each a product of leaves; two sums if there is a change.
         change: Time of the change.
     """
 
-    terms: tuple[Term, ...]
-    after: tuple[Term, ...] = ()
+    sums: tuple[tuple[Term, ...], ...]
     change: float = 0.0
 
     @property
     def size(self) -> int:
         """Number of leaves, where a change counts as one."""
-        return sum(map(len, (*self.terms, *self.after))) + bool(self.after)
+        return sum(len(term) for terms in self.sums for term in terms) + len(self.sums) - 1
 
     @property
     def form(self) -> tuple:
         """Identity of the expression, regardless of periods and order."""
         return tuple(
             tuple(sorted(tuple(sorted(leaf.name for leaf in term)) for term in terms))
-            for terms in (self.terms, self.after)
+            for terms in self.sums
         )
 
     def __str__(self) -> str:
-        before, after = (
+        return ", later ".join(
             " + ".join(" x ".join(leaf.name for leaf in term) for term in terms)
-            for terms in (self.terms, self.after)
+            for terms in self.sums
         )
-        return f"{before}, later {after}" if after else before
+
+    def named_terms(self) -> Iterator[tuple[int, str, Term]]:
+        """Number of the sum, name and leaves of each term; repeated names are numbered."""
+        for i, (prefix, terms) in enumerate(zip(("", "later_"), self.sums, strict=False)):
+            counts: Counter[str] = Counter()
+            for term in terms:
+                name = prefix + "_".join(leaf.name for leaf in term)
+                counts[name] += 1
+                yield i, name if counts[name] == 1 else f"{name}_{counts[name]}", term
 
 
 Candidate = tuple[Expression, Fitted]
@@ -309,19 +314,20 @@ class _Search:
         """Expressions with one leaf more than those of the beam, and starting values by name."""
         if not beam:
             for leaf in [*self.leaves, *self._repeating(self.y - np.mean(self.y))]:
-                yield Expression(((leaf,),)), {}
+                yield Expression((((leaf,),),)), {}
         for expression, fitted in beam:
-            evidence = cast("NumpyEvidence", fitted.evidence)
-            residuals = self.y - fitted.scale.back(evidence.fitted(fitted.mode)[0])
+            with fitted.evidence.threads():
+                mean, _ = fitted.evidence.conditioned(fitted.mode).moments(self.x)
+            residuals = self.y - fitted.scale.back(mean)
             leaves = [*self.leaves, *self._repeating(residuals)]
-            extended = [expression._replace(terms=t) for t in self._grown(expression.terms, leaves)]
-            if expression.after:
+            extended = []
+            for i, terms in enumerate(expression.sums):
+                for grown in self._grown(terms, leaves):
+                    sums = (*expression.sums[:i], grown, *expression.sums[i + 1 :])
+                    extended.append(expression._replace(sums=sums))
+            if self.changes and len(expression.sums) == 1:
                 extended += [
-                    expression._replace(after=t) for t in self._grown(expression.after, leaves)
-                ]
-            elif self.changes:
-                extended += [
-                    expression._replace(after=expression.terms, change=share * self.x[-1])
+                    Expression(2 * expression.sums, share * self.x[-1])
                     for share in self.options.change_shares
                 ]
             for larger in extended:
@@ -405,35 +411,27 @@ class _Search:
     def _first_periods(self, expression: Expression) -> dict[str, float]:
         """Starting values of the estimated periods, by name."""
         start = {}
-        before = "change." if expression.after else ""
-        for prefix, terms in (("", expression.terms), ("later_", expression.after)):
-            for name, term in _named(terms):
-                # In a product, the name of the factor follows that of the term.
-                path = f"{before}{prefix}{name}" + (".periodic" if len(term) > 1 else "")
-                for leaf in term:
-                    if leaf.name == REPEATING:
-                        start.setdefault(f"{path}.period", float(np.log(leaf.period)))
+        before = "change." if len(expression.sums) > 1 else ""
+        for _, name, term in expression.named_terms():
+            # In a product, the name of the factor follows that of the term.
+            path = f"{before}{name}" + (".periodic" if len(term) > 1 else "")
+            for leaf in term:
+                if leaf.name == REPEATING:
+                    start.setdefault(f"{path}.period", float(np.log(leaf.period)))
         return start
 
     # -- kernels ------------------------------------------------------------------------------
 
     def _kernel(self, expression: Expression) -> Kernel:
-        before = self._sum(expression.terms)
-        if not expression.after:
-            return before
-        after = self._sum(expression.after, "later_")
+        sums: dict[int, Kernel] = {}
+        for i, name, term in expression.named_terms():
+            factors = [self._leaf(leaf, j == 0) for j, leaf in enumerate(term)]
+            product = reduce(Kernel.__mul__, factors).named(name)
+            sums[i] = sums[i] + product if i in sums else product
+        if len(sums) == 1:
+            return sums[0]
         width = self.options.change_width * self.step
-        return ChangePoint(before, after, expression.change, width).named("change")
-
-    def _sum(self, terms: tuple[Term, ...], prefix: str = "") -> Kernel:
-        """Sum of the named products of terms."""
-        products = [
-            reduce(Kernel.__mul__, [self._leaf(leaf, i == 0) for i, leaf in enumerate(term)]).named(
-                prefix + name
-            )
-            for name, term in _named(terms)
-        ]
-        return reduce(Kernel.__add__, products)
+        return ChangePoint(sums[0], sums[1], expression.change, width).named("change")
 
     def _leaf(self, leaf: Leaf, first: bool) -> Kernel:
         """Kernel of a leaf with priors; the first factor of a product has the variance.
@@ -451,15 +449,6 @@ class _Search:
         if leaf.name == REPEATING:
             period = dist.LogNormal(np.log(0.12) + log_span, 1.0)
         return Periodic(period, dist.LogNormal(0.9, 1.0), variance)
-
-
-def _named(terms: tuple[Term, ...]) -> Iterator[tuple[str, Term]]:
-    """Terms with their names, numbered if repeated."""
-    counts: Counter[str] = Counter()
-    for term in terms:
-        name = "_".join(leaf.name for leaf in term)
-        counts[name] += 1
-        yield name if counts[name] == 1 else f"{name}_{counts[name]}", term
 
 
 def _score(candidate: Candidate) -> float:

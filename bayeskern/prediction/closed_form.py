@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
-from bayeskern.prediction.mixture import Quantiles, without_nan
+from bayeskern.prediction.mixture import Quantiles
 
 
 class ClosedFormPrediction(Quantiles):
@@ -67,23 +67,6 @@ class ClosedFormPrediction(Quantiles):
             Shape (m,) for one probability, (len(q), m) for several.
         """
         return self._of_each(self.distribution.ppf(validation.probabilities(q)[..., None]))
-
-    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the observations.
-
-        Args:
-            n: Number of draws.
-            seed: Seed of the draws.
-
-        Returns:
-            Shape (n, m).
-
-        Raises:
-            ValueError: If the prediction has no joint draws.
-        """
-        if self._draw is None:
-            raise ValueError("this prediction has no joint draws.")
-        return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
         """Log predictive density, or probability, of each new value y (m,): (m,)."""

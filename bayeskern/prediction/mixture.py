@@ -48,6 +48,9 @@ class Quantiles(ABC):
     def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles for one probability or several."""
 
+    #: (key, n) -> joint draws; None if there are none.
+    _draw: Callable[[jax.Array, int], np.ndarray] | None = None
+
     # A subclass defines the variance or the standard deviation.
 
     @property
@@ -76,6 +79,23 @@ class Quantiles(ABC):
         """
         tail = 0.5 * (1.0 - validation.level(level))
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws at all points.
+
+        Args:
+            n: Number of draws.
+            seed: Seed of the draws.
+
+        Returns:
+            Shape (n, m).
+
+        Raises:
+            ValueError: If the prediction has no joint draws.
+        """
+        if self._draw is None:
+            raise ValueError("this prediction has no joint draws.")
+        return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
@@ -157,23 +177,6 @@ class Prediction(Quantiles):
         """
         p = validation.probabilities(q)
         return np.stack([self._quantile(x) for x in p.ravel()]).reshape(*p.shape, -1)
-
-    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws at all points; the m x m covariance is formed.
-
-        Args:
-            n: Number of draws.
-            seed: Seed of the draws.
-
-        Returns:
-            Shape (n, m).
-
-        Raises:
-            ValueError: If the prediction has no joint draws.
-        """
-        if self._draw is None:
-            raise ValueError("this prediction has no joint draws.")
-        return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def component(self, name: str) -> Prediction:
         """Predict one additive component of the latent function.

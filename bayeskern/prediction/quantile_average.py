@@ -10,6 +10,7 @@ distribution.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Protocol
 
@@ -82,15 +83,10 @@ class QuantileAverage(Quantiles):
 
     def with_errors(self, errors: StudentErrors) -> QuantileAverage:
         """A copy with another distribution of the error."""
-        return QuantileAverage(
-            self.weights,
-            self.transformations,
-            self.means,
-            self.sds,
-            errors,
-            self.bounds,
-            self._correlation,
-        )
+        other = copy(self)
+        other.errors = errors
+        vars(other).pop("_moments", None)
+        return other
 
     def values(self, errors: np.ndarray) -> np.ndarray:
         """Values sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""

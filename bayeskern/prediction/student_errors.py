@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import gammaln, stdtr, stdtrit
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +33,15 @@ class StudentErrors:
     @property
     def sd(self) -> float:
         """Standard deviation of e; infinite for at most two degrees of freedom."""
-        if self.degrees <= 2.0:
-            return np.inf
-        return 1.0 if np.isinf(self.degrees) else float(np.sqrt(self.degrees / (self.degrees - 2)))
+        return float(1.0 / np.sqrt(1.0 - 2.0 / self.degrees)) if self.degrees > 2.0 else np.inf
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles of e for probabilities q, in their shape."""
-        return ndtri(q) if np.isinf(self.degrees) else stdtrit(self.degrees, q)
+        return stdtrit(self.degrees, q)
 
     def below(self, e: ArrayLike) -> np.ndarray:
         """Distribution function of e."""
-        return ndtr(e) if np.isinf(self.degrees) else stdtr(self.degrees, e)
+        return stdtr(self.degrees, e)
 
     def log_density(self, e: ArrayLike) -> np.ndarray:
         """Log density of e."""

@@ -1,4 +1,4 @@
-"""The search for a kernel recovers what a series was drawn from."""
+"""Kernel search on simulated series."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def drawn(kernel, seed, x=X):
 
 
 def form(name):
-    """Its terms, whatever their order."""
+    """Sorted terms of an expression."""
     return sorted(" x ".join(sorted(term.split(" x "))) for term in name.split(" + "))
 
 
@@ -47,7 +47,7 @@ def growing():
     return bk.search_kernel(FEWER, y, progress=False)
 
 
-def test_a_season_that_grows_is_found_with_its_period(growing):
+def test_growing_season_is_found_with_its_period(growing):
     assert form(next(iter(growing.probabilities))) == form("repeating x line")
     best = growing.found[0]
     values = best.evidence.values(best.mode)
@@ -58,7 +58,7 @@ def test_a_season_that_grows_is_found_with_its_period(growing):
 
 
 @pytest.mark.slow
-def test_the_evidence_is_that_of_the_model(growing):
+def test_log_evidence_equals_laplace_by_infer(growing):
     """By Laplace's method on the same model, through `infer`."""
     best = growing.found[0]
     z = (best.y - best.y.mean()) / best.y.std()
@@ -68,7 +68,7 @@ def test_the_evidence_is_that_of_the_model(growing):
 
 
 @pytest.mark.slow
-def test_a_forecast_averages_the_kernels_that_were_found():
+def test_forecast_averages_found_kernels():
     found = bk.search_kernel("airline", progress=False)
     assert any("season" in name for name in found.kernels)
     f = bk.forecast(found.series, 12, model=bk.StructuralModel(kernel=found.kernels))
@@ -78,8 +78,8 @@ def test_a_forecast_averages_the_kernels_that_were_found():
     assert row["searched"]["crps"] < 0.7 * row["seasonal naive"]["crps"]
 
 
-def test_two_kernels_by_name_are_weighed_by_their_evidence():
-    """A kernel that explains a series and one that does not."""
+def test_named_kernels_are_weighted_by_evidence():
+    """One kernel fits the series, the other does not."""
     y = drawn(TRUTHS["smooth + repeating"], 0)
     kernels = {"right": TRUTHS["smooth + repeating"], "wrong": Linear(1.0, 5.0)}
     f = bk.forecast(
@@ -93,7 +93,7 @@ def test_two_kernels_by_name_are_weighed_by_their_evidence():
 
 
 @pytest.mark.slow
-def test_a_change_is_found():
+def test_change_of_kernel_is_found():
     rng, x = np.random.default_rng(0), np.arange(70.0)
     y = np.where(x < 35.0, np.sin(x / 2.0), 5.0 + 0.05 * x) + 0.2 * rng.standard_normal(70)
     found = bk.search_kernel(x, y, changes=True, progress=False)
@@ -111,12 +111,12 @@ def test_a_change_is_found():
         ((np.arange(501.0), np.arange(501.0)), "X has 501 rows, and 500 at most"),
     ],
 )
-def test_bad_input(arguments, said):
+def test_invalid_input_is_refused(arguments, said):
     with pytest.raises(ValueError, match=said):
         bk.search_kernel(*arguments, progress=False)
 
 
-def test_kernels_by_name_that_are_none_are_refused():
+def test_invalid_named_kernels_are_refused():
     with pytest.raises(TypeError, match="must be kernels; a is 3"):
         bk.StructuralModel(kernel={"a": 3})
     with pytest.raises(ValueError, match="at least one kernel by name"):

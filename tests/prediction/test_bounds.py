@@ -1,4 +1,4 @@
-"""Values that have bounds: against SciPy, integrals, draws, and what rain is like."""
+"""Bounded values against SciPy, integrals and draws."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def average(kind, bounds=(-np.inf, np.inf)):
 
 @pytest.mark.parametrize("bounds", [(0.5, np.inf), (-np.inf, 2.0), (0.4, 1.7)])
 @pytest.mark.parametrize("kind", SCALES)
-def test_moments_are_integrals_of_quantiles_within_the_bounds(kind, bounds):
+def test_moments_equal_integrals_of_bounded_quantiles(kind, bounds):
     free, bounded = average(kind), average(kind, bounds)
     p = np.array([0.01, 0.2, 0.5, 0.8, 0.99])
     np.testing.assert_array_equal(bounded.quantile(p), np.clip(free.quantile(p), *bounds))
@@ -56,7 +56,7 @@ def test_moments_are_integrals_of_quantiles_within_the_bounds(kind, bounds):
 
 
 @pytest.mark.parametrize("kind", SCALES)
-def test_the_density_has_mass_at_the_bounds(kind):
+def test_bounds_have_probability_mass(kind):
     free, bounded = average(kind), average(kind, (0.5, 1.8))
     inside = np.array([1.0, 1.2])
     np.testing.assert_array_equal(bounded.log_density(inside), free.log_density(inside))
@@ -67,13 +67,8 @@ def test_the_density_has_mass_at_the_bounds(kind):
     np.testing.assert_allclose(bounded.below(np.array([0.5, 0.4])), 0.0, atol=1e-20)
 
 
-def test_without_bounds_nothing_changes():
-    free, unbounded = average("mixed"), average("mixed", (-np.inf, np.inf))
-    np.testing.assert_array_equal([free.mean, free.sd], [unbounded.mean, unbounded.sd])
-
-
-def test_the_error_of_a_value_at_a_bound_is_typical_of_those_that_end_there():
-    """Root mean square of a standard normal beyond the bound, by SciPy."""
+def test_error_of_value_at_bound_is_root_mean_square():
+    """Root mean square of a truncated standard normal, by SciPy."""
     one = QuantileAverage(
         [1.0], [Scale(False, 0.0, 1.0)], [[0.4, -0.2]], [[1.0, 2.0]], bounds=(0.0, 1.5)
     )
@@ -86,16 +81,16 @@ def test_the_error_of_a_value_at_a_bound_is_typical_of_those_that_end_there():
     np.testing.assert_allclose(one.errors_of(np.array([0.9, 0.9])), [0.5, 0.55], rtol=1e-7)
 
 
-def test_squared_errors_of_bounded_values_are_one_on_average():
-    one = QuantileAverage([1.0], [Scale(False, 0.0, 1.0)], [[0.4]], [[1.3]], bounds=(0.0, 1.5))
-    values = np.clip(0.4 + 1.3 * stats.norm.ppf((np.arange(40_000) + 0.5) / 40_000), 0.0, 1.5)
-    errors = one.errors_of(values[:, None])
-    assert np.mean(np.square(errors)) == pytest.approx(1.0, abs=2e-3)
+RAIN = np.repeat([0.0, 1.0, 2.0, 5.0], [40, 30, 20, 10])
 
 
-def test_squared_errors_of_ranks_are_one_on_average():
-    rain = np.repeat([0.0, 1.0, 2.0, 5.0], [40, 30, 20, 10])
-    one = QuantileAverage([1.0], [NormalScores.of(rain)], np.zeros((1, 1)), np.ones((1, 1)))
+@pytest.mark.parametrize(
+    ("scale", "bounds"),
+    [(Scale(False, 0.0, 1.3), (0.0, 1.5)), (NormalScores.of(RAIN), (-np.inf, np.inf))],
+    ids=["bounds", "ranks"],
+)
+def test_squared_errors_are_one_on_average(scale, bounds):
+    one = QuantileAverage([1.0], [scale], [[0.0]], [[1.0]], bounds=bounds)
     values = one.quantile((np.arange(20_000) + 0.5) / 20_000)
     assert np.mean(np.square(one.errors_of(values))) == pytest.approx(1.0, abs=5e-3)
 
@@ -105,7 +100,7 @@ def bounded(y, horizon, **bounds):
     return bk.forecast(y, horizon, **(ONE | {"model": model}))
 
 
-def test_rain_is_never_negative_and_says_so():
+def test_forecast_of_rain_is_nonnegative():
     rng = np.random.default_rng(0)
     rain = np.maximum(0.0, 2.0 + np.cumsum(0.2 * rng.normal(size=120)) + 3.0 * rng.normal(size=120))
     f = bk.forecast(pd.Series(rain, pd.date_range("2024-01-01", periods=120)), 10, **ONE)
@@ -120,14 +115,14 @@ def test_rain_is_never_negative_and_says_so():
     assert found.interval[0].min() == 0.0
 
 
-def test_small_counts_are_said():
+def test_remark_on_small_counts():
     counts = np.random.default_rng(0).poisson(3.0, 60)
     for y, said in ((counts, True), (counts + 0.5, False), (counts + 500, False)):
         remarks = bk.forecast(y, 3, **ONE).remarks
         assert any("small counts" in remark for remark in remarks) is said
 
 
-def test_bounds_that_are_said():
+def test_given_bounds_are_respected():
     y = np.clip(0.7 + np.cumsum(0.05 * np.random.default_rng(2).normal(size=60)), 0.0, 1.0)
     f = bounded(y, 20, lower=0.0, upper=1.0)
     lower, upper = f.interval(0.95)
@@ -141,8 +136,8 @@ def test_bounds_that_are_said():
 
 
 @pytest.mark.slow
-def test_intervals_hold_what_they_say_of_series_with_many_zeros():
-    """Normal noise cut at zero, which the fit does not know of."""
+def test_interval_coverage_of_series_with_many_zeros():
+    """Values censored at zero."""
     hits, seeds = [], range(60)
     for seed in seeds:
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Averages of quantiles: against the distributions of SciPy, and quadrature."""
+"""Averages of quantiles against SciPy and quadrature."""
 
 import itertools
 
@@ -60,7 +60,7 @@ def kinks_of(scales, column, means=MEANS, sds=SDS):
 
 
 def value_by_hand(scales, errors, column, means=MEANS, sds=SDS, weights=WEIGHTS):
-    """sum_k w_k T_k(m_k + s_k e), with tangents of the exponential from their limits on."""
+    """sum_k w_k T_k(m_k + s_k e), linear beyond the limits of the exponential."""
     total = 0.0
     for w, scale, m, s in zip(weights, scales, means[:, column], sds[:, column], strict=True):
         value = scale.shift + scale.size * (m + s * errors)
@@ -74,7 +74,7 @@ def value_by_hand(scales, errors, column, means=MEANS, sds=SDS, weights=WEIGHTS)
 
 
 @every_errors
-def test_one_structure_of_the_values_is_a_distribution_of_scipy(errors):
+def test_single_part_equals_scipy_distribution(errors):
     one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1], ERRORS[errors])
     y, quantiles = np.array([2.0, 5.5]), one.quantile(Q)
     assert quantiles.shape == (6, 2)
@@ -90,8 +90,8 @@ def test_one_structure_of_the_values_is_a_distribution_of_scipy(errors):
 
 
 @every_errors
-def test_two_structures_have_the_weighted_mean_of_their_quantiles(errors):
-    """Vincent: of two normal distributions, the normal one of the mean location and mean sd."""
+def test_two_parts_have_weighted_mean_of_quantiles(errors):
+    """Two normal distributions average to one with mean location and mean sd."""
     both = average("values", errors)
     for column in range(2):
         error = errors_of_scipy(ERRORS[errors], column)
@@ -105,9 +105,11 @@ def test_two_structures_have_the_weighted_mean_of_their_quantiles(errors):
         y = np.full(2, 1.7)
         expected = error.cdf((1.7 - location) / size)
         np.testing.assert_allclose(both.below(y)[column], expected, rtol=1e-8)
+        assert both.mean[column] == pytest.approx(location, rel=1e-12)
+        assert both.sd[column] == pytest.approx(size * error.std(), rel=1e-12)
 
 
-def test_a_structure_without_weight_does_not_count():
+def test_part_without_weight_is_ignored():
     one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
     with_other = QuantileAverage([1.0, 0.0], KINDS["values"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
     np.testing.assert_array_equal(with_other.quantile(Q), one.quantile(Q))
@@ -119,7 +121,7 @@ def test_a_structure_without_weight_does_not_count():
 
 @every_errors
 @every_kind
-def test_quantiles_are_those_of_the_formula(kind, errors):
+def test_quantiles_equal_formula(kind, errors):
     for column in range(2):
         e = errors_of_scipy(ERRORS[errors], column).ppf(Q)
         expected = value_by_hand(KINDS[kind], e, column)
@@ -130,8 +132,8 @@ def test_quantiles_are_those_of_the_formula(kind, errors):
 
 @every_errors
 @pytest.mark.parametrize("kind", ["logarithms", "both"])
-def test_moments_are_those_of_quadrature(kind, errors):
-    """Up to the tail probability where the quadrature ends."""
+def test_moments_equal_quadrature(kind, errors):
+    """Quadrature between the tails of 1e-6."""
     combined = average(kind, errors)
     mean, sd = combined.mean, combined.sd
     for column in range(2):
@@ -154,37 +156,8 @@ def test_moments_are_those_of_quadrature(kind, errors):
         np.testing.assert_allclose(sd[column], np.sqrt(second - first**2), rtol=1e-4)
 
 
-@every_errors
-def test_moments_of_values_as_they_are_have_no_end(errors):
-    """Those of SciPy: the sd of Student's t is in its tails."""
-    combined = average("values", errors)
-    mean, sd = combined.mean, combined.sd
-    for column in range(2):
-        locations = [3.0 + 2.0 * MEANS[0, column], -1.0 + 0.5 * MEANS[1, column]]
-        size = WEIGHTS @ [2.0 * SDS[0, column], 0.5 * SDS[1, column]]
-        error = errors_of_scipy(ERRORS[errors], column)
-        assert mean[column] == pytest.approx(WEIGHTS @ locations, rel=1e-12)
-        assert sd[column] == pytest.approx(size * error.std(), rel=1e-12)
-
-
-@pytest.mark.parametrize("largest", [np.inf, -0.2])
-def test_the_mean_on_the_log_scale_is_in_closed_form(largest):
-    """A lognormal distribution up to the limit, and a straight line to 1e-6."""
-    scale = Scale(True, 0.5, 0.7, largest=largest)
-    for sd in (0.1, 1.0, 3.0):
-        location, slope = 0.5 + 0.7 * 0.2, 0.7 * sd
-        c = (limits_of(location, scale)[0] - location) / slope
-        inside = np.exp(location + 0.5 * slope**2) * stats.norm.cdf(c - slope)
-        end = stats.norm.isf(1e-6)
-        mass, errors = stats.norm.sf(c) - 1e-6, stats.norm.pdf(c) - stats.norm.pdf(end)
-        beyond = np.exp(location + slope * c) * (mass * (1.0 - slope * c) + slope * errors)
-        beyond = beyond if c < end else 0.0
-        (mean,) = QuantileAverage([1.0], [scale], [[0.2]], [[sd]]).mean
-        assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * 1e-6), rel=1e-5)
-
-
-def test_growth_is_in_proportion_above_what_was_seen():
-    """Three times the logarithm beyond the limit is three times the growth, and no power of it."""
+def test_growth_is_linear_above_the_limit():
+    """Growth beyond the limit is proportional to the logarithm."""
     scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True)
     limit = np.log(4.0) + MAX_LOG_ABOVE_LARGEST
     z = (limit + np.array([-1.0, 0.0, 1.0, 3.0]) - scale.shift) / scale.size
@@ -192,21 +165,13 @@ def test_growth_is_in_proportion_above_what_was_seen():
     np.testing.assert_allclose(scale.ahead(z, 0.0), expected, rtol=1e-12)
 
 
-def test_a_share_of_growth_is_linear_above_the_largest_value():
-    """Below the largest value the exponential alone."""
+def test_linear_share_of_growth_above_largest_value():
+    """Exponential below the largest value."""
     scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True, linear_share=0.25)
     beyond = np.array([-2.0, -0.1, 0.0, 0.5, 1.0])
     z = (np.log(4.0) + beyond - scale.shift) / scale.size
     growth = np.where(beyond > 0.0, 0.75 * np.exp(beyond) + 0.25 * (1.0 + beyond), np.exp(beyond))
     np.testing.assert_allclose(scale.ahead(z, 0.0), 4.0 * growth, rtol=1e-12)
-
-
-def test_small_errors_on_the_log_scale_are_lognormal():
-    one = QuantileAverage([1.0], [LOGARITHM], [[0.2]], [[0.02]])
-    (mean,), (sd,) = one.mean, one.sd
-    truth = stats.lognorm(0.014, scale=np.exp(0.64))
-    assert mean == pytest.approx(truth.mean(), rel=1e-6)
-    assert sd == pytest.approx(truth.std(), rel=1e-3)
 
 
 @every_errors
@@ -222,8 +187,8 @@ def test_errors_invert_values(kind, errors):
 
 @every_errors
 @every_kind
-def test_the_density_integrates_to_one_and_to_the_probabilities(kind, errors):
-    """Composite Gauss-Legendre quadrature; every node is one time of an average."""
+def test_density_integrates_to_probabilities(kind, errors):
+    """Composite Gauss-Legendre quadrature, with a time for each node."""
     levels = [1e-7, 0.02, 0.5, 0.99, 1.0 - 1e-7]
     ends = average(kind, errors).quantile(levels)[:, 0]
     nodes, weights = np.polynomial.legendre.leggauss(8)
@@ -245,7 +210,7 @@ def test_the_density_integrates_to_one_and_to_the_probabilities(kind, errors):
     np.testing.assert_allclose(shares, np.diff(levels), atol=2e-6)
 
 
-def test_what_the_logarithm_rules_out_has_no_density():
+def test_negative_values_on_log_scale_have_density_zero():
     one = average("logarithms", "normal")
     np.testing.assert_array_equal(one.log_density(np.array([-1.0, -1e-9])), -np.inf)
     np.testing.assert_array_equal(one.below(np.array([-1.0, -1e-9])), 0.0)
@@ -258,8 +223,8 @@ def test_what_the_logarithm_rules_out_has_no_density():
     degrees=st.one_of(st.just(np.inf), st.floats(2.5, 60.0)),
     is_log=st.booleans(),
 )
-def test_the_mean_lies_in_the_central_98_percent_interval(sds, means, weight, degrees, is_log):
-    """Of a lognormal distribution it does not, from a log sd of 4.7 on."""
+def test_mean_lies_in_central_98_percent_interval(sds, means, weight, degrees, is_log):
+    """An unlimited lognormal violates this from a log sd of 4.7 on."""
     scales = [Scale(True, 0.0, 1.0), Scale(is_log, 0.0, 1.0)]
     one = QuantileAverage(
         [weight, 1.0 - weight],
@@ -279,7 +244,7 @@ def test_wide_lognormals_do_not_overflow():
     assert np.all(np.isfinite(numbers))
 
 
-def test_nothing_varies_where_the_sd_is_zero():
+def test_zero_sd_gives_constant_quantiles():
     one = QuantileAverage([1.0], [AS_GIVEN], np.array([[0.1, 0.2]]), np.zeros((1, 2)))
     np.testing.assert_array_equal(one.quantile([0.01, 0.99]), [[3.2, 3.4]] * 2)
     np.testing.assert_array_equal(one.mean, [3.2, 3.4])
@@ -292,7 +257,7 @@ CORRELATION = np.array([[1.0, -0.6], [-0.6, 1.0]])
 
 @every_errors
 @every_kind
-def test_draws_have_the_quantiles_and_the_correlation(kind, errors):
+def test_draws_have_quantiles_and_correlation(kind, errors):
     one = average(kind, errors, correlation=lambda: CORRELATION)
     draws = one.sample(20_000, seed=3)
     for uniform in one.below(draws[:2000]).T:
@@ -304,8 +269,8 @@ def test_draws_have_the_quantiles_and_the_correlation(kind, errors):
     assert not np.array_equal(draws, one.sample(20_000, seed=4))
 
 
-def test_a_path_is_volatile_as_a_whole():
-    """The squares of a multivariate Student t distribution go together, and normal ones do not."""
+def test_student_t_draws_share_their_scale():
+    """Squares of Student t draws are correlated; squares of normal draws are not."""
     squares = []
     for degrees in (5.0, np.inf):
         errors = StudentErrors(np.ones(2), degrees)
@@ -322,7 +287,7 @@ def test_a_path_is_volatile_as_a_whole():
     assert squares[0] > 0.1 > 0.03 > abs(squares[1])
 
 
-def test_times_of_no_variance_have_draws_all_the_same():
+def test_draws_of_perfectly_correlated_times():
     degenerate = np.ones((2, 2))
     draws = average("values", "normal", correlation=lambda: degenerate).sample(100, seed=1)
     scaled = (draws - average("values", "normal").quantile(0.5)) / np.diff(
@@ -342,7 +307,7 @@ def of_ranks(errors=None):
     )
 
 
-def test_ranks_of_which_nothing_is_known_have_the_distribution_of_the_series():
+def test_standard_normal_ranks_have_distribution_of_series():
     one = of_ranks()
     q = np.linspace(0.02, 0.98, 49)
     np.testing.assert_allclose(one.quantile(q)[:, 0], np.quantile(RAIN, q, method="hazen"))
@@ -353,7 +318,7 @@ def test_ranks_of_which_nothing_is_known_have_the_distribution_of_the_series():
 
 
 @pytest.mark.parametrize("errors", [None, StudentErrors(np.full(1, 3.0), 4.0)])
-def test_forecasts_of_ranks_stay_within_the_range(errors):
+def test_quantiles_of_ranks_stay_within_range(errors):
     assert of_ranks(errors).quantile([1e-6, 1.0 - 1e-6]).ravel().tolist() == [0.0, 60.0]
 
 

@@ -1,4 +1,4 @@
-"""Predictions under a likelihood: what numbers, classes and ordered classes are asked."""
+"""Predictions of numbers, classes and ordered classes."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ def binary():
     return ResponsePrediction(draws.astype(int), chances[:, 1], chances, (False, True))
 
 
-def test_numbers_have_the_mean_that_was_given_and_the_spread_of_their_draws():
+def test_numbers_have_given_mean_and_variance_of_draws():
     draws = rng.poisson(3.0, (5000, 2))
     prediction = ResponsePrediction(draws, [3.0, 3.0])
     np.testing.assert_array_equal(prediction.mean, [3.0, 3.0])
@@ -34,7 +34,7 @@ def test_numbers_have_the_mean_that_was_given_and_the_spread_of_their_draws():
         _ = prediction.most_likely
 
 
-def test_classes_have_chances_and_a_likeliest_label():
+def test_classes_have_probabilities_and_most_likely_label():
     prediction = classes()
     np.testing.assert_array_equal(prediction.most_likely, ["mid", "low"])
     frame = prediction.to_frame()
@@ -43,7 +43,7 @@ def test_classes_have_chances_and_a_likeliest_label():
     assert "classes 'low', 'mid', 'top'" in repr(prediction)
 
 
-def test_mean_and_variance_of_classes_are_those_of_their_indicators():
+def test_moments_of_classes_equal_moments_of_indicators():
     prediction = classes()
     np.testing.assert_array_equal(prediction.mean, CHANCES)
     indicators = (DRAWS[..., None] == np.arange(3)).astype(float)
@@ -52,19 +52,19 @@ def test_mean_and_variance_of_classes_are_those_of_their_indicators():
 
 
 @pytest.mark.parametrize("ask", ["median", "interval", "quantile"])
-def test_classes_without_an_order_have_no_quantiles(ask):
+def test_quantiles_of_unordered_classes_are_refused(ask):
     prediction = classes()
     with pytest.raises(ValueError, match="3 classes without an order have no quantiles"):
         _ = prediction.median if ask == "median" else getattr(prediction, ask)(0.9)
 
 
-def test_quantiles_of_ordered_classes_are_their_places():
+def test_quantiles_of_ordered_classes_are_indices():
     prediction = classes(ordered=True)
     np.testing.assert_array_equal(prediction.median, [1, 0])
     np.testing.assert_array_equal(prediction.quantile([0.1, 0.9]), [[0, 0], [2, 2]])
 
 
-def test_two_classes_are_the_numbers_0_and_1():
+def test_two_classes_have_moments_of_zero_or_one():
     prediction = binary()
     np.testing.assert_array_equal(prediction.mean, [0.1, 0.6])
     np.testing.assert_allclose(prediction.variance, [0.09, 0.24])

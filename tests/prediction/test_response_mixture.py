@@ -1,4 +1,4 @@
-"""Predictive distributions of counts and shares: against sums and integrals over the process."""
+"""Predictive distributions of counts and shares against sums and integrals."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def of_poisson(locations=LOCATIONS, sds=SDS, weights=WEIGHTS, **options):
 
 
 def integral(function, column):
-    """The expectation of a function of f, which is exp(f) up to a quantile, then its tangent."""
+    """Expectation of a function of exp(f), which is linear beyond a quantile."""
     f = np.linspace(-3.0, 6.0, 20_001)
     parts = [stats.norm(m, s) for m, s in zip(LOCATIONS[:, column], SDS[:, column], strict=True)]
     density = WEIGHTS @ [part.pdf(f) for part in parts]
@@ -29,7 +29,7 @@ def integral(function, column):
     return integrate.simpson(function(rate) * density, x=f)
 
 
-def test_counts_have_the_probabilities_and_moments_of_the_mixture():
+def test_probabilities_and_moments_of_counts_equal_integrals():
     mixture = of_poisson()
     mean, sd = mixture.mean, mixture.sd
     for column in range(2):
@@ -45,7 +45,7 @@ def test_counts_have_the_probabilities_and_moments_of_the_mixture():
             assert mixture.below(np.full(2, y))[column] == pytest.approx(below, abs=1e-3)
 
 
-def test_quantiles_of_counts_are_the_least_numbers_that_reach_them():
+def test_quantiles_of_counts_invert_distribution_function():
     mixture, q = of_poisson(), np.array([0.01, 0.1, 0.5, 0.9, 0.99])
     quantiles = mixture.quantile(q)
     for level, row in zip(q, quantiles, strict=True):
@@ -54,7 +54,7 @@ def test_quantiles_of_counts_are_the_least_numbers_that_reach_them():
         assert np.all((mixture.below(row - 1.0) < level) | (row == 0.0))
 
 
-def test_what_cannot_be_has_no_density():
+def test_impossible_values_have_density_zero():
     values = np.array([[-1.0, 0.5], [1.5, 2.0]])
     found = [of_poisson().log_density(row) for row in values]
     assert np.isneginf(found[0]).all() and np.isneginf(found[1][0]) and np.isfinite(found[1][1])
@@ -65,7 +65,7 @@ def test_what_cannot_be_has_no_density():
     locations=st.lists(st.floats(-1.0, 5.0), min_size=2, max_size=2),
     weight=st.floats(0.01, 0.99),
 )
-def test_the_mean_of_counts_lies_in_the_central_98_percent_interval(sds, locations, weight):
+def test_mean_of_counts_lies_in_central_98_percent_interval(sds, locations, weight):
     columns = np.array(locations)[:, None], np.array(sds)[:, None]
     mixture = of_poisson(*columns, weights=np.array([weight, 1.0 - weight]))
     low, high = mixture.quantile([0.01, 0.99])
@@ -73,7 +73,7 @@ def test_the_mean_of_counts_lies_in_the_central_98_percent_interval(sds, locatio
     assert low - 1.0 <= mixture.mean <= high + 1.0
 
 
-def test_draws_have_the_probabilities_of_the_mixture():
+def test_draws_have_probabilities_of_mixture():
     def paths(i, n, seed):
         rng = np.random.default_rng(seed)
         return LOCATIONS[i] + SDS[i] * rng.standard_normal((n, 2))
@@ -86,6 +86,6 @@ def test_draws_have_the_probabilities_of_the_mixture():
     np.testing.assert_array_equal(draws, mixture.sample(20_000, seed=2))
 
 
-def test_a_likelihood_has_the_width_that_it_says():
+def test_errors_do_not_change_response_mixture():
     mixture = of_poisson()
     assert mixture.with_errors(StudentErrors(np.ones(2), 4.0)) is mixture

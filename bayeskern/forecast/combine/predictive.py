@@ -8,7 +8,7 @@ import numpy as np
 
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.forecast.fit.modes import Draws
-from bayeskern.forecast.model.evidence import Moments
+from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -64,7 +64,6 @@ def _responses(
     seed: int,
     moments: Callable[[Draws, np.ndarray], Moments],
     x_new: np.ndarray | None = None,
-    max_draws: int = 48,
 ) -> ResponseMixture:
     """Mixture over draws of all parts.
 
@@ -73,13 +72,13 @@ def _responses(
         seed: Seed of the choice of draws.
         moments: (draws, rows) -> means and variances of the latent process at these draws.
         x_new: Times of joint draws, (m,).
-        max_draws: About the number of draws of all parts together.
     """
     weights, fits, zs, of_parts = [], [], [], []
     for part in parts:
         draws, rows = part.draws, np.zeros(1, int)
         if not draws.is_point:
-            count = min(len(draws.z), max(1, int(np.ceil(max_draws * part.weight))))
+            # About 48 draws of all parts together.
+            count = min(len(draws.z), max(1, int(np.ceil(48 * part.weight))))
             rows = draws.chosen(count, seed)
         weights += [part.weight / len(rows)] * len(rows)
         fits += [part.fitted] * len(rows)

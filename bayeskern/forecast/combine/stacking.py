@@ -23,8 +23,8 @@ from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.width import forecast_errors
 from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.model.evidence import Moments
 from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors

@@ -27,7 +27,6 @@ def likely_times(
     horizon: int,
     choices: Choices,
     spare_steps: int = 12,
-    max_kept_steps: int = 200,
 ) -> tuple[np.ndarray, int]:
     """Positions of the next times to keep with a fit, so that updates there are cheap.
 
@@ -36,13 +35,12 @@ def likely_times(
         horizon: Number of steps to forecast.
         choices: Options of the structures.
         spare_steps: Fewest steps kept beyond the horizon; a tenth of the series if that is more.
-        max_kept_steps: Longer horizons are not kept: their covariances take memory in the square of
-            the horizon.
 
     Returns:
         The positions, and how many of them are forecast.
     """
-    wanted = horizon if horizon <= max_kept_steps else 0
+    # Covariances take memory in the square of the horizon.
+    wanted = horizon if horizon <= 200 else 0
     count = wanted + max(spare_steps, len(series.values) // 10)
     if choices.effects is not None:
         # Regressors are known up to the horizon.

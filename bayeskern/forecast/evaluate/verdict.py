@@ -33,12 +33,14 @@ class ForecastLimits:
     min_origins: int = 4
 
 
+LIMITS = ForecastLimits()
+
+
 def assess_forecast(
     problem: str | None,
     past: RollingOriginScores | None,
     horizon: int,
     discrete: bool = False,
-    limits: ForecastLimits = ForecastLimits(),
 ) -> Trust:
     """Verdict on a forecast.
 
@@ -52,7 +54,6 @@ def assess_forecast(
         horizon: Number of steps of the forecast.
         discrete: True if interval ends have positive probability, as for counts and at bounds.
             Such intervals contain more than their level.
-        limits: Limits of the verdict.
     """
     if past is None:
         if problem:
@@ -73,23 +74,23 @@ def assess_forecast(
         name = f"coverage_{100 * level:.0f}"
         evidence[name], evidence[f"{name}_error"] = past.coverage(level), past.coverage_error(level)
     summary = f"{past}."
-    failure = problem or next(_failures(past, limits), None)
+    failure = problem or next(_failures(past), None)
     if failure:
         return Trust("bad", f"{summary} {failure}", evidence)
-    doubt = next(_doubts(past, horizon, discrete, limits), None)
+    doubt = next(_doubts(past, horizon, discrete), None)
     if doubt:
         return Trust("caution", f"{summary} {doubt}", evidence)
     return Trust("good", summary, evidence)
 
 
-def _failures(past: RollingOriginScores, limits: ForecastLimits) -> Iterator[str]:
+def _failures(past: RollingOriginScores) -> Iterator[str]:
     """Reasons for a bad verdict, with advice."""
-    if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < limits.min_coverage_80:
+    if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < LIMITS.min_coverage_80:
         yield (
             "The intervals are much too narrow: take a shorter horizon, or only the values since "
             "the series last changed its behaviour (last=)."
         )
-    if past.error_ratio > limits.max_error_ratio and past.crps_ratio > 1.0:
+    if past.error_ratio > LIMITS.max_error_ratio and past.crps_ratio > 1.0:
         yield (
             "Repeating the last season had a much smaller error: that of this forecast was "
             f"{compared(past.error_ratio)} it. Use seasonal naive, or give another season= or "
@@ -97,13 +98,11 @@ def _failures(past: RollingOriginScores, limits: ForecastLimits) -> Iterator[str
         )
 
 
-def _doubts(
-    past: RollingOriginScores, horizon: int, discrete: bool, limits: ForecastLimits
-) -> Iterator[str]:
+def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator[str]:
     """Reasons against a good verdict, the most important first."""
     for level in (0.8, 0.95):
         deviation = past.coverage(level) - level
-        tolerance = limits.coverage_tol + 2.0 * past.coverage_error(level)
+        tolerance = LIMITS.coverage_tol + 2.0 * past.coverage_error(level)
         held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
         if deviation < -tolerance:
             yield (
@@ -112,12 +111,12 @@ def _doubts(
             )
         if deviation > tolerance and not discrete:
             yield f"{held}: they are too wide. Use a lower level where a narrow interval matters."
-    if np.isfinite(past.error_ratio) and past.error_ratio >= limits.max_good_error_ratio:
+    if np.isfinite(past.error_ratio) and past.error_ratio >= LIMITS.max_good_error_ratio:
         yield (
             "Repeating the last season had no larger error: rely on the intervals rather than on "
             "the median. Regressors or another season= may help."
         )
-    if past.count < limits.min_values or len(past.origins) < limits.min_origins:
+    if past.count < LIMITS.min_values or len(past.origins) < LIMITS.min_origins:
         yield "So few past values are weak evidence: a longer history would give a firmer verdict."
     if past.steps < horizon // 3:
         yield (

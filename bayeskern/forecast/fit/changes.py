@@ -21,7 +21,9 @@ def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
     unit: Time unit of the prior on the slope.
     """
     x = fitted.x
-    precision, weighted = cast("NumpyEvidence", fitted.evidence).precision(fitted.mode)
+    evidence = cast("NumpyEvidence", fitted.evidence)
+    with evidence.threads():
+        precision, weighted = evidence.conditioned(fitted.mode).precision()
     at = 0.5 * (x[1:] + x[:-1])
     after = x[:, None] > at
     features = np.stack([after.astype(float), np.where(after, x[:, None] - at, 0.0)])

@@ -19,10 +19,11 @@ from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.history.basis_evidence import BasisEvidence
 from bayeskern.forecast.history.mode_search import find_mode
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
-from bayeskern.forecast.model.evidence import bound, latent_target
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.gp.time_series.base import Evidence
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
@@ -38,9 +39,6 @@ from bayeskern.prediction.mixture import NOT_FACTORED
 # priors.
 MIN_CURVATURE = 0.25
 NO_TIMES = np.zeros(0)
-# By covariances, or by basis functions for long series. Only the former has change points and
-# robust noise.
-Evidence = NumpyEvidence | BasisEvidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,20 +105,16 @@ class Fitted:
         new_changes = max(0, len(structure.changes) - len(choices.changes))
         return replace(fitted, log_prior=new_changes * log_prior_of_change(len(y)))
 
-    def robust(self, max_rounds: int = 10, gain_tol: float = 0.1) -> Fitted:
-        """The structure with Student t noise: alternate noise factors and modes.
-
-        Args:
-            max_rounds: Most rounds.
-            gain_tol: Gain of the log density, in nats, below which the rounds end.
-        """
+    def robust(self) -> Fitted:
+        """The structure with Student t noise: alternate noise factors and modes."""
         fitted = self
-        for _ in range(max_rounds):
+        # At most 10 rounds, until the log density gains less than 0.1 nats.
+        for _ in range(10):
             evidence = fitted._with_noise_factors(fitted.evidence, self.x)
             mode, value = optimise(evidence, fitted.mode)
             gain = value - fitted.log_density
             fitted = replace(fitted, evidence=evidence, mode=mode, value=value)
-            if abs(gain) < gain_tol:
+            if abs(gain) < 0.1:
                 break
         return fitted
 
@@ -144,7 +138,8 @@ class Fitted:
         effects = self.choices.effects
         on_events = np.zeros(len(x), bool) if effects is None else effects.on_events(x)
         noise = float(evidence.values(self.mode)["noise"])
-        mean, variance = evidence.fitted(self.mode)
+        with evidence.threads():
+            mean, variance = evidence.conditioned(self.mode).moments(evidence.x)
         squares = np.square(evidence.y - mean) + variance
         return evidence.with_noise_factors(*noise_factors(squares, noise, on_events))
 
@@ -232,17 +227,11 @@ class Fitted:
         polished = self._newton()
         return polished if polished.optimum.converged else polished.rescaled()._newton()
 
-    def _newton(self, max_steps: int = 500, max_distance_sds: float = 0.1) -> Fitted:
-        """Take Newton steps as long as each halves the gradient.
-
-        Args:
-            max_steps: Most steps, all with the Hessian at the start.
-            max_distance_sds: Distance from the start, in posterior sds, up to which that Hessian is
-                kept for the new mode.
-        """
+    def _newton(self) -> Fitted:
+        """Take Newton steps with the Hessian at the start as long as each halves the gradient."""
         fitted = self
         with self.evidence.threads():
-            for _ in range(max_steps):
+            for _ in range(500):
                 gradient_norm = fitted.optimum.gradient_norm
                 if gradient_norm < CRITERIA.gradient_tol:
                     break
@@ -257,7 +246,8 @@ class Fitted:
                     break
                 fitted = candidate
         moved = fitted.mode - self.mode
-        if moved @ self.hessian @ moved < np.square(max_distance_sds):
+        # Within 0.1 posterior sds of the start its Hessian is kept for the new mode.
+        if moved @ self.hessian @ moved < np.square(0.1):
             return fitted
         return replace(fitted, value=fitted.log_density, curvature=self.curvature)
 
@@ -462,7 +452,6 @@ def optimise(
     start: np.ndarray,
     scale: float | np.ndarray = 1.0,
     gain_tol: float = 1e-5,
-    max_steps: int = 500,
 ) -> tuple[np.ndarray, float]:
     """Maximise the log density by L-BFGS.
 
@@ -471,7 +460,6 @@ def optimise(
         start: Starting point, (d,).
         scale: Typical scale of each coordinate, (d,) or one number.
         gain_tol: Relative gain of a step below which the optimisation ends.
-        max_steps: Most steps.
 
     Returns:
         The mode, (d,), and the log density there.
@@ -485,7 +473,7 @@ def optimise(
         value, gradient = evidence.value_and_gradient(start + scale * u)
         return (-value, -scale * gradient) if np.isfinite(value) else (barrier, np.zeros(len(u)))
 
-    options = {"maxiter": max_steps, "ftol": gain_tol, "gtol": 1e-3}
+    options = {"maxiter": 500, "ftol": gain_tol, "gtol": 1e-3}
     with evidence.threads():
         begin = np.zeros(len(start))
         end = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Most origins, and fewest values known at an origin.
+MAX_ORIGINS, MIN_KNOWN = 10, 5
+
 
 class Origin(NamedTuple):
     """A past date, from which the next k values are forecast.
@@ -28,23 +31,19 @@ class Origin(NamedTuple):
         return slice(self.count, self.count + len(self.steps))
 
 
-def origins_of(
-    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = 10, min_known: int = 5
-) -> tuple[Origin, ...]:
+def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin, ...]:
     """Evenly spaced origins in the second half of a series; none if it is too short.
 
     Args:
         steps: Step of each value on the grid of the calendar, (n,).
         horizon: Largest number of steps that are forecast from an origin.
         season: Season in steps. If the series has two seasons, each origin knows more than one.
-        max_origins: Most origins.
-        min_known: Fewest values known at an origin.
     """
     n = len(steps)
-    first = max(min_known, n // 2, season + 2 if n > 2 * season else 0)
+    first = max(MIN_KNOWN, n // 2, season + 2 if n > 2 * season else 0)
     if n <= first:
         return ()
-    counts = np.unique(np.linspace(first, n - 1, min(max_origins, n - first)).astype(int))
+    counts = np.unique(np.linspace(first, n - 1, min(MAX_ORIGINS, n - first)).astype(int))
     origins = []
     for count in counts.tolist():
         ahead = steps[count:] - steps[count - 1] - 1

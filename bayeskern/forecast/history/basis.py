@@ -24,6 +24,7 @@ from bayeskern.forecast.history.basis_blocks import (
     Season,
 )
 from bayeskern.forecast.model.effects import Effects
+from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.gp.time_series.prior import LogNormalPrior
 
 # Location of the log of a prior variance, for standardised values: Corani, Benavoli and Zaffalon
@@ -46,7 +47,8 @@ class BasisOptions:
         max_harmonics: Most harmonics of a season that is not nested in a shorter one.
         max_nested_ratio: Largest ratio of two periods at which the longer season changes the shape
             of the shorter one.
-        max_columns: Most columns in all, if every season keeps at least `min_harmonics` harmonics.
+        max_columns: Most columns in all, without the constants of seasons, if every season keeps at
+            least `min_harmonics` harmonics.
     """
 
     level_functions: int = 25
@@ -65,10 +67,12 @@ class Basis:
     Attributes:
         blocks: The blocks.
         upper: Last time at which the functions of the trend may be used.
+        effects: Linear effects, whose columns come last.
     """
 
     blocks: tuple[BasisBlock, ...]
     upper: float
+    effects: Effects | None = None
 
     @classmethod
     def of(
@@ -109,19 +113,35 @@ class Basis:
         level_variance = LogNormalPrior(-1.5 - log_unit, 1.5)
         bend_variance = LogNormalPrior(-4.0 - 3.0 * log_unit, 1.5)
         blocks: list[BasisBlock] = [
-            Line(center, (variance, slope_variance)),
-            RandomWalkLevel(start, upper, options.level_functions, (level_variance,)),
-            RandomWalkSlope(start, upper, options.slope_functions, (bend_variance,)),
+            Line(
+                LEVEL,
+                {
+                    f"{LEVEL}.constant.variance": variance,
+                    f"{LEVEL}.linear.variance": slope_variance,
+                },
+                center,
+            ),
+            RandomWalkLevel(
+                LEVEL,
+                {f"{LEVEL}.brownian.variance": level_variance},
+                start,
+                upper,
+                options.level_functions,
+            ),
+            RandomWalkSlope(
+                LEVEL,
+                {f"{LEVEL}.integratedbrownian.variance": bend_variance},
+                start,
+                upper,
+                options.slope_functions,
+            ),
         ]
         columns = options.max_columns - 2 - options.level_functions - options.slope_functions
         columns -= 0 if effects is None else effects.linear
         blocks += _seasons(seasons, step, columns // 2, options)
         if effects is not None:
-            linear = effects.components[: effects.linear]
-            for name in effects.names:
-                own = tuple(j for j, component in enumerate(linear) if component == name)
-                blocks.append(EffectColumns(name, effects, own))
-        return cls(tuple(blocks), upper)
+            blocks.append(EffectColumns("", {}, effects))
+        return cls(tuple(blocks), upper, effects)
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
@@ -131,14 +151,9 @@ class Basis:
         return tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the hyperparameters, p of them."""
-        return tuple(name for block in self.blocks for name in block.names)
-
-    @property
-    def priors(self) -> tuple[LogNormalPrior, ...]:
-        """Priors of the hyperparameters."""
-        return tuple(prior for block in self.blocks for prior in block.priors)
+    def priors(self) -> dict[str, LogNormalPrior]:
+        """Name of a hyperparameter -> its prior, p of them."""
+        return {name: prior for block in self.blocks for name, prior in block.priors.items()}
 
     @property
     def size(self) -> int:
@@ -152,27 +167,19 @@ class Basis:
         return tuple(dict.fromkeys(own))
 
     @property
-    def effects(self) -> Effects | None:
-        """The effects behind the given columns; None if there are none."""
-        own = (block.effects for block in self.blocks if isinstance(block, EffectColumns))
-        return next(own, None)
-
-    @property
-    def effect_columns(self) -> list[int]:
-        """Numbers of the columns of effects, in the order of the effects."""
-        places = {}
-        for block, columns in zip(self.blocks, self.columns, strict=True):
-            if isinstance(block, EffectColumns):
-                numbers = range(columns.start, columns.stop)
-                places.update(zip(block.columns, numbers, strict=True))
-        return [places[j] for j in sorted(places)]
+    def effect_columns(self) -> range:
+        """Numbers of the columns of effects."""
+        linear = 0 if self.effects is None else self.effects.linear
+        return range(self.size - linear, self.size)
 
     def of_component(self, name: str) -> np.ndarray:
         """Numbers of the columns of a component."""
-        own = zip(self.blocks, self.columns, strict=True)
-        return np.concatenate(
-            [np.arange(c.start, c.stop) for block, c in own if block.component == name]
-        )
+        components = np.empty(self.size, object)
+        for block, columns in zip(self.blocks, self.columns, strict=True):
+            components[columns] = block.component
+        if self.effects is not None:
+            components[self.effect_columns] = self.effects.components[: self.effects.linear]
+        return np.flatnonzero(components == name)
 
     def functions(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Values of all functions at times x (n,): (n, m).
@@ -209,12 +216,8 @@ class Basis:
         variances, slopes = np.zeros(self.size), np.zeros((len(values), self.size))
         first = 0
         for block, columns in zip(self.blocks, self.columns, strict=True):
-            rows = slice(first, first + len(block.names))
-            part = block.variances(values[rows])
-            variances[columns] += part.values
-            slopes[rows, columns] += part.slopes
-            variances[0] += part.constant
-            slopes[rows, 0] += part.constant_slopes
+            rows = slice(first, first + len(block.priors))
+            variances[columns], slopes[rows, columns] = block.variances(values[rows])
             first = rows.stop
         return variances, slopes
 
@@ -252,14 +255,17 @@ def _seasons(
                 f"every harmonic of {name} is one of {shorter}: leave one of these seasons out."
             )
         if outer is None:
-            priors = (lengthscale, variance)
-            seasons.append(Season(name, period, harmonics[: options.max_harmonics], priors))
+            priors = {f"{name}.lengthscale": lengthscale, f"{name}.variance": variance}
+            seasons.append(Season(name, priors, period, harmonics[: options.max_harmonics]))
             continue
         ratio = round(period / outer.period)
         last = ratio * outer.harmonics[-1] + ratio // 2
-        priors = (lengthscale, lengthscale, variance)
-        own = harmonics[harmonics <= last]
-        seasons.append(NestedSeason(name, period, own, priors, ratio, outer.component))
+        priors = {
+            f"{name}.lengthscale": lengthscale,
+            f"{name}.{outer.component}.lengthscale": lengthscale,
+            f"{name}.variance": variance,
+        }
+        seasons.append(NestedSeason(name, priors, period, harmonics[harmonics <= last], ratio))
     counts = [len(season.harmonics) for season in seasons]
     most = max(counts, default=0)
     while most > options.min_harmonics and sum(min(c, most) for c in counts) > budget:

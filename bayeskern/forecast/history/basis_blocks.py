@@ -6,77 +6,61 @@ hyperparameters; the variances d do.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ive
 
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.gp.time_series.prior import LogNormalPrior
 
 
-class Variances(NamedTuple):
-    """Variances of the coefficients of a block with p hyperparameters and m functions.
-
-    Attributes:
-        values: d, (m,).
-        slopes: Derivatives of d in the logarithms of the hyperparameters, (p, m).
-        constant: Variance that the block adds to the constant of the line.
-        constant_slopes: Its derivatives, (p,).
-    """
-
-    values: np.ndarray
-    slopes: np.ndarray
-    constant: float = 0.0
-    constant_slopes: np.ndarray | float = 0.0
-
-
-class BasisBlock(Protocol):
+@dataclass(frozen=True, eq=False)
+class BasisBlock(ABC):
     """Functions of time that stand for one kernel.
 
     Attributes:
         component: Name of the component to which it belongs.
-        names: Names of its hyperparameters, p of them.
-        priors: Their priors.
+        priors: Name of a hyperparameter -> its prior, p of them.
     """
 
-    @property
-    def component(self) -> str: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def priors(self) -> tuple[LogNormalPrior, ...]: ...
+    component: str
+    priors: Mapping[str, LogNormalPrior]
 
+    @abstractmethod
     def functions(self, x: np.ndarray) -> np.ndarray:
         """Values of the m functions at times x (n,): (n, m)."""
-        ...
 
-    def variances(self, values: np.ndarray) -> Variances:
-        """Variances of the coefficients, for values (p,) of the hyperparameters."""
-        ...
+    @abstractmethod
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of the coefficients, and their derivatives in the log hyperparameters.
+
+        Args:
+            values: Hyperparameters, (p,).
+
+        Returns:
+            Variances (m,) and derivatives (p, m).
+        """
 
 
-@dataclass(frozen=True)
-class Line:
+@dataclass(frozen=True, eq=False)
+class Line(BasisBlock):
     """Constant and Linear kernel: the functions 1 and x - center."""
 
     center: float
-    priors: tuple[LogNormalPrior, ...]
-    component: str = LEVEL
-    names: tuple[str, ...] = (f"{LEVEL}.constant.variance", f"{LEVEL}.linear.variance")
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         return np.stack([np.ones_like(x), x - self.center], axis=1)
 
-    def variances(self, values: np.ndarray) -> Variances:
-        return Variances(values, np.diag(values))
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return values, np.diag(values)
 
 
-@dataclass(frozen=True)
-class RandomWalkLevel:
+@dataclass(frozen=True, eq=False)
+class RandomWalkLevel(BasisBlock):
     """Brownian kernel by its Karhunen-Loeve series on [a, b], of length L.
 
     min(s, t) = sum_j 2 / (L k_j^2) sin(k_j s) sin(k_j t), with k_j = (j - 1/2) pi / L and times
@@ -87,9 +71,6 @@ class RandomWalkLevel:
     lower: float
     upper: float
     count: int
-    priors: tuple[LogNormalPrior, ...]
-    component: str = LEVEL
-    names: tuple[str, ...] = (f"{LEVEL}.brownian.variance",)
 
     @property
     def frequencies(self) -> np.ndarray:
@@ -99,17 +80,14 @@ class RandomWalkLevel:
     def functions(self, x: np.ndarray) -> np.ndarray:
         return np.sin(np.outer(x - self.lower, self.frequencies))
 
-    def variances(self, values: np.ndarray) -> Variances:
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         length = self.upper - self.lower
         scaled = 2.0 * values / (length * np.square(self.frequencies))
-        return Variances(scaled, scaled[None])
+        return scaled, scaled[None]
 
 
-@dataclass(frozen=True)
 class RandomWalkSlope(RandomWalkLevel):
     """IntegratedBrownian kernel: a slope with the series of `RandomWalkLevel`, integrated."""
-
-    names: tuple[str, ...] = (f"{LEVEL}.integratedbrownian.variance",)
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         # 1 - cos(u) = 2 sin^2(u / 2), which loses no digits near a.
@@ -118,38 +96,35 @@ class RandomWalkSlope(RandomWalkLevel):
 
 
 @dataclass(frozen=True, eq=False)
-class Season:
+class Season(BasisBlock):
     """Periodic kernel by its cosine series, cut off after some harmonics.
 
     exp(-2 sin^2(pi t / p) / l^2) = sum_j e^-z I_j(z) cos(2 pi j t / p) over all integers j, with
-    z = 1 / l^2.
+    z = 1 / l^2. The hyperparameters are l and the variance.
 
     Attributes:
-        component: Name of the season.
         period: p.
-        harmonics: The j > 0, (m / 2,).
+        harmonics: The j > 0, ((m - 1) / 2,).
     """
 
-    component: str
     period: float
     harmonics: np.ndarray
-    priors: tuple[LogNormalPrior, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return f"{self.component}.lengthscale", f"{self.component}.variance"
 
     def functions(self, x: np.ndarray) -> np.ndarray:
-        # A whole number of periods is taken off first, for accuracy.
-        waves = _powers(np.modf(x / self.period)[0], self.harmonics)
-        return np.concatenate([waves.real, waves.imag], axis=1)
+        waves = self._waves(x)
+        return np.concatenate([np.ones((len(x), 1)), waves.real, waves.imag], axis=1)
 
-    def variances(self, values: np.ndarray) -> Variances:
+    def _waves(self, x: np.ndarray) -> NDArray[np.complex128]:
+        """exp(2 pi i j x / p) at times x (n,): (n, number of harmonics)."""
+        # A whole number of periods is taken off first, for accuracy.
+        return _powers(np.modf(x / self.period)[0], self.harmonics)
+
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengthscale, variance = values
         shape, slope = _coefficients(np.append(0, self.harmonics), lengthscale)
-        terms, slopes = variance * shape, variance * np.stack([slope, shape])
-        pairs = 2.0 * np.tile(terms[1:], 2), 2.0 * np.tile(slopes[:, 1:], 2)
-        return Variances(*pairs, float(terms[0]), slopes[:, 0])
+        terms = variance * np.stack([shape, slope, shape])
+        terms = np.concatenate([terms[:, :1], 2.0 * np.tile(terms[:, 1:], 2)], axis=1)
+        return terms[0], terms[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,22 +134,20 @@ class NestedSeason(Season):
     The kernel is Periodic(p) Periodic(p / R) without the harmonics that are multiples of R: those
     belong to the shorter season. Its series is the convolution of the two series, so that the
     harmonics R k +- 1, 2, ... around a strong harmonic k of the shorter season are strong as well.
-    With a long inner lengthscale it is Periodic(p) alone.
+    With a long inner lengthscale it is Periodic(p) alone. The hyperparameters are the two
+    lengthscales and the variance.
 
     Attributes:
         ratio: R.
-        inner: Name of the shorter season.
     """
 
-    ratio: int = 1
-    inner: str = ""
+    ratio: int
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        name = self.component
-        return f"{name}.lengthscale", f"{name}.{self.inner}.lengthscale", f"{name}.variance"
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        waves = self._waves(x)
+        return np.concatenate([waves.real, waves.imag], axis=1)
 
-    def variances(self, values: np.ndarray) -> Variances:
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengthscale, inner_lengthscale, variance = values
         # 12 harmonics of the shorter season beyond those of the basis enter the sidebands.
         most = int(self.harmonics[-1]) // self.ratio + 12
@@ -184,26 +157,20 @@ class NestedSeason(Season):
         shape, shape_slope = _coefficients(np.abs(inner), inner_lengthscale)
         terms = outer[offsets] @ shape
         slopes = np.stack([outer_slope[offsets] @ shape, outer[offsets] @ shape_slope, terms])
-        pairs = 2.0 * variance * np.tile(terms, 2), 2.0 * variance * np.tile(slopes, 2)
-        return Variances(*pairs)
+        return 2.0 * variance * np.tile(terms, 2), 2.0 * variance * np.tile(slopes, 2)
 
 
 @dataclass(frozen=True, eq=False)
-class EffectColumns:
-    """Columns of regressors, with coefficients of variance 1."""
+class EffectColumns(BasisBlock):
+    """Columns of all linear effects, with coefficients of variance 1."""
 
-    component: str
     effects: Effects
-    columns: tuple[int, ...]
-    names: tuple[str, ...] = ()
-    priors: tuple[LogNormalPrior, ...] = ()
 
     def functions(self, x: np.ndarray) -> np.ndarray:
-        return self.effects.rows(x)[:, list(self.columns)]
+        return self.effects.rows(x)
 
-    def variances(self, values: np.ndarray) -> Variances:
-        m = len(self.columns)
-        return Variances(np.ones(m), np.zeros((0, m)), 0.0, np.zeros(0))
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(self.effects.linear), np.zeros((0, self.effects.linear))
 
 
 def _powers(turns: np.ndarray, exponents: np.ndarray) -> NDArray[np.complex128]:

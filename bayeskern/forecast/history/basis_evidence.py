@@ -8,40 +8,34 @@ otherwise (`filtered_statistics`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.history.basis import LOG_VARIANCE, Basis, BasisOptions
 from bayeskern.forecast.history.basis_posterior import BasisPosterior
 from bayeskern.forecast.history.filtered_statistics import FilteredStatistics, History
 from bayeskern.forecast.history.series_posterior import SeriesPosterior
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.evidence import Moments
 from bayeskern.forecast.model.kernels import LEVEL, NOISE, SHORT_TERM
-from bayeskern.gp.time_series.predictive import LOG_2PI, JointPredictive
-from bayeskern.gp.time_series.prior import LogNormalPrior
+from bayeskern.gp.time_series.base import Evidence, Moments
+from bayeskern.gp.time_series.prior import LogNormalPrior, LogNormalPriors
 
 
-class BasisEvidence:
+class BasisEvidence(Evidence):
     """log p(y, hyperparameters) of a long series, over unconstrained coordinates z (d,).
 
-    It has the methods of `NumpyEvidence` that fits and forecasts use. The hyperparameters are
-    least + exp(z): those of the basis, then the lengthscale and the variance of the short-term
-    deviations, then the noise variance, which alone has a lower limit.
+    The hyperparameters are those of the basis, then the lengthscale and the variance of the
+    short-term deviations, then the noise variance, which alone has a lower limit.
 
     Attributes:
         basis: The functions of trend, seasons and effects.
-        x: Sorted times, (n,).
-        y: Standardised values, (n,).
         step: Time from one value to the next.
-        names: Names of the hyperparameters, d of them.
-        priors: Their priors.
+        prior: Prior of the hyperparameters.
+        min_noise: Lower limit of the noise variance.
     """
 
     def __init__(self, basis: Basis, x: np.ndarray, y: np.ndarray, *, step: float):
@@ -54,16 +48,19 @@ class BasisEvidence:
             step: Time from one value to the next.
         """
         self.basis, self.step = basis, step
-        self.names = (*basis.names, f"{SHORT_TERM}.lengthscale", f"{SHORT_TERM}.variance", NOISE)
-        self.priors = (
-            *basis.priors,
-            # A median of 20 steps.
-            LogNormalPrior(float(np.log(20.0 * step)), 1.5),
-            LogNormalPrior(LOG_VARIANCE, 1.0),
-            # The lower limit is that of `default_noise`.
-            LogNormalPrior(LOG_VARIANCE, 1.0, least=1e-8),
+        # The lower limit is that of `default_noise`.
+        noise = LogNormalPrior(LOG_VARIANCE, 1.0, least=1e-8)
+        self.prior = LogNormalPriors(
+            {
+                **basis.priors,
+                # A median of 20 steps.
+                f"{SHORT_TERM}.lengthscale": LogNormalPrior(float(np.log(20.0 * step)), 1.5),
+                f"{SHORT_TERM}.variance": LogNormalPrior(LOG_VARIANCE, 1.0),
+                NOISE: noise,
+            }
         )
-        self._location, self._scale, self._least = np.array(self.priors, float).T
+        self.names, self.middle, self.min_noise = self.prior.names, self.prior.middle, noise.least
+        self.component_names = (*basis.smooth_components, SHORT_TERM)
         self.x, self.y = np.asarray(x, float), np.asarray(y, float)
 
     @classmethod
@@ -104,7 +101,6 @@ class BasisEvidence:
         return cls(basis, x, y, step=step)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """Copy with this model and basis, given values y at times x: (n,) both."""
         other = copy(self)
         other.x, other.y = np.asarray(x, float), np.asarray(y, float)
         vars(other).pop("history", None)
@@ -113,19 +109,11 @@ class BasisEvidence:
     @cached_property
     def history(self) -> History:
         """The data with the columns of the basis."""
-        columns = np.empty((len(self.y), self.basis.size + 1))
+        # Column by column, as the filter runs along columns.
+        columns = np.empty((len(self.y), self.basis.size + 1), order="F")
         self.basis.functions(self.x, out=columns[:, :-1])
         columns[:, -1] = self.y
         return History(self.x, columns)
-
-    def threads(self) -> AbstractContextManager:
-        """A context in which BLAS takes one thread: the matrices are too small for several."""
-        return one_blas_thread()
-
-    @property
-    def middle(self) -> np.ndarray:
-        """Medians of the priors: (d,)."""
-        return self._location
 
     @property
     def starts(self) -> list[np.ndarray]:
@@ -134,54 +122,46 @@ class BasisEvidence:
         fast[self.names.index(f"{LEVEL}.brownian.variance")] += 2.0
         return [self.middle, fast]
 
-    @property
-    def component_names(self) -> tuple[str, ...]:
-        """Names of the components other than effects: trend, seasons, short-term deviations."""
-        return (*self.basis.smooth_components, SHORT_TERM)
-
-    @property
-    def min_noise(self) -> float:
-        """Lower limit of the noise variance."""
-        return float(self._least[-1])
-
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Hyperparameters by name, for z (..., d)."""
-        values = self._least + np.exp(z)
-        return {name: values[..., i] for i, name in enumerate(self.names)}
+        return self.prior.values(z)
 
     def residual_parameters(self, z: np.ndarray) -> tuple[float, float]:
         """Lengthscale of the deviations, and the ratio of their variance to that of the noise."""
-        lengthscale, variance, noise = self._least[-3:] + np.exp(z[-3:])
+        lengthscale, variance, noise = self.prior.each(z)[-3:]
         return float(lengthscale), float(variance / noise)
 
     # -- the density -------------------------------------------------------------------------------
 
+    def _statistics(self, z: np.ndarray) -> FilteredStatistics | None:
+        """Sufficient statistics at z (d,); None where the filter cannot use its coordinates."""
+        lengthscale, ratio = self.residual_parameters(z)
+        is_usable = 0.0 < lengthscale < np.inf and 0.0 <= ratio < np.inf
+        return self.history.statistics(lengthscale, ratio) if is_usable else None
+
     def log_density(self, z: np.ndarray) -> float:
-        """Log joint density of y and z at z (d,); -inf where it cannot be computed."""
         with self.threads(), np.errstate(all="ignore"):
-            residual = self.residual_parameters(z)
-            if not _is_usable(*residual):
+            statistics = self._statistics(z)
+            if statistics is None:
                 return -np.inf
-            posterior = self._posterior_of_basis(z, self.history.statistics(*residual))
-            return posterior.log_marginal + self._log_prior(z)
+            return self._posterior_of_basis(z, statistics)[0].log_marginal + self.prior.log_density(
+                z
+            )
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log joint density at z (d,) and its gradient; -inf and zeros where there is none."""
         with self.threads(), np.errstate(all="ignore"):
-            residual = self.residual_parameters(z)
-            if not _is_usable(*residual):
+            statistics = self._statistics(z)
+            if statistics is None:
                 return -np.inf, np.zeros(len(z))
-            statistics = self.history.statistics(*residual)
-            posterior, slopes = self._posterior_and_slopes(z, statistics)
+            posterior, slopes = self._posterior_of_basis(z, statistics)
             if not np.isfinite(posterior.log_marginal):
                 return -np.inf, np.zeros(len(z))
-            in_residual = posterior.slopes_in_residual(self.history.slopes(*residual))
-            gradient = (self._location - z) / np.square(self._scale)
-            gradient += slopes[:, :-1] @ posterior.slopes_in_variances
-            # The noise variance is the scale of T, and the denominator of the ratio.
-            gradient += slopes[:, -1] * (posterior.slope_in_noise - in_residual[1])
+            residual = self.history.slopes(*self.residual_parameters(z))
+            in_residual = posterior.slopes_in_residual(residual)
+            gradient = self._gradient(z, posterior, slopes)
+            # The noise variance is also the denominator of the ratio.
+            gradient -= slopes[:, -1] * in_residual[1]
             gradient[-3:-1] += in_residual
-            return posterior.log_marginal + self._log_prior(z), gradient
+            return posterior.log_marginal + self.prior.log_density(z), gradient
 
     def at_fixed_residual(
         self, z: np.ndarray, statistics: FilteredStatistics
@@ -197,149 +177,51 @@ class BasisEvidence:
             change of the statistics.
         """
         with np.errstate(all="ignore"):
-            posterior, slopes = self._posterior_and_slopes(z, statistics)
-            information = np.diag(1.0 / np.square(self._scale))
+            posterior, slopes = self._posterior_of_basis(z, statistics)
+            information = self.prior.information
             if not np.isfinite(posterior.log_marginal):
                 return -np.inf, np.zeros(len(z)), information
-            value = posterior.log_marginal + self._log_prior(z)
-            gradient = (self._location - z) / np.square(self._scale)
-            gradient += slopes[:, :-1] @ posterior.slopes_in_variances
-            gradient += slopes[:, -1] * posterior.slope_in_noise
-            return value, gradient, information + slopes @ posterior.information @ slopes.T
+            information = information + slopes @ posterior.information @ slopes.T
+            value = posterior.log_marginal + self.prior.log_density(z)
+            return value, self._gradient(z, posterior, slopes), information
 
-    def _posterior_and_slopes(
+    def _gradient(self, z: np.ndarray, posterior: BasisPosterior, slopes: np.ndarray) -> np.ndarray:
+        """Gradient of the log joint density at fixed statistics, (d,)."""
+        by_noise = slopes[:, -1] * posterior.slope_in_noise
+        return self.prior.slope(z) + slopes[:, :-1] @ posterior.slopes_in_variances + by_noise
+
+    def _posterior_of_basis(
         self, z: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[BasisPosterior, np.ndarray]:
         """Posterior of the weights, and derivatives of log d and the log noise: (d, m + 1)."""
-        p, sizes = len(self.basis.names), np.exp(z)
-        noise = float(self._least[-1] + sizes[-1])
-        variances, in_z = self.basis.variances(sizes[:p])
+        values, p = self.prior.each(z), len(self.basis.priors)
+        variances, in_z = self.basis.variances(values[:p])
         slopes = np.zeros((len(z), len(variances) + 1))
         np.divide(in_z, variances, out=slopes[:p, :-1], where=variances > 0.0)
-        slopes[-1, -1] = sizes[-1] / noise
-        return BasisPosterior(statistics, variances, noise), slopes
+        slopes[-1, -1] = np.exp(z[-1]) / values[-1]
+        return BasisPosterior(statistics, variances, float(values[-1])), slopes
 
-    def _posterior_of_basis(self, z: np.ndarray, statistics: FilteredStatistics) -> BasisPosterior:
-        values = self._least + np.exp(z)
-        variances, _ = self.basis.variances(values[: len(self.basis.names)])
-        return BasisPosterior(statistics, variances, float(values[-1]))
+    # -- predictions -------------------------------------------------------------------------------
 
-    def _log_prior(self, z: np.ndarray) -> float:
-        standard = (z - self._location) / self._scale
-        constant = np.log(self._scale).sum() + 0.5 * len(z) * LOG_2PI
-        return float(-0.5 * standard @ standard - constant)
+    def conditioned(self, z: np.ndarray) -> SeriesPosterior:
+        statistics = self.history.statistics(*self.residual_parameters(z))
+        return self._conditioned(z, self.history, statistics)
 
-    # -- new values --------------------------------------------------------------------------------
-
-    def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Means and variances of new values at x_new (M,), for each of z (S, d): (S, M) each."""
-        x_new, parts = np.asarray(x_new, float), []
-        with self.threads():
-            functions = self.basis.functions(x_new)
-            for posterior in self._posteriors(z):
-                mean, variance = posterior.moments(functions, x_new)
-                parts.append((mean, variance + posterior.noise))
-        means, variances = _stacked(parts)
-        return means, variances
-
-    def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
-        """Log joint densities at z (S, d), and the joint distribution of new values there.
-
-        Args:
-            z: Hyperparameters, (S, d).
-            x_new: Sorted times, (M,).
-        """
-        x_new, parts = np.asarray(x_new, float), []
-        with self.threads(), np.errstate(all="ignore"):
-            functions = self.basis.functions(x_new)
-            for row, posterior in zip(z, self._posteriors(z), strict=True):
-                density = posterior.weights.log_marginal + self._log_prior(row)
-                parts.append((density, *posterior.joint(functions, x_new), posterior.noise))
-        densities, means, covariances, noises = _stacked(parts)
-        return JointPredictive(densities, x_new, means, covariances, noises)
-
-    def joint(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Mean (M,) and covariance (M, M) of new values at x_new (M,), at z (d,)."""
-        x_new = np.asarray(x_new, float)
-        with self.threads():
-            (posterior,) = self._posteriors(z[None])
-            mean, covariance = posterior.joint(self.basis.functions(x_new), x_new)
-        return mean, covariance + posterior.noise * np.eye(len(x_new))
+    def _conditioned(
+        self, z: np.ndarray, history: History, statistics: FilteredStatistics
+    ) -> SeriesPosterior:
+        """The process given a history with these statistics, at z (d,)."""
+        weights, _ = self._posterior_of_basis(z, statistics)
+        residual, log_prior = self.residual_parameters(z), self.prior.log_density(z)
+        return SeriesPosterior(self.basis, history, weights, *residual, log_prior, weights.noise)
 
     def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
-        """Forecasts from earlier origins at the same hyperparameters, by one pass over the data.
-
-        Args:
-            z: Hyperparameters, (d,).
-            counts: Number of first values known at each origin.
-            reach: Number of next values to forecast there.
-
-        Returns:
-            Means and variances given only the values before, one pair for each origin.
-        """
-        residual = self.residual_parameters(z)
         pairs = []
         with self.threads():
-            prefixes = self.history.prefixes(*residual, list(counts))
+            # One pass over the data serves all origins.
+            prefixes = self.history.prefixes(*self.residual_parameters(z), counts)
             for count, ahead, statistics in zip(counts, reach, prefixes, strict=True):
-                new = slice(count, count + ahead)
-                weights = self._posterior_of_basis(z, statistics)
-                history = self.history.prefix(count)
-                posterior = SeriesPosterior(self.basis, history, weights, *residual)
-                mean, variance = posterior.moments(self.history.columns[new, :-1], self.x[new])
-                pairs.append((mean, variance + posterior.noise))
+                process = self._conditioned(z, self.history.prefix(count), statistics)
+                mean, variance = process.moments(self.x[count : count + ahead])
+                pairs.append((mean, variance + process.noise))
         return pairs
-
-    def _posteriors(self, z: np.ndarray) -> Iterator[SeriesPosterior]:
-        """Posteriors at each of z (S, d)."""
-        for row in z:
-            residual = self.residual_parameters(row)
-            weights = self._posterior_of_basis(row, self.history.statistics(*residual))
-            yield SeriesPosterior(self.basis, self.history, weights, *residual)
-
-    # -- observed values and components ------------------------------------------------------------
-
-    def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each value given all others, for z (S, d): (S, n)."""
-        with self.threads():
-            parts = [posterior.loo() for posterior in self._posteriors(z)]
-        means, variances, log_densities = _stacked(parts)
-        return means, variances, log_densities
-
-    def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
-        """Means and variances of every component at x_new (M,), for each of z (S, d): (S, M) each.
-
-        Each component is centred: its average over the data is moved to the component `level`.
-        Effects are differences from the absence of an effect and are not centred.
-        """
-        x_new = np.asarray(x_new, float)
-        with self.threads():
-            functions = self.basis.functions(x_new)
-            parts = [p.components(functions, x_new, level) for p in self._posteriors(z)]
-        moments = {}
-        for name in parts[0]:
-            means, variances = _stacked([part[name] for part in parts])
-            moments[name] = means, variances
-        return moments
-
-    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
-        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
-        with self.threads():
-            means, variances = _stacked([p.change(name, ends) for p in self._posteriors(z)])
-        return means, variances
-
-    def coefficients(self, z: np.ndarray) -> Moments:
-        """Means and variances of the coefficients of the effects, for z (S, d): (S, k) each."""
-        with self.threads():
-            means, variances = _stacked([p.effects() for p in self._posteriors(z)])
-        return means, variances
-
-
-def _is_usable(lengthscale: float, ratio: float) -> bool:
-    """True for a lengthscale and a ratio that the filter can use."""
-    return 0.0 < lengthscale < np.inf and 0.0 <= ratio < np.inf
-
-
-def _stacked(parts: Sequence[tuple]) -> tuple[np.ndarray, ...]:
-    """Tuples of arrays, one for each draw, as a tuple of arrays with the draws along axis 0."""
-    return tuple(np.array(part) for part in zip(*parts, strict=True))

@@ -100,10 +100,7 @@ class BasisPosterior:
         """R with R' R the posterior covariance of rows @ w, for few rows (k, m): (k, k)."""
         return np.linalg.qr(self.half(rows), "r")
 
-    def variance(self, rows: np.ndarray, chunk_rows: int = 4096) -> np.ndarray:
+    def variance(self, rows: np.ndarray) -> np.ndarray:
         """Posterior variance of rows @ w, for rows (k, m), some rows at a time: (k,)."""
-        out = np.empty(len(rows))
-        for first in range(0, len(rows), chunk_rows):
-            chunk = slice(first, first + chunk_rows)
-            out[chunk] = np.square(self.half(rows[chunk])).sum(axis=0)
-        return out
+        chunks = [rows[i : i + 4096] for i in range(0, max(len(rows), 1), 4096)]
+        return np.concatenate([np.square(self.half(chunk)).sum(axis=0) for chunk in chunks])

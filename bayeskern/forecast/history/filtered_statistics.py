@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,6 +48,24 @@ class StatisticsSlopes:
 
     gram: np.ndarray
     log_det: np.ndarray
+
+
+class BackwardStep(NamedTuple):
+    """Results of the forward and the backward pass for a chunk of rows, (c, m + 1) each.
+
+    Attributes:
+        rows: The rows.
+        whitened: F^-1/2 L^-1 B.
+        filtered: Filtered means of u.
+        sums: Sums of `ResidualFilter.backward`.
+        later: The sums one row later.
+    """
+
+    rows: slice
+    whitened: np.ndarray
+    filtered: np.ndarray
+    sums: np.ndarray
+    later: np.ndarray
 
 
 class History:
@@ -92,20 +111,15 @@ class History:
         residual = self.residual(lengthscale, ratio)
         log_dets = np.cumsum(np.log(residual.scales))
         size, results = self.columns.shape[1], {}
-        gram, carry = np.zeros((size, size)), np.zeros(size)
-        for start, stop in residual.chunks(tuple(counts)):
-            if start == max(counts):
+        gram, state = np.zeros((size, size)), np.zeros(size)
+        for rows in residual.chunks(counts):
+            if rows.start == max(counts):
                 break
-            whitened, carry = residual.whiten(self.columns[start:stop], carry, start)
-            gram += whitened.T @ whitened
-            if stop in counts:
-                results[stop] = FilteredStatistics(
-                    gram.copy(),
-                    float(log_dets[stop - 1]),
-                    carry.copy(),
-                    float(residual.filtered[stop - 1]),
-                    stop,
-                )
+            whitened, means = residual.forward(self.columns[rows], state, rows)
+            gram, state, last = gram + whitened.T @ whitened, means[-1], rows.stop - 1
+            results[rows.stop] = FilteredStatistics(
+                gram, float(log_dets[last]), state, float(residual.filtered[last]), rows.stop
+            )
         return [results[count] for count in counts]
 
     def slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
@@ -115,41 +129,38 @@ class History:
         def compute() -> StatisticsSlopes:
             size = self.columns.shape[1]
             slopes, carry = np.zeros((2, size, size)), np.zeros(size)
-            for start, _, sums, after in self._backward(residual):
-                sum_slopes, carry = residual.sum_slopes(sums, after, carry, start)
-                parts = residual.slope_products(sums, sum_slopes, start)
-                for total, part in zip(slopes, parts, strict=True):
-                    total += part
+            for step in self._backward(residual):
+                terms, carry = residual.slope_terms(step.sums, step.later, carry, step.rows)
+                slopes += terms
             return StatisticsSlopes(slopes, residual.log_det_slopes)
 
         return self._slopes.recall((lengthscale, ratio), compute)
 
-    def _chunk(self, start: int, stop: int, extra: np.ndarray | None) -> np.ndarray:
+    def _chunk(self, rows: slice, extra: np.ndarray | None) -> np.ndarray:
         """Rows of the columns, with one more column (n,) if there is one."""
-        rows = self.columns[start:stop]
-        return rows if extra is None else np.column_stack([rows, extra[start:stop]])
+        chunk = self.columns[rows]
+        return chunk if extra is None else np.column_stack([chunk, extra[rows]])
 
     def _backward(
         self, residual: ResidualFilter, extra: np.ndarray | None = None
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """Chunks from the last to the first: start, whitened rows, backward sums, the sum after."""
+    ) -> Iterator[BackwardStep]:
+        """Chunks from the last to the first, with the results of both passes."""
         size = self.columns.shape[1] + (extra is not None)
-        carries, carry, chunks = [], np.zeros(size), list(residual.chunks())
-        for start, stop in chunks:
-            carries.append(carry)
-            _, carry = residual.whiten(self._chunk(start, stop, extra), carry, start)
+        states, state, chunks = [], np.zeros(size), residual.chunks()
+        for rows in chunks:
+            states.append(state)
+            state = residual.forward(self._chunk(rows, extra), state, rows)[1][-1]
         after = np.zeros(size)
-        for (start, stop), carry in zip(reversed(chunks), reversed(carries), strict=True):
-            whitened, _ = residual.whiten(self._chunk(start, stop, extra), carry, start)
-            sums, first = residual.backward(whitened, after, start)
-            yield start, whitened, sums, after
-            after = first
+        for rows, state in zip(reversed(chunks), reversed(states), strict=True):
+            whitened, means = residual.forward(self._chunk(rows, extra), state, rows)
+            sums, later = residual.backward(whitened, after, rows)
+            yield BackwardStep(rows, whitened, means, sums, later)
+            after = sums[0]
 
     def solved_chunks(self, residual: ResidualFilter) -> Iterator[tuple[slice, np.ndarray]]:
         """Chunks of T^-1 B from the last to the first: rows as a slice, and their values."""
-        for start, whitened, sums, after in self._backward(residual):
-            rows = slice(start, start + len(whitened))
-            yield rows, residual.solved(whitened, sums, after, start)
+        for step in self._backward(residual):
+            yield step.rows, residual.solved(step.whitened, step.later, step.rows)
 
     @cached_property
     def averages(self) -> np.ndarray:
@@ -158,11 +169,11 @@ class History:
 
     def smoothed_average(self, residual: ResidualFilter) -> np.ndarray:
         """Average of u if each column, and then `residual.averages`, were the data: (m + 2,)."""
-        total, carry = np.zeros((2, self.columns.shape[1] + 1))
-        for start, stop in residual.chunks():
-            chunk = self._chunk(start, stop, residual.averages)
-            whitened, carry = residual.whiten(chunk, carry, start)
-            total += whitened[:, -1] @ whitened
+        total, state = np.zeros((2, self.columns.shape[1] + 1))
+        for rows in residual.chunks():
+            chunk = self._chunk(rows, residual.averages)
+            whitened, means = residual.forward(chunk, state, rows)
+            total, state = total + whitened[:, -1] @ whitened, means[-1]
         return residual.ratio * total
 
     def smoothed(
@@ -180,15 +191,12 @@ class History:
         """
         between = Between(residual, x_new)
         means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
-        for start, whitened, sums, after in self._backward(residual, extra):
-            stop = start + len(whitened)
-            here = (between.before >= start) & (between.before < stop)
-            at = between.before[here] - start
-            filtered = residual.filtered_mean(self._chunk(start, stop, extra), whitened, start)
-            later = np.concatenate([sums[1:], after[None]])
-            means[here] = between.forward_decay[here, None] * filtered[at]
-            means[here] += between.gain[here, None] * later[at]
-            if start == 0:
+        for step in self._backward(residual, extra):
+            here = (between.before >= step.rows.start) & (between.before < step.rows.stop)
+            at = between.before[here] - step.rows.start
+            means[here] = between.forward_decay[here, None] * step.filtered[at]
+            means[here] += between.gain[here, None] * step.later[at]
+            if step.rows.start == 0:
                 first = between.before < 0
-                means[first] = between.gain[first, None] * sums[0]
+                means[first] = between.gain[first, None] * step.sums[0]
         return means, between

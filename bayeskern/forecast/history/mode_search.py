@@ -73,78 +73,73 @@ class SearchPoint(NamedTuple):
     inverse: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
 class Profile:
     """Log joint density maximised over all coordinates but log l and log q.
 
-    Each inner search begins at the last inner optimum; the first begins at each of several starts.
+    Attributes:
+        evidence: Log joint density.
+        residual: log l and log q, (2,).
+        options: Options of the search.
+        gain_tol: Expected gain of a step at which the inner search ends, in nats.
     """
 
-    def __init__(
-        self,
-        evidence: BasisEvidence,
-        starts: Sequence[np.ndarray],
-        options: ModeSearchOptions,
-        gain_tol: float,
-    ):
-        self._evidence, self._options, self._gain_tol = evidence, options, gain_tol
-        self._starts = starts
-        self._optimum: np.ndarray | None = None
+    evidence: BasisEvidence
+    residual: np.ndarray
+    options: ModeSearchOptions
+    gain_tol: float
 
-    def maximum(self, residual: np.ndarray) -> SearchPoint | None:
-        """Maximum at log l and log q (2,); None if the density is zero at all starts."""
-        best_value, best = -np.inf, None
+    def maximum(self, starts: Sequence[np.ndarray]) -> SearchPoint | None:
+        """Best inner optimum from these starts; None if the density is zero at all of them."""
+        best: SearchPoint | None = None
         with np.errstate(all="ignore"):
-            statistics = self._evidence.history.statistics(*map(float, np.exp(residual)))
-            for start in self._starts if self._optimum is None else [self._optimum]:
-                value, z = self._maximise(start, residual, statistics)
-                if value > best_value:
-                    best_value, best = value, z
-        if best is None:
-            return None
-        self._optimum = best
-        return SearchPoint(best_value, residual, best)
+            statistics = self.evidence.history.statistics(*map(float, np.exp(self.residual)))
+            for start in starts:
+                point = self._maximise(start, statistics)
+                if point.value > (-np.inf if best is None else best.value):
+                    best = point
+        return best
 
-    def _maximise(
-        self, start: np.ndarray, residual: np.ndarray, statistics: FilteredStatistics
-    ) -> tuple[float, np.ndarray]:
-        """Inner optimum from one start: the log joint density there, and its coordinates.
+    def _maximise(self, start: np.ndarray, statistics: FilteredStatistics) -> SearchPoint:
+        """Inner optimum from one start.
 
         Fisher scoring, with the damping of Levenberg and Marquardt where a step fails.
         """
-        options, own, damping = self._options, np.append(start[:-3], start[-1]), 0.0
-        value, gradient, information = self._evaluate(own, residual, statistics)
+        options, own, damping = self.options, np.append(start[:-3], start[-1]), 0.0
+        value, gradient, information = self._evaluate(own, statistics)
         for _ in range(options.max_inner_steps):
             damped = information + damping * np.diag(np.diag(information))
             step = np.linalg.solve(damped, gradient)
-            if not 0.5 * gradient @ step > self._gain_tol:
+            if not 0.5 * gradient @ step > self.gain_tol:
                 break
             step *= min(1.0, options.max_inner_step / np.abs(step).max())
-            proposal = self._evaluate(own + step, residual, statistics)
+            proposal = self._evaluate(own + step, statistics)
             if proposal[0] > value:
                 own = own + step
                 damping = damping / 4.0 if damping > options.min_damping else 0.0
                 value, gradient, information = proposal
             else:
                 damping = max(4.0 * damping, options.min_damping)
-        return value, self._coordinates(own, residual)
+        return SearchPoint(value, self.residual, self._coordinates(own))
 
-    def _coordinates(self, own: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """All coordinates (d,) for the inner ones (d - 2,) and log l and log q (2,)."""
-        log_noise = np.log(self._evidence.min_noise + np.exp(own[-1]))
-        return np.array([*own[:-1], residual[0], residual[1] + log_noise, own[-1]])
+    def _coordinates(self, own: np.ndarray) -> np.ndarray:
+        """All coordinates (d,) for the inner ones (d - 2,)."""
+        log_noise = np.log(self.evidence.min_noise + np.exp(own[-1]))
+        lengthscale, ratio = self.residual
+        return np.array([*own[:-1], lengthscale, ratio + log_noise, own[-1]])
 
     def _evaluate(
-        self, own: np.ndarray, residual: np.ndarray, statistics: FilteredStatistics
+        self, own: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Log joint density, gradient and information in the inner coordinates (d - 2,)."""
-        z = self._coordinates(own, residual)
-        value, gradient, information = self._evidence.at_fixed_residual(z, statistics)
+        z = self._coordinates(own)
+        value, gradient, information = self.evidence.at_fixed_residual(z, statistics)
         d = len(z)
         slopes = np.zeros((d, d - 2))
         slopes[: d - 3, : d - 3] = np.eye(d - 3)
         # At a fixed ratio the variance of the deviations is proportional to the noise variance.
         slopes[-1, -1] = 1.0
-        slopes[-2, -1] = np.exp(own[-1]) / (self._evidence.min_noise + np.exp(own[-1]))
+        slopes[-2, -1] = np.exp(own[-1]) / (self.evidence.min_noise + np.exp(own[-1]))
         return value, slopes.T @ gradient, slopes.T @ information @ slopes
 
 
@@ -183,12 +178,11 @@ def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchP
     """For each starting lengthscale, the inner optimum at the better of the ratios."""
     starts = []
     for lengthscale in options.lengthscales:
-        candidates = []
-        for ratio in options.ratios:
-            profile = Profile(evidence, evidence.starts, options, options.start_gain_tol)
-            candidates.append(profile.maximum(np.log([lengthscale * evidence.step, ratio])))
-        candidates = [candidate for candidate in candidates if candidate is not None]
-        starts.append(max(candidates, key=lambda candidate: candidate.value, default=None))
+        residuals = [np.log([lengthscale * evidence.step, ratio]) for ratio in options.ratios]
+        profiles = [Profile(evidence, r, options, options.start_gain_tol) for r in residuals]
+        points = [profile.maximum(evidence.starts) for profile in profiles]
+        existing = [point for point in points if point is not None]
+        starts.append(max(existing, key=lambda point: point.value, default=None))
     return starts
 
 
@@ -196,8 +190,8 @@ def _moved(
     evidence: BasisEvidence, optimum: SearchPoint, share: float, options: ModeSearchOptions
 ) -> SearchPoint | None:
     """The optimum for a share of the values as a start for all of them."""
-    profile = Profile(evidence, [optimum.z, *evidence.starts], options, options.start_gain_tol)
-    start = profile.maximum(optimum.residual)
+    profile = Profile(evidence, optimum.residual, options, options.start_gain_tol)
+    start = profile.maximum([optimum.z, *evidence.starts])
     if start is None or optimum.inverse is None:
         return start
     return start._replace(inverse=share * optimum.inverse)
@@ -220,15 +214,18 @@ def _search(
     evidence: BasisEvidence, start: SearchPoint, options: ModeSearchOptions
 ) -> SearchPoint | None:
     """Maximise the profile from a start; return the best point with the inverse Hessian there."""
-    profile = Profile(evidence, [start.z], options, options.inner_gain_tol)
     best: SearchPoint | None = None
+    z = start.z
 
     def objective(residual: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best
-        point = profile.maximum(np.array(residual))
+        nonlocal best, z
+        # Each inner search begins at the last inner optimum.
+        profile = Profile(evidence, np.array(residual), options, options.inner_gain_tol)
+        point = profile.maximum([z])
         if point is None:
             # High enough for the line search to step back.
             return 1e100, np.zeros(2)
+        z = point.z
         if best is None or point.value > best.value:
             best = point
         _, gradient = evidence.value_and_gradient(point.z)

@@ -12,22 +12,17 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
-from bayeskern.forecast.history.block_scan import (
-    BlockMap,
-    accumulate,
-    backward_map,
-    decay_products,
-    padded,
-)
+(_tbtrs,) = get_lapack_funcs(("tbtrs",), dtype=np.float64)
 
 # Rows in a chunk, so that its matrices of 250 columns stay in the cache of the processor.
-CHUNK_ROWS = 1024
+CHUNK_ROWS = 512
 
 
 class ResidualFilter:
@@ -76,13 +71,13 @@ class ResidualFilter:
         slopes = 2.0 * self._decay * self._decay_slope * (before - self.ratio)
         rows = np.stack([slopes, self.ratio * self._innovation], axis=1)
         coefficients = np.square(self._decay * np.append(0.0, self._kept[:-1]))
-        return (accumulate(coefficients, rows) / self.scales[:, None]).sum(axis=0)
+        return (recurrence(coefficients, rows) / self.scales[:, None]).sum(axis=0)
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Variances of the recursion of `backward`, and 0 after the last value: (n + 1,)."""
+        """Variances of the sums of `backward`, and 0 after the last value: (n + 1,)."""
         coefficients = np.square(self._next_decay * self._kept)
-        rows = accumulate(coefficients, 1.0 / self.scales[:, None], reverse=True)
+        rows = recurrence(coefficients, 1.0 / self.scales[:, None], reverse=True)
         return np.append(rows[:, 0], 0.0)
 
     @property
@@ -100,131 +95,121 @@ class ResidualFilter:
     @cached_property
     def decay_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums of exp(-|x_i - x_j| / l) over j <= i, and over j >= i: (n,) each."""
-        ones = np.ones((len(self.x), 1))
-        before = accumulate(self._decay, ones)[:, 0]
-        return before, accumulate(self._next_decay, ones, reverse=True)[:, 0]
+        shape = len(self.x), 1
+        before = recurrence(self._decay, np.ones(shape))[:, 0]
+        return before, recurrence(self._next_decay, np.ones(shape), reverse=True)[:, 0]
 
     # -- passes over the rows of a matrix ----------------------------------------------------------
 
-    def whiten(
-        self, B: np.ndarray, carry: np.ndarray, start: int = 0
+    def chunks(self, edges: Sequence[int] = ()) -> list[slice]:
+        """Chunks of rows; no chunk crosses an edge."""
+        n = len(self.x)
+        bounds = sorted({0, n, *edges, *range(0, n, CHUNK_ROWS)})
+        return [slice(*ends) for ends in pairwise(bounds)]
+
+    def forward(
+        self, B: np.ndarray, before: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of F^-1/2 L^-1 B, and the filtered mean of u at the last row.
+        """Rows of F^-1/2 L^-1 B, and the filtered means of u: (c, m) each.
 
         Args:
-            B: Rows start, start + 1, ... of a matrix, (c, m).
-            carry: Filtered mean of u at row start - 1, zero before the first row, (m,).
-            start: Number of the first row.
+            B: These rows of a matrix, (c, m).
+            before: Filtered mean of u at the row before, zero before the first row, (m,).
+            rows: The rows.
         """
-        return self._whitening(slice(start, start + len(B))).apply(B, carry)
-
-    def filtered_mean(self, B: np.ndarray, whitened: np.ndarray, start: int = 0) -> np.ndarray:
-        """Filtered means of u at rows of B with their whitened form: (c, m)."""
-        rows = slice(start, start + len(B))
-        return B - (self._kept * np.sqrt(self.scales))[rows, None] * whitened
+        decay, gains = self._decay[rows, None], self.filtered[rows, None]
+        means = recurrence((self._decay * self._kept)[rows], gains * B, before)
+        whitened = np.array(B, order="F")
+        whitened[0] -= decay[0] * before
+        whitened[1:] -= decay[1:] * means[:-1]
+        whitened /= np.sqrt(self.scales[rows, None])
+        return whitened, means
 
     def backward(
-        self, whitened: np.ndarray, carry: np.ndarray, start: int = 0
+        self, whitened: np.ndarray, after: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows i of sum_{j >= i} exp(-(x_j - x_i) / l) (T^-1 B)_j, and the first of them.
+        """Rows i of sum_{j >= i} exp(-(x_j - x_i) / l) (T^-1 B)_j, and rows i + 1: (c, m) each.
 
         Args:
-            whitened: Rows start, start + 1, ... of F^-1/2 L^-1 B, (c, m).
-            carry: The row after the last one, zero after all rows, (m,).
-            start: Number of the first row.
+            whitened: These rows of F^-1/2 L^-1 B, (c, m).
+            after: The sum at the row after, zero after the last row, (m,).
+            rows: The rows.
         """
-        rows = slice(start, start + len(whitened))
-        sums = backward_map((self._next_decay * self._kept)[rows])
-        return sums.apply(whitened / np.sqrt(self.scales[rows, None]), carry)
+        coefficients = (self._next_decay * self._kept)[rows]
+        scaled = whitened / np.sqrt(self.scales[rows, None])
+        sums = recurrence(coefficients, scaled, after, reverse=True)
+        return sums, np.concatenate([sums[1:], after[None]])
 
-    def solved(
-        self, whitened: np.ndarray, sums: np.ndarray, after: np.ndarray, start: int = 0
-    ) -> np.ndarray:
-        """Rows of T^-1 B: (c, m).
+    def solved(self, whitened: np.ndarray, later: np.ndarray, rows: slice) -> np.ndarray:
+        """Rows of T^-1 B, by those of F^-1/2 L^-1 B and the later sums: (c, m)."""
+        gains = (self.filtered * self._next_decay)[rows, None]
+        return whitened / np.sqrt(self.scales[rows, None]) - gains * later
 
-        Args:
-            whitened: Rows of F^-1/2 L^-1 B, (c, m).
-            sums: Rows of `backward`, (c, m).
-            after: The row of `backward` after the last one, (m,).
-            start: Number of the first row.
-        """
-        rows = slice(start, start + len(whitened))
-        later = np.concatenate([sums[1:], after[None]])
-        later *= (self.filtered * self._next_decay)[rows, None]
-        return whitened / np.sqrt(self.scales[rows, None]) - later
-
-    def sum_slopes(
-        self, sums: np.ndarray, after: np.ndarray, carry: np.ndarray, start: int = 0
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of rows of `backward` in log l at fixed T^-1 B, and the first of them.
-
-        Args:
-            sums: Rows of `backward`, (c, m).
-            after: The row of `backward` after the last one, (m,).
-            carry: The derivative of that row, (m,).
-            start: Number of the first row.
-        """
-        rows = slice(start, start + len(sums))
-        later = np.concatenate([sums[1:], after[None]])
-        later *= np.append(self._decay_slope[1:], 0.0)[rows, None]
-        return backward_map(self._next_decay[rows]).apply(later, carry)
-
-    def slope_products(
-        self, sums: np.ndarray, sum_slopes: np.ndarray, start: int = 0
+    def slope_terms(
+        self, sums: np.ndarray, later: np.ndarray, after: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
         """Terms of -V' (dT / d log l) V and -V' (dT / d log q) V, V = T^-1 B, from some rows.
 
         K is sum' diag(1 - a^2) sum, with a the decay over a gap and `sum` the sums of `backward`.
 
         Args:
-            sums: Rows of `backward`, (c, m).
-            sum_slopes: Rows of `sum_slopes`, (c, m).
-            start: Number of the first row.
+            sums: Sums of `backward`, (c, m).
+            later: The sums one row later, (c, m).
+            after: Derivative of the sum at the row after in log l at fixed V, (m,).
+            rows: The rows.
 
         Returns:
-            Two matrices, (m, m) each.
+            Two matrices (2, m, m), and the derivative of the first sum (m,).
         """
-        rows = slice(start, start + len(sums))
+        gap_slopes = np.append(self._decay_slope[1:], 0.0)[rows, None]
+        sum_slopes = recurrence(self._next_decay[rows], gap_slopes * later, after, reverse=True)
         innovation = self.ratio * self._innovation[rows, None]
         slope = -self.ratio * (self._decay * self._decay_slope)[rows, None]
         half = sums.T @ (slope * sums + innovation * sum_slopes)
         roots = np.sqrt(innovation) * sums
-        return -(half + half.T), -(roots.T @ roots)
-
-    def chunks(self, edges: tuple[int, ...] = ()) -> Iterator[tuple[int, int]]:
-        """First row and last row (exclusive) of chunks of rows; no chunk crosses an edge."""
-        bounds = sorted({0, len(self.x), *edges, *range(0, len(self.x), CHUNK_ROWS)})
-        return pairwise(bounds)
-
-    def _whitening(self, rows: slice) -> BlockMap:
-        """Map of rows B_i to (B_i - a_i h_{i-1}) / sqrt(F_i), with h the filtered means.
-
-        h_i = a_i (1 - k_i) h_{i-1} + k_i B_i with the gains k = p / F.
-        """
-        decay, gains = padded(self._decay[rows], 1.0), padded(self.filtered[rows], 0.0)
-        weights = padded(1.0 / np.sqrt(self.scales[rows]), 0.0)
-        products = decay_products(padded((self._decay * self._kept)[rows], 1.0))
-        products[:, :, 1:] *= gains[:, None, :]
-        to_carry, carry_decay = products[:, -1, 1:], products[:, -1, 0]
-        before = np.zeros_like(products)
-        before[:, 0, 0], before[:, 1:] = 1.0, products[:, :-1]
-        before *= -(weights * decay)[:, :, None]
-        matrix = np.ascontiguousarray(before[:, :, 1:])
-        diagonal = np.arange(matrix.shape[1])
-        matrix[:, diagonal, diagonal] += weights
-        return BlockMap(matrix, before[:, :, 0], to_carry, carry_decay)
+        return -np.stack([half + half.T, roots.T @ roots]), sum_slopes[0]
 
     # -- the process at other times ----------------------------------------------------------------
 
     def covariance(self, x_new: np.ndarray) -> np.ndarray:
         """Covariance of u at any times x_new (M,), given all values: (M, M), in O(n M^2)."""
-        known, carry = np.zeros((len(x_new), len(x_new))), np.zeros(len(x_new))
-        for start, stop in self.chunks():
-            lags = np.abs(self.x[start:stop, None] - x_new)
-            half, carry = self.whiten(np.exp(-lags / self.lengthscale), carry, start)
+        known, before = np.zeros((len(x_new), len(x_new))), np.zeros(len(x_new))
+        for rows in self.chunks():
+            lags = np.abs(self.x[rows, None] - x_new)
+            half, means = self.forward(np.exp(-lags / self.lengthscale), before, rows)
             known += half.T @ half
+            before = means[-1]
         own = np.exp(-np.abs(x_new[:, None] - x_new) / self.lengthscale)
         return self.ratio * own - np.square(self.ratio) * known
+
+
+def recurrence(
+    coefficients: np.ndarray,
+    rows: np.ndarray,
+    start: np.ndarray | float = 0.0,
+    *,
+    reverse: bool = False,
+) -> np.ndarray:
+    """h_i = c_i h_{i-1} + g_i, or h_i = c_i h_{i+1} + g_i in reverse, by a bidiagonal solve.
+
+    Args:
+        coefficients: c, (n,).
+        rows: g, (n, m); may be overwritten.
+        start: h before the first row, or after the last row in reverse, (m,).
+        reverse: Run from the last row to the first.
+
+    Returns:
+        h, (n, m).
+    """
+    bands, h = np.ones((2, len(rows)), order="F"), np.asfortranarray(rows)
+    first = -1 if reverse else 0
+    h[first] += coefficients[first] * start
+    if reverse:
+        bands[0, 1:] = -coefficients[:-1]
+    else:
+        bands[1, :-1] = -coefficients[1:]
+    solved, _ = _tbtrs(bands, h, uplo="U" if reverse else "L", diag="U", overwrite_b=True)
+    return solved
 
 
 def covariance_after(

@@ -7,6 +7,7 @@ below follow from the posterior of w, the row, the shift and the variance of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +16,13 @@ from bayeskern.forecast.history.basis import Basis
 from bayeskern.forecast.history.basis_posterior import BasisPosterior
 from bayeskern.forecast.history.filtered_statistics import History
 from bayeskern.forecast.history.residual_filter import ResidualFilter, covariance_after
-from bayeskern.forecast.model.evidence import Moments
 from bayeskern.forecast.model.kernels import SHORT_TERM
+from bayeskern.gp.time_series.base import ConditionedProcess, Moments
 from bayeskern.gp.time_series.predictive import LOG_2PI
 
 
-class SeriesPosterior:
+@dataclass(frozen=True, eq=False)
+class SeriesPosterior(ConditionedProcess):
     """Posterior of f given y at one choice of the hyperparameters.
 
     Attributes:
@@ -29,18 +31,17 @@ class SeriesPosterior:
         weights: Posterior of w.
         lengthscale: Lengthscale of u.
         ratio: Variance of u in units of the noise variance.
+        log_prior: Log prior density of the hyperparameters.
+        noise: Noise variance.
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        history: History,
-        weights: BasisPosterior,
-        lengthscale: float,
-        ratio: float,
-    ):
-        self.basis, self.history, self.weights = basis, history, weights
-        self.lengthscale, self.ratio = lengthscale, ratio
+    basis: Basis
+    history: History
+    weights: BasisPosterior
+    lengthscale: float
+    ratio: float
+    log_prior: float
+    noise: float
 
     @cached_property
     def residual(self) -> ResidualFilter:
@@ -48,20 +49,17 @@ class SeriesPosterior:
         return self.history.residual(self.lengthscale, self.ratio)
 
     @property
-    def noise(self) -> float:
-        """Noise variance."""
-        return self.weights.noise
+    def log_density(self) -> float:
+        return self.weights.log_marginal + self.log_prior
 
     # -- new values --------------------------------------------------------------------------------
 
-    def moments(self, functions: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Means and variances of f at x_new (M,), with functions phi (M, m) there: (M,) each."""
-        rows, shift, variance = self._latent(functions, x_new)
+    def moments(self, x_new: np.ndarray) -> Moments:
+        rows, shift, variance = self._latent(x_new)
         return rows @ self.weights.mean + shift, self.weights.variance(rows) + variance
 
-    def joint(self, functions: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Mean (M,) and covariance (M, M) of f at x_new (M,), with functions phi (M, m) there."""
-        rows, shift, _ = self._latent(functions, x_new)
+    def joint(self, x_new: np.ndarray) -> Moments:
+        rows, shift, _ = self._latent(x_new)
         half = self.weights.half(rows)
         if self.history.is_future(x_new):
             gaps, known = x_new - self.history.x[-1], self.weights.statistics.state_variance
@@ -70,9 +68,7 @@ class SeriesPosterior:
             own = self.residual.covariance(x_new)
         return rows @ self.weights.mean + shift, half.T @ half + self.noise * own
 
-    def _latent(
-        self, functions: np.ndarray, x_new: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _latent(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (M, m), shift (M,) and variance (M,) of the deviation of f at x_new (M,)."""
         if self.history.is_future(x_new):
             statistics = self.weights.statistics
@@ -82,15 +78,13 @@ class SeriesPosterior:
         else:
             state, between = self.history.smoothed(self.residual, x_new)
             variance = between.variance
-        return functions - state[:, :-1], state[:, -1], self.noise * variance
+        rows = self.basis.functions(x_new) - state[:, :-1]
+        return rows, state[:, -1], self.noise * variance
 
     # -- observed values ---------------------------------------------------------------------------
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each value given all others: (n,) each.
-
-        Rasmussen and Williams (2006), equations 5.10 to 5.12.
-        """
+        """Rasmussen and Williams (2006), equations 5.10 to 5.12."""
         # K^-1 y and the diagonal of K^-1, with K the covariance of y.
         weighted, diagonal = np.empty((2, len(self.history.x)))
         own = self.residual.precision_diagonal / self.noise
@@ -105,14 +99,12 @@ class SeriesPosterior:
 
     # -- components --------------------------------------------------------------------------------
 
-    def effects(self) -> Moments:
-        """Means and variances of the coefficients of the effects: (k,) each."""
+    def coefficients(self) -> Moments:
         columns = self.basis.effect_columns
         root = self.weights.root(np.eye(self.basis.size)[columns])
         return self.weights.mean[columns], np.square(root).sum(axis=0)
 
     def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
-        """Mean and variance of the change of a component between two times (2,)."""
         if name == SHORT_TERM:
             state, _ = self.history.smoothed(self.residual, ends)
             row, shift = np.diff(-state[:, :-1], axis=0), np.diff(state[:, -1])
@@ -126,19 +118,8 @@ class SeriesPosterior:
         variance = self.weights.variance(row) + max(own, 0.0)
         return float(mean[0]), float(variance[0])
 
-    def components(
-        self, functions: np.ndarray, x_new: np.ndarray, level: str
-    ) -> dict[str, Moments]:
-        """Means and variances of every component at x_new (M,), centred: (M,) each.
-
-        Each component is centred: its average over the data is moved to the component `level`.
-        Effects are differences from the absence of an effect and are not centred.
-
-        Args:
-            functions: phi at x_new, (M, m).
-            x_new: Times, (M,).
-            level: Name of the component that carries the level.
-        """
+    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+        functions = self.basis.functions(x_new)
         averages = self.history.averages[:-1]
         seasons = [name for name in self.basis.smooth_components if name != level]
         effects = () if self.basis.effects is None else self.basis.effects.names

@@ -60,11 +60,10 @@ def build_evidence(
     prior = prior.with_numbers(_numbers(choices, structure, x, standardised))
     prior = prior.with_priors(_priors(choices, structure, standardised))
     if choices.likelihood is None:
-        evidence = NumpyEvidence(prior, x, z)
-    else:
-        likelihood = choices.likelihood
-        evidence = NumpyLatentEvidence(prior, likelihood, x, z, scale.shift, scale.size)
-    return evidence.with_effects(choices.effects)
+        return NumpyEvidence(prior, x, z, choices.effects)
+    return NumpyLatentEvidence(
+        prior, choices.likelihood, x, z, scale.shift, scale.size, choices.effects
+    )
 
 
 def build_kernel_and_noise(

@@ -7,26 +7,22 @@ again, with hand-written derivatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs, solve_triangular
 
-from bayeskern.core.threads import one_blas_thread, side_by_side
-from bayeskern.gp.time_series.predictive import LOG_2PI, JointPredictive
+from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
+from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.kernels.derivatives import Pairs
 
-potrf, potrs, potri, _trtrs = get_lapack_funcs(
-    ("potrf", "potrs", "potri", "trtrs"), dtype=np.float64
-)
+potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
 (_syr,) = get_blas_funcs(("syr",), dtype=np.float64)
-
-Moments = tuple[np.ndarray, np.ndarray]
 
 
 class LinearEffects(Protocol):
@@ -50,41 +46,32 @@ class LinearEffects(Protocol):
         ...
 
 
-class NumpyEvidence:
+class NumpyEvidence(Evidence):
     """log p(y, hyperparameters) of a Gaussian process in time, over unconstrained coordinates z.
 
     Args:
         prior: The process and its hyperparameters.
         x: Times, (n,).
         y: Values, (n,).
+        effects: Linear effects beside the kernel, as further components.
 
     Attributes:
         noise_factors: Factor of the noise variance of each value: (n,).
     """
 
-    effects: LinearEffects | None = None
-
-    def __init__(self, prior: ProcessPrior, x: np.ndarray, y: np.ndarray):
-        self.prior = prior
+    def __init__(
+        self,
+        prior: ProcessPrior,
+        x: np.ndarray,
+        y: np.ndarray,
+        effects: LinearEffects | None = None,
+    ):
+        self.prior, self.effects = prior, effects
+        self.names, self.component_names = prior.names, prior.component_names
+        self.middle = prior.middle
         self._set_data(x, y)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Name of each of the d coordinates of z."""
-        return self.prior.names
-
-    @property
-    def middle(self) -> np.ndarray:
-        """Median of the prior of z: (d,)."""
-        return self.prior.middle
-
-    @property
-    def component_names(self) -> tuple[str, ...]:
-        """Names of the additive components of the kernel."""
-        return self.prior.component_names
-
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Hyperparameters by name, for z of shape (..., d)."""
         return self.prior.values(z)
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -103,7 +90,6 @@ class NumpyEvidence:
         return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """Copy with other data: values y at times x, (n,) both."""
         other = copy(self)
         other._set_data(x, y)
         return other
@@ -114,34 +100,19 @@ class NumpyEvidence:
         other.noise_factors, other._constant = noise_factors, constant
         return other
 
-    def with_effects(self, effects: LinearEffects | None) -> Self:
-        """Copy with linear effects beside the kernel, as further components."""
-        other = copy(self)
-        other.effects = effects
-        other._set_data(self.x, self.y)
-        return other
-
-    def threads(self) -> AbstractContextManager:
-        """Context with one BLAS thread: matrices this small gain nothing from several."""
-        return one_blas_thread()
-
     # -- log density -------------------------------------------------------------------------------
 
     def log_density(self, z: np.ndarray) -> float:
-        """Log density at z (d,); -inf where K has no factor."""
         # Overflow is no error: it gives the value -inf.
         with np.errstate(all="ignore"):
             return self._factored(z)[0]
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density at z (d,) and its gradient; -inf and zeros where K has no factor.
-
-        Rasmussen and Williams (2006), equations 5.8 and 5.9, and the prior of z.
-        """
         with np.errstate(all="ignore"):
             return self._value_and_gradient(z)
 
     def _value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Rasmussen and Williams (2006), equations 5.8 and 5.9, and the prior of z."""
         value, factor, weights, gradient = self._factored(z)
         if factor is None:
             return value, np.zeros(len(z))
@@ -179,195 +150,25 @@ class NumpyEvidence:
 
     # -- predictions -------------------------------------------------------------------------------
 
-    def _at_each(self, function: Callable, z: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The arrays that a function returns at each of z (S, d), stacked: (S, ...)."""
-        with self.threads():
-            results = [function(z_one) for z_one in z]
-        return tuple(np.array(part) for part in zip(*results, strict=True))
-
-    def _conditioned(self, z: np.ndarray) -> tuple[ConditionedSeries, float]:
-        """The process given the data, and its noise variance."""
+    def conditioned(self, z: np.ndarray) -> ConditionedSeries:
         factor = _cholesky(self._covariance(z)[0])
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
-        return ConditionedSeries(self, factor, weights, self.y, z), self.prior.noise(z)
+        return ConditionedSeries(self, factor, weights, self.y, z, self.prior.noise(z))
 
-    def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Means and variances of new observations at x_new (m,), for each of z (S, d): (S, m)."""
-
-        def at(z_one):
-            process, noise = self._conditioned(z_one)
-            mean, variance = process.moments_at(x_new)
-            return mean, variance + noise
-
-        means, variances = self._at_each(at, z)
-        return means, variances
-
-    def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
-        """Log density at each of z (S, d), and the joint distribution at sorted x_new (m,).
-
-        Both use one Gram matrix, and one factor, for each of z.
-        """
-        n, x = len(self.y), np.append(self.x, x_new)
-        pairs = _pairs_among(x.tobytes())
-        effects = 0.0 if self.effects is None else self.effects.covariance(x, x)
-        right_sides = np.empty((n, 1 + len(x_new)), order="F")
-
-        def at(z_one):
-            noise = self.prior.noise(z_one)
-            K = pairs.spread(self.prior.covariance(z_one, pairs)[0]) + effects
-            cross, among = K[:n, n:], K[n:, n:]
-            K.ravel()[: n * len(K) : len(K) + 1] += noise * self.noise_factors
-            factor = _cholesky(K[:n, :n])
-            right_sides[:, 0], right_sides[:, 1:] = self.y, cross
-            solved, _ = _trtrs(factor, right_sides, lower=1)
-            weights, half = solved[:, 0], solved[:, 1:]
-            density = self._log_joint(z_one, factor, weights @ weights)
-            density = density if np.isfinite(density) else -np.inf
-            return density, weights @ half, among - half.T @ half, noise
-
-        # Overflow is no error: it gives the value -inf.
-        with np.errstate(all="ignore"):
-            densities, means, covariances, noises = self._at_each(at, z)
-        return JointPredictive(densities, x_new, means, covariances, noises)
-
-    def joint(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Mean (m,) and covariance (m, m) of new observations at x_new (m,), for z (d,)."""
-        with self.threads():
-            process, noise = self._conditioned(z)
-            among = process.prior_covariance(Pairs.among(x_new))
-            if self.effects is not None:
-                among = among + self.effects.covariance(x_new, x_new)
-            half, mean = process.project(process.cross_covariance(x_new))
-            return mean, among - half.T @ half + noise * np.eye(len(x_new))
-
-    def rolling(self, z: np.ndarray, counts: Iterable[int], reach: Iterable[int]) -> list[Moments]:
-        """Rolling-origin predictions: moments of the values after the first ones, at z (d,).
-
-        One factor serves all origins: with K = L L' and a = L^-1 y, the values from n on, given the
-        first n, have means L[n:, :n] a[:n] and the covariance L[n:, n:] L[n:, n:]'.
-
-        Args:
-            z: The hyperparameters, (d,).
-            counts: Number of known values at each origin.
-            reach: Number of values predicted from each origin. Their noise is the ordinary one,
-                without their noise factors.
-
-        Returns:
-            Means and variances of those values, one pair for each origin.
-        """
+    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
+        # One factor serves all origins: with K = L L' and a = L^-1 y, the values from n on, given
+        # the first n, have means L[n:, :n] a[:n] and the covariance L[n:, n:] L[n:, n:]'.
         with self.threads(), np.errstate(all="ignore"):
-            noise = self.prior.noise(z)
-            factor = _cholesky(self._covariance(z)[0])
-            weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
+            process = self.conditioned(z)
         pairs = []
         for n, k in zip(counts, reach, strict=True):
-            later = factor[n : n + k]
+            later = process.factor[n : n + k]
             own = np.tril(later[:, n : n + k])
-            excess = noise * (self.noise_factors[n : n + k] - 1.0)
-            pairs.append((later[:, :n] @ weights[:n], np.sum(np.square(own), axis=1) - excess))
+            # The noise of predicted values is the ordinary one, without their noise factors.
+            excess = process.noise * (self.noise_factors[n : n + k] - 1.0)
+            means = later[:, :n] @ process.weights[:n]
+            pairs.append((means, np.sum(np.square(own), axis=1) - excess))
         return pairs
-
-    def precision(self, z: np.ndarray) -> Moments:
-        """K^-1 (n, n) and K^-1 y (n,) at z (d,), with K the covariance of y."""
-        with self.threads():
-            process, _ = self._conditioned(z)
-            inverse, _ = potri(process.factor, lower=1)
-            inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        return inverse, inverse @ process.y
-
-    def fitted(self, z: np.ndarray) -> Moments:
-        """Mean and variance of the function at the data, without noise: (n,) each."""
-        with self.threads():
-            return self._conditioned(z)[0].moments_at(self.x)
-
-    def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each value given the others, for z (S, d): (S, n) each.
-
-        Rasmussen and Williams (2006), equations 5.10 to 5.12.
-        """
-
-        def at(z_one):
-            process, _ = self._conditioned(z_one)
-            inverse, _ = potri(process.factor, lower=1)
-            precision = np.diag(inverse)
-            residual = potrs(process.factor, process.y, lower=1)[0] / precision
-            density = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
-            return self.y - residual, 1.0 / precision, density
-
-        means, variances, densities = self._at_each(at, z)
-        return means, variances, densities
-
-    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
-        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
-
-        def at(z_one):
-            process, _ = self._conditioned(z_one)
-            cross = np.diff(process.prior_components(Pairs.between(self.x, ends))[name])
-            among = process.prior_components(Pairs.among(ends))[name]
-            mean, variance = process.moments(cross, among[0, 0] + among[1, 1] - 2.0 * among[0, 1])
-            return mean[0], variance[0]
-
-        means, variances = self._at_each(at, z)
-        return means, variances
-
-    def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
-        """Means and variances of every component at x_new (m,), for each of z (S, d): (S, m).
-
-        Each component is taken minus its average over the data, and the averages are added to the
-        component `level`, as in `bayeskern.gp.components`.
-        """
-        names = (level, *(name for name in self.component_names if name != level))
-        with self.threads():
-            parts = side_by_side(
-                lambda z_one: self._centered(z_one, x_new, names), list(z), len(self.y)
-            )
-        return {
-            name: (
-                np.array([moments[name][0] for moments in parts]),
-                np.array([moments[name][1] for moments in parts]),
-            )
-            for name in parts[0]
-        }
-
-    def _centered(
-        self, z: np.ndarray, x_new: np.ndarray, names: tuple[str, ...]
-    ) -> dict[str, Moments]:
-        """Mean and variance of each component at x_new, (m,) each; the level comes first."""
-        process, _ = self._conditioned(z)
-        n, m, level = len(self.y), len(x_new), names[0]
-        among = process.prior_components(Pairs(x_new, x_new))
-        between = process.prior_components(_pairs_between(self.x.tobytes(), x_new.tobytes()))
-        within = process.prior_components(self._pairs)
-        averages = {name: self._pairs.spread(K).mean(axis=1) for name, K in within.items()}
-        cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
-        for name, K in between.items():
-            # Covariances of the average over the data with y and with f(x_new).
-            with_data, with_new = averages[name], K.mean(axis=0)
-            variance = with_data.mean()
-            if name == level:
-                cross[level], prior[level] = cross[level] + K, prior[level] + among[name]
-            else:
-                cross[name] = K - with_data[:, None]
-                prior[name] = among[name] - 2.0 * with_new + variance
-                cross[level] = cross[level] + with_data[:, None]
-                prior[level] = prior[level] + variance
-        moments = {name: process.moments(cross[name], prior[name]) for name in names}
-        if self.effects is not None:
-            # Effects are differences from none, or from the average, and need no centring.
-            for name in self.effects.names:
-                covariance = self.effects.covariance(self.x, x_new, name)
-                moments[name] = process.moments(covariance, self.effects.variance(x_new, name))
-        return moments
-
-    def coefficients(self, z: np.ndarray) -> Moments:
-        """Means and variances of the coefficients of the effects, for z (S, d): (S, k) each."""
-        if self.effects is None:
-            raise ValueError("the process has no linear effects.")
-        Z = self.effects.rows(self.x)
-        means, variances = self._at_each(
-            lambda z_one: self._conditioned(z_one)[0].moments(Z, 1.0), z
-        )
-        return means, variances
 
 
 # Several models, and draws of each, ask for the same times one after the other.
@@ -381,10 +182,17 @@ def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
     return Pairs.between(np.frombuffer(x), np.frombuffer(x_new))
 
 
-class ConditionedSeries(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ConditionedSeries(ConditionedProcess):
     """Process given its data y (n,), or given Gaussian values in their place.
 
-    factor: L, of the covariance of y; weights: L^-1 y; z: coordinates of the process.
+    Attributes:
+        evidence: The process and its data.
+        factor: L, of the covariance of y.
+        weights: L^-1 y.
+        y: The values.
+        z: Coordinates of the process.
+        noise: Variance of the noise of new values.
     """
 
     evidence: NumpyEvidence
@@ -392,36 +200,99 @@ class ConditionedSeries(NamedTuple):
     weights: np.ndarray
     y: np.ndarray
     z: np.ndarray
+    noise: float
 
-    def prior_covariance(self, pairs: Pairs) -> np.ndarray:
+    @property
+    def log_density(self) -> float:
+        return self.evidence._log_joint(self.z, self.factor, self.weights @ self.weights)
+
+    def _covariance(self, pairs: Pairs) -> np.ndarray:
         """k at the pairs, without effects."""
         return pairs.spread(self.evidence.prior.covariance(self.z, pairs)[0])
 
-    def prior_components(self, pairs: Pairs) -> dict[str, np.ndarray]:
+    def _components(self, pairs: Pairs) -> dict[str, np.ndarray]:
         """Components of k at the pairs."""
         return self.evidence.prior.components(self.z, pairs)
 
-    def cross_covariance(self, x_new: np.ndarray) -> np.ndarray:
+    def _cross(self, x_new: np.ndarray) -> np.ndarray:
         """Prior covariance of the data with x_new (m,), effects included: (n, m)."""
         x, effects = self.evidence.x, self.evidence.effects
-        cross = self.prior_covariance(_pairs_between(x.tobytes(), x_new.tobytes()))
+        cross = self._covariance(_pairs_between(x.tobytes(), x_new.tobytes()))
         return cross if effects is None else cross + effects.covariance(x, x_new)
 
-    def project(self, cross: np.ndarray) -> Moments:
+    def _project(self, cross: np.ndarray) -> Moments:
         """L^-1 of covariances with the data (n, m), and the posterior mean (m,)."""
         half = solve_triangular(self.factor, cross, lower=True, check_finite=False)
         return half, self.weights @ half
 
-    def moments(self, cross: np.ndarray, prior_variance: np.ndarray | float) -> Moments:
+    def _moments(self, cross: np.ndarray, prior_variance: np.ndarray | float) -> Moments:
         """Posterior means and variances, (m,), by covariances with the data (n, m)."""
-        half, mean = self.project(cross)
+        half, mean = self._project(cross)
         return mean, np.maximum(prior_variance - np.sum(np.square(half), axis=0), 0.0)
 
-    def moments_at(self, x_new: np.ndarray) -> Moments:
-        """Posterior means and variances of the function at x_new: (m,) each."""
-        effects, prior = self.evidence.effects, self.prior_covariance(Pairs(x_new, x_new))
+    def moments(self, x_new: np.ndarray) -> Moments:
+        effects, prior = self.evidence.effects, self._covariance(Pairs(x_new, x_new))
         prior = prior if effects is None else prior + effects.variance(x_new)
-        return self.moments(self.cross_covariance(x_new), prior)
+        return self._moments(self._cross(x_new), prior)
+
+    def joint(self, x_new: np.ndarray) -> Moments:
+        effects, among = self.evidence.effects, self._covariance(_pairs_among(x_new.tobytes()))
+        among = among if effects is None else among + effects.covariance(x_new, x_new)
+        half, mean = self._project(self._cross(x_new))
+        return mean, among - half.T @ half
+
+    def precision(self) -> Moments:
+        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y."""
+        inverse, _ = potri(self.factor, lower=1)
+        return np.tril(inverse) + np.tril(inverse, -1).T, potrs(self.factor, self.y, lower=1)[0]
+
+    def _loo(self) -> Moments:
+        """Mean and variance of each value given all others: (n,) each.
+
+        Rasmussen and Williams (2006), equations 5.10 to 5.12.
+        """
+        inverse, weighted = self.precision()
+        variance = 1.0 / np.diag(inverse)
+        return self.y - weighted * variance, variance
+
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        mean, variance = self._loo()
+        density = -0.5 * (np.log(variance) + LOG_2PI + np.square(self.y - mean) / variance)
+        return mean, variance, density
+
+    def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
+        cross = np.diff(self._components(Pairs.between(self.evidence.x, ends))[name])
+        among = self._components(Pairs.among(ends))[name]
+        mean, variance = self._moments(cross, among[0, 0] + among[1, 1] - 2.0 * among[0, 1])
+        return mean[0], variance[0]
+
+    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+        evidence, n, m = self.evidence, len(self.y), len(x_new)
+        among = self._components(Pairs(x_new, x_new))
+        between = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
+        within = self._components(evidence._pairs)
+        cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
+        for name, K in between.items():
+            if name == level:
+                cross[level], prior[level] = cross[level] + K, prior[level] + among[name]
+                continue
+            # Covariances of the average over the data with y and with f(x_new).
+            with_data = evidence._pairs.spread(within[name]).mean(axis=1)
+            variance = with_data.mean()
+            cross[name] = K - with_data[:, None]
+            prior[name] = among[name] - 2.0 * K.mean(axis=0) + variance
+            cross[level] = cross[level] + with_data[:, None]
+            prior[level] = prior[level] + variance
+        if evidence.effects is not None:
+            for name in evidence.effects.names:
+                cross[name] = evidence.effects.covariance(evidence.x, x_new, name)
+                prior[name] = evidence.effects.variance(x_new, name)
+        return {name: self._moments(cross[name], prior[name]) for name in cross}
+
+    def coefficients(self) -> Moments:
+        effects = self.evidence.effects
+        assert effects is not None
+        return self._moments(effects.rows(self.evidence.x), 1.0)
 
 
 def _cholesky(K: np.ndarray) -> np.ndarray:

@@ -12,21 +12,20 @@ negative curvature, which gives other numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import logsumexp
 
+from bayeskern.gp.time_series.base import Moments
 from bayeskern.gp.time_series.evidence import (
     ConditionedSeries,
-    Moments,
+    LinearEffects,
     NumpyEvidence,
     potrf,
-    potri,
-    potrs,
 )
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
@@ -82,6 +81,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         y: Observations, (n,).
         shift: Offset of the latent function.
         size: Scale of the latent function.
+        effects: Linear effects beside the kernel, as further components.
     """
 
     options = FisherScoringOptions()
@@ -94,22 +94,17 @@ class NumpyLatentEvidence(NumpyEvidence):
         y: np.ndarray,
         shift: float = 0.0,
         size: float = 1.0,
+        effects: LinearEffects | None = None,
     ):
         self.likelihood, self.shift, self.size = likelihood, shift, size
-        super().__init__(prior, x, y)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.likelihood.names, *self.prior.names)
+        super().__init__(prior, x, y, effects)
+        self.names = (*likelihood.names, *prior.names)
+        self.middle = np.append(likelihood.middle, prior.middle)
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         super()._set_data(x, y)
         # Start of the next search for a mode: a = K^-1 g.
         self._start = np.zeros(len(y))
-
-    @property
-    def middle(self) -> np.ndarray:
-        return np.append(self.likelihood.middle, super().middle)
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         z, k = np.asarray(z), len(self.likelihood.names)
@@ -248,30 +243,27 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     # -- predictions of g --------------------------------------------------------------------------
 
-    def _conditioned(self, z: np.ndarray) -> tuple[ConditionedSeries, float]:
-        """The process given Gaussian values in place of the observations, and a jitter.
+    def conditioned(self, z: np.ndarray) -> ConditionedLatent:
+        """The process given Gaussian values in place of the observations; NaN without a mode.
 
-        The values are g + slope / information with noise 1 / information. The jitter is a noise
-        variance that gives covariances of a smooth process a Cholesky factor.
+        The values are g + slope / information with noise 1 / information.
         """
-        return self._gaussian_site(z)[0], 1e-9
-
-    def _gaussian_site(self, z: np.ndarray) -> tuple[ConditionedSeries, np.ndarray]:
-        """The conditioned process, and the noise of its values: (n,). NaN without a mode."""
         theta, kernel_z = self._split(z)
         K, _ = self._covariance(kernel_z)
         mode = self._mode(theta, K)
         if mode is None:
             nan = np.full(len(self.y), np.nan)
-            return ConditionedSeries(self, np.full_like(K, np.nan), nan, nan, kernel_z), nan
-        # Without a lower bound the noise could be infinite.
-        noise = 1.0 / np.maximum(mode.information, 1e-12)
-        y = mode.g + noise * mode.slope
-        factor, _ = potrf(K + np.diag(noise), lower=1)
-        weights = solve_triangular(factor, y, lower=True, check_finite=False)
-        return ConditionedSeries(self, factor, weights, y, kernel_z), noise
+            factor, weights, y, noise = np.full_like(K, np.nan), nan, nan, nan
+        else:
+            # Without a lower bound the noise could be infinite.
+            noise = 1.0 / np.maximum(mode.information, 1e-12)
+            y = mode.g + noise * mode.slope
+            factor, _ = potrf(K + np.diag(noise), lower=1)
+            weights = solve_triangular(factor, y, lower=True, check_finite=False)
+        # A jitter gives covariances of a smooth process a Cholesky factor.
+        return ConditionedLatent(self, factor, weights, y, kernel_z, 1e-9, noise, theta)
 
-    def rolling(self, z: np.ndarray, counts: Iterable[int], reach: Iterable[int]) -> list[Moments]:
+    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
         # Each of the Gaussian values depends on all observations, so each origin has its own mode.
         pairs = []
         for n, k in zip(counts, reach, strict=True):
@@ -280,28 +272,32 @@ class NumpyLatentEvidence(NumpyEvidence):
             pairs.append((mean, variance))
         return pairs
 
-    def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance of g at each value given the others, and its log density: (S, n) each.
+
+@dataclass(frozen=True, eq=False)
+class ConditionedLatent(ConditionedSeries):
+    """Latent process given Gaussian values in place of the observations.
+
+    Attributes:
+        value_noise: Noise of the Gaussian values, (n,).
+        theta: Coordinates of the likelihood.
+    """
+
+    value_noise: np.ndarray
+    theta: np.ndarray
+
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and variance of g at each value given the others, and its log density: (n,) each.
 
         Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for Gaussian
         latent variable models", section 3.2.
         """
+        evidence = cast("NumpyLatentEvidence", self.evidence)
         nodes, weights = np.polynomial.hermite_e.hermegauss(16)
-        log_weights = np.log(weights / weights.sum())
-
-        def at(z_one):
-            theta, _ = self._split(z_one)
-            process, noise = self._gaussian_site(z_one)
-            inverse, _ = potri(process.factor, lower=1)
-            precision = np.diag(inverse)
-            mean = process.y - potrs(process.factor, process.y, lower=1)[0] / precision
-            variance = np.maximum(1.0 / precision - noise, 0.0)
-            f = self._f(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
-            density = self.likelihood.log_density(f, self.y[:, None], theta)
-            return mean, variance, logsumexp(density + log_weights, axis=1)
-
-        means, variances, densities = self._at_each(at, z)
-        return means, variances, densities
+        mean, variance = self._loo()
+        variance = np.maximum(variance - self.value_noise, 0.0)
+        f = evidence._f(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
+        density = evidence.likelihood.log_density(f, evidence.y[:, None], self.theta)
+        return mean, variance, logsumexp(density + np.log(weights / weights.sum()), axis=1)
 
 
 def _difference(

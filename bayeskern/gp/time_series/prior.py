@@ -83,7 +83,52 @@ class LogNormalPrior(NamedTuple):
         return cls(float(np.asarray(base.loc)), float(np.asarray(base.scale)), least)
 
 
-class NumpyPrior:
+class LogNormalPriors:
+    """Independent priors of hyperparameters least + exp(z), with z ~ N(location, scale^2).
+
+    Args:
+        priors: Name -> prior, d of them.
+
+    Attributes:
+        names: Their names.
+    """
+
+    def __init__(self, priors: Mapping[str, LogNormalPrior]):
+        self.names = tuple(priors)
+        columns = np.array(list(priors.values()), float).reshape(-1, 3).T
+        self._location, self._scale, self._least = columns
+
+    @property
+    def middle(self) -> np.ndarray:
+        """Median of z: (d,)."""
+        return self._location
+
+    def each(self, z: np.ndarray) -> np.ndarray:
+        """Hyperparameters, for z (..., d): (..., d)."""
+        return self._least + np.exp(z)
+
+    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Hyperparameters by name, for z (..., d)."""
+        values = self.each(z)
+        return {name: values[..., i] for i, name in enumerate(self.names)}
+
+    def log_density(self, z: np.ndarray) -> float:
+        """log p(z), for z (d,)."""
+        standard = (z - self._location) / self._scale
+        value = -0.5 * (standard @ standard) - np.log(self._scale).sum()
+        return float(value - 0.5 * len(z) * LOG_2PI)
+
+    def slope(self, z: np.ndarray) -> np.ndarray:
+        """Gradient of log p(z), for z (d,)."""
+        return (self._location - z) / np.square(self._scale)
+
+    @property
+    def information(self) -> np.ndarray:
+        """Minus the Hessian of log p(z): (d, d)."""
+        return np.diag(1.0 / np.square(self._scale))
+
+
+class NumpyPrior(LogNormalPriors):
     """`ProcessPrior` of a kernel with formulas in `bayeskern.kernels.derivatives`.
 
     The free hyperparameters are least + exp(z), in the order of the sites of a `GPRegression`, with
@@ -104,12 +149,10 @@ class NumpyPrior:
         fixed = {n: v for n, v in values.items() if n not in priors}
         if None in priors.values() or any(map(np.ndim, fixed.values())):
             raise NotImplementedError("a hyperparameter that is no number and no LogNormal")
-        self.names = tuple(priors)
+        super().__init__(priors)
         self._indices = {name: i for i, name in enumerate(values)}
         self._free = np.array([self._indices[name] for name in priors], int)
         self._values = np.array([float(fixed.get(name, 0.0)) for name in values])
-        columns = np.array(list(priors.values()), float).reshape(-1, 3).T
-        self._location, self._scale, self._least = columns
 
     def with_numbers(self, numbers: Mapping[str, float]) -> NumpyPrior:
         """Copy with other values of fixed hyperparameters, by name."""
@@ -127,25 +170,9 @@ class NumpyPrior:
                 other._location[i], other._scale[i] = priors[name]
         return other
 
-    @property
-    def middle(self) -> np.ndarray:
-        """Median of z: (d,)."""
-        return self._location
-
-    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Hyperparameters by name, for z (..., d)."""
-        values = self._least + np.exp(z)
-        return {name: values[..., i] for i, name in enumerate(self.names)}
-
     def noise(self, z: np.ndarray) -> float:
         """Variance of the noise at z (d,)."""
         return self._all_values(z)[-1]
-
-    def log_density(self, z: np.ndarray) -> float:
-        """log p(z), for z (d,)."""
-        standard = (z - self._location) / self._scale
-        value = -0.5 * (standard @ standard) - np.log(self._scale).sum()
-        return float(value - 0.5 * len(z) * LOG_2PI)
 
     def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
         """k at z (d,), at the pairs or their lags, and the gradient of its weighted sums."""
@@ -155,8 +182,7 @@ class NumpyPrior:
         def gradient(A, b):
             slopes = [*pullback(PairWeights(pairs, lambda: A)), lambda: b]
             by_values = np.array([slopes[i]() for i in self._free])
-            by_prior = (z - self._location) / np.square(self._scale)
-            return 0.5 * by_values * np.exp(z) - by_prior
+            return 0.5 * by_values * np.exp(z) + self.slope(z)
 
         return K, gradient
 
@@ -168,5 +194,5 @@ class NumpyPrior:
     def _all_values(self, z: np.ndarray) -> np.ndarray:
         """Values of all hyperparameters of the kernel, and the noise."""
         values = self._values.copy()
-        values[self._free] = self._least + np.exp(z)
+        values[self._free] = self.each(z)
         return values

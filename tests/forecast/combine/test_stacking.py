@@ -1,4 +1,4 @@
-"""Structures weighed by their evidence and their past errors: by hand, and on simulated series."""
+"""Weights of structures by evidence and past errors."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def given(kernel=KERNEL, y=Y):
 
 
 def of_walk(learned=TABLE, candidate_options=None, **options):
-    """The structures of a random walk with the made-up table, at their modes."""
+    """Structures of a random walk at their modes, with the artificial table."""
     known = {"trends": tuple(TRENDS), "logs": (False, True), "learned": learned}
     choices = choices_for(**(known | options))
     return candidates(np.arange(float(N)), WALK, choices, candidate_options or CandidateOptions())
@@ -58,7 +58,7 @@ def fits():
 
 
 def quantile_loss(fitted, origins):
-    """Mean loss of the quantiles 0.1, ..., 0.9 of all forecasts, one by one."""
+    """Mean quantile loss at 0.1, ..., 0.9, forecast by forecast."""
     losses, scale = [], fitted.scale
     for origin, (means, sds) in zip(origins, fitted.rolling(origins), strict=True):
         for y, mean, sd in zip(fitted.y[origin.ahead], means, sds, strict=True):
@@ -68,7 +68,7 @@ def quantile_loss(fitted, origins):
     return np.mean(losses)
 
 
-def test_weights_are_those_of_the_formula(fits):
+def test_weights_equal_softmax_of_scores(fits):
     """Softmax of the intercept, the gap in evidence and the gap in the log of the error."""
     assert len({fitted.structure for fitted in fits}) == len(fits) > 3
     evidence = np.array([fitted.log_evidence for fitted in fits])
@@ -93,7 +93,7 @@ def test_weights_are_those_of_the_formula(fits):
     assert counts == sorted(counts, reverse=True) and counts[-1] >= StackingOptions.min_draws
 
 
-def test_a_structure_of_little_weight_is_left_out():
+def test_structures_of_small_weight_are_dropped():
     intercepts = dict.fromkeys(INTERCEPTS, 0.0) | {"drift": -6.0}
     table = replace(TABLE, weighing=Weighing(intercepts, 0.0, 0.0))
     combination = combine(of_walk(table, logs=(False,)), ORIGINS, seed=0)
@@ -102,7 +102,7 @@ def test_a_structure_of_little_weight_is_left_out():
     np.testing.assert_allclose([part.weight for part in combination.parts], 1.0 / 3.0, rtol=1e-12)
 
 
-def test_without_origins_errors_do_not_count(fits):
+def test_weights_without_origins_ignore_errors(fits):
     evidence, errors = features([f.log_evidence for f in fits], [error_of(f, (), ()) for f in fits])
     assert not errors.any() and evidence.max() == 0.0 > evidence.min()
     combination = combine(fits, (), seed=0)
@@ -110,24 +110,24 @@ def test_without_origins_errors_do_not_count(fits):
 
 
 @pytest.mark.parametrize("errors", [[1.0, np.nan, 2.0], [1.0, 0.0, 2.0], [np.inf, 1.0, 2.0]])
-def test_features_of_errors_that_are_none(errors):
+def test_features_of_unknown_errors_are_zero(errors):
     evidence, found = features([-500.0, -3.0, -4.5], errors)
     np.testing.assert_array_equal(evidence, [-20.0, 0.0, -1.5])
     np.testing.assert_array_equal(found, 0.0)
 
 
-def test_features_are_gaps_to_the_best():
+def test_features_are_gaps_to_the_best_structure():
     evidence, errors = features([2.0, 1.0, -30.0], [0.2, 0.1, 1e9])
     np.testing.assert_allclose(evidence, [0.0, -1.0, -20.0])
     np.testing.assert_allclose(errors, [-np.log(2.0), 0.0, -3.0])
 
 
-def test_names_of_structures_are_those_of_the_table():
+def test_structure_names_match_learned_table():
     structures = choices_for(trends=tuple(TRENDS), logs=(False, True)).structures
     assert {structure_name(structure) for structure in structures} == set(INTERCEPTS)
 
 
-def test_weights_of_kernels_of_ones_own_are_proportional_to_the_root_of_the_evidence():
+def test_weights_of_given_kernels_are_roots_of_evidence():
     fits = [given(), given(kernels.RBF(0.7, 1.0) + kernels.Periodic(1.0, 1.0, 1.0))]
     parts = combine(fits, ORIGINS, seed=0).parts
     by_evidence = [part.fitted.log_evidence for part in parts]
@@ -136,8 +136,8 @@ def test_weights_of_kernels_of_ones_own_are_proportional_to_the_root_of_the_evid
     np.testing.assert_allclose(sum(part.weight for part in parts), 1.0)
 
 
-def test_a_change_that_was_found_costs_its_prior_in_full():
-    """One change anywhere is as likely as none: 1 / (2 n) for each place."""
+def test_prior_of_a_change_enters_weights_in_full():
+    """A priori one change is as likely as none: 1 / (2 n) for each place."""
     learned = replace(TABLE, weighing=Weighing(INTERCEPTS, by_evidence=0.0, by_error=0.0))
     choices = choices_for(find_changes=True, learned=learned)
     plain, changed = Structure("drift", False), Structure("drift", False, (29.5,))
@@ -153,7 +153,7 @@ def test_a_change_that_was_found_costs_its_prior_in_full():
 # -- which structures are fitted -------------------------------------------------------------------
 
 
-def test_those_far_behind_are_left_out():
+def test_structures_of_small_density_are_dropped():
     fits = [given(), given(kernels.RBF(1e-3, 1.0)), given(kernels.Constant(1.0))]
     gap = CandidateOptions.max_log_gap_nats
     ordered = best_first(fits, gap)
@@ -163,14 +163,14 @@ def test_those_far_behind_are_left_out():
     assert all(f.log_joint < ordered[0].log_joint - gap for f in left)
 
 
-def test_a_scale_that_is_ruled_out_is_not_fitted_on():
-    """Values about zero on the scale of the logarithm, of an exponential of many sizes."""
+def test_unlikely_scale_is_dropped():
+    """Values over many orders of magnitude."""
     y = np.exp(4.0 * np.sin(T) + 0.1 * RNG.normal(size=N))
     fits = candidates(T, y, choices_for(trends=tuple(TRENDS), logs=(False, True)))
     assert {fitted.structure.log for fitted in fits} == {True}
 
 
-def test_of_a_long_series_the_last_values_choose_the_scale_of_each_trend():
+def test_recent_values_choose_scale_of_long_series():
     fits = of_walk(candidate_options=CandidateOptions(recent_values=40))
     trends = [fitted.structure.trend for fitted in fits]
     assert len(set(trends)) == len(trends) and all(len(fitted.y) == N for fitted in fits)
@@ -180,7 +180,7 @@ def test_of_a_long_series_the_last_values_choose_the_scale_of_each_trend():
         assert likelier.structure == fitted.structure
 
 
-def test_a_kernel_without_a_density_is_an_error():
+def test_kernel_without_density_is_refused():
     hopeless = kernels.RBF(1e6, dist.LogNormal(200.0, 0.1))
     with pytest.raises(ValueError, match="the kernel gives these values no density"):
         bk.forecast(Y, 4, model=bk.StructuralModel(kernel=hopeless))
@@ -189,8 +189,8 @@ def test_a_kernel_without_a_density_is_an_error():
 # -- the forecasts from earlier origins ------------------------------------------------------------
 
 
-def test_residuals_are_the_standardised_errors_of_the_average(fits):
-    """By the quantile that came true: its probability under N(0, 1) is that under the average."""
+def test_residuals_are_standardised_errors_of_average(fits):
+    """The average at the residuals equals the observed values."""
     combination = combine(fits, ORIGINS, seed=0)
     counts = [len(origin.steps) for origin in ORIGINS]
     assert len(combination.residuals) == sum(counts)
@@ -207,7 +207,7 @@ def test_residuals_are_the_standardised_errors_of_the_average(fits):
     np.testing.assert_allclose(value, WALK[places], rtol=1e-8)
 
 
-def test_the_width_is_learned_from_the_residuals(fits):
+def test_interval_scale_is_learned_from_residuals(fits):
     combination = combine(fits, ORIGINS, seed=0)
     spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
     degrees = WIDTH.degrees + WIDTH.share * len(r)
@@ -217,7 +217,7 @@ def test_the_width_is_learned_from_the_residuals(fits):
     assert spread.degrees == pytest.approx(degrees)
 
 
-def test_kernels_of_ones_own_have_the_width_that_they_say():
+def test_errors_of_given_kernels_are_normal():
     combination = alone(given().at_mode(), ORIGINS)
     assert combination.errors(np.arange(3)).degrees == np.inf
     np.testing.assert_array_equal(combination.errors(np.arange(3)).scales, 1.0)
@@ -227,8 +227,8 @@ def test_kernels_of_ones_own_have_the_width_that_they_say():
 # -- whole forecasts -------------------------------------------------------------------------------
 
 
-def test_the_average_is_that_of_its_parts():
-    """The quantile of the forecast is the weighted mean of the quantiles of its structures."""
+def test_forecast_averages_quantiles_of_structures():
+    """Quantiles are weighted means of the quantiles of the structures."""
     f = bk.forecast(pd.Series(np.exp(Y), pd.date_range("2015-01-01", periods=N, freq="MS")), 6)
     assert len(f.parts) > 1
     np.testing.assert_allclose(sum(part.weight for part in f.parts), 1.0)
@@ -248,14 +248,14 @@ def test_the_average_is_that_of_its_parts():
 
 
 @pytest.mark.parametrize("trend", few(TRENDS, "drift"))
-def test_what_is_forced_is_there(trend):
+def test_given_trend_is_the_only_structure(trend):
     f = bk.forecast(np.exp(Y), 4, trend=trend, season=12, model=bk.StructuralModel(log=False))
     (part,) = f.parts
     assert part.structure == Structure(trend, False) and f.weights["trend"] == {trend: 1.0}
     assert f.components[0] == "trend" and "season" in f.components
 
 
-def test_options_that_contradict_each_other():
+def test_contradictory_options_are_refused():
     with pytest.raises(ValueError, match=r"trend='slop' is not known.*Did you mean 'slope'"):
         bk.forecast(Y, 4, trend="slop")
     with pytest.raises(ValueError, match="replaces all trends; got trend='slope'"):
@@ -275,7 +275,7 @@ def autoregression(phi, rng, n):
 
 
 def simulate(trend, rng, n=120):
-    """A series from each structure, with hyperparameters that tell it from the others."""
+    """A series of one structure with distinctive hyperparameters."""
     t, noise, walk = np.arange(n), rng.standard_normal(n), np.cumsum(rng.standard_normal(n))
     if trend == "smooth":
         return 5.0 * np.sin(t / 20.0 + rng.uniform(0, 6)) + noise
@@ -298,8 +298,8 @@ EQUIVALENT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trend", EQUIVALENT)
-def test_weights_by_evidence_recover_the_true_structure(trend):
-    """By Bayes' theorem, where all structures are as likely beforehand: in 16 of 20 trials."""
+def test_weights_by_evidence_recover_true_structure(trend):
+    """Equal prior probabilities; 16 of 20 trials."""
     even = Weighing(dict.fromkeys(INTERCEPTS, 0.0), by_evidence=1.0, by_error=0.0)
     choices = choices_for(trends=tuple(TRENDS), learned=replace(TABLE, weighing=even))
     rng, right, steps = np.random.default_rng(11), 0, np.arange(120)

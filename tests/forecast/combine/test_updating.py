@@ -1,4 +1,4 @@
-"""A forecast goes on from new values: the same hyperparameters, all values."""
+"""Updates of a forecast by new values."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 import bayeskern as bk
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE
 from bayeskern.gp.time_series.evidence import NumpyEvidence
-from bayeskern.kernels import RBF, Brownian, Constant, Matern32
+from bayeskern.kernels import RBF, Brownian, Constant
 
 MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")
 
@@ -25,9 +25,9 @@ def sales():
     return pd.Series(y, MONTHS, name="sales")
 
 
-def test_it_is_the_process_given_all_values_at_the_same_hyperparameters(sales):
-    """By hand, with the kernel at its mode."""
-    kernel = Matern32(0.8, 1.3)
+def test_update_conditions_on_all_values_at_same_hyperparameters(sales):
+    """Direct computation with the kernel at its mode."""
+    kernel = RBF(0.8, 1.3)
     f = bk.forecast(sales[:90], 5, season=0, model=bk.StructuralModel(kernel=kernel, method="map"))
     g = f.update(sales[90:])
     z = f.scale.forward(sales.to_numpy())
@@ -41,7 +41,7 @@ def test_it_is_the_process_given_all_values_at_the_same_hyperparameters(sales):
     np.testing.assert_array_equal(g.times, pd.date_range("2018-01-01", periods=5, freq="MS"))
 
 
-def test_one_by_one_is_as_all_at_once(sales):
+def test_single_updates_equal_joint_update(sales):
     f = bk.forecast(sales[:90], 5, trend="drift")
     at_once, one_by_one = f.update(sales[90:]), f
     for value in sales[90:]:
@@ -53,7 +53,7 @@ def test_one_by_one_is_as_all_at_once(sales):
 
 
 @pytest.mark.slow
-def test_it_is_near_a_new_fit_and_says_how_far_it_can_be_trusted(sales):
+def test_update_is_close_to_new_fit(sales):
     f, again = bk.forecast(sales[:90], 6), bk.forecast(sales, 6)
     g = f.update(sales[90:])
     assert np.abs(g.median - again.median).max() < 0.5 * again.sd.min()
@@ -63,13 +63,13 @@ def test_it_is_near_a_new_fit_and_says_how_far_it_can_be_trusted(sales):
     assert "2010-01-01 to 2017-12-01" in str(g)
 
 
-def test_new_values_without_a_density_are_an_error(sales):
+def test_new_values_without_density_are_refused(sales):
     f = bk.forecast(sales[:90], 5, trend="drift", model=bk.StructuralModel(log=False))
     with pytest.raises(FloatingPointError, match="no density under any draw"):
         f.update(1e200)
 
 
-def test_what_the_hyperparameters_did_not_expect_leaves_few_draws(sales):
+def test_unexpected_values_reduce_effective_draws(sales):
     f = bk.forecast(sales[:90], 5, trend="drift")
     wild = f.update(sales[90:] + 40.0 * np.array([1, -1, 1, -1, 1, -1]))
     calm = f.update(sales[90:])
@@ -77,7 +77,7 @@ def test_what_the_hyperparameters_did_not_expect_leaves_few_draws(sales):
 
 
 @pytest.mark.slow
-def test_a_wild_value_moves_a_robust_forecast_little(sales):
+def test_outlier_has_little_influence_on_robust_update(sales):
     spoiled = sales[90:].to_numpy().copy()
     spoiled[2] += 30.0
     shifts = []
@@ -89,7 +89,7 @@ def test_a_wild_value_moves_a_robust_forecast_little(sales):
     assert shifts[0] < 0.3 * shifts[1]
 
 
-def test_missing_values_and_later_times(sales):
+def test_update_with_missing_values_and_later_times(sales):
     f = bk.forecast(sales[:90], 3, trend="drift", model=bk.StructuralModel(method="map"))
     skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
     missing = f.update([np.nan, sales.iloc[91]])
@@ -100,7 +100,7 @@ def test_missing_values_and_later_times(sales):
     assert f.update([sales.iloc[90], np.nan]).times[0] == np.datetime64("2017-08-01")
 
 
-def test_logarithms_end_where_a_value_is_not_above_zero():
+def test_update_by_nonpositive_value_drops_log_structures():
     y = np.exp(np.cumsum(0.3 * np.random.default_rng(1).normal(size=40)))
     f = bk.forecast(y, 3, season=0, trend="drift")
     assert {part.structure.log for part in f.parts} == {True, False} or f.parts[0].structure.log
@@ -122,13 +122,13 @@ def test_logarithms_end_where_a_value_is_not_above_zero():
         ([1.0], ["soon"], "cannot read 'soon'"),
     ],
 )
-def test_what_does_not_go_on(sales, values, times, message):
+def test_invalid_updates_are_refused(sales, values, times, message):
     f = bk.forecast(sales[:90], 3, trend="drift", model=bk.StructuralModel(method="map"))
     with pytest.raises(ValueError, match=message):
         f.update(values, times)
 
 
-def test_steps_may_differ_by_rounding():
+def test_update_accepts_rounding_of_times():
     times = np.linspace(0.0, 7.0, 60)
     y = np.cumsum(np.random.default_rng(0).normal(size=60))
     f = bk.forecast(
@@ -146,7 +146,7 @@ def test_steps_may_differ_by_rounding():
         f.update(y[50], times=times[50] + 0.05)
 
 
-def test_a_constant_series_taught_nothing():
+def test_update_of_constant_series_is_refused():
     with pytest.raises(ValueError, match="forecast the longer series"):
         bk.forecast([2.0, 2.0, 2.0], 2).update(3.0)
 
@@ -160,7 +160,7 @@ KERNELS = {
 
 
 def covariance(trend, values, x):
-    """That of values at x: (n, n)."""
+    """Covariance of values at x: (n, n)."""
     first, second, noise = values.values()
     K = first * np.minimum.outer(x, x) + second
     if trend == "smooth":
@@ -169,7 +169,7 @@ def covariance(trend, values, x):
 
 
 def at_draws(part, x, y, x_new):
-    """The log density of z(y) at each draw, and means and variances of new values of z given it."""
+    """Log density of z(y), and means and sds of new values of z, at each draw."""
     scale, densities, moments = part.fitted.scale, [], []
     z = ((np.log(y) if scale.log else y) - scale.shift) / scale.size
     for draw in part.draws.z:
@@ -199,7 +199,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
+def test_weights_and_quantiles_of_updates_equal_direct_computation(walk, case):
     times, came = CASES[case]
     f = bk.forecast(
         bk.read_series(walk[:40], times=times[:40]),
@@ -240,7 +240,7 @@ def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
     np.testing.assert_allclose(g.quantile(q), expected, rtol=1e-8)
 
 
-def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
+def test_update_factors_no_covariance(walk, monkeypatch):
     f = bk.forecast(walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS))
 
     def refused(*_):
@@ -255,7 +255,7 @@ def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
         assert np.all(np.isfinite(g.mean)) and np.all(np.isfinite(g.interval(0.9)))
 
 
-def test_what_is_kept_does_not_grow(walk):
+def test_memory_of_updates_is_bounded(walk):
     f = bk.forecast(walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS))
     g = f
     for value in np.tile(walk[40:], 4)[:100]:
@@ -268,7 +268,7 @@ def test_what_is_kept_does_not_grow(walk):
     assert g.before is f and len(g.series.values) == 140
 
 
-def test_draws_by_another_method_foretell_nothing_before_they_are_asked(walk):
+def test_update_of_draws_without_joint_predictive(walk):
     f = bk.forecast(
         walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS["level"], log=False)
     )

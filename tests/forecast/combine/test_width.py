@@ -1,4 +1,4 @@
-"""The scale of intervals: the conjugate posterior against quadrature and SciPy."""
+"""Scale of the intervals against quadrature and SciPy."""
 
 import numpy as np
 import pytest
@@ -11,20 +11,9 @@ RNG = np.random.default_rng(6)
 WIDTH = Width(log_scale=0.2, degrees=5.0, share=0.3, widening=0.4, horizon=9)
 
 
-def test_the_posterior_is_that_of_the_formula():
-    r, steps = RNG.normal(size=12), np.arange(4)
-    errors = forecast_errors(WIDTH, r, steps)
-    degrees = 5.0 + 0.3 * 12
-    square = (5.0 * np.exp(0.4) + 0.3 * np.sum(r**2)) / degrees
-    assert errors.degrees == pytest.approx(degrees, rel=1e-14)
-    np.testing.assert_allclose(
-        errors.scales, np.sqrt(square) * np.exp(0.4 * steps / 8.0), rtol=1e-14
-    )
-
-
 @pytest.mark.parametrize("share", [1.0, 0.3])
-def test_an_error_to_come_has_the_density_of_quadrature(share):
-    """The prior of the variance, times what each residual says to the power of its share."""
+def test_error_density_equals_quadrature(share):
+    """Prior of the variance times the likelihood of each residual to the power of its share."""
     width = Width(0.2, 5.0, share, 0.0, 1)
     r = 1.6 * RNG.normal(size=7)
     prior = stats.invgamma(2.5, scale=2.5 * np.exp(0.4))
@@ -46,13 +35,13 @@ def test_an_error_to_come_has_the_density_of_quadrature(share):
         assert density(error) / density(None) == pytest.approx(student.pdf(error), rel=1e-8)
 
 
-def test_without_residuals_it_is_the_prior():
+def test_scale_without_residuals_is_the_prior():
     errors = forecast_errors(WIDTH, np.zeros(0), np.zeros(3))
     assert errors.degrees == 5.0
     np.testing.assert_allclose(errors.scales, np.exp(0.2))
 
 
-def test_the_scale_grows_to_its_horizon_and_no_further():
+def test_scale_grows_up_to_the_horizon():
     errors = forecast_errors(WIDTH, np.zeros(0), np.arange(20))
     ratio = np.log(errors.scales / errors.scales[0])
     np.testing.assert_allclose(ratio[[0, 4, 8]], [0.0, 0.2, 0.4], atol=1e-14)
@@ -60,7 +49,7 @@ def test_the_scale_grows_to_its_horizon_and_no_further():
     np.testing.assert_array_equal(errors.at(np.array([8, 2])).scales, errors.scales[[8, 2]])
 
 
-def test_one_wild_residual_counts_as_the_largest_one():
+def test_residuals_are_clipped():
     r = RNG.normal(size=10)
     wild, large = np.append(r, 1e9), np.append(r, -MAX_RESIDUAL)
     pair = [forecast_errors(WIDTH, residuals, np.zeros(1)).scales for residuals in (wild, large)]
@@ -68,8 +57,8 @@ def test_one_wild_residual_counts_as_the_largest_one():
 
 
 @pytest.mark.slow
-def test_intervals_with_a_scale_that_varies_from_series_to_series_hold_what_they_say():
-    """Simulated from the prior: the share of errors to come inside of 80 % intervals."""
+def test_interval_coverage_with_random_scale():
+    """Coverage of 80 % intervals of series simulated from the prior."""
     width, inside = Width(0.0, 6.0, 1.0, 0.0, 1), []
     for _ in range(4000):
         c = np.sqrt(stats.invgamma(3.0, scale=3.0).rvs(random_state=RNG))

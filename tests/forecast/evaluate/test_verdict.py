@@ -1,4 +1,4 @@
-"""The verdict from both sides of each of its bounds, on past forecasts that are made up."""
+"""Verdicts on both sides of each limit, for artificial past forecasts."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ CORRELATION = 0.5
 def past(
     held=None, origins=10, per_origin=6, error=1.0, naive=2.0, crps=None, steps=6, shared=False
 ):
-    """Past forecasts of which so many values of each origin lay inside, level -> count.
+    """Past forecasts; `held` maps a level to the number of covered values of each origin.
 
     shared: whether all origins forecast the same values.
     """
@@ -38,7 +38,7 @@ def verdict_of(*args, horizon=HORIZON, **options):
 RIGHT = {"held": {0.8: 16, 0.95: 19}, "per_origin": 20, "origins": 12}
 
 
-def test_intervals_that_held_what_they_say_are_good():
+def test_nominal_coverage_is_good():
     trust = verdict_of(**RIGHT)
     assert trust.verdict == "good"
     assert trust.advice == (
@@ -63,14 +63,14 @@ def test_intervals_that_held_what_they_say_are_good():
         (0.95, 14, "caution", "95 % intervals held 70 %: expect more values outside"),
     ],
 )
-def test_coverage_from_both_sides(level, count, verdict, says):
+def test_verdict_by_coverage(level, count, verdict, says):
     options = RIGHT | {"held": RIGHT["held"] | {level: count}}
     trust = verdict_of(**options)
     assert trust.verdict == verdict and says in trust.advice
 
 
-def test_bounds_are_beyond_twice_the_standard_error():
-    """The same shares of fewer values say less."""
+def test_tolerance_includes_two_standard_errors():
+    """Equal coverage of fewer values is weaker evidence."""
     many, few = (past({0.8: k * 6, 0.95: k * 9}, origins=4 * k, per_origin=10 * k) for k in (8, 1))
     assert many.coverage(0.8) == few.coverage(0.8) == 0.6
     off = 0.8 - 0.6
@@ -90,7 +90,7 @@ def test_bounds_are_beyond_twice_the_standard_error():
         (2.62, 1.9, "caution", "Repeating the last season had no larger error"),
     ],
 )
-def test_the_error_from_both_sides(error, crps, verdict, says):
+def test_verdict_by_error_ratio(error, crps, verdict, says):
     trust = verdict_of(**RIGHT, error=error, crps=crps)
     assert trust.verdict == verdict and says in trust.advice
 
@@ -99,7 +99,7 @@ def test_the_error_from_both_sides(error, crps, verdict, says):
     ("origins", "per_origin", "verdict"),
     [(4, 5, "good"), (3, 20, "caution"), (9, 1, "caution"), (10, 1, "good")],
 )
-def test_few_origins_and_few_values_say_little(origins, per_origin, verdict):
+def test_few_origins_or_values_are_caution(origins, per_origin, verdict):
     held = {0.8: round(0.8 * per_origin), 0.95: per_origin}
     trust = verdict_of(held, origins, per_origin)
     assert trust.verdict == verdict
@@ -107,20 +107,20 @@ def test_few_origins_and_few_values_say_little(origins, per_origin, verdict):
 
 
 @pytest.mark.parametrize(("steps", "verdict"), [(6, "good"), (4, "good"), (3, "caution")])
-def test_a_horizon_far_beyond_the_past_ones(steps, verdict):
+def test_long_horizon_is_caution(steps, verdict):
     trust = verdict_of(**RIGHT, steps=steps, horizon=12)
     assert trust.verdict == verdict
     assert ("Only 3 of the 12 steps could be checked" in trust.advice) == (verdict == "caution")
 
 
-def test_the_weightiest_doubt_comes_first():
-    """Narrow intervals before an error no better than naive, and both before few values."""
+def test_narrow_intervals_are_named_before_large_errors():
+    """Narrow intervals, then the error, then the number of values."""
     options = {"held": {0.8: 10, 0.95: 19}, "per_origin": 20, "origins": 12, "error": 2.1}
     assert "expect more values outside" in verdict_of(**options).advice
     assert "had no larger error" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
 
 
-def test_a_series_that_is_too_short_is_not_assessed():
+def test_too_short_series_is_not_assessed():
     trust = assess_forecast(None, None, HORIZON)
     assert trust.verdict == "not assessable" and "too short" in trust.advice
 
@@ -129,7 +129,7 @@ def test_a_series_that_is_too_short_is_not_assessed():
 
 
 def least_error(hits, total, count, origins):
-    """Agresti and Coull (1998), of values of one origin that are half correlated.
+    """Binomial error of Agresti and Coull (1998), with correlation 0.5 within origins.
 
     hits, total: of all forecasts; count: of different values.
     """
@@ -138,13 +138,17 @@ def least_error(hits, total, count, origins):
     return np.sqrt(share * (1.0 - share) / (effective + 4.0))
 
 
-def test_origins_that_agree_by_chance_are_as_uncertain_as_correlated_values():
-    back = past({0.8: 8}, origins=5, per_origin=10)
-    assert back.coverage(0.8) == 0.8
-    assert back.coverage_error(0.8) == pytest.approx(least_error(40, 50, 50, 5), rel=1e-12)
+@pytest.mark.parametrize(
+    ("origins", "shared", "count"), [(5, False, 50), (1, False, 10), (5, True, 10)]
+)
+def test_coverage_error_of_equal_origins_is_binomial(origins, shared, count):
+    back = past({0.8: 8}, origins, 10, shared=shared)
+    assert back.coverage(0.8) == 0.8 and back.count == count
+    expected = least_error(8 * origins, 10 * origins, count, origins)
+    assert back.coverage_error(0.8) == pytest.approx(expected, rel=1e-12)
 
 
-def test_origins_that_differ_are_as_uncertain_as_their_mean():
+def test_coverage_error_of_unequal_origins():
     back = past({0.8: 8}, origins=40, per_origin=10)
     inside = np.repeat(np.arange(40) % 4 != 0, 10)
     ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
@@ -155,21 +159,9 @@ def test_origins_that_differ_are_as_uncertain_as_their_mean():
     assert differing.coverage_error(0.8) == pytest.approx(expected, rel=1e-9)
 
 
-def test_values_that_several_origins_share_count_once():
-    apart, shared = (past({0.8: 8}, 5, 10, shared=shared) for shared in (False, True))
-    assert (apart.count, shared.count) == (50, 10)
-    assert shared.coverage_error(0.8) > apart.coverage_error(0.8)
-    assert shared.coverage_error(0.8) == pytest.approx(least_error(40, 50, 10, 5), rel=1e-12)
-
-
-def test_the_error_of_a_single_origin():
-    back = past({0.8: 8}, origins=1, per_origin=10)
-    assert back.coverage_error(0.8) == pytest.approx(least_error(8, 10, 10, 1), rel=1e-12)
-
-
 @pytest.mark.slow
-def test_the_standard_error_covers_the_scatter_of_the_coverage():
-    """Hits of one origin with the correlation that is reckoned with: SDs over many series."""
+def test_coverage_error_matches_scatter():
+    """Sds over simulated series with the assumed correlation within origins."""
     rng, shares, errors = np.random.default_rng(0), [], []
     for _ in range(500):
         back = past(origins=8, per_origin=6)

@@ -1,4 +1,4 @@
-"""Changes of level and slope: given and found, against a fit with the features written out."""
+"""Change points of level and slope, given or found, against explicit features."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def jumped(size=3.0):
     return LINE + size * (np.arange(N) >= AT)
 
 
-def test_the_bayes_factor_is_that_of_two_processes():
+def test_bayes_factor_equals_ratio_of_two_processes():
     choices = choices_for(trends=("smooth",), step=1.0 / 12.0)
     fitted = Fitted.of(Structure("smooth", False), choices, T, jumped(0.8))
     at, log_factor = likeliest_change(fitted, unit=1.0)
@@ -39,7 +39,7 @@ def test_the_bayes_factor_is_that_of_two_processes():
     np.testing.assert_allclose(log_factor, expected[0] - expected[1], rtol=1e-6)
 
 
-def test_the_kernel_has_these_features():
+def test_kernel_of_change_has_features_of_level_and_slope():
     choices, y, at = choices_for(step=1.0 / 12.0), jumped(), T[AT] - 1.0 / 24.0
     own = {"trend.level.variance": 1.0, "trend.drift.variance": 1.0}
     of_change = {
@@ -56,7 +56,7 @@ def test_the_kernel_has_these_features():
     np.testing.assert_allclose(grams[1] - grams[0], expected, atol=1e-8)
 
 
-def test_a_jump_is_found_where_it_was():
+def test_jump_is_located():
     values = pd.Series(jumped(), MONTHS)
     f = bk.forecast(values, 6, trend="smooth", model=bk.StructuralModel(changes="find"))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
@@ -64,14 +64,14 @@ def test_a_jump_is_found_where_it_was():
     assert np.all(np.abs(f.median - 3.0 - 0.3 * (T[-1] + 0.3)) < 1.0)
 
 
-def test_nothing_is_found_where_nothing_was():
+def test_no_change_is_found_in_a_line():
     f = bk.forecast(
         pd.Series(LINE, MONTHS), 6, trend="smooth", model=bk.StructuralModel(changes="find")
     )
     assert f.changes.size == 0
 
 
-def test_a_change_that_is_given_is_there():
+def test_given_change_is_used():
     values = pd.Series(jumped(0.1), MONTHS)
     f = bk.forecast(values, 6, trend="drift", model=bk.StructuralModel(changes=["2018-01-01"]))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
@@ -83,6 +83,6 @@ def test_changes_outside_of_the_series_are_refused(at):
         bk.forecast(pd.Series(LINE, MONTHS), 6, model=bk.StructuralModel(changes=[at]))
 
 
-def test_a_kernel_of_ones_own_has_its_own_changes():
+def test_changes_with_a_given_kernel_are_refused():
     with pytest.raises(ValueError, match="applies to the built-in structures"):
         bk.StructuralModel(changes="find", kernel=kernels.RBF())

@@ -1,4 +1,4 @@
-"""One structure at its mode, and weighted draws around it: against quadrature, MAP and NUTS."""
+"""Mode and weighted draws of one structure against quadrature, MAP and NUTS."""
 
 from dataclasses import replace
 
@@ -38,8 +38,8 @@ def of_airline(trend, **options):
     return Structure(trend, True), choices, np.arange(len(y)) / 12.0, y
 
 
-def test_evidence_and_moments_are_those_of_quadrature():
-    """Two hyperparameters: the lengthscale and the noise, on a grid in their logarithms."""
+def test_evidence_and_moments_equal_quadrature():
+    """Lengthscale and noise on a grid of their logarithms."""
     fitted = given().polished()
     sds = 1.0 / np.sqrt(np.diag(fitted.hessian))
     grids = [m + s * np.linspace(-7, 7, 61) for m, s in zip(fitted.mode, sds, strict=True)]
@@ -66,8 +66,8 @@ def test_evidence_and_moments_are_those_of_quadrature():
     np.testing.assert_allclose(draws.resampled(4000, seed=2).mean(axis=0), weighted, atol=0.02)
 
 
-def test_laplace_is_exact_where_the_density_is_normal():
-    """Of a model whose data say nothing, the log marginal likelihood is that of the data."""
+def test_laplace_is_close_for_nearly_normal_density():
+    """With a negligible kernel only the noise remains."""
     kernel = kernels.RBF(dist.LogNormal(0.3, 0.6), 1e-12)
     fitted = given(kernel)
     value = fitted.evidence.values(fitted.mode)["noise"]
@@ -83,7 +83,7 @@ def test_laplace_is_exact_where_the_density_is_normal():
 
 
 @pytest.mark.slow
-def test_the_mode_is_that_of_map():
+def test_mode_equals_map():
     fitted = given().polished()
     posterior = bk.infer(
         fitted.model, T, fitted.scale.forward(Y), method=bk.MAP(starts=1, jacobian=True),
@@ -103,7 +103,7 @@ def test_the_mode_is_that_of_map():
 
 
 @pytest.mark.parametrize("trend", few(TRENDS, "slope"))
-def test_no_other_search_finds_a_mode_with_more_evidence(trend):
+def test_random_starts_find_no_better_mode(trend):
     structure, choices, x, y = of_airline(trend)
     fitted = Fitted.of(structure, choices, x, y)
     rng = np.random.default_rng(1)
@@ -114,8 +114,8 @@ def test_no_other_search_finds_a_mode_with_more_evidence(trend):
 
 
 @pytest.mark.parametrize("trend", few(TRENDS, "drift"))
-def test_the_unit_of_time_and_of_the_values_change_nothing(trend):
-    """Months as steps of one or of a twelfth, and values in cents: the same log density."""
+def test_density_is_invariant_to_units_of_time_and_values(trend):
+    """Months as steps of 1 or of 1/12, and values in cents."""
     structure, choices, x, y = of_airline(trend)
     in_steps = replace(choices, seasons={"season": 12.0}, step=1.0)
     one = Fitted.of(structure, choices, x, y)
@@ -131,8 +131,8 @@ def test_the_unit_of_time_and_of_the_values_change_nothing(trend):
 
 
 @pytest.mark.slow
-def test_the_draws_agree_with_nuts():
-    """The weighted draws of one structure of the Nile against long chains."""
+def test_draws_agree_with_nuts():
+    """Weighted draws of one structure of the Nile series."""
     # Priors with moments, so that the chains settle.
     values = {"trend.level.variance": (-2.0, 0.8), "noise": (-1.0, 0.8)}
     priors = Priors(values | {"trend.drift.variance": (-4.0, 0.8)}, step=1.0)
@@ -158,7 +158,7 @@ def draws():
     return given().draws(40, seed=3, x_new=T[-1] + np.arange(1, 4) / 12.0)
 
 
-def test_moments_are_those_of_the_mixture_of_the_draws(draws):
+def test_moments_equal_mixture_of_draws(draws):
     """Law of total variance, with truncated weights: Ionides (2008)."""
     ratios = np.exp(draws.log_ratios - draws.log_ratios.max())
     weights = np.minimum(ratios / ratios.sum(), 40**-0.5)
@@ -175,7 +175,7 @@ def test_moments_are_those_of_the_mixture_of_the_draws(draws):
     np.testing.assert_allclose(draws.moments(others)[0], weights @ means, rtol=1e-7)
 
 
-def test_the_correlation_is_that_of_the_mixture_of_the_draws(draws):
+def test_correlation_equals_mixture_of_draws(draws):
     new = T[-1] + np.array([1.0, 2.0, 6.0]) / 12.0
     rng, paths = np.random.default_rng(0), []
     for z, count in zip(draws.z, rng.multinomial(200_000, draws.shares), strict=True):
@@ -184,7 +184,7 @@ def test_the_correlation_is_that_of_the_mixture_of_the_draws(draws):
     np.testing.assert_allclose(draws.correlation(new), expected, atol=0.01)
 
 
-def test_what_others_say_of_a_value_is_what_a_fit_without_it_says(draws):
+def test_leave_one_out_moments_equal_fit_without_the_value(draws):
     mean, sd = draws.moments_of_others()
     kept = np.arange(N) != 30
     evidence = draws.fitted.evidence.given(T[kept], draws.fitted.evidence.y[kept])
@@ -194,7 +194,7 @@ def test_what_others_say_of_a_value_is_what_a_fit_without_it_says(draws):
     np.testing.assert_allclose(sd[30], np.sqrt(square - mean[30] ** 2), rtol=1e-7)
 
 
-def test_draws_without_a_forecast_have_no_weight(draws):
+def test_draws_with_nan_moments_have_no_weight(draws):
     means, variances = np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]), np.ones((3, 2))
     three = Draws(draws.fitted, draws.z[:3], np.zeros(3))
     mean, sd = three.averaged(means, variances)
@@ -204,6 +204,6 @@ def test_draws_without_a_forecast_have_no_weight(draws):
         three.averaged(np.full((3, 2), np.nan), variances)
 
 
-def test_one_draw_is_a_point():
+def test_single_draw_is_a_point():
     point = given().at_mode()
     assert point.is_point and point.shares.tolist() == [1.0] and point.ess == 1.0

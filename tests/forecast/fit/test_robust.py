@@ -1,4 +1,4 @@
-"""Student t noise: against closed forms, and series with wild values."""
+"""Student t noise against closed forms, and on series with outliers."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,8 @@ from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 RNG = np.random.default_rng(2)
 
 
-def test_without_a_function_the_bound_is_the_density_of_student_t():
-    """With f known q(l) is exact, so that the bound is the evidence itself."""
+def test_bound_with_known_function_equals_student_t_density():
+    """For known f, q(l) is exact and the bound is tight."""
     y, noise = 3.0 * RNG.standard_t(DEGREES, 50), 4.0
     factors, extra = noise_factors(np.square(y), noise)
     gaussian = stats.norm(0.0, np.sqrt(noise * factors)).logpdf(y).sum()
@@ -20,7 +20,7 @@ def test_without_a_function_the_bound_is_the_density_of_student_t():
     np.testing.assert_allclose(gaussian + extra, expected, rtol=1e-12)
 
 
-def test_the_bound_is_below_the_evidence_and_close():
+def test_bound_is_below_and_close_to_evidence():
     """A level f ~ N(0, 1) under t noise, integrated by quadrature."""
     y, noise = 0.5 + 0.4 * RNG.standard_t(DEGREES, 8), 0.16
     likelihood = stats.t(DEGREES, scale=np.sqrt(noise)).logpdf
@@ -40,7 +40,7 @@ def test_the_bound_is_below_the_evidence_and_close():
     assert evidence - 0.3 < bound < evidence
 
 
-def test_trusted_values_keep_ordinary_noise():
+def test_trusted_values_have_gaussian_noise():
     squares, trusted = np.array([0.5, 100.0, 9.0]), np.array([False, True, False])
     factors, extra = noise_factors(squares, 1.0, trusted)
     others, of_others = noise_factors(squares[~trusted], 1.0)
@@ -49,8 +49,8 @@ def test_trusted_values_keep_ordinary_noise():
 
 
 @pytest.mark.slow
-def test_holidays_are_no_outliers():
-    """A holiday has its full effect in a robust fit: the values of both fits agree there."""
+def test_holidays_are_not_treated_as_outliers():
+    """Gaussian and robust fits agree on a holiday."""
     days = pd.date_range("2021-01-01", "2023-07-01", freq="D")
     rng = np.random.default_rng(4)
     y = 14.0 - 3.0 * (days.dayofweek >= 5) + 0.4 * rng.standard_normal(len(days))
@@ -72,7 +72,7 @@ def series(count=60):
     return 10.0 + 0.05 * t + np.sin(2.0 * np.pi * t / 12) + 0.2 * RNG.standard_normal(count)
 
 
-def test_a_wild_value_counts_for_little():
+def test_outlier_has_little_influence():
     values = series()
     wild = values.copy()
     wild[40] = 1e6
@@ -84,7 +84,7 @@ def test_a_wild_value_counts_for_little():
     assert error < 0.1 * np.abs(gaussian.median - clean.median).max()
 
 
-def test_intervals_and_paths_agree():
+def test_quantiles_agree_with_draws():
     f = bk.forecast(
         series(), 4, season=12, trend="drift", model=bk.StructuralModel(log=False, robust=True)
     )

@@ -1,4 +1,4 @@
-"""Origins of rolling forecasts: where they lie, and what they know."""
+"""Origins of rolling forecasts, and forecasts from them."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import origins_of
+from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN, origins_of
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
-
-# Defaults of origins_of.
-MAX_ORIGINS, MIN_KNOWN = 10, 5
 
 
 def counts(origins):
@@ -23,8 +20,8 @@ def counts(origins):
     horizon=st.integers(1, 30),
     season=st.integers(1, 14),
 )
-def test_an_origin_forecasts_what_comes_within_the_horizon_after_it(gaps, horizon, season):
-    """On any grid with gaps: each of the next values by its number of steps ahead."""
+def test_origins_forecast_the_values_within_the_horizon(gaps, horizon, season):
+    """Each later value has its number of steps ahead, on any grid with gaps."""
     steps = np.cumsum(gaps)
     origins = origins_of(steps, horizon, season)
     n = len(steps)
@@ -39,7 +36,7 @@ def test_an_origin_forecasts_what_comes_within_the_horizon_after_it(gaps, horizo
         assert origin.ahead.stop == origin.count + len(ahead)
 
 
-def test_a_long_series_has_the_most_origins_evenly_spaced():
+def test_origins_of_a_long_series_are_evenly_spaced():
     origins = origins_of(np.arange(200), 12)
     assert len(origins) == MAX_ORIGINS and counts(origins)[0] == 100 and counts(origins)[-1] == 199
     assert np.ptp(np.diff(counts(origins))) <= 1
@@ -48,38 +45,35 @@ def test_a_long_series_has_the_most_origins_evenly_spaced():
     assert all(origin.steps.tolist() == list(range(12)) for origin in origins[:-1])
 
 
-@pytest.mark.parametrize(("n", "first"), [(30, 15), (40, 20), (10, 5), (12, 6)])
-def test_they_lie_in_the_second_half(n, first):
-    assert counts(origins_of(np.arange(n), 3))[0] == first
-
-
 @pytest.mark.parametrize(
     ("n", "season", "first"),
     [
+        (30, 1, 15),
+        (10, 1, 5),
         (26, 12, 14),  # A season and a bit.
         (40, 12, 20),  # Half of the values are more than that.
         (24, 12, 12),  # Two seasons only: half of the values are a season.
         (20, 12, 10),  # Less.
     ],
 )
-def test_they_know_a_season_where_there_are_more_than_two(n, season, first):
+def test_first_origin(n, season, first):
     assert counts(origins_of(np.arange(n), 3, season))[0] == first
 
 
 @pytest.mark.parametrize("n", range(1, MIN_KNOWN + 1))
-def test_a_short_series_has_none(n):
+def test_short_series_has_no_origins(n):
     assert origins_of(np.arange(n), 3) == ()
     assert counts(origins_of(np.arange(MIN_KNOWN + 1), 3)) == [MIN_KNOWN]
 
 
-def test_a_gap_longer_than_the_horizon_is_no_origin():
+def test_no_origin_before_a_gap_longer_than_the_horizon():
     steps = np.append(np.arange(10), np.arange(30, 40))
     assert 10 not in counts(origins_of(steps, 5)) and 10 in counts(origins_of(steps, 21))
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_the_forecasts_see_nothing_of_what_they_forecast(log):
-    """At given hyperparameters and on a given scale, later values change nothing."""
+def test_rolling_forecasts_ignore_later_values(log):
+    """Hyperparameters and scale are kept."""
     y = np.exp(0.05 * np.cumsum(np.random.default_rng(0).normal(size=40)))
     x, origins = np.arange(40.0), origins_of(np.arange(40), 6)
     fitted = Fitted.of(Structure("slope", log), choices_for(trends=("slope",)), x, y)
@@ -92,7 +86,7 @@ def test_the_forecasts_see_nothing_of_what_they_forecast(log):
         assert np.array_equal(ours[0], theirs[0]) == (i <= 3)
 
 
-def test_robust_noise_is_as_wide_before_as_after_the_end():
+def test_rolling_forecasts_have_student_t_noise():
     """Student t noise of 4 degrees of freedom has twice the variance of its scale."""
     rng = np.random.default_rng(1)
     y, x = rng.normal(size=40), np.arange(40.0)

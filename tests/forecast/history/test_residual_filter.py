@@ -1,34 +1,29 @@
-"""Recurrences in blocks and the filter of the residual process, written out."""
+"""Recurrences and the filter of the residual process against dense matrices."""
 
 import numpy as np
 import pytest
 
-from bayeskern.forecast.history.block_scan import BLOCK_ROWS, accumulate, backward_map, forward_map
 from bayeskern.forecast.history.filtered_statistics import History
-from bayeskern.forecast.history.residual_filter import CHUNK_ROWS, ResidualFilter
+from bayeskern.forecast.history.residual_filter import CHUNK_ROWS, ResidualFilter, recurrence
 
 RNG = np.random.default_rng(3)
 LENGTHSCALE = 0.3
 
 
-@pytest.mark.parametrize("n", [1, BLOCK_ROWS - 1, BLOCK_ROWS, 3 * BLOCK_ROWS + 5])
-def test_recurrences_are_those_of_a_loop(n):
-    c, rows, carry = RNG.uniform(0.0, 1.0, n), RNG.standard_normal((n, 3)), np.ones(3)
-    h, expected = carry, []
+@pytest.mark.parametrize("n", [1, 70])
+def test_recurrences_equal_a_loop(n):
+    c, rows, start = RNG.uniform(0.0, 1.0, n), RNG.standard_normal((n, 3)), np.ones(3)
+    h, expected = start, []
     for i in range(n):
         h = c[i] * h + rows[i]
         expected.append(h)
-    out, last = forward_map(c).apply(rows, carry)
-    np.testing.assert_allclose(out, expected, rtol=1e-12)
-    np.testing.assert_allclose(last, expected[-1], rtol=1e-12)
-    out, first = backward_map(c[::-1]).apply(rows[::-1], carry)
-    np.testing.assert_allclose(out, expected[::-1], rtol=1e-12)
-    np.testing.assert_allclose(first, expected[-1], rtol=1e-12)
-    np.testing.assert_allclose(accumulate(np.zeros(n), rows), rows)
+    np.testing.assert_allclose(recurrence(c, rows.copy(), start), expected, rtol=1e-12)
+    backward = recurrence(c[::-1], rows[::-1], start, reverse=True)
+    np.testing.assert_allclose(backward, expected[::-1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [1e-6, 1.0, 1e6])
-def test_the_filter_solves_with_the_dense_matrix(ratio):
+def test_filter_equals_dense_solve(ratio):
     n = CHUNK_ROWS + 100
     x = np.sort(RNG.uniform(0.0, 30.0, n))
     B = RNG.standard_normal((n, 4))
@@ -58,7 +53,7 @@ def test_the_filter_solves_with_the_dense_matrix(ratio):
     np.testing.assert_allclose(between.averages, cross.mean(axis=1), rtol=1e-10)
 
 
-def test_slopes_are_those_of_differences():
+def test_slopes_equal_finite_differences():
     x, step = np.sort(RNG.uniform(0.0, 30.0, 1500)), 1e-5
     history = History(x, RNG.standard_normal((1500, 3)))
     slopes = history.slopes(LENGTHSCALE, 2.0)
@@ -72,7 +67,7 @@ def test_slopes_are_those_of_differences():
         np.testing.assert_allclose(slopes.log_det[i], expected, rtol=1e-6)
 
 
-def test_many_equal_gaps_do_not_underflow():
+def test_log_determinant_with_repeated_and_distant_times():
     x = np.concatenate([np.zeros(3), np.arange(1.0, 5000.0) * 1e3])
     residual = ResidualFilter(x, 1e-3, 4.0)
     # The first three values share one value of the process; all others are independent.

@@ -93,8 +93,9 @@ def test_density_and_predictions_with_effects_match_scipy(shop):
     x, y = series.calendar.positions(series.times), series.values
     z = (y - y.mean()) / y.std()
     model = GPRegression(default_kernel("smooth", {"season": 7.0 / 365.25}), default_noise())
-    plain = NumpyEvidence(NumpyPrior(model.kernel, model.noise), x, z)
-    evidence, at = plain.with_effects(effects), plain.middle
+    prior = NumpyPrior(model.kernel, model.noise)
+    plain, evidence = NumpyEvidence(prior, x, z), NumpyEvidence(prior, x, z, effects)
+    at = plain.middle
     Z = effects.rows(x)
     values = {name: float(v) for name, v in plain.values(at).items()}
     noise = values.pop("noise")
@@ -327,7 +328,7 @@ def test_density_with_a_kernel_matches_scipy():
     model = GPRegression(default_kernel("drift", {}), default_noise())
     y = frame["y"].to_numpy()[:25]
     prior = NumpyPrior(model.kernel, model.noise)
-    evidence = NumpyEvidence(prior, x, y).with_effects(effects)
+    evidence = NumpyEvidence(prior, x, y, effects)
     values = evidence.values(evidence.middle)
     own = (z - z[:25].mean()) / z[:25].std()
     others = z[::-1]

@@ -1,4 +1,4 @@
-"""The evidence in NumPy against the same model in JAX, whose kernels and gradients are its own."""
+"""Evidence in NumPy against the same model in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +73,7 @@ def both(kernel, noise, x=X):
 @pytest.mark.parametrize("times", few(TIMES, "regular"))
 @pytest.mark.parametrize("noise", few(NOISES, "default"))
 @pytest.mark.parametrize("name", few(KERNELS, "slope", "smooth"))
-def test_density_and_gradient_are_those_of_jax(name, noise, times):
+def test_density_and_gradient_equal_jax(name, noise, times):
     evidence, target = both(KERNELS[name], NOISES[noise], TIMES[times])
     assert evidence.names == tuple(site.name for site in target.latents)
     density = jax.jit(jax.value_and_grad(target.log_density))
@@ -87,14 +87,14 @@ def test_density_and_gradient_are_those_of_jax(name, noise, times):
 
 
 def by_hand(name, evidence, z, x=X):
-    """The covariance of the function (n, n) and the noise variance at z, by the kernel of JAX."""
+    """Covariance of the function (n, n) by the kernel in JAX, and the noise variance at z."""
     values = {key: float(v) for key, v in evidence.values(z).items()}
     noise = values.pop("noise")
     return np.asarray(KERNELS[name].at(values)(x)), noise
 
 
 @pytest.mark.parametrize("name", few(STRUCTURES, "slope"))
-def test_new_values_are_those_of_the_process(name):
+def test_predictions_equal_gaussian_process(name):
     evidence, _ = both(KERNELS[name], NOISES["default"])
     z = evidence.middle + 0.3
     model = bk.GPRegression(KERNELS[name], NOISES["default"]).at(evidence.values(z))
@@ -113,8 +113,8 @@ def test_new_values_are_those_of_the_process(name):
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("name", few(STRUCTURES, "reverting"))
-def test_rolling_forecasts_know_the_values_before_them_alone(name, times):
-    """By the conditional distribution of the next values given the first n, and no factor."""
+def test_rolling_forecasts_condition_on_earlier_values(name, times):
+    """Direct conditional distribution of the next values given the first n."""
     evidence, _ = both(KERNELS[name], NOISES["default"], TIMES[times])
     z = evidence.middle - 0.4
     K, noise = by_hand(name, evidence, z, TIMES[times])
@@ -132,8 +132,8 @@ def test_rolling_forecasts_know_the_values_before_them_alone(name, times):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_rolling_forecasts_of_noisier_values_have_ordinary_noise():
-    """Factors that a value had by itself say how it came out, and are not known before."""
+def test_rolling_forecasts_ignore_noise_factors_of_new_values():
+    """Noise factors are known only after the value."""
     evidence, _ = both(KERNELS["lone"], NOISES["default"])
     z, factors = evidence.middle, RNG.uniform(0.5, 30.0, 40)
     K, noise = by_hand("lone", evidence, z)
@@ -144,17 +144,11 @@ def test_rolling_forecasts_of_noisier_values_have_ordinary_noise():
     np.testing.assert_allclose(variances, expected, rtol=1e-7)
 
 
-def test_where_there_is_no_factor_nothing_is_forecast():
-    evidence, _ = both(RBF(ln(), ln()), 0.0)
-    ((means, variances),) = evidence.rolling(np.array([9.0, 3.0]), [20], [3])
-    assert np.all(np.isnan(means)) and np.all(np.isnan(variances))
-
-
 @pytest.mark.parametrize("times", few(TIMES, "regular"))
 @pytest.mark.parametrize(
     "name", few([*STRUCTURES, "two seasons", "scaled product", "level"], "smooth")
 )
-def test_components_are_those_of_jax(name, times):
+def test_components_equal_jax(name, times):
     evidence, target = both(KERNELS[name], NOISES["default"], TIMES[times])
     z = evidence.middle + 0.3 * RNG.normal(size=(2, len(evidence.names)))
     new = np.linspace(2.0, 8.0, 9)
@@ -168,7 +162,7 @@ def test_components_are_those_of_jax(name, times):
         np.testing.assert_allclose(variances, expected[part].parts[1], rtol=1e-6, atol=1e-8)
 
 
-def test_values_left_out_are_those_of_the_process():
+def test_loo_equals_gaussian_process():
     evidence, _ = both(KERNELS["smooth"], NOISES["default"])
     z = evidence.middle + 0.3
     model = bk.GPRegression(KERNELS["smooth"], NOISES["default"]).at(evidence.values(z))
@@ -177,7 +171,7 @@ def test_values_left_out_are_those_of_the_process():
         np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
 
 
-def test_changes_of_a_component_are_those_of_its_paths():
+def test_changes_of_component_equal_posterior_covariance():
     evidence, target = both(KERNELS["smooth"], NOISES["default"])
     z, ends = evidence.middle + 0.3, np.array([0.5, 5.2])
     (mean,), (variance,) = evidence.changes(z[None], "season", ends)
@@ -188,7 +182,7 @@ def test_changes_of_a_component_are_those_of_its_paths():
     np.testing.assert_allclose(variance, K[0, 0] + K[1, 1] - 2.0 * K[0, 1], rtol=1e-6)
 
 
-def test_noise_factors_are_noise_that_differs_from_value_to_value():
+def test_noise_factors_scale_noise_of_each_value():
     evidence, _ = both(KERNELS["lone"], NOISES["plain"])
     factors, z = RNG.uniform(0.5, 3.0, len(X)), evidence.middle
     values = evidence.values(z)
@@ -204,14 +198,16 @@ def test_noise_factors_are_noise_that_differs_from_value_to_value():
     np.testing.assert_allclose(gradient, np.array(slopes) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
-def test_where_there_is_no_factor_there_is_no_density():
+def test_density_without_factor_is_zero():
     evidence, _ = both(RBF(ln(), ln()), 0.0)
-    value, gradient = evidence.value_and_gradient(np.array([9.0, 3.0]))
+    z = np.array([9.0, 3.0])
+    value, gradient = evidence.value_and_gradient(z)
     assert value == -np.inf and np.all(gradient == 0.0)
-    assert np.all(np.isnan(evidence.moments(np.array([[9.0, 3.0]]), X[:2])))
+    assert np.all(np.isnan(evidence.moments(z[None], X[:2])))
+    assert np.all(np.isnan(evidence.rolling(z, [20], [3])))
 
 
-def test_a_model_without_free_hyperparameters_has_the_evidence_of_its_process():
+def test_density_without_free_hyperparameters():
     evidence, _ = both(RBF(0.9, 1.2), 0.1)
     value, gradient = evidence.value_and_gradient(np.zeros(0))
     expected = bk.GaussianProcess(RBF(0.9, 1.2), X, 0.1).log_prob(Y)
@@ -231,6 +227,6 @@ WITHOUT_FORMULA = {
 
 
 @pytest.mark.parametrize("name", WITHOUT_FORMULA)
-def test_other_kernels_and_priors_have_no_formula(name):
+def test_unsupported_kernels_and_priors_are_refused(name):
     with pytest.raises(NotImplementedError):
         NumpyPrior(*WITHOUT_FORMULA[name])

@@ -1,4 +1,4 @@
-"""The evidence of latent processes in NumPy, against `LatentGP`, differences and quadrature."""
+"""Evidence of latent processes in NumPy against `LatentGP`, differences and quadrature."""
 
 import jax
 import jax.numpy as jnp
@@ -55,13 +55,18 @@ def evidence(name):
 
 
 @pytest.mark.parametrize("name", few(NAMES, "negative_binomial", "beta"))
-def test_densities_and_derivatives_are_those_of_the_likelihoods(name):
+def test_densities_and_derivatives_equal_jax_likelihoods(name):
     ours, theta, likelihood = LIKELIHOODS[name], THETAS[name], jax_likelihood(name, THETAS[name])
     extra = {key: 1.0 for key in likelihood.needs}
+
+    def log_density(f, y):
+        return likelihood.distribution(f, **extra).log_prob(y)
+
+    slope = jax.grad(log_density)
+    derivatives = (log_density, slope, jax.grad(slope))
+    at_each = jax.jit(jax.vmap(lambda f, y: [each(f, y) for each in derivatives], (0, None)))
     for y in [0.0, 1.0, 7.0, 300.0] if ours.whole else [1e-6, 0.3, 0.999]:
-        log_density = lambda f, y=y: likelihood.distribution(f, **extra).log_prob(y)  # noqa: E731
-        slope = jax.grad(log_density)
-        truth = [jax.vmap(each)(jnp.array(F)) for each in (log_density, slope, jax.grad(slope))]
+        truth = at_each(jnp.array(F), y)
         rows = np.full(len(F), y)
         found = [each(F, rows, np.array(theta)) for each in (ours.log_density, ours.slope)]
         found.append(-ours.curvature(F, rows, np.array(theta)))
@@ -70,7 +75,7 @@ def test_densities_and_derivatives_are_those_of_the_likelihoods(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_information_is_the_mean_curvature_or_the_curvature(name):
+def test_information_equals_mean_curvature(name):
     ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
     for f in F:
         found = ours.information(np.array([f]), np.array([2.0 if ours.whole else 0.4]), theta)
@@ -89,7 +94,7 @@ def test_information_is_the_mean_curvature_or_the_curvature(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_said_of_observations_is_what_their_draws_do(name):
+def test_moments_and_probabilities_match_draws(name):
     ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
     y = ours.draw(np.random.default_rng(0), np.full(100_000, 0.4), theta)
     mean, variance = ours.moments(0.4, theta)
@@ -101,13 +106,13 @@ def test_what_is_said_of_observations_is_what_their_draws_do(name):
 
 
 def target(name):
-    """Log q of the same model by `LatentGP`."""
+    """Target of the same model by `LatentGP`."""
     model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name].model, mean=SHIFT, integrate=True)
     return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
 
 
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
-def test_evidence_and_gradient_are_those_of_latent_gp(name):
+def test_evidence_and_gradient_equal_latent_gp(name):
     ours, theirs = evidence(name), target(name)
     assert tuple(theirs.coordinates) == ours.names
     for shift in (0.0, 0.4):
@@ -119,7 +124,7 @@ def test_evidence_and_gradient_are_those_of_latent_gp(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gradient_is_that_of_the_value(name):
+def test_gradient_equals_finite_differences(name):
     ours = evidence(name)
     z, step = ours.middle + 0.3, 1e-4
     _, gradient = ours.value_and_gradient(z)
@@ -129,8 +134,8 @@ def test_gradient_is_that_of_the_value(name):
 
 
 @pytest.mark.parametrize("name", ["zero_inflated", "beta"])
-def test_evidence_with_information_is_near_the_integral(name):
-    """One value, of which p(y) is an integral over f."""
+def test_evidence_is_close_to_quadrature(name):
+    """A single value, with p(y) by quadrature over f."""
     ours, y = LIKELIHOODS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
     theta = np.array(THETAS[name])
     one = NumpyLatentEvidence(
@@ -147,7 +152,7 @@ def test_evidence_with_information_is_near_the_integral(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
-def test_predictions_and_leave_one_out_are_those_of_latent_gp(name):
+def test_predictions_and_loo_equal_latent_gp(name):
     ours, y = evidence(name), observations(name)
     z, x_new = ours.middle, np.array([0.1, 4.5, 7.0])
     values = {key: float(v) for key, v in ours.values(z).items()}
@@ -166,7 +171,7 @@ def test_predictions_and_leave_one_out_are_those_of_latent_gp(name):
 
 
 @pytest.mark.parametrize("name", few(NAMES, "poisson"))
-def test_rolling_forecasts_are_those_of_the_first_values_alone(name):
+def test_rolling_forecasts_equal_forecasts_of_shorter_series(name):
     ours, y, z = evidence(name), observations(name), evidence(name).middle
     pairs = ours.rolling(z, [8, 20], [3, 5])
     for n, k, (means, variances) in zip([8, 20], [3, 5], pairs, strict=True):
@@ -176,13 +181,13 @@ def test_rolling_forecasts_are_those_of_the_first_values_alone(name):
         np.testing.assert_allclose(variances, expected[1][0], rtol=1e-8)
 
 
-def test_a_search_that_begins_anywhere_ends_at_the_same_mode():
+def test_mode_is_independent_of_start():
     first, second = evidence("negative_binomial"), evidence("negative_binomial")
     second.log_density(second.middle + 2.0)
     assert second.log_density(second.middle) == pytest.approx(first.log_density(first.middle))
 
 
-def test_values_that_no_mean_explains_have_no_density():
+def test_overflowing_mean_has_density_zero():
     ours = NumpyLatentEvidence(prior(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
     value, gradient = ours.value_and_gradient(ours.middle)
     assert value == -np.inf and not gradient.any()

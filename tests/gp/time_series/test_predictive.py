@@ -1,4 +1,4 @@
-"""The joint distribution of new values against SciPy's, given the values before or all of them."""
+"""Joint distribution of new values against SciPy."""
 
 import numpy as np
 import numpyro.distributions as dist
@@ -33,12 +33,16 @@ PLAIN = NumpyEvidence(NumpyPrior(KERNEL, dist.LogNormal(-2.0, 0.5)), X, Y)
 EVIDENCES = {
     "plain": (PLAIN, np.zeros((36, 36)), np.ones(30)),
     "factors": (PLAIN.with_noise_factors(FACTORS, 0.0), np.zeros((36, 36)), FACTORS),
-    "effects": (PLAIN.with_effects(Tides()), Tides().covariance(ALL, ALL), np.ones(30)),
+    "effects": (
+        NumpyEvidence(PLAIN.prior, PLAIN.x, PLAIN.y, Tides()),
+        Tides().covariance(ALL, ALL),
+        np.ones(30),
+    ),
 }
 
 
 def by_hand(z, beside, factors):
-    """The mean of all values, which is zero, and their covariance at one draw: (36, 36)."""
+    """Covariance of all values at one draw: (36, 36)."""
     lengthscale, *variances, noise = np.exp(z)
     lags = np.subtract.outer(ALL, ALL)
     K = variances[0] * np.exp(-0.5 * np.square(lags / lengthscale))
@@ -51,14 +55,14 @@ def by_hand(z, beside, factors):
 
 
 def conditioned(K, known, y, at):
-    """Mean and covariance at some places, given values y at those that are known."""
+    """Mean and covariance at indices `at`, given values y at indices `known`."""
     solved = np.linalg.solve(K[np.ix_(known, known)], K[np.ix_(known, at)])
     return solved.T @ y, K[np.ix_(at, at)] - K[np.ix_(at, known)] @ solved
 
 
 @pytest.mark.parametrize("name", EVIDENCES)
 @pytest.mark.parametrize("came", [[0], [0, 1, 2], [1, 3, 4]], ids=str)
-def test_it_is_the_normal_distribution_given_the_values(name, came):
+def test_joint_predictive_equals_conditional_normal(name, came):
     evidence, *rest = EVIDENCES[name]
     first = evidence.predictive(Z, NEW)
     then = first.given(NEW[came], LATER[: len(came)])
@@ -82,7 +86,7 @@ def test_it_is_the_normal_distribution_given_the_values(name, came):
             np.testing.assert_allclose(variances, np.diag(covariance)[-1:], rtol=1e-8)
 
 
-def test_it_stays_as_it_was():
+def test_conditioning_leaves_original_unchanged():
     first = PLAIN.predictive(Z, NEW)
     means, covariances = first.means.copy(), first.covariances.copy()
     one, other = first.given(NEW[:1], [0.5]), first.given(NEW[:1], [-0.5])
@@ -91,7 +95,7 @@ def test_it_stays_as_it_was():
     assert np.all(one.means[:, 0] > other.means[:, 0])
 
 
-def test_times_are_the_same_up_to_rounding():
+def test_times_match_up_to_rounding():
     found = PLAIN.predictive(Z, NEW)
     assert found.covers(NEW[[0, 5]] + 1e-12) and found.covers(NEW - 1e-12)
     assert not found.covers(NEW[:1] + 0.01) and not found.covers(np.array([9.0]))
@@ -99,7 +103,7 @@ def test_times_are_the_same_up_to_rounding():
     assert not unknown.covers(NEW[:1]) and not PLAIN.predictive(Z, NEW[:0]).covers(NEW[:1])
 
 
-def test_what_has_no_density_has_none():
+def test_draws_without_factor_have_density_zero():
     without_factor = np.array([[9.0, 9.0, -30.0, -700.0]])
     found = PLAIN.predictive(np.append(Z, without_factor, axis=0), NEW)
     assert np.all(np.isfinite(found.log_densities[:3])) and found.log_densities[3] == -np.inf

@@ -1,4 +1,4 @@
-"""Targets of inference methods for models of a series."""
+"""Targets of inference methods for the models of a series."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.target import Target
-
-Moments = tuple[np.ndarray, np.ndarray]
 
 
 def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:

@@ -1,0 +1,174 @@
+"""Log joint density of a process in time, and predictions by its posterior at each draw."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import numpy as np
+
+from bayeskern.core.threads import one_blas_thread, side_by_side
+from bayeskern.gp.time_series.predictive import JointPredictive
+
+Moments = tuple[np.ndarray, np.ndarray]
+
+
+class ConditionedProcess(ABC):
+    """y(x) = f(x) + e given data, at one choice of the hyperparameters.
+
+    Attributes:
+        noise: Variance of e for new values.
+    """
+
+    noise: float
+
+    @property
+    @abstractmethod
+    def log_density(self) -> float:
+        """Log joint density of the data and the hyperparameters."""
+
+    @abstractmethod
+    def moments(self, x_new: np.ndarray) -> Moments:
+        """Means and variances of f at x_new (m,): (m,) each."""
+
+    @abstractmethod
+    def joint(self, x_new: np.ndarray) -> Moments:
+        """Mean (m,) and covariance (m, m) of f at x_new (m,)."""
+
+    @abstractmethod
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each value given all others: (n,) each."""
+
+    @abstractmethod
+    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+        """Means and variances of every component at x_new (m,), centred: (m,) each.
+
+        Each component is taken minus its average over the data, and the averages are added to the
+        component `level`. Effects are differences from the absence of an effect, and not centred.
+        """
+
+    @abstractmethod
+    def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
+        """Mean and variance of the change of a component between two times (2,)."""
+
+    @abstractmethod
+    def coefficients(self) -> Moments:
+        """Means and variances of the coefficients of linear effects: (k,) each."""
+
+
+class Evidence(ABC):
+    """log p(y, hyperparameters) of a process in time, over unconstrained coordinates z (d,).
+
+    `NumpyEvidence` works with covariances, `BasisEvidence` with basis functions. Change points and
+    robust noise need further methods, which only `NumpyEvidence` has.
+
+    Attributes:
+        x: Times, (n,).
+        y: Values, (n,).
+        names: Names of the hyperparameters, d of them.
+        component_names: Names of the additive components other than effects.
+        middle: Prior median of z, (d,).
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    component_names: tuple[str, ...]
+    middle: np.ndarray
+
+    @abstractmethod
+    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Hyperparameters by name, for z (..., d)."""
+
+    @abstractmethod
+    def given(self, x: np.ndarray, y: np.ndarray) -> Self:
+        """Copy with other data: values y at times x, (n,) both."""
+
+    @abstractmethod
+    def log_density(self, z: np.ndarray) -> float:
+        """Log density at z (d,); -inf where it cannot be computed."""
+
+    @abstractmethod
+    def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density at z (d,) and its gradient; -inf and zeros where it cannot be computed."""
+
+    @abstractmethod
+    def conditioned(self, z: np.ndarray) -> ConditionedProcess:
+        """The process given the data, at z (d,)."""
+
+    @abstractmethod
+    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
+        """Rolling-origin predictions: moments of the values after the first ones, at z (d,).
+
+        Args:
+            z: Hyperparameters, (d,).
+            counts: Number of known values at each origin.
+            reach: Number of values predicted from each origin.
+
+        Returns:
+            Means and variances of those values, one pair for each origin.
+        """
+
+    def threads(self) -> AbstractContextManager:
+        """Context with one BLAS thread: matrices this small gain nothing from several."""
+        return one_blas_thread()
+
+    def _at_each(self, z: Iterable[np.ndarray], function: Callable) -> Any:
+        """The arrays that a function of the process returns at each of z (S, d): (S, ...) each."""
+        # Overflow is no error: it gives NaN, or the log density -inf.
+        with self.threads(), np.errstate(all="ignore"):
+            results = [function(self.conditioned(row)) for row in z]
+        return tuple(np.array(part) for part in zip(*results, strict=True))
+
+    def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
+        """Means and variances of new values at x_new (m,), for each of z (S, d): (S, m) each."""
+
+        def at(process: ConditionedProcess) -> Moments:
+            mean, variance = process.moments(x_new)
+            return mean, variance + process.noise
+
+        return self._at_each(z, at)
+
+    def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
+        """Log density at each of z (S, d), and the joint distribution at sorted times x_new (m,).
+
+        The joint distribution is included only if it is normal.
+        """
+        densities, means, covariances, noise = self._at_each(
+            z, lambda process: (process.log_density, *process.joint(x_new), process.noise)
+        )
+        densities = np.where(np.isfinite(densities), densities, -np.inf)
+        return JointPredictive(densities, x_new, means, covariances, noise)
+
+    def joint(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
+        """Mean (m,) and covariance (m, m) of new values at x_new (m,), for z (d,)."""
+        with self.threads():
+            process = self.conditioned(z)
+            mean, covariance = process.joint(x_new)
+        return mean, covariance + process.noise * np.eye(len(x_new))
+
+    def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each value given the others, for z (S, d): (S, n)."""
+        return self._at_each(z, lambda process: process.loo())
+
+    def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+        """Means and variances of every component at x_new (m,), centred, for each of z (S, d)."""
+        with self.threads():
+            parts = side_by_side(
+                lambda row: self.conditioned(row).components(x_new, level), list(z), len(self.y)
+            )
+        moments = {}
+        for name in parts[0]:
+            means, variances = zip(*(part[name] for part in parts), strict=True)
+            moments[name] = np.array(means), np.array(variances)
+        return moments
+
+    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
+        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
+        return self._at_each(z, lambda process: process.change(name, ends))
+
+    def coefficients(self, z: np.ndarray) -> Moments:
+        """Means and variances of the k coefficients of linear effects, for z (S, d): (S, k)."""
+        return self._at_each(z, lambda process: process.coefficients())
