@@ -243,7 +243,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     # -- predictions of g --------------------------------------------------------------------------
 
-    def conditioned(self, z: np.ndarray) -> ConditionedLatent:
+    def conditioned(self, z: np.ndarray) -> ConditionedLatentSeries:
         """The process given Gaussian values in place of the observations; NaN without a mode.
 
         The values are g + slope / information with noise 1 / information.
@@ -261,7 +261,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             factor, _ = potrf(K + np.diag(noise), lower=1)
             weights = solve_triangular(factor, y, lower=True, check_finite=False)
         # A jitter gives covariances of a smooth process a Cholesky factor.
-        return ConditionedLatent(self, factor, weights, y, kernel_z, 1e-9, noise, theta)
+        return ConditionedLatentSeries(self, factor, weights, y, kernel_z, 1e-9, noise, theta)
 
     def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
         # Each of the Gaussian values depends on all observations, so each origin has its own mode.
@@ -274,7 +274,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionedLatent(ConditionedSeries):
+class ConditionedLatentSeries(ConditionedSeries):
     """Latent process given Gaussian values in place of the observations.
 
     Attributes:
