@@ -204,7 +204,8 @@ class ConditionedSeries(ConditionedProcess):
 
     @property
     def log_density(self) -> float:
-        return self.evidence._log_joint(self.z, self.factor, self.weights @ self.weights)
+        quadratic = float(self.weights @ self.weights)
+        return self.evidence._log_joint(self.z, self.factor, quadratic)
 
     def _covariance(self, pairs: Pairs) -> np.ndarray:
         """k at the pairs, without effects."""

@@ -297,7 +297,8 @@ class ConditionedLatentSeries(ConditionedSeries):
         variance = np.maximum(variance - self.value_noise, 0.0)
         f = evidence._f(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
         density = evidence.likelihood.log_density(f, evidence.y[:, None], self.theta)
-        return mean, variance, logsumexp(density + np.log(weights / weights.sum()), axis=1)
+        density = np.asarray(logsumexp(density + np.log(weights / weights.sum()), axis=1))
+        return mean, variance, density
 
 
 def _difference(

@@ -145,9 +145,9 @@ class NumpyPrior(LogNormalPriors):
     def __init__(self, kernel: Kernel, noise: float | Distribution):
         self._gram, self.component_names = Gram(kernel), tuple(component_names(kernel))
         values = {**kernel.hyperparameters(), "noise": noise}
-        priors = {n: LogNormalPrior.of(v) for n, v in values.items() if is_specified(v)}
+        priors = {n: p for n, v in values.items() if (p := LogNormalPrior.of(v)) is not None}
         fixed = {n: v for n, v in values.items() if n not in priors}
-        if None in priors.values() or any(map(np.ndim, fixed.values())):
+        if any(is_specified(v) or np.ndim(v) for v in fixed.values()):
             raise NotImplementedError("a hyperparameter that is no number and no LogNormal")
         super().__init__(priors)
         self._indices = {name: i for i, name in enumerate(values)}
