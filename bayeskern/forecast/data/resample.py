@@ -20,7 +20,7 @@ PERIODS = {
 
 
 def resample(
-    times: np.ndarray, values: np.ndarray, every: str, by: str | None
+    times: np.ndarray, values: np.ndarray, every: str, by: str
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Aggregate values to whole periods.
 

@@ -85,6 +85,11 @@ class Series:
         Raises:
             ValueError: For cells that cannot be read and for fewer than three values.
         """
+        if (options.every is None) != (options.by is None):
+            raise ValueError(
+                "every= (--every) and by= (--by) must be given together, as a period and a sum, "
+                f"mean or last value; got every={options.every!r} and by={options.by!r}."
+            )
         values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
         remarks = [*remarks, *notes]
         known = None
@@ -102,13 +107,11 @@ class Series:
         if not np.array_equal(order, np.arange(len(order))):
             times, values = times[order], values[order]
             remarks.append("the times were not in order and have been sorted")
-        if options.every is not None:
+        if options.every is not None and options.by is not None:
             wall = times if tz is None else to_wall(times, tz)
             wall, values, resampled = resample(wall, values, options.every, options.by)
             times = parse_times(wall if tz is None else to_utc(wall, tz))
             remarks += resampled
-        elif options.by is not None:
-            raise ValueError(f"by={options.by!r} needs every= (--every), the period to aggregate.")
         observed = int(np.sum(np.isfinite(values)))
         if observed < MIN_VALUES:
             raise ValueError(

@@ -35,7 +35,7 @@ class Priors:
         """Raise ValueError for a series with another step."""
         if not same_steps(step, self.step):
             raise ValueError(
-                f"these priors are for steps of {self.step:.3g}, and those of the series are "
+                f"these priors are for steps of {self.step:.3g}, and the series has steps of "
                 f"{step:.3g}: learn priors from series like it."
             )
 

@@ -39,7 +39,7 @@ class Choices:
         logs: Scales: False for the values, True for their logarithm.
         learned: Priors, weights and widths learned from similar series.
         step: Time from one value to the next.
-        unit: Time that plays the part of a year in the prior of a change of slope.
+        unit: Unit of time in the prior of a change of slope: the longest season, or a step.
         ranks: True for a model of the ranks of the values.
         changes: Known change points of level and slope.
         find_changes: True to search for further change points.
@@ -89,5 +89,5 @@ class Choices:
 
 
 def log_prior_of_change(n: int) -> float:
-    """Log prior of a change point at one of n places; a priori, any change is as likely as none."""
+    """Log prior of a change point at one of n places, with probability 1/2 in total."""
     return -float(np.log(2.0 * n))

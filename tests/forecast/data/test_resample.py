@@ -65,8 +65,8 @@ def test_days_are_those_of_the_zone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": "month"}, "by=None is not known. Choose from sum"),
-        ({"by": "sum"}, "by='sum' needs every="),
+        ({"every": "month"}, "must be given together"),
+        ({"by": "sum"}, "must be given together"),
         ({"every": "fortnight", "by": "sum"}, "every='fortnight' is not known"),
         ({"every": "month", "by": "median"}, "by='median' is not known. Did you mean 'mean'"),
         ({"every": "year", "by": "sum"}, "the times fill no year"),
