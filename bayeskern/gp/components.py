@@ -33,13 +33,9 @@ def centered_components(
     means, variances = _all_moments(model, thin(draws), data, X_new, names)
     # The default arguments bind the values of this iteration.
     return {
-        name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), _no_draws)
+        name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v))
         for name, m, v in zip(names, np.asarray(means), np.asarray(variances), strict=True)
     }
-
-
-def _no_draws(key: Array, n: int) -> np.ndarray:
-    raise NotImplementedError("centered components have no joint draws.")
 
 
 @eqx.filter_jit

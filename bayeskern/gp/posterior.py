@@ -150,7 +150,8 @@ class ConditionedGP(eqx.Module):
         Returns:
             Shape (m, m).
         """
-        return posterior_covariance(self, None, new_points(X_new, self.X, self.columns))
+        points = new_points(X_new, self.X, self.columns)
+        return self.solver.covariance(self.matrix, None, self.factor, points)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions in closed form, from the one factor.
@@ -213,7 +214,7 @@ class ConditionedGP(eqx.Module):
     def new_mean(self, mean: ArrayLike | None, X_new: Array) -> Array:
         """Prior mean at new points."""
         if mean is None:
-            return mean_at(self.prior_mean, X_new, "give mean=..., or ")
+            return mean_at(self.prior_mean, X_new)
         return per_point("mean", mean, X_new.shape[0])
 
 
@@ -232,75 +233,56 @@ class ProcessPredictive(eqx.Module):
 
     def mean(self) -> Array:
         """Means: (m,)."""
-        return posterior_mean(self.gp, self.part, self.X) + self.prior_mean
+        gp = self.gp
+        latent = gp.solver.mean(gp.matrix, self.part, gp.residuals, gp.weights, self.X)
+        return latent + self.prior_mean
 
     def moments(self) -> tuple[Array, Array]:
         """Means and variances: (m,), (m,)."""
-        mean, variance = posterior_moments(self.gp, self.part, self.X)
-        return mean + self.prior_mean, variance + self._noise()
+        gp = self.gp
+        variance = gp.solver.variance(gp.matrix, self.part, gp.factor, self.X)
+        prior = part_of(gp.kernel, self.part).evaluate_diag(self.X)
+        return self.mean(), above_rounding(variance, prior) + self._noise()
 
     def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
-        draws = posterior_draws(self.gp, self.part, self.X, self._noise(), key, n)
-        return draws + self.prior_mean
+        gp = self.gp
+        key_f, key_noise = jax.random.split(key)
+        deviations = gp.solver.deviations(gp.matrix, self.part, gp.factor, self.X, key_f, n)
+        errors = jax.random.normal(key_noise, deviations.shape, deviations.dtype)
+        return deviations + self.mean() + jnp.sqrt(self._noise()) * errors
 
     def _noise(self) -> Array:
         # Means need no noise, so an unknown noise is refused here only.
         return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
 
 
-# -- the process, or the additive component called `part`, on arrays -------------------------------
-
-
-def posterior_mean(gp: ConditionedGP, part: str | None, X_new: AnyArray) -> Array:
-    """Mean of the latent function at X_new, without the prior mean: (m,)."""
-    return gp.solver.mean(gp.matrix, part, gp.residuals, gp.weights, X_new)
-
-
-def posterior_moments(gp: ConditionedGP, part: str | None, X_new: Array) -> tuple[Array, Array]:
-    """Mean and variance of the latent function at X_new: (m,), (m,)."""
-    prior = part_of(gp.kernel, part).evaluate_diag(X_new)
-    variance = gp.solver.variance(gp.matrix, part, gp.factor, X_new)
-    return posterior_mean(gp, part, X_new), above_rounding(variance, prior)
-
-
-def posterior_covariance(gp: ConditionedGP, part: str | None, X_new: Array) -> Array:
-    """Joint covariance of the latent function at X_new: (m, m)."""
-    return gp.solver.covariance(gp.matrix, part, gp.factor, X_new)
-
-
-def posterior_draws(
-    gp: ConditionedGP, part: str | None, X_new: AnyArray, noise: Array, key: Array, n: int
-) -> Array:
-    """n joint draws at X_new, without the prior mean: (n, m)."""
-    key_f, key_noise = jax.random.split(key)
-    deviations = gp.solver.deviations(gp.matrix, part, gp.factor, X_new, key_f, n)
-    f = deviations + posterior_mean(gp, part, X_new)
-    return f + jnp.sqrt(noise) * jax.random.normal(key_noise, f.shape, f.dtype)
-
-
 # -- one conditioned process as a Prediction -------------------------------------------------------
 
-_mean_jit = eqx.filter_jit(posterior_mean)
-_moments_jit = eqx.filter_jit(posterior_moments)
-_draws_jit = eqx.filter_jit(posterior_draws)
+_mean_jit = eqx.filter_jit(ProcessPredictive.mean)
+_moments_jit = eqx.filter_jit(ProcessPredictive.moments)
+_draws_jit = eqx.filter_jit(ProcessPredictive.sample)
 
 
 def _prediction(
     gp: ConditionedGP, X_new: AnyArray, noise: Array, mean: Array, part: str | None = None
 ) -> Prediction:
     """part: name of a component, which has no components of its own."""
-    n = gp.X.shape[0]
+    n, zero = gp.X.shape[0], jnp.zeros(())
+
+    def at(X):
+        return ProcessPredictive(gp, part, X, zero, zero)
 
     def means():
-        return (chunked(lambda X: _mean_jit(gp, part, X), n, X_new) + mean)[None]
+        return (chunked(lambda X: _mean_jit(at(X)), n, X_new) + mean)[None]
 
     def moments():
-        f = chunked(lambda X: jnp.stack(_moments_jit(gp, part, X)), n, X_new)
+        f = chunked(lambda X: jnp.stack(_moments_jit(at(X))), n, X_new)
         return (f[0] + mean)[None], (f[1] + noise)[None]
 
     def draw(key, size):
-        return np.asarray(_draws_jit(gp, part, X_new, noise, key, size) + mean)
+        predictive = ProcessPredictive(gp, part, jnp.asarray(X_new), mean, noise)
+        return np.asarray(_draws_jit(predictive, key, size))
 
     if part is not None:
         return Prediction(means, moments, draw)
@@ -308,6 +290,6 @@ def _prediction(
     def component(name):
         # Refuses an unknown name now, not when the lazy prediction is evaluated.
         part_of(gp.kernel, name)
-        return _prediction(gp, X_new, jnp.zeros(()), jnp.zeros(()), name)
+        return _prediction(gp, X_new, zero, zero, name)
 
     return Prediction(means, moments, draw, component, tuple(component_names(gp.kernel)))

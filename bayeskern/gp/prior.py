@@ -52,6 +52,11 @@ def mean_function(mean: ArrayLike | Distribution | hyper.Free | Callable) -> Arr
     return hyper.as_hyperparameter(mean)  # pyright: ignore[reportReturnType]
 
 
+def read_mean(mean: ArrayLike | Callable, n: int) -> Array | Callable:
+    """Read a prior mean without priors: a function of one point, or one number or n of them."""
+    return mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
+
+
 def is_function(mean: object) -> TypeGuard[Callable]:
     """Check that a prior mean is a function of one point, not a number or its prior."""
     # A NumPyro distribution is callable too: calling it draws from it.
@@ -63,21 +68,13 @@ def evaluate_mean(mean: Array | Callable, X: AnyArray) -> Array:
     return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
 
 
-def require_known_mean(mean: Array | Callable, advice: str = "") -> None:
-    """Raise ValueError for a prior mean given as an array (n,): unknown at new points.
-
-    advice: another way out, before "make the mean a function".
-    """
+def mean_at(mean: Array | Callable, X_new: AnyArray) -> Array:
+    """Prior mean at new points. Raises ValueError if it was given as an array (n,)."""
     if not callable(mean) and jnp.ndim(mean) == 1:
         raise ValueError(
-            "the prior mean was given as an array, so its values at X_new are unknown: "
-            f"{advice}make the mean a function of one point."
+            "the prior mean was given as an array, so its values at X_new are unknown: make the "
+            "mean a function of one point, or give ConditionedGP.predict mean=..."
         )
-
-
-def mean_at(mean: Array | Callable, X_new: AnyArray, advice: str = "") -> Array:
-    """Prior mean at new points; `require_known_mean` explains the error and `advice`."""
-    require_known_mean(mean, advice)
     return evaluate_mean(mean, X_new)
 
 
@@ -100,8 +97,8 @@ def above_rounding(variance: Array, prior: Array) -> Array:
     return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
 
 
-def per_point(name: str, value: object, n: int, units: str = "points") -> Array:
-    """Read one number, (), or one for each of n points, (n,).
+def per_point(name: str, value: object, n: int) -> Array:
+    """Read one number, (), or n of them, (n,).
 
     Raises TypeError if it is a distribution or free, and ValueError if it has another shape.
     """
@@ -112,7 +109,5 @@ def per_point(name: str, value: object, n: int, units: str = "points") -> Array:
         )
     value = value if isinstance(value, Array) else jnp.asarray(np.asarray(value, float))
     if value.shape not in ((), (n,)):
-        raise ValueError(
-            f"{name} must be one number or one for each of {n} {units}, got {value.shape}."
-        )
+        raise ValueError(f"{name} must be one number or {n} of them, got shape {value.shape}.")
     return value

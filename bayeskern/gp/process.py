@@ -18,12 +18,11 @@ from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
     Inputs,
     evaluate_mean,
-    is_function,
     mask_residual,
     mean_at,
-    mean_function,
     per_point,
     positive_definite,
+    read_mean,
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import Choice, Factor, NoisyGram, Solver, explain, solver_of
@@ -109,7 +108,7 @@ class GaussianProcess(Distribution):
         self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
-        self.prior_mean = mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
+        self.prior_mean = read_mean(mean, n)
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         self.solver = solver_of(self.kernel, self.X, solver, self.noise, self.observed)

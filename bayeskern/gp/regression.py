@@ -123,9 +123,9 @@ class GPRegression(eqx.Module):
         """
         points, columns = validation.inputs(X)
         targets = None if y is None else validation.outputs(y, points.shape[0])
-        model = self._for(points, targets, columns, mask)
         observed = () if mask is None else (jnp.asarray(mask, bool),)
-        return model, (points, targets, *observed)
+        args = points, targets, *observed
+        return self._for(columns, *args), args
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy that takes data with these columns."""
@@ -135,19 +135,17 @@ class GPRegression(eqx.Module):
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
     ) -> tuple[Self, tuple]:
         """The prepared model and its arguments, for `bk.load`."""
-        X, y, *mask = args
-        return self._for(X, y, columns, *mask), args
+        return self._for(columns, *args), args
 
     def _for(
         self,
+        columns: tuple[str, ...] | None,
         X: Array,
         y: Array | None,
-        columns: tuple[str, ...] | None,
-        mask: ArrayLike | None = None,
+        observed: Array | None = None,
     ) -> Self:
         """Copy for these data, whose structure decides the solver before any tracing."""
         model = self.resolve(columns)
-        observed = None if mask is None else jnp.asarray(mask, bool)
         solver = solver_of(model.kernel, X, self.solver, self.noise, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
         return dataclasses.replace(model, prepared=solver, outputs=outputs)
@@ -166,9 +164,7 @@ class GPRegression(eqx.Module):
         """
         noise_and_mean = {name: values[name] for name in ("noise", "mean") if name in values}
         kernel = self.kernel.at({k: v for k, v in values.items() if k not in noise_and_mean})
-        model = eqx.tree_at(lambda m: m.kernel, self, kernel)
-        paths = [(name,) for name in noise_and_mean]
-        return hyper.replace(model, paths, noise_and_mean.values())
+        return dataclasses.replace(self, kernel=kernel, **noise_and_mean)
 
     def condition(self, X: Inputs, y: ArrayLike, mask: ArrayLike | None = None) -> ConditionedGP:
         """Condition on data, if every hyperparameter is a number.
@@ -269,8 +265,7 @@ class GPRegression(eqx.Module):
 
 def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
     """Process of a GPRegression at one draw of its hyperparameters, given data."""
-    X, y, *mask = data
-    return model.at(draw).condition(X, y, *mask)
+    return model.at(draw).condition(*data)
 
 
 def predictive_at(

@@ -155,7 +155,7 @@ It must be a whole number of at least 0.
         Raises:
             NotImplementedError: If y is not one of several classes.
         """
-        raise NotImplementedError(f"y of {type(self).__name__} is no class.")
+        raise NotImplementedError(f"{type(self).__name__} is not a likelihood of classes.")
 
     def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
         """Mark rows whose density vanishes as eta grows to infinity, and to -infinity.

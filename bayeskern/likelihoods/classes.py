@@ -42,12 +42,10 @@ class Classifier(Likelihood):
             return
         if len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes must differ from each other, got {self.classes}.")
-        if len(self.classes) == 0:
-            raise ValueError("classes is empty: name at least two.")
-        if len(self.classes) == 1:
+        if len(self.classes) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs two classes or more, but y is {self.classes[0]!r} in "
-                "every row. If others were possible, name them all in classes=(...)."
+                f"{type(self).__name__} needs two classes or more, got {self.classes}. If y has "
+                "only one of the possible classes, name them all in classes=(...)."
             )
         self._check_classes(self.classes)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from numpyro.distributions import Distribution
 
 from bayeskern.hyperparameters import (
     DefaultedHyperparameter,
@@ -19,28 +20,55 @@ from bayeskern.hyperparameters import (
 from bayeskern.likelihoods.base import Likelihood
 
 
+def _robust_sd(y: np.ndarray) -> float:
+    """sd by the median absolute deviation; the ordinary one if more than half of y is equal."""
+    # The ratio of the sd of a Gaussian to its median absolute deviation.
+    return 1.4826022185056018 * np.median(np.abs(y - np.median(y))) or np.std(y)
+
+
 class RealValued(Likelihood):
-    """Likelihood of real numbers, whose eta is in the units of y."""
+    """Likelihood of real numbers, whose eta is in the units of y.
+
+    Attributes:
+        center: Measure of the location of y.
+        spread: Measure of the standard deviation of y.
+    """
+
+    center: ClassVar[Callable] = staticmethod(np.mean)
+    spread: ClassVar[Callable] = staticmethod(np.std)
 
     def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
-        mean = np.mean(y)
-        return float(mean), _positive(np.std(y), mean)
+        y = np.asarray(y)
+        location, sd = float(self.center(y)), float(self.spread(y))
+        return location, sd if sd > 0.0 else max(abs(location), 1.0)
+
+    def spread_of(self, y: np.ndarray) -> float:
+        """Spread of y, exactly 0 for constant y, without rounding errors."""
+        return 0.0 if np.ptp(y) == 0.0 else float(self.spread(y))
+
+    def default_prior(self, name: str, sd: float, level: float, n: int) -> Distribution:
+        """Exponential prior with mean sd; raise ValueError if sd is 0, that is, y is constant."""
+        if not sd > 0.0:
+            kind = type(self).__name__
+            raise ValueError(
+                f"y is constant ({float(level)} in all {n} rows): it sets no scale for the default "
+                f"prior on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
+            )
+        return dist.Exponential(1.0 / sd)
 
 
 class HeavyTailed(RealValued):
     """Likelihood with heavy tails and a `scale`, whose default prior resists outliers."""
 
-    def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
-        y = np.asarray(y)
-        median = np.median(y)
-        return float(median), _positive(_robust_sd(y), median)
+    center: ClassVar[Callable] = staticmethod(np.median)
+    spread: ClassVar[Callable] = staticmethod(_robust_sd)
 
     def with_default_priors(self, y: np.ndarray) -> Self:
         # Subclasses declare the field `scale`, in the order of their arguments.
         if self.scale is not None:  # pyright: ignore[reportAttributeAccessIssue]
             return self
-        prior_mean = _require_spread(self, "scale", _spread(_robust_sd, y), y[0], len(y))
-        return self.with_hyperparameters(scale=dist.Exponential(1.0 / prior_mean))
+        prior = self.default_prior("scale", self.spread_of(y), y[0], len(y))
+        return self.with_hyperparameters(scale=prior)
 
 
 class Gaussian(RealValued):
@@ -78,11 +106,10 @@ class Gaussian(RealValued):
         """
         if self.noise is not None:
             return self
-        prior_mean = _require_spread(self, "noise", sd, level, n)
-        return self.with_hyperparameters(noise=from_sd(dist.Exponential(1.0 / prior_mean)))
+        return self.with_hyperparameters(noise=from_sd(self.default_prior("noise", sd, level, n)))
 
     def with_default_priors(self, y: np.ndarray) -> Self:
-        return self.with_default(_spread(np.std, y), y[0], len(y))
+        return self.with_default(self.spread_of(y), y[0], len(y))
 
 
 class StudentT(HeavyTailed):
@@ -153,32 +180,3 @@ class Heteroscedastic(RealValued):
         """0, and one sd for both outputs: |mean(y)| + sd(y), but at least 1."""
         mean, sd = super().eta_location_scale(y, extra)
         return 0.0, max(abs(mean) + sd, 1.0)
-
-
-def _positive(sd: float, location: float) -> float:
-    """sd, or for constant y the absolute value of y, at least 1."""
-    return float(sd) if sd > 0.0 else max(abs(float(location)), 1.0)
-
-
-def _robust_sd(y: np.ndarray) -> float:
-    """sd by the median absolute deviation; the ordinary one if more than half of y is equal."""
-    # The ratio of the sd of a Gaussian to its median absolute deviation.
-    return 1.4826022185056018 * np.median(np.abs(y - np.median(y))) or np.std(y)
-
-
-def _spread(measure: Callable[[np.ndarray], float], y: np.ndarray) -> float:
-    """Measure of spread, exactly 0 for constant y, without rounding errors."""
-    return 0.0 if np.ptp(y) == 0.0 else float(measure(y))
-
-
-def _require_spread(
-    likelihood: Likelihood, name: str, spread: float, value: float, n: int
-) -> float:
-    """The spread of y, for the default prior on `name`; raise ValueError if y is constant."""
-    if not spread > 0.0:
-        kind = type(likelihood).__name__
-        raise ValueError(
-            f"y is constant ({float(value)} in all {n} rows): it sets no scale for the default "
-            f"prior on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
-        )
-    return spread

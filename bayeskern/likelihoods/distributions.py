@@ -18,15 +18,22 @@ from numpyro.distributions import Distribution, constraints
 Shape = tuple[int, ...]
 
 
-class PoissonLogMean(Distribution):
+class ScalarDistribution(Distribution):
+    """Distribution of a number. Its parameters, in the order of `arg_constraints`, broadcast."""
+
+    def __init__(self, *parameters: Array | float):
+        for name, value in zip(self.arg_constraints, parameters, strict=True):
+            setattr(self, name, value)
+        super().__init__(jnp.broadcast_shapes(*map(jnp.shape, parameters)))
+
+
+class PoissonLogMean(ScalarDistribution):
     """y ~ Poisson(exp(log_mean))."""
+
+    log_mean: Array
 
     arg_constraints: ClassVar = {"log_mean": constraints.real}
     support = constraints.nonnegative_integer  # pyright: ignore[reportAssignmentType]
-
-    def __init__(self, log_mean: Array, *, validate_args: bool | None = None):
-        self.log_mean = log_mean
-        super().__init__(jnp.shape(log_mean), validate_args=validate_args)
 
     def log_prob(self, value: Array) -> Array:
         return value * self.log_mean - jnp.exp(self.log_mean) - gammaln(value + 1.0)
@@ -43,20 +50,16 @@ class PoissonLogMean(Distribution):
         return self.mean
 
 
-class ConcentratedLogMean(Distribution):
+class ConcentratedLogMean(ScalarDistribution):
     """Distribution with mean mu = exp(log_mean) and a concentration."""
+
+    log_mean: Array
+    concentration: Array
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real,
         "concentration": constraints.positive,
     }
-
-    def __init__(
-        self, log_mean: Array, concentration: Array | float, *, validate_args: bool | None = None
-    ):
-        self.log_mean, self.concentration = log_mean, concentration
-        batch = jnp.broadcast_shapes(jnp.shape(log_mean), jnp.shape(concentration))
-        super().__init__(batch, validate_args=validate_args)
 
     @property
     def mean(self) -> Array:
@@ -106,15 +109,14 @@ class GammaLogMean(ConcentratedLogMean):
         return self.mean**2 / self.concentration
 
 
-class BernoulliLogProbs(Distribution):
+class BernoulliLogProbs(ScalarDistribution):
     """1 with log probability log_p, 0 with log probability log_q."""
+
+    log_p: Array
+    log_q: Array
 
     arg_constraints: ClassVar = {"log_p": constraints.real, "log_q": constraints.real}
     support = constraints.boolean  # pyright: ignore[reportAssignmentType]
-
-    def __init__(self, log_p: Array, log_q: Array, *, validate_args: bool | None = None):
-        self.log_p, self.log_q = log_p, log_q
-        super().__init__(jnp.shape(log_p), validate_args=validate_args)
 
     def log_prob(self, value: Array) -> Array:
         return value * self.log_p + (1 - value) * self.log_q
@@ -132,21 +134,18 @@ class BernoulliLogProbs(Distribution):
         return jnp.exp(self.log_p + self.log_q)
 
 
-class BinomialLogProbs(Distribution):
+class BinomialLogProbs(ScalarDistribution):
     """Number of successes in `trials`: log probability log_p of success, log_q of failure."""
+
+    log_p: Array
+    log_q: Array
+    trials: Array
 
     arg_constraints: ClassVar = {
         "log_p": constraints.real,
         "log_q": constraints.real,
         "trials": constraints.nonnegative_integer,
     }
-
-    def __init__(
-        self, log_p: Array, log_q: Array, trials: Array, *, validate_args: bool | None = None
-    ):
-        self.log_p, self.log_q, self.trials = log_p, log_q, trials
-        batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(trials))
-        super().__init__(batch, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)  # pyright: ignore[reportArgumentType]
     def support(self) -> constraints.Constraint:
@@ -181,11 +180,10 @@ class DirichletLogMean(Distribution):
     }
     support = constraints.simplex  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_mean: Array, precision: Array, *, validate_args: bool | None = None):
+    def __init__(self, log_mean: Array, precision: Array):
         self.log_mean, self.precision = log_mean, precision
         *batch, parts = jnp.shape(log_mean)
-        batch = jnp.broadcast_shapes(tuple(batch), jnp.shape(precision))
-        super().__init__(batch, (parts,), validate_args=validate_args)
+        super().__init__(jnp.broadcast_shapes(tuple(batch), jnp.shape(precision)), (parts,))
 
     def log_prob(self, value: Array) -> Array:
         return self.log_prob_of_logs(jnp.log(value))
@@ -211,8 +209,12 @@ class DirichletLogMean(Distribution):
         return self.mean * (1.0 - self.mean) / (1.0 + jnp.expand_dims(self.precision, -1))
 
 
-class BetaLogMean(Distribution):
+class BetaLogMean(ScalarDistribution):
     """Beta with mean m = exp(log_p), 1 - m = exp(log_q), and variance m (1 - m)/(1 + precision)."""
+
+    log_p: Array
+    log_q: Array
+    precision: Array
 
     arg_constraints: ClassVar = {
         "log_p": constraints.real,
@@ -220,13 +222,6 @@ class BetaLogMean(Distribution):
         "precision": constraints.positive,
     }
     support = constraints.unit_interval  # pyright: ignore[reportAssignmentType]
-
-    def __init__(
-        self, log_p: Array, log_q: Array, precision: Array, *, validate_args: bool | None = None
-    ):
-        self.log_p, self.log_q, self.precision = log_p, log_q, precision
-        batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(precision))
-        super().__init__(batch, validate_args=validate_args)
 
     @property
     def _as_dirichlet(self) -> DirichletLogMean:
@@ -270,9 +265,9 @@ class Within(Distribution):
     arg_constraints: ClassVar = {}
     pytree_data_fields = ("base", "inside")
 
-    def __init__(self, base: Distribution, inside: Array, *, validate_args: bool | None = None):
+    def __init__(self, base: Distribution, inside: Array):
         self.base, self.inside = base, inside
-        super().__init__(base.batch_shape, base.event_shape, validate_args=validate_args)
+        super().__init__(base.batch_shape, base.event_shape)
 
     @property
     def support(self) -> constraints.Constraint | None:

@@ -45,7 +45,7 @@ def _typed(labels: np.ndarray) -> np.ndarray:
         names = {KIND_NAMES.get(kind) for kind in kinds}
         if len(names) > 1:
             examples = " and ".join(repr(v) for v in kinds.values())
-            raise ValueError(f"y mixes classes of several kinds, as {examples}. Make them alike.")
+            raise ValueError(f"y mixes classes of several kinds, such as {examples}.")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "T":
         labels = labels.astype(str)

@@ -91,16 +91,9 @@ class OrderedCategorical(Distribution):
     arg_constraints: ClassVar = {"eta": constraints.real, "cutpoints": constraints.ordered_vector}
     pytree_aux_fields = ("link",)
 
-    def __init__(
-        self,
-        eta: Array,
-        cutpoints: ArrayLike,
-        link: str = "logit",
-        *,
-        validate_args: bool | None = None,
-    ):
+    def __init__(self, eta: Array, cutpoints: ArrayLike, link: str = "logit"):
         self.eta, self.cutpoints, self.link = eta, jnp.asarray(cutpoints), link
-        super().__init__(jnp.shape(eta), validate_args=validate_args)
+        super().__init__(jnp.shape(eta))
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)  # pyright: ignore[reportArgumentType]
     def support(self) -> constraints.Constraint:
@@ -163,9 +156,9 @@ class OrderStatistics(Distribution):
     arg_constraints: ClassVar = {"base": constraints.dependent}
     support = constraints.ordered_vector  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, base: Distribution, count: int, *, validate_args: bool | None = None):
+    def __init__(self, base: Distribution, count: int):
         self.base = base
-        super().__init__((), (count,), validate_args=validate_args)
+        super().__init__((), (count,))
 
     def log_prob(self, value: Array) -> Array:
         return gammaln(self.event_shape[0] + 1.0) + jnp.sum(self.base.log_prob(value), -1)

@@ -82,11 +82,6 @@ class LinearGaussian(eqx.Module):
         """|y - X b|^2."""
         return self.rss + jnp.sum(jnp.square(self.t - self.H @ b))
 
-    def log_likelihood(self, b, noise) -> jax.Array:
-        """log N(y; X b, noise I)."""
-        squared_error = self.squared_error(b)
-        return -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
-
     def residual(self, b, loc, sd, noise) -> float:
         """The residual of the normal equations at b, relative to the size of their terms."""
         H, t, scale, b = (np.asarray(v) for v in (self.H, self.t, self.relative_sds, b))
@@ -139,7 +134,8 @@ class WeightSpace(LinearGaussian):
         proper = jnp.isfinite(sd)
         standardized = jnp.where(proper, shift / jnp.where(proper, sd, 1.0), 0.0)
         log_scales = jnp.sum(jnp.where(proper, -jnp.log(jnp.where(proper, sd, 1.0)), 0.5 * LOG_2PI))
-        log_likelihood = self.log_likelihood(loc + shift, noise)
+        squared_error = self.squared_error(loc + shift)
+        log_likelihood = -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
         return log_likelihood - 0.5 * standardized @ standardized + log_scales - 0.5 * logdet
 
     def _posterior_shift(self, loc, sd, noise):

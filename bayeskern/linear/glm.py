@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar, Self
 
 import equinox as eqx
@@ -15,7 +14,6 @@ from bayeskern.likelihoods import Likelihood
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 from bayeskern.linear.model import LinearModel
 from bayeskern.linear.whitened import whitened
-from bayeskern.prediction.empirical import SampledPrediction
 from bayeskern.protocols import Marginal
 
 
@@ -87,9 +85,9 @@ class BayesianGLM(LinearModel):
         has_prior = intercept is not None and intercept.sd is not None and not intercept.is_fixed
         if has_prior and not self.likelihood.takes_intercept:
             raise ValueError(
-                f"{type(self.likelihood).__name__} has cutpoints in the place of an intercept, and "
-                "one beside them could not be told from them. Leave intercept out, and give "
-                "cutpoints a prior."
+                f"{type(self.likelihood).__name__} has cutpoints in place of an intercept, which "
+                "the data could not distinguish from them. Leave intercept out, and give cutpoints "
+                "a prior."
             )
 
     def prepare(
@@ -120,20 +118,8 @@ class BayesianGLM(LinearModel):
             raise ValueError("y is missing: give the observations, one for each row of X.")
         return whitened(self, X, y, extra)
 
-    def prior_predictive(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        draws: int = 1000,
-        seed: int = 0,
-        **extra,
-    ) -> SampledPrediction:
-        """Draw new observations from the prior: see `LinearModel.prior_predictive`."""
-        without_batches = dataclasses.replace(self, batch=None)
-        return super(BayesianGLM, without_batches).prior_predictive(X, y, draws, seed, **extra)
-
     def _check_separation(self, X, y, extra=None) -> None:
-        """Refuse data that have no proper posterior under a flat prior."""
+        """Refuse data whose posterior under a flat prior is improper."""
         likelihood = self.likelihood
         if likelihood.link_name == "softmax":
             raise ValueError(
@@ -143,7 +129,7 @@ class BayesianGLM(LinearModel):
         if likelihood.outputs is None and separated(
             self._flat_columns(X), *likelihood.vanishing_tails(np.asarray(y), **(extra or {}))
         ):
-            what = "the classes" if likelihood.classifies else "what lies at an end of y's range"
+            what = "the classes" if likelihood.classifies else "the rows at an end of y's range"
             raise ValueError(
                 f"the features separate {what}, so that under a flat prior the weights grow "
                 "without bound. Take a proper prior, such as prior=2.5, on weights and intercept."
@@ -153,7 +139,7 @@ class BayesianGLM(LinearModel):
         """The columns whose coefficients have a flat prior."""
         intercept = self.intercept
         if intercept is not None and not intercept.is_flat:
-            # Its prior is on eta at the center, around which the weights turn the plane.
+            # Its proper prior fixes eta at the center.
             return X - np.asarray(intercept.center)
         columns = [np.ones((len(X), 1))] if intercept is not None else []
         return np.column_stack(columns if self.prior.proper else [*columns, X])

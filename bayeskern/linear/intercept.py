@@ -16,7 +16,7 @@ from bayeskern.linear.priors import Flat
 
 
 class Intercept(eqx.Module):
-    """intercept + center'weights ~ N(loc, sd^2), a prior on eta at x = center.
+    """The prior intercept + center'weights ~ N(loc, sd^2), which is on eta at x = center.
 
     Fields that are None are set from the data: by default the prior is around the mean of y, at the
     mean of x.
@@ -87,5 +87,5 @@ def as_intercept(value: bool | Distribution | Flat | Intercept | None) -> Interc
     hint = " with numbers, so that it can be integrated out" * isinstance(value, Distribution)
     raise TypeError(
         "intercept must be True (a weak prior around the data), False, priors.Flat() or a "
-        f"NumPyro Normal{hint}, which speaks of x = 0; got {kind}."
+        f"NumPyro Normal{hint}, a prior at x = 0; got {kind}."
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -50,7 +48,7 @@ def lasso(model: LinearModel, data: LinearGaussian | SeveralOutputs, jacobian: b
     # Imported here, because scikit-learn takes long to import.
     from sklearn.exceptions import ConvergenceWarning
 
-    problem = _Problem.of(model, data, jacobian)
+    problem = _Problem(model, data, jacobian)
     H, t = problem.H, problem.t
     # A close fit goes with little noise, a sparse one with more: there may be several modes.
     largest = problem.squared_error(np.zeros(H.shape[1])) / problem.n
@@ -86,7 +84,6 @@ def lasso(model: LinearModel, data: LinearGaussian | SeveralOutputs, jacobian: b
     return {**mode, "weights": b[1:], "intercept": intercept}
 
 
-@dataclass(frozen=True, eq=False)
 class _Problem:
     """The log joint density of weights, intercept and noise, given reduced rows.
 
@@ -103,42 +100,25 @@ class _Problem:
         solver: scikit-learn's Lasso.
     """
 
-    H: np.ndarray
-    t: np.ndarray
-    rss: float
-    n: float
-    scale: np.ndarray
-    intercept: tuple[float, float] | None
-    infers_noise: bool
-    log_prior: Callable
-    jacobian: bool
-    solver: Any
-
-    @classmethod
-    def of(cls, model: LinearModel, data: LinearGaussian, jacobian: bool) -> _Problem:
+    def __init__(self, model: LinearModel, data: LinearGaussian, jacobian: bool):
         # Imported here, because scikit-learn takes long to import.
         from sklearn.linear_model import Lasso
 
-        H, prior = np.asarray(data.H), model.observation_model.noise_variance
-        intercept = None
+        self.H, self.t = np.asarray(data.H), np.asarray(data.t)
+        self.rss, self.n, self.jacobian = float(data.rss), float(data.n), jacobian
+        self.intercept = None
         if model.intercept is not None:
             loc, sd = model.intercept.moments
-            intercept = float(loc), float(sd)
-        p = H.shape[1] - (intercept is not None)
+            self.intercept = float(loc), float(sd)
+        p = self.H.shape[1] - (self.intercept is not None)
+        scale: Any = model.prior.scale  # pyright: ignore[reportAttributeAccessIssue]
+        self.scale = np.broadcast_to(np.asarray(scale), p)
+        noise = model.observation_model.noise_variance
+        self.infers_noise = hyper.is_specified(noise)
         # Compiled, since it is evaluated thousands of times; a Free noise has no prior.
-        log_prior = jax.jit(prior.log_prob) if isinstance(prior, Distribution) else _flat
-        return cls(
-            H,
-            np.asarray(data.t),
-            float(data.rss),
-            float(data.n),
-            np.broadcast_to(np.asarray(model.prior.scale), p),  # pyright: ignore[reportAttributeAccessIssue]
-            intercept,
-            hyper.is_specified(prior),
-            log_prior,
-            jacobian,
-            Lasso(fit_intercept=False, warm_start=True, tol=1e-12, max_iter=1_000_000),
-        )
+        self.log_prior = jax.jit(noise.log_prob) if isinstance(noise, Distribution) else _flat
+        options: dict = {"tol": 1e-12, "max_iter": 1_000_000}
+        self.solver: Any = Lasso(fit_intercept=False, warm_start=True, **options)
 
     def squared_error(self, b: np.ndarray) -> float:
         """|y - X b|^2."""

@@ -194,7 +194,7 @@ class LinearModel(eqx.Module):
         require_finite(statistics, features)
         location, sd = likelihood.eta_location_scale(y, extra)  # pyright: ignore[reportArgumentType]
         model = dataclasses.replace(model, statistics=statistics)
-        model = model._with_default_priors(statistics, location, sd, design.names)
+        model = model._with_default_priors(location, sd)
         return model, (features, y, extra) if extra else (features, y)
 
     def _design_and_features(self, X, name: str) -> tuple[Design, np.ndarray]:
@@ -219,26 +219,25 @@ class LinearModel(eqx.Module):
             intercept = intercept.with_defaults(np.zeros(X.shape[1]), 0.0, 1.0)
         return dataclasses.replace(self, prepared=True, intercept=intercept)
 
-    def _with_default_priors(
-        self, statistics: SufficientStatistics, location, sd_y: float, names
-    ) -> Self:
+    def _with_default_priors(self, location, sd_y: float) -> Self:
         """A prepared copy with default priors, if data and priors determine the weights."""
-        p, n = len(names), int(statistics.n)
+        statistics, p = self.all_rows, self.size
         sds, mean_x = statistics.sds[:p], statistics.mean[:p]
         # A column with a smaller sd is constant to rounding.
         constant = sds <= 1e-10 * np.abs(mean_x)
-        prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, n)
+        prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, int(statistics.n))
         intercept = self.intercept
         if intercept is not None:
             default_sd = 10.0 if prior.per_noise else 2.5 * sd_y
             intercept = intercept.with_defaults(mean_x, location, default_sd)
         model = dataclasses.replace(self, prior=prior, intercept=intercept, prepared=True)
-        model._check_columns(statistics, constant, names)
+        model._check_columns(constant)
         return model
 
-    def _check_columns(self, statistics: SufficientStatistics, constant, names) -> None:
+    def _check_columns(self, constant: np.ndarray) -> None:
         """Refuse columns whose weights are not determined; warn if only a prior determines them."""
-        n, p = int(statistics.n), len(names)
+        n, names = int(self.all_rows.n), self.fitted_design.names
+        p = len(names)
         if not self.prior.proper and n < p + (self.intercept is not None):
             raise ValueError(
                 f"{n} rows do not determine {p} weights under a flat prior: the posterior would be "
@@ -249,19 +248,19 @@ class LinearModel(eqx.Module):
         problem = None
         if self.intercept is not None and constant.any():
             column = names[int(np.argmax(constant))]
-            problem = f"column {column!r} is constant, so it cannot be told from the intercept"
+            problem = f"column {column!r} is constant, like the intercept"
         else:
-            collinear = _collinear_columns(statistics, self.intercept is not None, names)
+            collinear = _collinear_columns(self.all_rows, self.intercept is not None, names)
             if collinear:
                 problem = f"columns {collinear} are perfectly collinear"
         if problem and not self.prior.proper:
             raise ValueError(
                 f"{problem}: under a flat prior the posterior would be improper. Leave one out, or "
-                "take prior=priors.Gaussian(scale), which would make it proper."
+                "take prior=priors.Gaussian(scale)."
             )
         if problem:
             warnings.warn(
-                f"{problem}; only the prior tells their weights apart.", UserWarning, stacklevel=2
+                f"{problem}; only the prior identifies the weights.", UserWarning, stacklevel=2
             )
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
@@ -283,9 +282,8 @@ class LinearModel(eqx.Module):
         X, y, *rest = args
         if self._transformer is not None:
             raise NotKeptError(
-                "the features were learnt from data, which a file does not keep, so there is "
-                "nothing to predict from: load it with model=posterior.target.model, the model as "
-                "it was fitted."
+                "the file lacks the transformer that was fitted to the data: load it with "
+                "model=posterior.target.model, the fitted model."
             )
         names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
         design = OpaqueStatic(Design(None, columns, X.shape[1], names))
@@ -443,6 +441,9 @@ class LinearModel(eqx.Module):
         if not self.is_proper:
             raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
+        if model.batch is not None:
+            # Without minibatches, every row is drawn.
+            model = dataclasses.replace(model, batch=None)
         features = model.fitted_design(X, "X")
         extra = model.observation_model.read_extra(extra, len(features))
         return from_prior(model, (features, None, extra), draws, seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -31,7 +32,6 @@ from bayeskern.linear.model import RANK_TOL, LinearModel, pooled, require_finite
 from bayeskern.linear.prediction import linear_predictors, thinned_draws
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.linear.whitened import whitened
-from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.prediction.mixture import Prediction, Quantiles, mixture, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
@@ -102,12 +102,19 @@ class BayesianLinearRegression(LinearModel):
         if not self.is_gaussian or (y is None and X is not None):
             return super().prepare(X, y, **extra)
         if X is None:
-            return self._prepared_from_seen()
+            if self.seen is None:
+                raise ValueError("there are no data: give X and y, or call update before.")
+            no_rows = np.zeros((0, len(self.seen.mean) - 1)), np.zeros(0)
+            return self._prepared_with(SufficientStatistics.of(*no_rows)), no_rows
         model, features = self._read_features(X, extra)
         y = validation.outputs(y, len(features))
         outputs = y.shape[1] if y.ndim == 2 else None
-        if outputs is not None:
-            self._require_several_outputs(outputs)
+        if outputs is not None and not (self.prior.gaussian and self.seen is None):
+            raise ValueError(
+                f"y has {outputs} columns. They are fitted together only under a prior that is "
+                "Gaussian given its scales, and without rows given to update. Fit each column of y "
+                "by itself."
+            )
         model = dataclasses.replace(model, outputs=outputs)
         return model._prepared_with(_summarize(features, y)), (features, y)
 
@@ -161,38 +168,13 @@ class BayesianLinearRegression(LinearModel):
         Returns:
             The updated model.
         """
-        model = self
-        for X, y in chunks:
-            model = model.update(X, y)
-        return model
+        return reduce(lambda model, rows: model.update(*rows), chunks, self)
 
     def _read_features(self, X, extra: dict) -> tuple[Self, np.ndarray]:
         """A copy that knows its design, and the features."""
         design, features = self._design_and_features(X, "X")
         self.noise.read_extra(extra, len(features))
         return dataclasses.replace(self, design=OpaqueStatic(design)), features
-
-    def _require_several_outputs(self, k: int) -> None:
-        """Refuse y with k columns if outputs cannot be fitted together."""
-        reason = None
-        if not self.prior.gaussian:
-            reason = f"a {type(self.prior).__name__} prior is not Gaussian given its scales"
-        elif self.seen is not None:
-            reason = "the rows that update has shown the model have one output"
-        if reason:
-            raise ValueError(
-                f"y has {k} columns, and {reason}, so that the outputs cannot be fitted together. "
-                "Fit each column of y by itself."
-            )
-
-    def _prepared_from_seen(self) -> tuple[Self, tuple]:
-        if self.seen is None:
-            raise ValueError(
-                "there are no data: give X and y, or a model that update has shown some."
-            )
-        p = len(self.seen.mean) - 1
-        no_rows = np.zeros((0, p)), np.zeros(0)
-        return self._prepared_with(SufficientStatistics.of(*no_rows)), no_rows
 
     def _prepared_with(self, statistics: SufficientStatistics) -> Self:
         """A prepared copy for these rows and the rows given to `update`."""
@@ -202,19 +184,20 @@ class BayesianLinearRegression(LinearModel):
         mean = float(max(means, key=abs))
         # The sd of a constant y is rounding, which sets no scale.
         sd = sd if sd > 1e-14 * abs(mean) else 0.0
-        noise = self._gaussian_noise.with_default(sd, mean, int(statistics.n))
+        assert isinstance(self.noise, Gaussian)
+        noise = self.noise.with_default(sd, mean, int(statistics.n))
         sd = sd or max(abs(mean), 1.0)
         if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
             warnings.warn(
-                "the features fit y perfectly, so that the data say nothing of the noise but that "
-                "it is next to 0: its posterior follows from its prior and from rounding. Is y, or "
-                "what it was made of, among the features? Else give the noise as a number.",
+                "the features fit y perfectly, so the posterior of the noise follows its prior and "
+                "rounding errors. Check that y is not among the features, or give the noise as "
+                "a number.",
                 UserWarning,
                 stacklevel=2,
             )
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
         location = mean if self.outputs is None else means
-        return model._with_default_priors(statistics, location, sd, self.fitted_design.names)
+        return model._with_default_priors(location, sd)
 
     def _fits_perfectly(self, statistics: SufficientStatistics) -> bool:
         """True if the residuals are rounding errors, with more rows than weights."""
@@ -227,11 +210,6 @@ class BayesianLinearRegression(LinearModel):
         # If columns are collinear, the last rows of R do not hold all of the residuals.
         fitted = X @ np.linalg.lstsq(X, y, rcond=RANK_TOL)[0]
         return bool(np.linalg.norm(y - fitted) <= rounding)
-
-    @property
-    def _gaussian_noise(self) -> Gaussian:
-        assert isinstance(self.noise, Gaussian)
-        return self.noise
 
     # -- the posterior ----------------------------------------------------------------------------
 
@@ -279,7 +257,7 @@ class BayesianLinearRegression(LinearModel):
                 f"the posterior of this linear regression has no closed form: {reason}. Take "
                 "method='auto'."
             )
-        if hyper.is_specified(self._gaussian_noise.noise):
+        if hyper.is_specified(self.noise.noise_variance):
             return NormalInverseGamma.of(self).closed_form()
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales, posterior, log_evidence = condition(collapsed, rows, {})
@@ -297,7 +275,7 @@ class BayesianLinearRegression(LinearModel):
         scales = self.prior.hyperparameters().values()
         if any(map(hyper.is_specified, scales)) or self.prior.has_latents:
             return f"the scales of the {type(self.prior).__name__} prior are to be inferred"
-        noise = self._gaussian_noise.noise
+        noise = self.noise.noise_variance
         if not hyper.is_specified(noise):
             return None
         if type(noise) is not dist.InverseGamma:
@@ -336,21 +314,18 @@ class BayesianLinearRegression(LinearModel):
         if not self.prior.gaussian:
             chosen = thinned_draws(len(draws["weights"]), len(X))
             draws = {name: value[chosen] for name, value in draws.items()}
-            noise = 0.0 if latent else draws.get("noise", self._gaussian_noise.noise)
+            noise = 0.0 if latent else draws.get("noise", self.noise.noise_variance)
             return _predict_from_weights(X, draws, noise)
-        prediction: Any = self._predict_given_scales(draws, X, latent)
-        return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
-
-    def _predict_given_scales(
-        self, draws: dict, X, latent: bool
-    ) -> Prediction | ClosedFormPrediction:
-        """Predict at features X (m, p); the outputs at a point follow one another."""
+        # The outputs at a point follow one another.
+        prediction: Any
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
-            return NormalInverseGamma.of(self).predict(X, latent)
-        collapsed, rows = CollapsedModel(self), linear_gaussian(self)
-        scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
-        conditional_at = eqx.Partial(predictive_at, collapsed, rows, latent)
-        return mixture(conditional_at, thin(scales), X, X.shape[1])
+            prediction = NormalInverseGamma.of(self).predict(X, latent)
+        else:
+            scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
+            model = CollapsedModel(self), linear_gaussian(self)
+            conditional_at = eqx.Partial(predictive_at, *model, latent)
+            prediction = mixture(conditional_at, thin(scales), X, X.shape[1])
+        return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 
 def _summarize(features, y) -> SufficientStatistics:
@@ -381,7 +356,8 @@ def _as_likelihood(noise) -> Likelihood:
     if isinstance(noise, Likelihood):
         if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
             raise ValueError(
-                f"noise={noise!r} is no noise around a line; take bk.BayesianGLM(likelihood)."
+                f"noise={noise!r} is not a distribution of y around a line; take "
+                "bk.BayesianGLM(likelihood)."
             )
         return noise
     if noise is not None:

@@ -15,6 +15,7 @@ import bayeskern as bk
 from bayeskern.inference.model.target import Target
 from models import bayesian_network
 from models.bayesian_network import HIDDEN, OMEGA, linearised
+from tests.marks import slow
 
 FLOWERS, CURVE = bayesian_network.data(), bayesian_network.curve_data()
 NEW_CURVE = bayesian_network.curve_data(seed=1)
@@ -32,7 +33,7 @@ METHODS = {
 
 @pytest.mark.parametrize(
     ("model", "data"),
-    [(bayesian_network.model, FLOWERS), (bayesian_network.curve_model, CURVE)],
+    [slow(bayesian_network.model, FLOWERS), (bayesian_network.curve_model, CURVE)],
 )
 def test_density_is_invariant_to_hidden_unit_symmetries(model, data):
     target, rng = Target.of(model, data, {}), np.random.default_rng(0)

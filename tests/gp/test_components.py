@@ -78,7 +78,7 @@ def truth(i, trend=True):
 
 @pytest.mark.parametrize("trend", few([True, False], True), ids=["its own trend", "no trend"])
 @pytest.mark.parametrize("masked", few([False, True], True))
-def test_components_are_the_conditioned_gaussian(trend, masked):
+def test_centered_components_equal_the_conditioned_gaussian(trend, masked):
     data = (jnp.asarray(X), jnp.asarray(Y))
     if masked:  # three more rows, in the middle, that do not count
         order = np.argsort(np.append(np.arange(12), [2.5, 2.6, 7.5]))
@@ -94,28 +94,7 @@ def test_components_are_the_conditioned_gaussian(trend, masked):
             np.testing.assert_allclose(variances[i], np.diag(covariance), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.slow
-def test_they_add_up_and_average_to_zero():
-    fitted = model()
-    data = (jnp.asarray(X), jnp.asarray(Y))
-    whole = fitted.predictive(DRAWS, data, NEW, latent=True).parts[0]
-    found = centered_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")
-    np.testing.assert_allclose(sum(part.parts[0] for part in found.values()), whole, rtol=1e-9)
-    at_data = centered_components(fitted, DRAWS, data, data[0], "trend")
-    for name in ("season", "rest"):
-        np.testing.assert_allclose(at_data[name].mean.mean(), 0, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_centring_takes_the_shared_level_away():
-    """By itself each term could be shifted at will; centred, the data say what it is."""
-    fitted, data = model(), (jnp.asarray(X), jnp.asarray(Y))
-    plain = fitted.predictive(DRAWS, data, NEW).component("season")
-    centred = centered_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")["season"]
-    assert np.all(centred.sd < 0.8 * plain.sd)
-
-
-def test_draws_are_refused():
+def test_centered_components_have_no_joint_draws():
     found = centered_components(model(), DRAWS, (jnp.asarray(X), jnp.asarray(Y)), NEW, "trend")
-    with pytest.raises(NotImplementedError, match="joint draws"):
+    with pytest.raises(ValueError, match="no joint draws"):
         found["season"].sample(3)

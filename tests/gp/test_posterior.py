@@ -1,4 +1,4 @@
-"""What one factor of a Gaussian process gives: leave-one-out, components, draws, variances."""
+"""Predictions, components, leave-one-out and draws of a conditioned Gaussian process."""
 
 import numpy as np
 import numpyro.distributions as dist
@@ -62,12 +62,12 @@ def test_components_against_the_closed_form():
         np.testing.assert_allclose(found.variance, np.diag(covariance), atol=1e-10)
     total = 0.5 + sum(prediction.component(name).mean for name in outer)
     np.testing.assert_allclose(total, prediction.mean, atol=1e-10)
-    with pytest.raises(ValueError, match=r"component='wvae' is not known. Did you mean 'wave'"):
+    with pytest.raises(ValueError, match="'wvae' is not known. Did you mean 'wave'"):
         prediction.component("wvae")
 
 
 @pytest.mark.slow
-def test_joint_draws_have_the_moments_of_the_posterior():
+def test_joint_draws_have_posterior_moments():
     X, y = data(n=8)
     X_new = np.array([[0.1], [0.2], [3.0], [7.0]])
     mean, covariance = posterior(rbf(X, X), rbf(X, X_new), rbf(X_new, X_new), y, NOISE)
@@ -85,7 +85,7 @@ def test_joint_draws_have_the_moments_of_the_posterior():
         assert np.all(prediction.sample(3, seed=2) != prediction.sample(3, seed=3))
 
 
-def test_draws_where_the_posterior_is_singular():
+def test_draws_from_a_singular_posterior_are_finite():
     # 60 points so close that their joint covariance has rank 3 or so, and a point of the data.
     X, y = np.array([0.0, 1.0]), np.array([0.0, 1.0])
     X_new = np.linspace(0.0, 0.1, 60)
@@ -108,18 +108,18 @@ def test_variances_are_never_negative():
 
 
 @pytest.mark.slow
-def test_chunks_make_no_difference(monkeypatch):
+def test_chunked_predictions_equal_whole_ones(monkeypatch):
     X, y = data(n=20)
     X_new = np.linspace(0, 5, 600)
     gp = bk.GaussianProcess(RBF() + Linear().named("trend"), X, NOISE).condition(y)
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
-    sizes, original = [], posterior_module.posterior_moments
+    sizes, original = [], posterior_module.ProcessPredictive.moments
     monkeypatch.setattr(mixture, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(
         posterior_module,
         "_moments_jit",
-        lambda g, k, x: sizes.append(len(x)) or original(g, k, x),
+        lambda predictive: sizes.append(len(predictive.X)) or original(predictive),
     )
     chunked = gp.predict(X_new)
     found = chunked.mean, chunked.sd, chunked.component("trend").sd
@@ -129,7 +129,7 @@ def test_chunks_make_no_difference(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_mean_alone_does_no_variance_work(monkeypatch):
+def test_mean_needs_no_variances(monkeypatch):
     X, y = data(n=21)  # sizes that no other test has compiled
     X_new = np.linspace(0, 1, 13)
     gp = bk.GaussianProcess(RBF(), X, NOISE).condition(y)
@@ -148,7 +148,7 @@ def test_the_mean_alone_does_no_variance_work(monkeypatch):
             _ = prediction.sd
 
 
-def test_white_noise_in_the_kernel_is_part_of_a_new_observation():
+def test_white_kernel_adds_variance_to_new_observations():
     X, y = data(n=10)
     gp = bk.GaussianProcess(RBF() + White(variance=0.3).named("white"), X, NOISE).condition(y)
     mean, covariance = posterior(rbf(X, X), rbf(X, X), rbf(X, X), y, NOISE + 0.3)
@@ -165,7 +165,7 @@ def test_noise_free_interpolation_reports_its_jitter():
     np.testing.assert_allclose(gp.predict(X).mean, np.sin(6 * X), atol=1e-5)
 
 
-def test_a_joint_covariance_that_no_memory_holds_is_refused():
+def test_covariance_too_large_for_memory_is_refused():
     gp = bk.GaussianProcess(RBF(), [0.0, 1.0], noise=0.1).condition([0.0, 1.0])
     many = np.linspace(0.0, 1.0, 1_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 points takes 24,000 GB"):

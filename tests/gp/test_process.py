@@ -30,16 +30,6 @@ from tests.marks import few
 
 # d, scikit-learn's kernel, and ours as a function of the same values in scikit-learn's order
 CASES = {
-    "ard": (
-        2,
-        sk.ConstantKernel(1.3) * sk.RBF([0.7, 1.9]),
-        lambda p: RBF(lengthscale=p[1:3], variance=p[0]),
-    ),
-    "matern32": (
-        3,
-        sk.ConstantKernel(0.8) * sk.Matern(1.4, nu=1.5),
-        lambda p: Matern32(lengthscale=p[1], variance=p[0]),
-    ),
     "matern52_ard_plus_rational_quadratic": (
         2,
         sk.ConstantKernel(0.8) * sk.Matern([0.9, 2.1], nu=2.5)
@@ -106,7 +96,7 @@ def test_prediction_against_scikit_learn(case):
 
 
 @pytest.mark.slow
-def test_site_in_a_model_against_numpyros_multivariate_normal():
+def test_site_equals_numpyro_multivariate_normal():
     X, y = data()
     K = rbf(X, X, 0.8, 1.5) + NOISE * np.eye(30)
 
@@ -125,7 +115,7 @@ def test_site_in_a_model_against_numpyros_multivariate_normal():
 
 
 @pytest.mark.slow
-def test_batch_of_values_as_in_any_numpyro_distribution():
+def test_log_prob_takes_batches_of_values():
     X, _ = data(n=6)
     gp = bk.GaussianProcess(RBF(), X, NOISE)
     values = np.random.default_rng(0).normal(size=(2, 3, 6))
@@ -141,7 +131,7 @@ def test_batch_of_values_as_in_any_numpyro_distribution():
     np.testing.assert_allclose(found, expected[:, 0].sum(), rtol=1e-10)
 
 
-def test_is_a_pytree():
+def test_process_is_a_pytree():
     X, y = data(n=8)
     gp = bk.GaussianProcess(RBF(), X, NOISE, mean=lambda x: x[0], mask=np.arange(8) < 6)
     again = jax.tree.unflatten(*reversed(jax.tree.flatten(gp)))
@@ -149,7 +139,7 @@ def test_is_a_pytree():
     np.testing.assert_allclose(jax.jit(lambda g: g.log_prob(y))(gp), gp.log_prob(y), rtol=1e-12)
 
 
-def test_sample_moments_by_simulation():
+def test_samples_have_prior_moments():
     X = np.array([0.0, 0.5, 2.0])
     gp = bk.GaussianProcess(RBF(), X, 0.1, mean=lambda x: 3.0 * x[0])
     N = 20_000
@@ -161,7 +151,7 @@ def test_sample_moments_by_simulation():
     np.testing.assert_array_less(np.abs(np.cov(draws.T) - K), 5 * error)
 
 
-def test_under_numpyro_handlers():
+def test_numpyro_handlers_apply():
     X, y = data(n=7)
     exact = multivariate_normal(np.zeros(7), rbf(X, X) + NOISE * np.eye(7)).logpdf(y)
 
@@ -183,24 +173,6 @@ def test_under_numpyro_handlers():
     drawn = numpyro.infer.Predictive(model, num_samples=3)(jax.random.key(0))["y"]
     assert drawn.shape == (3, 7)
     assert np.all(np.isfinite(drawn))
-
-
-@pytest.mark.slow
-def test_short_nuts_run():
-    X, y = data(n=10)
-    model = bk.GPRegression(
-        RBF(lengthscale=dist.LogNormal(0.0, 1.0)), noise=bk.from_sd(dist.HalfNormal(0.5))
-    )
-    kernel = numpyro.infer.NUTS(model, max_tree_depth=4)
-    mcmc = numpyro.infer.MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
-    mcmc.run(jax.random.key(0), X, y)
-    draws = mcmc.get_samples()
-    assert set(draws) == {"lengthscale", "noise"}
-    for values in draws.values():
-        assert values.shape == (20,)
-        assert np.all(np.isfinite(values))
-        assert np.all(values > 0)
-        assert np.ptp(values) > 0
 
 
 # -- masks, noise, means, inputs -------------------------------------------------------------------
@@ -230,7 +202,7 @@ def test_mask_equals_dropping_the_rows():
 
 
 @pytest.mark.slow
-def test_mask_under_jit_and_gradient():
+def test_gradient_with_a_mask_under_jit():
     X, y = data(n=12)
     keep = np.arange(12) % 3 > 0
 
@@ -261,7 +233,7 @@ def test_repeated_and_unsorted_inputs():
         np.testing.assert_allclose(sd**2, np.diag(covariance), atol=1e-10)
 
 
-def test_noise_that_differs_from_point_to_point():
+def test_heteroscedastic_noise_against_scikit_learn():
     X, y = data(n=15)
     noise = np.linspace(0.01, 0.5, 15)
     peer = GaussianProcessRegressor(sk.RBF(1.0), alpha=noise, optimizer=None).fit(X, y)
@@ -278,11 +250,11 @@ def test_noise_that_differs_from_point_to_point():
     np.testing.assert_allclose(each.variance, sd**2 + [0.2, 0.7], atol=1e-8)
     with pytest.raises(ValueError, match=r"give noise=.*latent=True"):
         gp.predict(X_new)
-    with pytest.raises(ValueError, match=r"noise must be one number or one for each of 2 points"):
+    with pytest.raises(ValueError, match="noise must be one number or 2 of them"):
         gp.predict(X_new, noise=[0.1, 0.2, 0.3])
 
 
-def test_mean_as_number_array_and_function():
+def test_prior_mean_as_number_array_and_function():
     X, y = data(n=15)
     X_new = np.array([[0.3], [2.5]])
 
@@ -303,11 +275,11 @@ def test_mean_as_number_array_and_function():
         found = gp.predict(X_new, mean=stated)
         np.testing.assert_allclose(found.mean, peer.predict(X_new) + at_new, atol=1e-8)
         if stated is not None:
-            with pytest.raises(ValueError, match=r"give mean=.*function of one point"):
+            with pytest.raises(ValueError, match="make the mean a function of one point"):
                 gp.predict(X_new)
 
 
-def test_data_frame_with_selected_columns():
+def test_kernel_on_columns_of_a_data_frame():
     X, y = data(n=20, d=2)
     frame = pd.DataFrame(X, columns=["dose", "age"])
     peer = GaussianProcessRegressor(sk.RBF(0.7), alpha=NOISE, optimizer=None).fit(X[:, 1:], y)
@@ -327,29 +299,27 @@ def test_data_frame_with_selected_columns():
     )
 
 
-def test_what_is_refused():
+def test_bad_input_is_refused():
     X, y = data(n=5)
-    with pytest.raises(ValueError, match=r"Multiquadric is not positive.*InverseMultiquadric"):
+    with pytest.raises(ValueError, match="Multiquadric is not positive"):
         bk.GaussianProcess(Multiquadric(), X, NOISE)
     with pytest.raises(ValueError, match=r"InverseMultiquadric"):
         bk.GPRegression((RBF() + Multiquadric()).named("a"), NOISE)
     with pytest.raises(TypeError, match=r"lengthscale of RBF.*no value yet.*sample"):
         bk.GaussianProcess(RBF(lengthscale=dist.LogNormal()), X, NOISE)
-    with pytest.raises(TypeError, match=r"noise must be a number here.*GPRegression"):
+    with pytest.raises(TypeError, match="noise must be a number here"):
         bk.GaussianProcess(RBF(), X, dist.HalfNormal())
     with pytest.raises(TypeError, match=r"must be a bayeskern kernel, got ufunc"):
         bk.GaussianProcess(np.sin, X, NOISE)
     with pytest.raises(ValueError, match=r"noise must be nonneg.*-0.1"):
         bk.GaussianProcess(RBF(), X, -0.1)
-    with pytest.raises(ValueError, match=r"noise must be one number or one for each of 5 points"):
+    with pytest.raises(ValueError, match="noise must be one number or 5 of them"):
         bk.GaussianProcess(RBF(), X, np.ones(4))
     with pytest.raises(ValueError, match=r"y has 4 values but X has 5 points"):
         bk.GaussianProcess(RBF(), X, NOISE).condition(y[:4])
-    with pytest.raises(
-        ValueError, match=r"X_new has 2 columns but X, the points of the process, has 1"
-    ):
+    with pytest.raises(ValueError, match="X_new has 2 columns but X"):
         bk.GaussianProcess(RBF(), X, NOISE).condition(y).predict(np.ones((3, 2)))
-    with pytest.raises(ValueError, match=r"the kernel has a hyperparameter called 'mean'"):
+    with pytest.raises(ValueError, match="hyperparameter called 'mean'"):
         bk.GPRegression(bk.kernels.Custom(lambda x, z, mean: mean, {"mean": 1.0}), NOISE)
     with pytest.raises(bk.NotPositiveDefiniteError, match="not positive definite"):
         # A distance is no covariance: its diagonal is 0.
@@ -362,7 +332,7 @@ def test_what_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, "each"])
-def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
+def test_markov_solver_equals_dense_solver(noise):
     rng = np.random.default_rng(0)
     t, y = rng.uniform(0.0, 10.0, 300), rng.normal(size=300)
     noise = rng.uniform(0.02, 0.2, 300) if noise == "each" else noise
@@ -384,13 +354,3 @@ def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
         lambda gp: np.array(gp.loo())[:, mask],
     ):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.slow
-def test_draws_by_the_markov_solver_have_the_covariance():
-    t = np.linspace(0.0, 3.0, 6)
-    process = bk.GaussianProcess(Matern52(), t, 0.2, mean=1.0, solver="markov")
-    draws = process.sample(jax.random.key(0), (400, 500)).reshape(-1, 6)
-    error = 4.0 * np.sqrt(2.0 / len(draws)) * 1.2
-    np.testing.assert_allclose(np.cov(draws.T), process.covariance_matrix, atol=error)
-    np.testing.assert_allclose(draws.mean(axis=0), 1.0, atol=4.0 * np.sqrt(1.2 / len(draws)))

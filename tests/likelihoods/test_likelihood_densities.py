@@ -22,15 +22,12 @@ of_each_family = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_log_density_is_that_of_scipy(case):
+def test_log_density_mean_and_variance_against_scipy(case):
     y = case.frozen().rvs((40, len(case.eta)), random_state=np.random.default_rng(0))
-    found = case.likelihood.distribution(case.eta, **case.extra).log_prob(y)
-    np.testing.assert_allclose(found, case.log_density(y), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_mean_and_variance_are_those_of_scipy(case):
     distribution = case.likelihood.distribution(case.eta, **case.extra)
+    np.testing.assert_allclose(
+        distribution.log_prob(y), case.log_density(y), rtol=1e-11, atol=1e-11
+    )
     np.testing.assert_allclose(
         case.likelihood.mean(case.eta, **case.extra), case.frozen().mean(), rtol=1e-12, atol=1e-15
     )
@@ -40,7 +37,7 @@ def test_mean_and_variance_are_those_of_scipy(case):
 
 @pytest.mark.slow
 @of_each_family
-def test_draws_have_the_mean_and_the_variance_of_scipy(case):
+def test_draws_have_the_mean_and_variance_of_scipy(case):
     distribution = case.likelihood.distribution(case.eta, **case.extra)
     draws = np.asarray(distribution.sample(jax.random.key(3), (20_000,)), float)
     mean, variance = case.frozen().mean(), case.frozen().var()
@@ -53,7 +50,7 @@ def test_draws_have_the_mean_and_the_variance_of_scipy(case):
 
 
 @of_each_family
-def test_the_log_density_may_be_compiled_and_mapped(case):
+def test_log_density_under_jit_and_vmap(case):
     y = jnp.asarray(case.frozen().rvs(random_state=np.random.default_rng(1)), float)
     extra = {name: jnp.asarray(value) for name, value in case.extra.items()}
     eta = jnp.stack([case.eta, 0.5 * case.eta])
@@ -66,7 +63,7 @@ def test_the_log_density_may_be_compiled_and_mapped(case):
     np.testing.assert_allclose(both(case.likelihood, eta), plain, rtol=1e-12, atol=1e-14)
 
 
-def test_heteroscedastic_has_a_mean_and_a_log_sd():
+def test_heteroscedastic_against_scipy():
     eta = np.stack([REAL, REAL[::-1]], 1)
     y = np.array([0.3, -1.0, 2.0, 0.0, 5.0, -3.0])
     likelihood = lk.Heteroscedastic()
@@ -77,7 +74,7 @@ def test_heteroscedastic_has_a_mean_and_a_log_sd():
     np.testing.assert_allclose(likelihood.distribution(eta).variance, truth.var())
 
 
-def test_categorical_is_the_multinomial_logit():
+def test_categorical_is_softmax():
     likelihood = lk.Categorical(classes=("a", "b", "c"))
     chances = np.exp(ETA3) / np.exp(ETA3).sum(1, keepdims=True)
     for k in range(3):
@@ -91,7 +88,7 @@ def test_categorical_is_the_multinomial_logit():
 @pytest.mark.parametrize(
     ("link", "cdf"), [slow("logit", stats.logistic.cdf), ("probit", stats.norm.cdf)]
 )
-def test_ordered_is_a_difference_of_distribution_functions(link, cdf):
+def test_ordered_probabilities_are_differences_of_cdfs(link, cdf):
     likelihood = lk.Ordered(CUTPOINTS, classes=(1, 2, 3, 4), link=link)
     edges = np.concatenate([[-np.inf], CUTPOINTS, [np.inf]])
     truth = np.diff(cdf(edges - REAL[:, None]), axis=1)
@@ -102,7 +99,7 @@ def test_ordered_is_a_difference_of_distribution_functions(link, cdf):
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
-def test_ordered_keeps_its_digits_where_differences_lose_them(link):
+def test_ordered_log_density_is_accurate_in_the_tails(link):
     # Beyond both cutpoints F rounds to 1; by symmetry this is the middle class at -eta.
     found = lk.Ordered([-1.0, 1.0], classes=(0, 1, 2), link=link).distribution(
         jnp.array([-40.0, 40.0])
@@ -123,7 +120,7 @@ def test_ordered_keeps_its_digits_where_differences_lose_them(link):
     ],
     ids=["categorical", "ordered logit", "ordered probit"],
 )
-def test_classes_are_drawn_as_often_as_they_are_likely(likelihood):
+def test_class_frequencies_match_probabilities(likelihood):
     eta = ETA3 if likelihood.outputs else REAL
     draws = np.asarray(likelihood.distribution(eta).sample(jax.random.key(1), (20_000,)))
     chances = np.asarray(likelihood.probabilities(eta))
@@ -133,7 +130,7 @@ def test_classes_are_drawn_as_often_as_they_are_likely(likelihood):
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
-def test_the_chances_of_a_bernoulli_are_right_at_both_ends(link):
+def test_bernoulli_probabilities_are_accurate_in_the_tails(link):
     eta = np.array([-30.0, -3.0, 0.0, 2.0])
     found = np.asarray(lk.Bernoulli(link=link).probabilities(eta))
     log_p = {
@@ -146,7 +143,7 @@ def test_the_chances_of_a_bernoulli_are_right_at_both_ends(link):
 
 
 @pytest.mark.slow
-def test_dirichlet_is_that_of_scipy():
+def test_dirichlet_against_scipy():
     eta = ETA3[:3]
     shares = np.exp(eta) / np.exp(eta).sum(1, keepdims=True)
     rng = np.random.default_rng(0)
@@ -165,7 +162,7 @@ def test_dirichlet_is_that_of_scipy():
 
 
 @pytest.mark.parametrize("concentration", [0.01, 30.0, 999.0, 1001.0, 1e5])
-def test_the_negative_binomial_is_right_for_every_concentration(concentration):
+def test_negative_binomial_log_density_for_all_concentrations(concentration):
     y, extra = np.array([0.0, 1.0, 12.0, 300.0]), {"exposure": np.ones(4)}
     likelihood = lk.NegativeBinomial(concentration=concentration)
     found = likelihood.distribution(np.full(4, 2.0), **extra).log_prob(y)
@@ -176,18 +173,11 @@ def test_the_negative_binomial_is_right_for_every_concentration(concentration):
     np.testing.assert_allclose(found, truth, rtol=1e-12, atol=3e-12)
 
 
-def test_the_negative_binomial_of_a_great_concentration_is_the_poisson():
-    y, extra = np.arange(12.0), {"exposure": np.ones(12)}
-    eta = np.full(12, 1.3)
-    found = lk.NegativeBinomial(concentration=1e12).distribution(eta, **extra).log_prob(y)
-    np.testing.assert_allclose(found, stats.poisson(np.exp(1.3)).logpmf(y), atol=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n for n, c in CASES.items() if c.likelihood.link_name == "inverse"]
 )
-def test_where_the_link_has_no_mean_there_is_no_density(name):
+def test_density_is_zero_where_the_link_has_no_mean(name):
     case, eta = CASES[name], jnp.array([-30.0, -1e-9, 0.0, 2.0])
 
     def at(eta):
@@ -202,6 +192,6 @@ def test_where_the_link_has_no_mean_there_is_no_density(name):
     np.testing.assert_array_equal(np.isnan(draws), [True, True, True, False])
 
 
-def test_the_mean_of_a_student_t_is_finite_for_every_df():
+def test_student_t_mean_is_finite_for_every_df():
     eta = jnp.array([0.0, 1.5])
     np.testing.assert_array_equal(lk.StudentT(df=0.8, scale=1.0).mean(eta), eta)

@@ -1,4 +1,4 @@
-"""Classes in y: which labels are taken, in which order, and which are refused."""
+"""Class labels: accepted types, their order, and errors."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ TEXT = {
 
 
 @pytest.mark.parametrize("y", TEXT.values(), ids=TEXT)
-def test_text_becomes_its_place_in_the_alphabet(y):
+def test_text_is_coded_in_alphabetical_order(y):
     known, codes, _ = lk.Categorical().prepare(y, 4)
     assert known.classes == ("maybe", "no", "yes")
     np.testing.assert_array_equal(codes, [1, 2, 1, 0])
@@ -32,8 +32,8 @@ def test_text_becomes_its_place_in_the_alphabet(y):
 
 
 @pytest.mark.parametrize("y", TEXT.values(), ids=TEXT)
-def test_text_without_an_order_cannot_be_ordered_unless_the_order_is_given(y):
-    with pytest.raises(ValueError, match=r"\('maybe', 'no', 'yes'\).*Name the classes from low"):
+def test_ordered_needs_the_order_of_text(y):
+    with pytest.raises(ValueError, match="Name the classes from low"):
         lk.Ordered().prepare(y, 4)
     _, codes, _ = lk.Ordered(classes=("no", "maybe", "yes")).prepare(y, 4)
     np.testing.assert_array_equal(codes, [0, 2, 0, 1])
@@ -53,7 +53,7 @@ def test_ordered_categories_keep_their_order(y):
     np.testing.assert_array_equal(codes, [1, 0, 2, 0])
 
 
-def test_the_higher_of_two_ordered_categories_is_one():
+def test_bernoulli_codes_the_higher_category_as_one():
     y = pd.Series(pd.Categorical(["low", "high"], categories=["low", "high"], ordered=True))
     known, codes, _ = lk.Bernoulli().prepare(y, 2)
     assert known.classes == ("low", "high")
@@ -75,7 +75,7 @@ TWO = {
 
 
 @pytest.mark.parametrize(("y", "classes", "codes"), TWO.values(), ids=TWO)
-def test_bernoulli_takes_any_two_classes_the_second_is_one(y, classes, codes):
+def test_bernoulli_takes_any_two_classes(y, classes, codes):
     known, found, _ = lk.Bernoulli().prepare(y, len(y))
     assert known.classes == classes
     assert [type(label) for label in known.classes] == [type(label) for label in classes]
@@ -83,26 +83,26 @@ def test_bernoulli_takes_any_two_classes_the_second_is_one(y, classes, codes):
 
 
 @pytest.mark.parametrize("likelihood", [lk.Categorical(), lk.Ordered()], ids=lambda x: repr(x))
-def test_whole_numbers_are_classes_in_their_order(likelihood):
+def test_integers_are_classes_in_their_order(likelihood):
     known, codes, _ = likelihood.prepare(np.array([10, 2, -3, 2]), 4)
     assert known.classes == (-3, 2, 10)
     np.testing.assert_array_equal(codes, [2, 1, 0, 1])
 
 
-def test_new_data_are_mapped_to_the_classes_that_are_known():
+def test_new_labels_are_coded_by_known_classes():
     known, _, _ = lk.Categorical().prepare(["a", "b", "c"], 3)
     again, codes, _ = known.prepare(pl.Series(["c", "c"]), 2)
     assert again.classes == ("a", "b", "c")
     np.testing.assert_array_equal(codes, [2, 2])
 
 
-def test_a_label_that_was_not_there_is_refused_by_name_and_row():
+def test_unknown_labels_are_refused():
     known, _, _ = lk.Categorical().prepare(["a", "b", "c"], 3)
     with pytest.raises(ValueError, match=r"not known, 'd', first in row 1.*'a', 'b', 'c'"):
         known.prepare(["a", "d", "e"], 3)
 
 
-def test_classes_may_be_given():
+def test_classes_can_be_given():
     known, codes, _ = lk.Ordered(classes=("low", "mid", "high")).prepare(["mid", "low"], 2)
     assert known.classes == ("low", "mid", "high")
     np.testing.assert_array_equal(codes, [1, 0])
@@ -112,7 +112,7 @@ def test_classes_may_be_given():
 
 
 REFUSED = {
-    "one class": (lk.Bernoulli(), [1, 1], "two classes or more, but y is 1 in every row"),
+    "one class": (lk.Bernoulli(), [1, 1], r"two classes or more, got \(1,\)"),
     "three classes": (lk.Bernoulli(), ["a", "b", "c"], r"3 \('a', 'b', 'c'\). Use Categorical"),
     "measurements": (lk.Categorical(), [0.5, 1.0, 2.0], "0.5, which is not a whole number"),
     "missing text": (lk.Categorical(), ["a", None, "b"], "1 missing labels, the first in row 1"),
@@ -123,7 +123,7 @@ REFUSED = {
         pd.Series(["a", None, "b"], dtype="category"),
         "first in row 1",
     ),
-    "two kinds": (lk.Categorical(), [1, "a"], "several kinds, as 1 and 'a'"),
+    "two kinds": (lk.Categorical(), [1, "a"], "several kinds, such as 1 and 'a'"),
     "dates": (lk.Categorical(), np.array(["2020-01-01"], "M8[D]"), "boolean, a whole number or"),
     "a table": (lk.Categorical(), np.zeros((2, 2)), r"shape \(n,\), got \(2, 2\)"),
     "nothing": (lk.Categorical(), [], r"shape \(n,\)"),
@@ -136,21 +136,21 @@ def test_bad_labels_are_refused(likelihood, y, message):
         likelihood.prepare(y, len(y))
 
 
-def test_as_many_labels_as_points_are_wanted():
+def test_number_of_labels_must_match_the_points():
     with pytest.raises(ValueError, match="y has 2 values but X has 3 points"):
         lk.Bernoulli().prepare([0, 1], 3)
 
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [(("a", "a"), "differ from each other"), ((), "is empty"), (("a",), "two classes or more")],
+    [(("a", "a"), "differ from each other"), ((), "two classes or more")],
 )
 def test_bad_classes_are_refused(classes, message):
     with pytest.raises(ValueError, match=message):
         lk.Categorical(classes=classes)
 
 
-def test_before_the_classes_are_known_there_is_no_number_of_outputs():
+def test_outputs_are_unknown_before_prepare():
     with pytest.raises(ValueError, match="does not know its classes yet"):
         _ = lk.Categorical().outputs
     with pytest.raises(ValueError, match="does not know its number of parts yet"):

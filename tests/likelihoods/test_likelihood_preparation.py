@@ -1,4 +1,4 @@
-"""What prepare refuses, and the default priors that it sets."""
+"""Checks of data and default priors of likelihoods."""
 
 import jax
 import numpy as np
@@ -34,29 +34,29 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize(("likelihood", "y", "extra", "message"), OUTSIDE.values(), ids=OUTSIDE)
-def test_what_lies_outside_is_refused(likelihood, y, extra, message):
+def test_values_outside_the_support_are_refused(likelihood, y, extra, message):
     with pytest.raises(ValueError, match=message):
         likelihood.prepare(y, len(y), extra)
 
 
-def test_rows_of_a_composition_must_match_the_points():
+def test_number_of_compositions_must_match_the_points():
     with pytest.raises(ValueError, match="y has 1 rows but X has 2 points"):
         lk.Dirichlet().prepare([[0.5, 0.5]], 2)
 
 
-def test_an_unknown_link_is_refused_with_the_nearest():
+def test_unknown_links_are_refused():
     with pytest.raises(ValueError, match="Did you mean 'probit'"):
         lk.Bernoulli(link="probits")
 
 
-def test_a_composition_may_come_in_a_frame():
+def test_compositions_in_a_data_frame():
     y = pd.DataFrame({"sand": [0.2, 0.5], "silt": [0.3, 0.1], "clay": [0.5, 0.4]})
     known, values, _ = lk.Dirichlet().prepare(y, 2)
     assert known.outputs == 3
     np.testing.assert_array_equal(values, y.to_numpy())
 
 
-def test_one_number_stands_for_all_rows():
+def test_extra_values_broadcast_over_rows():
     _, _, extra = lk.Binomial().prepare([1, 2, 3], 3, {"trials": 5})
     np.testing.assert_array_equal(extra["trials"], [5.0, 5.0, 5.0])
     _, _, extra = lk.Poisson().prepare(None, 2)
@@ -64,12 +64,12 @@ def test_one_number_stands_for_all_rows():
 
 
 @pytest.mark.parametrize("likelihood", [lk.Gaussian(), lk.StudentT(), lk.Laplace()], ids=repr)
-def test_a_constant_y_sets_no_scale(likelihood):
+def test_constant_y_is_refused_without_a_scale(likelihood):
     with pytest.raises(ValueError, match=r"y is constant \(3.0 in all 4 rows\)"):
         likelihood.prepare(np.full(4, 3.0), 4)
 
 
-def test_a_constant_y_is_no_trouble_where_the_scale_is_given():
+def test_constant_y_is_accepted_with_a_scale():
     y = np.full(4, 3.0)
     for likelihood in (lk.Gaussian(1.0), lk.StudentT(scale=1.0), lk.Laplace(1.0)):
         assert likelihood.prepare(y, 4).likelihood.hyperparameters() == likelihood.hyperparameters()
@@ -93,7 +93,7 @@ def test_default_priors_scale_with_y(likelihood, name, factor):
     np.testing.assert_allclose(far, factor * near, rtol=1e-10)
 
 
-def test_default_priors_have_the_means_that_are_documented():
+def test_default_priors_have_documented_means():
     q = np.array([0.1, 0.5, 0.9])
     noise = lk.Gaussian().prepare(Y, 51).likelihood.noise
     np.testing.assert_allclose(np.sqrt(noise.icdf(q)), stats.expon(scale=Y.std()).ppf(q))
@@ -103,19 +103,19 @@ def test_default_priors_have_the_means_that_are_documented():
         np.testing.assert_allclose(scale.icdf(q), stats.expon(scale=robust).ppf(q), rtol=1e-12)
 
 
-def test_outliers_do_not_move_the_scale_of_a_robust_likelihood():
+def test_default_scale_of_robust_likelihoods_resists_outliers():
     outlying = np.concatenate([Y, [1e9]])
     near = lk.StudentT().prepare(Y, 51).likelihood.scale.rate
     far = lk.StudentT().prepare(outlying, 52).likelihood.scale.rate
     assert 0.9 < far / near < 1.1
 
 
-def test_where_most_of_y_is_one_value_the_robust_scale_is_the_sd():
+def test_robust_scale_falls_back_to_the_sd():
     y = np.array([0.0, 0.0, 0.0, 0.0, 4.0])
     np.testing.assert_allclose(1.0 / lk.Laplace().prepare(y, 5).likelihood.scale.rate, y.std())
 
 
-def test_the_prior_on_degrees_of_freedom_is_that_of_juarez_and_steel():
+def test_prior_on_degrees_of_freedom_is_gamma_2_01():
     df = np.array([0.5, 2.0, 20.0, 100.0])
     np.testing.assert_allclose(lk.StudentT().df.log_prob(df), stats.gamma(2, scale=10).logpdf(df))
 
@@ -125,7 +125,7 @@ def test_the_prior_on_degrees_of_freedom_is_that_of_juarez_and_steel():
     [lk.NegativeBinomial().concentration, lk.Gamma().shape, lk.Beta().precision],
     ids=["concentration", "shape", "precision"],
 )
-def test_the_inverse_root_of_a_dispersion_is_half_normal(prior):
+def test_prior_on_dispersions_is_half_normal_in_the_inverse_root(prior):
     a = np.array([0.05, 0.7, 3.0, 200.0])
     truth = stats.halfnorm.logpdf(a**-0.5) + np.log(0.5 * a**-1.5)
     np.testing.assert_allclose(prior.log_prob(a), truth, rtol=1e-12)
@@ -136,7 +136,7 @@ BASES = {"logit": (dist.Logistic(), stats.logistic), "probit": (dist.Normal(), s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("link", BASES)
-def test_the_prior_on_cutpoints_makes_all_divisions_equally_likely(link):
+def test_prior_on_cutpoints_is_uniform_over_class_probabilities(link):
     """At eta = 0 the chances of K classes are Dirichlet(1, ..., 1): each is Beta(1, K - 1)."""
     known = lk.Ordered(link=link).prepare([0, 1, 2, 3], 4).likelihood
     cutpoints = known.cutpoints.sample(jax.random.key(0), (4000,))
@@ -152,7 +152,7 @@ def test_the_prior_on_cutpoints_makes_all_divisions_equally_likely(link):
     np.testing.assert_allclose(known.cutpoints.log_prob(cutpoints), truth, rtol=1e-12)
 
 
-def test_the_density_of_order_statistics_integrates_to_one():
+def test_order_statistics_density_integrates_to_one():
     prior = OrderStatistics(dist.Normal(), 2)
     x, weight = np.polynomial.legendre.leggauss(60)
     x, weight = 9.0 * x, 9.0 * weight
@@ -164,7 +164,7 @@ def test_the_density_of_order_statistics_integrates_to_one():
 
 
 @pytest.mark.parametrize("likelihood", [lk.Gaussian(), lk.StudentT(), lk.Laplace()], ids=repr)
-def test_the_location_of_eta_is_in_the_units_of_a_measurement(likelihood):
+def test_eta_location_and_scale_are_in_the_units_of_y(likelihood):
     (near, sd), (far, wide) = (
         likelihood.eta_location_scale(scale * Y, {}) for scale in (1.0, 1000.0)
     )
@@ -179,7 +179,7 @@ def test_the_location_of_eta_is_in_the_units_of_a_measurement(likelihood):
     + [lk.Gamma(link=link) for link in ("log", "inverse")],
     ids=repr,
 )
-def test_the_mean_at_the_location_of_eta_is_the_rate_of_all_rows(likelihood):
+def test_mean_at_the_eta_location_is_the_overall_rate(likelihood):
     y = np.array([3.0, 9.0, 5.0, 1.0])
     extra = {"exposure": np.array([1.0, 2.0, 4.0, 0.5])} if likelihood.needs else {}
     location, sd = likelihood.eta_location_scale(y, extra)
@@ -188,24 +188,24 @@ def test_the_mean_at_the_location_of_eta_is_the_rate_of_all_rows(likelihood):
     assert sd > 0.0
 
 
-def test_the_location_of_eta_is_finite_where_nothing_was_counted():
+def test_eta_location_is_finite_for_zero_counts():
     assert np.all(
         np.isfinite(lk.Poisson().eta_location_scale(np.zeros(5), {"exposure": np.ones(5)}))
     )
 
 
-def test_the_scale_of_eta_covers_the_mean_and_the_log_sd_of_a_heteroscedastic():
+def test_eta_scale_covers_mean_and_log_sd_of_heteroscedastic():
     for y in (Y, 1000.0 * Y, 0.001 * Y):
         location, sd = lk.Heteroscedastic().eta_location_scale(y, {})
         assert abs(y.mean() - location) <= sd
         assert abs(np.log(y.std()) - location) <= 10.0 * sd
 
 
-def test_arguments_come_in_the_order_in_which_they_are_written():
+def test_positional_arguments_keep_their_order():
     assert lk.StudentT(4.0, 2.0).hyperparameters() == {"df": 4.0, "scale": 2.0}
 
 
-def test_hyperparameters_are_sampled_at_sites_of_their_own():
+def test_hyperparameters_are_sampled_at_their_own_sites():
     known = lk.Ordered().prepare([1, 2, 3], 3).likelihood
 
     def model():
@@ -218,12 +218,12 @@ def test_hyperparameters_are_sampled_at_sites_of_their_own():
     assert trace["y"]["fn"].batch_shape == (3,)
 
 
-def test_without_data_a_default_prior_from_the_data_is_asked_for():
+def test_sampling_needs_default_priors_from_data():
     with pytest.raises(ValueError, match="default prior from the data"):
         handlers.seed(lk.Gaussian().sample, 0)()
 
 
-def test_it_reads_as_it_was_written():
+def test_repr_shows_the_arguments():
     assert repr(lk.Poisson(link="softplus")) == "Poisson(link='softplus')"
     assert repr(lk.Categorical(classes=["a", "b"])) == "Categorical(classes=('a', 'b'))"
     assert repr(lk.StudentT(df=4, scale=1)) == "StudentT(df=4.0, scale=1.0)"

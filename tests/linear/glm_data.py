@@ -21,6 +21,9 @@ EXPOSURE = rng.uniform(0.5, 4.0, N)
 UNIFORM = rng.uniform(size=N)
 POISSON = stats.poisson(EXPOSURE * np.exp(ETA)).ppf(UNIFORM)
 BINARY = (expit(ETA) > UNIFORM).astype(float)
+TRIALS = 7.0
+NEGATIVE = stats.nbinom(4.0, 4.0 / (4.0 + 3.0 * np.exp(ETA))).ppf(UNIFORM)
+SUCCESSES = stats.binom(7, expit(ETA)).ppf(UNIFORM)
 
 FEW = 60
 BASE = rng.normal(size=(FEW, 1))

@@ -1,4 +1,4 @@
-"""The Gaussian linear model given its scales, against the same in function space."""
+"""The Gaussian linear model given its scales, against function space."""
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,8 @@ from bayeskern.linear.gaussian_posterior import (
 from bayeskern.linear.statistics import SufficientStatistics
 from tests.marks import few, slow
 
-# More rows than coefficients, as many, one more, and fewer.
-SIZES = [(30, 4), (4, 4), (5, 4), (6, 10), (11, 10)]
+# More rows than coefficients, as many, and fewer.
+SIZES = [(30, 4), (4, 4), (6, 10)]
 
 
 def problem(n, p):
@@ -37,7 +37,7 @@ def truth(X, y, loc, sd, noise):
 
 @pytest.mark.parametrize(("n", "p"), SIZES)
 @pytest.mark.parametrize("relative_sds", few(["of the prior", "another"], "another"))
-def test_evidence_mean_and_variance(n, p, relative_sds):
+def test_evidence_mean_and_variance_against_function_space(n, p, relative_sds):
     X, y, loc, sd, noise = problem(n, p)
     rng = np.random.default_rng(0)
     relative_sds = 3.0 * sd if relative_sds == "of the prior" else rng.uniform(0.1, 1.0, p)
@@ -52,9 +52,8 @@ def test_evidence_mean_and_variance(n, p, relative_sds):
     assert model.residual(posterior.mean, loc, sd, noise) < 1e-10
 
 
-@pytest.mark.parametrize("first", [3.0, 0.2, 50.0, np.inf])
-@pytest.mark.parametrize("factor", [3.0, 0.1])
-def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
+@pytest.mark.parametrize(("first", "factor"), [(0.2, 3.0), (np.inf, 0.1)])
+def test_shared_scale_equals_weight_space(first, factor):
     X, y, loc, sd, noise = problem(30, 4)
     M = SufficientStatistics.of(X, y).about_zero()
     fast, slow = (
@@ -74,7 +73,7 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), [slow(30, 4), (6, 10)])
-def test_draws_have_the_mean_and_the_covariance(n, p):
+def test_draws_have_posterior_mean_and_covariance(n, p):
     X, y, loc, sd, noise = problem(n, p)
     model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), sd)
     _, mean, covariance = truth(X, y, loc, sd, noise)
@@ -92,7 +91,7 @@ def test_draws_have_the_mean_and_the_covariance(n, p):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), SIZES)
-def test_the_gradient_of_the_evidence(n, p):
+def test_gradient_of_the_log_evidence(n, p):
     X, y, loc, sd, noise = problem(n, p)
     model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), np.ones(p))
 
@@ -108,7 +107,7 @@ def test_the_gradient_of_the_evidence(n, p):
 
 @pytest.mark.parametrize("apart", [1.0, 1e-6])
 @pytest.mark.parametrize("tiny", few([1e-8, 1e-16, 1e-30], 1e-16))
-def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apart):
+def test_tiny_prior_sd_of_one_weight_keeps_precision(tiny, apart):
     X, y, _, sd, noise = problem(30, 4)
     # Two columns that are nearly copies of each other besides.
     X[:, 1] = X[:, 0] + apart * X[:, 1]
@@ -152,7 +151,7 @@ def test_flat_priors_give_least_squares():
     np.testing.assert_allclose(model.log_evidence(zero, flat, noise), limit, rtol=1e-10)
 
 
-def test_a_flat_intercept_beside_more_weights_than_rows():
+def test_flat_intercept_with_more_weights_than_rows():
     X, y, loc, sd, noise = problem(6, 10)
     sd[0], X[:, 0] = np.inf, 1.0
     model = LinearGaussian.reduced(
@@ -168,7 +167,7 @@ def test_a_flat_intercept_beside_more_weights_than_rows():
 
 
 @pytest.mark.parametrize("degree", [8, 12])
-def test_monomials_far_from_the_origin_are_solved_as_by_svd(degree):
+def test_ill_conditioned_monomials_against_svd(degree):
     # Their cross product is singular in double precision: 1e16 and more.
     x = np.linspace(10.0, 12.0, 200)
     X = np.stack([x**k for k in range(1, degree + 1)], axis=1)

@@ -1,4 +1,4 @@
-"""Estimates of generalised linear models beside statsmodels, scikit-learn and NumPyro by hand."""
+"""Estimates of generalized linear models against statsmodels, scikit-learn and NumPyro."""
 
 import warnings
 from collections.abc import Callable
@@ -30,8 +30,11 @@ from tests.linear.glm_data import (
     COLLINEAR,
     ETA,
     EXPOSURE,
+    NEGATIVE,
     POISSON,
+    SUCCESSES,
     THREE,
+    TRIALS,
     UNIFORM,
     N,
     X,
@@ -91,11 +94,8 @@ def beta(y):
     return np.asarray(found.params)[:-1], given_dispersion(found), np.exp(found.params[-1])
 
 
-TRIALS = 7.0
 GAMMA = stats.gamma(3.0, scale=np.exp(ETA) / 3.0).ppf(UNIFORM)
-NEGATIVE = stats.nbinom(4.0, 4.0 / (4.0 + 3.0 * np.exp(ETA))).ppf(UNIFORM)
 SHARE = stats.beta(8.0 * expit(ETA), 8.0 * expit(-ETA)).ppf(UNIFORM)
-SUCCESSES = stats.binom(7, expit(ETA)).ppf(UNIFORM)
 INVERSE = stats.gamma(3.0, scale=1.0 / (ETA + 3.0) / 3.0).ppf(UNIFORM)
 CASES = {
     "gaussian": Case(
@@ -142,7 +142,7 @@ CASES = {
     [case if name == "negative binomial" else slow(case) for name, case in CASES.items()],
     ids=CASES,
 )
-def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(case):
+def test_mode_and_curvature_under_flat_priors_against_statsmodels(case):
     estimate, error, scale = case.fitted(case.y)
     model = bk.BayesianGLM(case.likelihood(scale), **FLAT)
     posterior = fit(model, X, case.y, bk.Laplace(draws=10_000, starts=1), **case.extra)
@@ -154,7 +154,7 @@ def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(c
 
 
 @pytest.mark.slow
-def test_a_dispersion_without_a_prior_is_estimated_with_the_weights():
+def test_free_dispersion_against_statsmodels():
     model = bk.BayesianGLM(lk.NegativeBinomial(bk.Free(1.0)), **FLAT)
     mode = fit(model, X, NEGATIVE, "map")
     estimate, _, dispersion = negative_binomial(NEGATIVE)
@@ -164,7 +164,7 @@ def test_a_dispersion_without_a_prior_is_estimated_with_the_weights():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("link", ["logit", slow("probit")])
-def test_ordered_regression_is_that_of_statsmodels(link, ordered):
+def test_ordered_regression_against_statsmodels(link, ordered):
     found = OrderedModel(THREE, X, distr=link).fit(method="newton", disp=0, tol=1e-12)
     cutpoints = found.model.transform_threshold_params(found.params)[1:-1]
     free = lk.Ordered(bk.Free(np.array([-1.0, 1.0])), link=link)
@@ -178,7 +178,7 @@ def test_ordered_regression_is_that_of_statsmodels(link, ordered):
 
 
 @pytest.mark.slow
-def test_differences_of_a_categorical_are_those_of_the_multinomial_logit():
+def test_categorical_against_multinomial_logit_of_statsmodels():
     found = sm.MNLogit(THREE, Z).fit(method="newton", disp=0, tol=1e-12)
     wide = bk.BayesianGLM(lk.Categorical(), prior=1e3, intercept=dist.Normal(0.0, 1e4))
     mode = fit(wide, X, THREE, "map")
@@ -195,7 +195,7 @@ def test_differences_of_a_categorical_are_those_of_the_multinomial_logit():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.1, 2.0])
-def test_the_mode_under_a_gaussian_prior_is_scikit_learns(scale):
+def test_mode_under_a_gaussian_prior_against_scikit_learn(scale):
     model = LogisticRegression(C=scale**2, tol=1e-12, max_iter=10_000, solver="newton-cholesky")
     _agree(lk.Bernoulli(), scale, BINARY, model)
     penalty = 1.0 / (N * scale**2)
@@ -225,7 +225,7 @@ BY_HAND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_HAND)
-def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
+def test_whitened_coordinates_sample_collinear_features_better(name):
     likelihood, distribution, truth, inverse = BY_HAND[name]
     y = truth(inverse(COLLINEAR @ [0.5, 0.2, -0.5])).rvs(random_state=1)
     scale = np.array([1.0, 1.5, 0.7])
@@ -263,7 +263,7 @@ def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_inferred_scales_find_the_features_that_matter(prior, kept):
+def test_inferred_scales_find_relevant_features(prior, kept):
     rng = np.random.default_rng(3)
     wide = rng.normal(size=(250, 8))
     truth = np.array([2.0, -1.5, 0, 0, 0, 0, 0, 0])
@@ -283,7 +283,7 @@ def test_inferred_scales_find_the_features_that_matter(prior, kept):
 # -- default priors --------------------------------------------------------------------------------
 
 
-def test_default_priors_are_on_the_scale_of_the_linear_predictor():
+def test_default_priors_scale_with_the_linear_predictor():
     model, _ = bk.BayesianGLM(lk.Poisson()).prepare(X, 1000.0 * NEGATIVE)
     np.testing.assert_allclose(model.prior.scale, 2.5 / X.std(axis=0), rtol=1e-12)
     np.testing.assert_allclose(model.intercept.loc, np.log(1000.0 * NEGATIVE.mean()))
@@ -295,7 +295,7 @@ def test_default_priors_are_on_the_scale_of_the_linear_predictor():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", [None, *map(slow, (priors.ARD(), priors.Horseshoe()))], ids=repr)
-def test_units_of_the_features_change_nothing_but_the_units_of_the_weights(prior):
+def test_predictions_do_not_depend_on_units_of_features(prior):
     model = bk.BayesianGLM(lk.Bernoulli(), prior=prior)
     one, other = (
         model.prior_predictive(data, BINARY, draws=100).draws
@@ -307,7 +307,7 @@ def test_units_of_the_features_change_nothing_but_the_units_of_the_weights(prior
 
 
 @pytest.mark.slow
-def test_cutpoints_speak_of_the_mean_of_the_features_or_of_0(ordered):
+def test_cutpoints_apply_at_the_mean_of_x(ordered):
     moved = fit(bk.BayesianGLM(lk.Ordered(), prior=priors.Flat()), X + 1000.0, THREE)
     for site in ("cutpoints", "weights"):
         np.testing.assert_allclose(moved.flat[site], ordered.flat[site], rtol=1e-5, atol=1e-8)
@@ -328,7 +328,7 @@ def _with_outliers():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [lk.StudentT(), slow(lk.Laplace())], ids=repr)
-def test_heavy_tailed_noise_is_not_moved_by_outliers(noise):
+def test_heavy_tailed_noise_resists_outliers(noise):
     x, y = _with_outliers()
     gaussian = fit(bk.BayesianLinearRegression(), x, y, "map")
     assert abs(gaussian.flat["weights"].mean() - 2.0) > 0.5
@@ -337,7 +337,7 @@ def test_heavy_tailed_noise_is_not_moved_by_outliers(noise):
     assert abs(robust.flat["weights"].mean() - 2.0) < 0.1
 
 
-def test_laplace_noise_has_no_laplace_approximation():
+def test_laplace_approximation_refuses_kinks():
     x, y = _with_outliers()
     with pytest.raises(ValueError, match="the site 'y' has kinks"):
         fit(bk.BayesianLinearRegression(noise=lk.Laplace()), x, y)
@@ -346,7 +346,7 @@ def test_laplace_noise_has_no_laplace_approximation():
 
 
 @pytest.mark.slow
-def test_the_mode_under_laplace_noise_is_the_median_regression():
+def test_mode_under_laplace_noise_is_median_regression():
     x, y = _with_outliers()
     model = bk.BayesianLinearRegression(noise=lk.Laplace(1.0), **FLAT)
     found = coefficients(fit(model, x, y, "map"))[0]

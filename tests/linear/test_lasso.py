@@ -1,4 +1,4 @@
-"""The mode under a Laplace prior: the lasso, its zeros, and where there is none."""
+"""The mode under a Laplace prior, against the lasso of scikit-learn."""
 
 import numpy as np
 import numpyro
@@ -8,23 +8,14 @@ from sklearn.linear_model import Lasso
 
 import bayeskern as bk
 from bayeskern import priors
-
-rng = np.random.default_rng(0)
-N = 60
-X = rng.normal(size=(N, 3)) * [1.0, 10.0, 0.1] + [0.0, 50.0, 3.0]
-TRUE = np.array([1.0, 0.2, -3.0])
-Y = 2.0 + X @ TRUE + rng.normal(size=N)
+from tests.linear.regression_data import N, X, Y, blr
 
 
 def fit(model, *data):
     return bk.infer(model, *data, method="map", progress=False)
 
 
-def blr(**options):
-    return bk.BayesianLinearRegression(**options)
-
-
-def test_map_under_a_laplace_prior_is_the_lasso_with_its_zeros():
+def test_map_under_a_laplace_prior_is_the_lasso():
     scale, noise = 0.05, 0.8
     model = blr(prior=priors.Laplace(scale), noise=noise, intercept=priors.Flat())
     posterior = fit(model, X, Y)
@@ -36,7 +27,7 @@ def test_map_under_a_laplace_prior_is_the_lasso_with_its_zeros():
     assert posterior.trust.verdict == "not assessable"
 
 
-def test_the_lasso_with_inferred_noise_is_a_stationary_point_of_the_full_density():
+def test_lasso_with_inferred_noise_is_a_local_maximum():
     model = blr(prior=priors.Laplace(0.3), noise=bk.from_sd(dist.HalfNormal(2.0)))
     posterior = fit(model, X, Y)
     found = {k: v[0, 0] for k, v in posterior.draws.items()}
@@ -53,7 +44,7 @@ def test_the_lasso_with_inferred_noise_is_a_stationary_point_of_the_full_density
 
 
 @pytest.mark.slow
-def test_the_lasso_finds_the_higher_of_two_modes():
+def test_lasso_finds_the_higher_of_two_modes():
     # All weights at 0 and much noise is a mode too, 11 nats lower.
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 2))
@@ -79,7 +70,7 @@ def test_the_lasso_finds_the_higher_of_two_modes():
     [None, bk.from_sd(dist.HalfNormal(1.0)), bk.Free(1.0)],
     ids=["default", "root of a prior", "free"],
 )
-def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
+def test_perfect_fit_has_no_mode(noise):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(8, 20)), rng.normal(size=8)
     model = blr(prior=priors.Laplace(1.0), noise=noise)
@@ -88,7 +79,7 @@ def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
 
 
 @pytest.mark.slow
-def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
+def test_perfect_fit_has_a_mode_if_the_prior_bounds_the_noise():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(5, 7)), rng.normal(size=5)
     prior = dist.InverseGamma(3.0, 0.5)
@@ -102,12 +93,12 @@ def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
     np.testing.assert_allclose(weights, lasso.coef_, atol=1e-6)
 
 
-def test_a_lasso_that_does_not_settle_says_so(monkeypatch):
+def test_lasso_that_does_not_converge_is_refused(monkeypatch):
     monkeypatch.setattr("bayeskern.linear.lasso.MAX_ROUNDS", 2)
     with pytest.raises(ValueError, match="did not settle.*2 rounds"):
         fit(blr(prior=priors.Laplace(0.3)), X, Y)
 
 
-def test_a_laplace_prior_whose_scale_is_inferred_has_no_mode():
-    with pytest.raises(ValueError, match="no mode where the scale of a Laplace prior is inferred"):
+def test_inferred_scale_of_a_laplace_prior_has_no_mode():
+    with pytest.raises(ValueError, match="no mode where the scale"):
         fit(blr(prior=priors.Laplace(dist.HalfNormal(1.0))), X, Y)

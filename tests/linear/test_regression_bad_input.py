@@ -1,4 +1,4 @@
-"""Bayesian linear regression given what it cannot use, or what it can but ought to speak of."""
+"""Bad input to Bayesian linear regression: errors and warnings."""
 
 import warnings
 
@@ -10,24 +10,10 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import bayeskern as bk
 from bayeskern import likelihoods, priors
-
-rng = np.random.default_rng(0)
-N = 60
-X = rng.normal(size=(N, 3)) * [1.0, 10.0, 0.1] + [0.0, 50.0, 3.0]
-TRUE = np.array([1.0, 0.2, -3.0])
-Y = 2.0 + X @ TRUE + rng.normal(size=N)
-NEW = X[:5] + 0.3
+from tests.linear.regression_data import NEW, TRUE, N, X, Y, blr, fit
 
 
-def fit(model, *data):
-    return bk.infer(model, *data, method="exact", progress=False)
-
-
-def blr(**options):
-    return bk.BayesianLinearRegression(**options)
-
-
-def test_collinear_columns():
+def test_collinear_columns_are_refused_or_warned_of():
     twice = np.column_stack([X, X[:, 0] + X[:, 1]])
     with pytest.raises(ValueError, match=r"'x0', 'x1', 'x3' are perfectly collinear.*improper"):
         fit(blr(prior=priors.Flat(), noise=1.0), twice, Y)
@@ -38,12 +24,12 @@ def test_collinear_columns():
     np.testing.assert_allclose(posterior.predict(new).mean, ridge.predict(new), rtol=1e-2)
 
 
-def test_collinear_columns_as_many_as_rows():
+def test_collinear_columns_with_as_many_rows():
     with pytest.raises(ValueError, match="perfectly collinear"):
         fit(blr(prior=priors.Flat(), noise=1.0, intercept=False), [[1.0, 1.0], [2.0, 2.0]], [1, 2])
 
 
-def test_a_constant_column():
+def test_constant_column_is_refused_or_warned_of():
     constant = np.column_stack([X, np.full(N, 7.0)])
     with pytest.raises(ValueError, match=r"'x3' is constant.*improper"):
         fit(blr(prior=priors.Flat(), noise=1.0), constant, Y)
@@ -53,7 +39,7 @@ def test_a_constant_column():
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("chunks", [1, 4])
-def test_a_perfect_fit_is_said_where_the_noise_is_inferred(chunks, intercept):
+def test_perfect_fit_warns_if_noise_is_inferred(chunks, intercept):
     y = X @ TRUE + (2.0 if intercept else 0.0)
 
     def prepared(X, y, noise=None):
@@ -68,15 +54,15 @@ def test_a_perfect_fit_is_said_where_the_noise_is_inferred(chunks, intercept):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         prepared(X, y, noise=0.1)
-        prepared(X, y + 1e-6 * rng.normal(size=N))
+        prepared(X, y + 1e-6 * np.random.default_rng(0).normal(size=N))
         # As many weights as rows: their prior, not the fit, sets the noise.
         prepared(X[:3], y[:3])
         warnings.filterwarnings("ignore", message=".*collinear")
         prepared(collinear, Y)
 
 
-def test_fewer_rows_than_weights_under_a_flat_prior():
-    with pytest.raises(ValueError, match=r"3 rows do not determine 3 weights.*priors.Gaussian"):
+def test_flat_prior_needs_enough_rows():
+    with pytest.raises(ValueError, match="3 rows do not determine 3 weights"):
         fit(blr(prior=priors.Flat(), noise=1.0), X[:3], Y[:3])
 
 
@@ -91,7 +77,7 @@ def test_fewer_rows_than_weights_under_a_flat_prior():
         ((X * 1e200, Y), "overflow"),
     ],
 )
-def test_bad_data(arguments, message):
+def test_bad_data_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         fit(blr(noise=1.0), *arguments)
 
@@ -110,21 +96,21 @@ def test_bad_data(arguments, message):
         ({"features": lambda x: x}, r"of kernel_from_features\(phi, weights=...\)"),
     ],
 )
-def test_bad_options(options, message):
+def test_bad_options_are_refused(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fit(blr(**{"noise": 1.0, **options}), X, Y)
 
 
-def test_predicting_with_other_columns():
+def test_bad_new_points_are_refused():
     posterior = fit(blr(noise=0.8), X, Y)
-    with pytest.raises(ValueError, match="has 2 columns but the model was fitted to 3"):
+    with pytest.raises(ValueError, match="has 2 columns but"):
         posterior.predict(NEW[:, :2])
     with pytest.raises(ValueError, match="NaN"):
         posterior.predict(np.where(NEW > 0, NEW, np.nan))
 
 
-@pytest.mark.parametrize("level", [2.0, 0.1, -1e9])
-def test_a_constant_y_sets_no_scale_for_the_noise_however_it_came(level):
+@pytest.mark.parametrize("level", [0.1, -1e9])
+def test_constant_y_needs_a_noise_scale(level):
     y = np.full(N, level)
     chunks = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
     for model, data in (
@@ -133,6 +119,7 @@ def test_a_constant_y_sets_no_scale_for_the_noise_however_it_came(level):
         (blr().stream(chunks), (X, y)),
     ):
         with pytest.raises(ValueError, match=r"y is constant.*noise=1.0"):
-            fit(model, *data)
-    found = fit(blr(noise=1.0).stream(chunks)).predict(NEW).mean
+            bk.infer(model, *data, method="exact")
+    posterior = bk.infer(blr(noise=1.0).stream(chunks), method="exact", progress=False)
+    found = posterior.predict(NEW).mean
     np.testing.assert_allclose(found, level, rtol=1e-6)

@@ -1,8 +1,5 @@
 """Bayesian linear regression in use: updates, data frames, draws, files and speed."""
 
-import warnings
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -13,7 +10,8 @@ import pytest
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import bayeskern as bk
-from bayeskern import likelihoods, priors
+from bayeskern import priors
+from tests.compilations import compilations
 from tests.inference.any_draws import AnyDraws
 from tests.linear.regression_data import (
     INFERRED,
@@ -26,7 +24,6 @@ from tests.linear.regression_data import (
     Y,
     blr,
     fit,
-    gaussian,
     plain,
 )
 from tests.marks import slow
@@ -36,7 +33,7 @@ from tests.marks import slow
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, KNOWN, {"prior": 1.0, "noise": 0.5, "intercept": False}])
-def test_ten_updates_are_one_fit(options):
+def test_ten_updates_equal_one_fit(options):
     options = {"noise": 0.8, **options}
     once = fit(blr(**options))
     model = blr(**options).stream(zip(np.array_split(X, 10), np.array_split(Y, 10), strict=True))
@@ -50,7 +47,7 @@ def test_ten_updates_are_one_fit(options):
     np.testing.assert_allclose(mixed.predict(NEW).sd, once.predict(NEW).sd, rtol=1e-10)
 
 
-def test_the_first_rows_need_not_vary():
+def test_first_rows_of_an_update_can_be_constant():
     # One row, then two of the same y: no scale for a default noise until more has been seen.
     y = np.append(np.full(3, 2.0), Y[3:])
     rows = [slice(0, 1), slice(1, 3), slice(3, N)]
@@ -63,7 +60,7 @@ def test_the_first_rows_need_not_vary():
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-def test_a_fitted_model_goes_on_from_its_posterior():
+def test_fitted_model_can_be_updated():
     first = fit(blr(**KNOWN), X[:30], Y[:30])
     then = bk.infer(first.target.model.update(X[30:], Y[30:]), method="exact", progress=False)
     np.testing.assert_allclose(
@@ -72,7 +69,7 @@ def test_a_fitted_model_goes_on_from_its_posterior():
 
 
 @pytest.mark.slow
-def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
+def test_posterior_of_updates_is_saved_and_compared(tmp_path):
     posterior = bk.infer(blr(noise=0.8).update(X, Y), method="exact", progress=False)
     assert {"weights", "intercept"} == set(posterior.to_arviz().posterior.data_vars)
     assert posterior.log_likelihood() == {}
@@ -82,7 +79,7 @@ def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
     assert "exact" in repr(bk.compare({"a": posterior, "b": posterior}))
 
 
-def test_what_was_seen_counts_for_every_method():
+def test_updates_enter_the_log_density():
     seen = blr(prior=priors.Gaussian(SCALES), **INFERRED).update(X[:40], Y[:40])
     model, data = seen.prepare(X[40:], Y[40:])
     at = {"noise": jnp.asarray(0.7), "weights": jnp.asarray(TRUE), "intercept": jnp.asarray(1.5)}
@@ -94,7 +91,7 @@ def test_what_was_seen_counts_for_every_method():
 # -- data as people have them ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("frame", [pd.DataFrame, slow(pl.DataFrame)])
 def test_data_frames_keep_their_names(frame):
     data = frame({"age": X[:, 0], "height": X[:, 1], "dose": X[:, 2]})
     posterior = fit(blr(**KNOWN), data, Y)
@@ -110,7 +107,7 @@ def test_data_frames_keep_their_names(frame):
 
 
 @pytest.mark.slow
-def test_transformers_make_the_features():
+def test_transformers_compute_the_features():
     posterior = fit(blr(features=PolynomialFeatures(2, include_bias=False)), X, Y, method="map")
     assert posterior.draws["weights"].shape == (1, 1, 9)
     assert posterior.coords["feature"][3] == "x0^2"
@@ -122,7 +119,7 @@ def test_transformers_make_the_features():
     )
 
 
-def test_categories_by_one_hot_encoding_and_one_that_is_new():
+def test_unknown_categories_are_refused():
     from sklearn.compose import make_column_transformer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -139,7 +136,7 @@ def test_categories_by_one_hot_encoding_and_one_that_is_new():
 
 
 @pytest.mark.slow
-def test_default_priors_are_on_the_scale_of_the_data():
+def test_default_priors_scale_with_the_data():
     model, _ = blr().prepare(X, Y)
     np.testing.assert_allclose(model.prior.scale, 2.5 * Y.std() / X.std(axis=0), rtol=1e-10)
     np.testing.assert_allclose(model.intercept.loc, Y.mean())
@@ -152,7 +149,7 @@ def test_default_priors_are_on_the_scale_of_the_data():
 
 
 @pytest.mark.slow
-def test_the_prior_predictive_is_the_models_own():
+def test_prior_predictive_has_prior_moments():
     draws = blr(**KNOWN).prior_predictive(X, draws=20_000, seed=1).draws
     Z, sd = np.column_stack([np.ones(N), X]), np.append(5.0, SCALES)
     expected = np.sqrt(np.sum((Z * sd) ** 2, axis=1) + 0.8)
@@ -161,23 +158,6 @@ def test_the_prior_predictive_is_the_models_own():
 
 
 # -- trust, storage, speed -------------------------------------------------------------------------
-
-
-def test_joint_draws_of_a_prediction_are_correlated_as_they_ought_to_be():
-    posterior = fit(blr(**KNOWN))
-    _, covariance, _ = gaussian(SCALES, 5.0, 0.8)
-    Z = np.column_stack([np.ones(5), NEW])
-    expected = Z @ covariance @ Z.T
-    draws = posterior.predict(NEW, latent=True).sample(40_000, seed=1)
-    np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.05 * expected.max())
-
-
-@pytest.mark.slow
-def test_the_seed_decides_draws_under_robust_noise():
-    posterior = fit(blr(noise=likelihoods.StudentT()), method="map")
-    first, again, other = (posterior.predict(NEW, seed=s).draws for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
 
 
 @pytest.mark.slow
@@ -191,11 +171,9 @@ def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
     assert len(fewer.parts[0]) == 300
     off = np.abs(fewer.mean - whole.mean) / np.sqrt(whole.variance - 0.8)
     assert np.all(off < 5.0 / np.sqrt(300))
-    monkeypatch.setattr("bayeskern.linear.prediction.MOST_NUMBERS", 1)
-    assert len(posterior.predict(NEW).parts[0]) == 200
 
 
-def test_the_log_likelihood_is_pointwise():
+def test_log_likelihood_is_pointwise():
     posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method=AnyDraws(20))
     found = posterior.log_likelihood()["y"]
     draws = posterior.draws
@@ -205,27 +183,16 @@ def test_the_log_likelihood_is_pointwise():
 
 
 @pytest.mark.parametrize("method", ["map", slow("laplace"), slow("nuts")])
-def test_a_second_fit_compiles_nothing(method):
+def test_second_fit_does_not_recompile(method):
     model = blr(prior=priors.Gaussian(dist.HalfNormal(3.0)))
     run = bk.NUTS(warmup=50, draws=50) if method == "nuts" else method
     fit(model, method=run)
-    with jax.log_compiles(), warnings.catch_warnings():
-        import logging
-
-        seen = []
-        handler = logging.Handler()
-        handler.emit = lambda record: seen.append(record.getMessage())
-        logger = logging.getLogger("jax._src.interpreters.pxla")
-        logger.addHandler(handler)
-        try:
-            other = blr(prior=priors.Gaussian(dist.HalfNormal(4.0)))
-            fit(other, X + 1.0, 2.0 * Y, method=run)
-        finally:
-            logger.removeHandler(handler)
-    assert not [line for line in seen if line.startswith("Compiling")], seen
+    before = len(compilations)
+    fit(blr(prior=priors.Gaussian(dist.HalfNormal(4.0))), X + 1.0, 2.0 * Y, method=run)
+    assert len(compilations) == before > 0
 
 
-def test_it_is_saved_and_loaded(tmp_path):
+def test_posterior_is_saved_and_loaded(tmp_path):
     frame = pd.DataFrame(X, columns=["age", "height", "dose"])
     posterior = fit(blr(**KNOWN), frame, Y)
     posterior.save(tmp_path / "fit.nc")
@@ -238,11 +205,11 @@ def test_it_is_saved_and_loaded(tmp_path):
 
 
 @pytest.mark.slow
-def test_features_that_were_learnt_need_the_fitted_model(tmp_path):
+def test_loading_learnt_features_needs_the_fitted_model(tmp_path):
     model = blr(features=StandardScaler(), noise=1.0)
     posterior = fit(model)
     posterior.save(tmp_path / "fit.nc")
-    with pytest.raises(ValueError, match="load it with model=posterior.target.model"):
+    with pytest.raises(ValueError, match="load it with model="):
         bk.load(tmp_path / "fit.nc", model=model).predict(NEW)
     loaded = bk.load(tmp_path / "fit.nc", model=posterior.target.model)
     np.testing.assert_allclose(loaded.predict(NEW).mean, posterior.predict(NEW).mean, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Bayesian linear regression: every method finds the same posterior, that of the model by hand."""
+"""Bayesian linear regression: all methods against the same model by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ REFERENCES = {
 @pytest.mark.slow
 @posteriordb.needed
 @pytest.mark.parametrize("name", REFERENCES)
-def test_the_reference_posteriors(name):
+def test_posteriors_of_posteriordb(name):
     _, (design, y), reference = posteriordb.load(name)
     options = REFERENCES[name]
     sd = dist.HalfNormal(10.0) if name == "sblrc-blr" else dist.HalfCauchy(2.5)
@@ -61,7 +61,7 @@ def by_hand():
 @pytest.mark.parametrize(
     "method", ["laplace", *(slow(m) for m in ("svi", "importance", "nuts", "pathfinder", "auto"))]
 )
-def test_every_method_finds_the_posterior_of_the_model_by_hand(method, by_hand):
+def test_every_method_agrees_with_the_model_by_hand(method, by_hand):
     posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method=method)
     for name in ("noise", "weights", "intercept"):
         mine, theirs = posterior.flat[name], by_hand.flat[name]
@@ -87,7 +87,7 @@ def laplace_of_the_noise():
     return mean, mean * np.sqrt(np.expm1(variance))
 
 
-def test_the_model_itself_is_the_model_by_hand():
+def test_log_density_equals_the_model_by_hand():
     model, data = blr(prior=priors.Gaussian(SCALES), **INFERRED).prepare(X, Y)
     at = {"noise": jnp.asarray(0.7), "weights": jnp.asarray(TRUE), "intercept": jnp.asarray(1.5)}
     mine = numpyro.infer.util.log_density(model, data, {}, at)[0]
@@ -96,7 +96,7 @@ def test_the_model_itself_is_the_model_by_hand():
 
 
 @pytest.mark.slow
-def test_numpyros_own_sampler_takes_it_as_it_stands():
+def test_numpyro_samples_the_unprepared_model():
     model = blr(prior=priors.Gaussian(1.0 / X.std(axis=0)), noise=0.8)
     center = X - X.mean(axis=0)
     nuts = numpyro.infer.NUTS(model, dense_mass=True)
@@ -110,7 +110,7 @@ def test_numpyros_own_sampler_takes_it_as_it_stands():
 
 
 @pytest.mark.slow
-def test_the_evidence_is_that_of_a_gaussian_process():
+def test_log_evidence_against_quadrature():
     model = blr(prior=priors.Gaussian(SCALES), **INFERRED)
     found = fit(model, method="importance").log_evidence
     from scipy.integrate import quad
@@ -132,7 +132,7 @@ def test_the_evidence_is_that_of_a_gaussian_process():
         priors.ARD(dist.HalfNormal(2.0)),
     ],
 )
-def test_scales_of_each_weight_are_those_of_the_model_by_hand(prior):
+def test_ard_and_horseshoe_agree_with_the_model_by_hand(prior):
     Z = X / X.std(axis=0)
 
     def hand(X, y):

@@ -1,4 +1,4 @@
-"""Linear regressions of several outputs that share X, beside one regression for each of them."""
+"""Linear regressions of several outputs that share X, against one regression for each."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ import bayeskern as bk
 from bayeskern import likelihoods, priors
 from bayeskern.linear.collapsed import CollapsedModel, linear_gaussian
 from tests.linear.regression_data import INFERRED, KNOWN, NEW, SCALES, N, X, Y, blr, fit, gaussian
+from tests.marks import few
 
 RNG = np.random.default_rng(9)
 SEVERAL = np.column_stack([Y, 0.3 * Y[::-1] - 2.0, RNG.normal(size=N)])
@@ -85,8 +86,8 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_the_evidence_is_the_sum_over_the_outputs(name):
+@pytest.mark.parametrize("name", few(SETTINGS, "gaussian", "flat"))
+def test_log_evidence_is_the_sum_over_outputs(name):
     options, more = SETTINGS[name]
     scales = {"noise": jnp.asarray(0.7), **dict.fromkeys(more, jnp.asarray(1.3))}
     model = blr(**options)
@@ -110,7 +111,7 @@ def test_fewer_rows_than_features():
     np.testing.assert_allclose(prediction.variance, np.stack([variance] * 2, axis=1), rtol=1e-8)
 
 
-def test_the_model_as_it_is_written():
+def test_log_density_against_scipy():
     """Its density at given sites, by SciPy, with the default priors of the data."""
     prepared, args = blr().prepare(X, SEVERAL)
     sites = {"weights": RNG.normal(size=(3, 3)), "intercept": RNG.normal(size=3), "noise": 0.9}
@@ -126,7 +127,7 @@ def test_the_model_as_it_is_written():
 
 
 @pytest.mark.slow
-def test_unknown_noise_with_a_conjugate_prior():
+def test_conjugate_noise_against_quadrature():
     """The evidence by quadrature, the predictions as a Student t."""
     noise = dist.InverseGamma(3.0, 2.0)
     options = {"prior": priors.Conjugate(2.0), "intercept": False}
@@ -154,7 +155,7 @@ def test_unknown_noise_with_a_conjugate_prior():
 
 
 @pytest.mark.slow
-def test_the_noise_is_inferred(tmp_path):
+def test_inferred_noise_against_quadrature(tmp_path):
     """Against quadrature over the noise, and what follows from the posterior has its shapes."""
     options = {"prior": priors.Gaussian(SCALES), "intercept": False}
     noise = bk.from_sd(dist.HalfNormal(3.0))
@@ -199,33 +200,25 @@ def with_nan():
         (
             blr(),
             with_nan(),
-            "NaN or infinite in column 1, 2, the first in row 3 of column 2",
+            "in column 1, 2, the first in row 3",
         ),
         (blr(), SEVERAL[:-1], "y has 59 rows but X has 60 points"),
         (blr(), SEVERAL[None], r"y must be one number per point, shape \(n,\)"),
-        (
-            blr(prior=priors.Laplace()),
-            SEVERAL,
-            "y has 3 columns, and a Laplace prior is not",
-        ),
+        (blr(prior=priors.Laplace()), SEVERAL, "y has 3 columns.*by itself"),
         (blr(noise=likelihoods.StudentT()), SEVERAL, r"y must be one number.*got shape \(60, 3\)"),
-        (
-            blr().update(X, Y),
-            SEVERAL,
-            "y has 3 columns, and the rows .* by itself",
-        ),
+        (blr().update(X, Y), SEVERAL, "y has 3 columns.*by itself"),
     ],
 )
-def test_what_cannot_be_fitted_together_is_refused(model, y, message):
+def test_bad_outputs_are_refused(model, y, message):
     with pytest.raises(ValueError, match=message):
         model.prepare(X, y)
 
 
-def test_other_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"y must be one number per point.*got shape \(60, 3\)"):
+def test_bad_updates_and_densities_are_refused():
+    with pytest.raises(ValueError, match=r"y must be one number.*\(60, 3\)"):
         blr().update(X, SEVERAL)
     prepared, _ = blr().prepare(X, SEVERAL)
-    with pytest.raises(ValueError, match="update takes one output, and this model was fitted to 3"):
+    with pytest.raises(ValueError, match="update takes one output"):
         prepared.update(X, Y)
     prediction = fit(blr(**KNOWN), X, SEVERAL).predict(NEW)
     with pytest.raises(ValueError, match=r"y must have the shape \(5, 3\); got \(3, 5\)"):

@@ -1,4 +1,4 @@
-"""Sufficient statistics: the same as the rows themselves, however they came."""
+"""Sufficient statistics, against the rows."""
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ def scatter(X, y):
     return Z.T @ Z
 
 
-@pytest.mark.parametrize(("n", "p"), [(1, 3), (3, 3), (4, 3), (5, 3), (50, 3), (9000, 4)])
-def test_they_hold_the_mean_and_the_scatter(n, p):
+@pytest.mark.parametrize(("n", "p"), [(1, 3), (4, 3), (50, 3), (9000, 4)])
+def test_statistics_are_mean_and_scatter(n, p):
     X, y = rows(n, p)
     found = SufficientStatistics.of(X, y)
     assert found.n == n and found.R.shape == (min(n, p + 1), p + 1)
@@ -28,7 +28,7 @@ def test_they_hold_the_mean_and_the_scatter(n, p):
     np.testing.assert_allclose(found.sds, np.column_stack([X, y]).std(axis=0), rtol=1e-10)
 
 
-def test_years_lose_no_digits():
+def test_offset_columns_keep_precision():
     X, y = rows(5000, 2)
     years = X + np.array([2000.0, 1e7])
     # Around the mean nothing is left of the offset but the rounding of the inputs themselves.
@@ -37,7 +37,7 @@ def test_years_lose_no_digits():
     np.testing.assert_allclose(found.R.T @ found.R, exact, rtol=1e-12, atol=1e-8)
 
 
-def test_collinear_columns_take_the_slower_way_and_keep_half_the_digits():
+def test_collinear_columns_keep_half_the_digits():
     X, y = rows(2000, 3)
     X[:, 2] = X[:, 1] + 1e-9 * X[:, 2]
     R = SufficientStatistics.of(X, y).R
@@ -47,7 +47,7 @@ def test_collinear_columns_take_the_slower_way_and_keep_half_the_digits():
     np.testing.assert_allclose(np.linalg.svd(R, compute_uv=False), expected, rtol=1e-5)
 
 
-def test_what_is_merged_is_what_all_rows_give():
+def test_merging_equals_all_rows():
     X, y = rows(300, 4, offset=100.0)
     whole, parts = SufficientStatistics.of(X, y), SufficientStatistics.of(X[:0], y[:0])
     for part in np.split(np.arange(300), [1, 3, 40, 41, 200]):
@@ -58,7 +58,7 @@ def test_what_is_merged_is_what_all_rows_give():
 
 
 @pytest.mark.parametrize("n", [3, 40])
-def test_the_cross_products_of_other_columns(n):
+def test_cross_products_around_a_center(n):
     X, y = rows(n, 3)
     found, center = SufficientStatistics.of(X, y), np.array([1.0, -2.0, 0.5])
     Z = np.column_stack([np.ones(n), X - center, y])
@@ -69,7 +69,7 @@ def test_the_cross_products_of_other_columns(n):
     np.testing.assert_allclose(M.T @ M, Z.T @ Z, atol=1e-10)
 
 
-def test_the_log_likelihood_is_that_of_the_rows():
+def test_log_likelihood_against_scipy():
     from scipy.stats import norm
 
     X, y = rows(60, 3)
@@ -90,13 +90,13 @@ def test_features_alone_have_a_last_column_of_zeros(n):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("n", [3, 9000])
-def test_what_is_not_finite_is_seen(value, n):
+def test_non_finite_values_are_detected(value, n):
     X, y = rows(n, 3)
     X[n - 1, 1] = value
     assert not SufficientStatistics.of(X, y).is_finite
 
 
-def test_memory_does_not_grow_with_the_rows():
+def test_memory_does_not_grow_with_rows():
     import tracemalloc
 
     X, y = rows(200_000, 10)

@@ -37,6 +37,10 @@ from bayeskern.gp.latent.log_likelihood import LogLikelihood
 
 # A mode is accepted where the decrement is below this.
 MAX_DECREMENT = 1e-8
+# Below this decrement rounding dominates.
+CONVERGED_DECREMENT = 1e-20
+MAX_FACTORS = 60
+MIN_STEP = 0.5**40
 
 
 class LatentMode(NamedTuple):
@@ -52,7 +56,6 @@ class LatentMode(NamedTuple):
     f: Array
     weights: Array
     value: Array
-    gradient_norm: Array
     decrement: Array
     factors: Array | int
     steps: Array | int
@@ -69,8 +72,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
     Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
     several steps for each factor.
     """
-    options, factor_at = covariance.newton, covariance.factorizer(log_likelihood.concave)
-    min_step = 0.5**options.max_halvings
+    factor_at = covariance.factorizer(log_likelihood.concave)
 
     def value_at(f, a):
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
@@ -82,7 +84,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         def too_long(state):
             t, value = state
             rises_enough = value - mode.value >= 1e-4 * t * mode.decrement - slack
-            return ~rises_enough & (t > min_step)
+            return ~rises_enough & (t > MIN_STEP)
 
         def halved(state):
             t = 0.5 * state[0]
@@ -94,7 +96,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         moved = mode._replace(
             f=mode.f + t * df, weights=mode.weights + t * da, value=value, steps=mode.steps + 1
         )
-        return moved, t > min_step
+        return moved, t > MIN_STEP
 
     def steps_with_one_factor(state):
         mode, _ = state
@@ -107,9 +109,9 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
             df = covariance.multiply(da)
             # Rounding may push a decrement near 0 below it.
             decrement = jnp.abs(jnp.sum(r * df))
-            contracts = decrement <= options.contraction * mode.decrement
-            go_on = (decrement > options.converged_decrement) & contracts
-            mode = mode._replace(gradient_norm=jnp.linalg.norm(r), decrement=decrement)
+            contracts = decrement <= covariance.contraction * mode.decrement
+            go_on = (decrement > CONVERGED_DECREMENT) & contracts
+            mode = mode._replace(decrement=decrement)
             moved, rose = jax.lax.cond(go_on, step, lambda mode, *_: (mode, True), mode, da, df)
             return moved, jnp.where(jnp.isinf(first), decrement, first), go_on & rose, rose
 
@@ -120,12 +122,12 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         )
         # At the level of rounding the decrement goes up and down without end.
         stalled = (mode.decrement < MAX_DECREMENT) & (mode.decrement > 0.25 * first)
-        again = (mode.decrement > options.converged_decrement) & ~stalled & rose
-        again &= mode.factors + 1 < options.max_factors
+        again = (mode.decrement > CONVERGED_DECREMENT) & ~stalled & rose
+        again &= mode.factors + 1 < MAX_FACTORS
         return mode._replace(factors=mode.factors + 1), again
 
     nan = jnp.full((), jnp.nan, m.dtype)
-    start = LatentMode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, nan, 0, 0)
+    start = LatentMode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, 0, 0)
     mode, _ = jax.lax.while_loop(
         lambda state: state[1], steps_with_one_factor, (start, jnp.isfinite(start.value))
     )

@@ -130,24 +130,15 @@ def _inner_products(T: Array, joint: bool) -> Array:
 # -- covariance matrices ---------------------------------------------------------------------------
 
 
-class LatentNewtonOptions(NamedTuple):
-    """Options of the search for the mode of latent functions.
+class LatentCovariance(eqx.Module):
+    """K of the latent functions: its products, and factors of (K + W^-1)^-1.
 
-    A step takes O(n^2) with an old factor and O(n^3) with a new one, so each factor is kept as long
-    as its steps still reduce the decrement by the factor `contraction`.
+    Attributes:
+        contraction: The search for the mode keeps a factor as long as each of its steps reduces the
+            decrement to this share. A step takes O(n^2) with an old factor, O(n^3) with a new one.
     """
 
-    max_factors: int = 60
-    max_halvings: int = 40
-    contraction: float = 0.1
-    # Below this decrement rounding dominates.
-    converged_decrement: float = 1e-20
-
-
-class LatentCovariance(eqx.Module):
-    """K of the latent functions: its products, and factors of (K + W^-1)^-1."""
-
-    newton: ClassVar[LatentNewtonOptions] = LatentNewtonOptions()
+    contraction: ClassVar[float] = 0.1
 
     @abstractmethod
     def multiply(self, v: Array) -> Array:
@@ -159,7 +150,7 @@ class LatentCovariance(eqx.Module):
 
     @abstractmethod
     def inverse(self, W: Array, concave: bool) -> LatentInverse:
-        """R = (K + W^-1)^-1 for products R v."""
+        """R = (K + W^-1)^-1."""
 
     @abstractmethod
     def half_logdet_tangent(
@@ -195,8 +186,7 @@ class DenseCovariance(LatentCovariance):
         return jnp.stack([DenseFactor.compute(K).L for K in self.K])
 
     def inverse(self, W: Array, concave: bool) -> DenseInverse:
-        R, S, _ = dense_inverse(self.K, W, concave)
-        return DenseInverse(R, S)
+        return DenseInverse(*dense_inverse(self.K, W, concave))
 
     def half_logdet_tangent(
         self, inverse: DenseInverse, W: Array, d_covariance: DenseCovariance, dW: Array
@@ -216,8 +206,8 @@ class DenseInverse(NamedTuple):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
-def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array, Array]:
-    """R, S and log |I + K W|, the last not finite where K^-1 + W is not positive definite."""
+def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array]:
+    """R (C n, C n) and S (C, C, n), as in `DenseInverse`."""
     C, n, _ = K.shape
     if C > 1 or not concave:
         factor = BlockFactor.compute(DenseCovariance(K).roots(), W)
@@ -225,49 +215,46 @@ def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array, Arra
         WS = _times(W, covariance)
         R = _times(W, jnp.eye(C * n, dtype=K.dtype)) - _times(W, WS.T)
         S = jnp.einsum("cidi->cdi", covariance.reshape(C, n, C, n))
-        return R, S, factor.logdet()
+        return R, S
     root = jnp.sqrt(W[0, 0])
-    inverse, logdet = _inverse_of_B(K, W)
+    inverse = _inverse_of_B(K, W)
     # B^-1 = I - W^1/2 S W^1/2. Nothing that follows depends on S where W is 0.
     curved = root > 0.0
     S = (1.0 - jnp.diagonal(inverse)) / jnp.where(curved, W[0, 0], 1.0)
     S = jnp.where(curved, S, jnp.diagonal(K[0]))
-    return root[:, None] * inverse * root, S[None, None], logdet
+    return root[:, None] * inverse * root, S[None, None]
 
 
 @dense_inverse.defjvp
 def _dense_inverse_jvp(concave, primals, tangents):
     (K, W), (dK, dW) = primals, tangents
-    R, S, logdet = dense_inverse(K, W, concave)
+    R, S = dense_inverse(K, W, concave)
     C, K, dK = K.shape[0], _joined(K), _joined(dK)
     A = jnp.eye(K.shape[0], dtype=K.dtype) - R @ K
     covariance = K @ A
     dR = A @ _times(dW, A.T) - R @ dK @ R
     dS = _row_blocks(A, dK @ A, C) - _row_blocks(covariance, _times(dW, covariance), C)
-    return (R, S, logdet), (dR, dS, jnp.sum(R * dK) + jnp.sum(S * dW))
+    return (R, S), (dR, dS)
 
 
-def _inverse_of_B(K: Array, W: Array) -> tuple[Array, Array]:
-    """B^-1 and log |B| for B = I + W^1/2 K W^1/2, K (1, n, n)."""
+def _inverse_of_B(K: Array, W: Array) -> Array:
+    """B^-1 for B = I + W^1/2 K W^1/2, K (1, n, n)."""
     n = K.shape[-1]
     if lapack.is_faster(n):
-        shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in ((n, n), ())]
+        shape = jax.ShapeDtypeStruct((n, n), K.dtype)
         root = jnp.sqrt(W[0, 0])
-        return jax.pure_callback(_by_lapack, shapes, K[0], root, vmap_method="sequential")
-    factor = DiagonalFactor.compute(K, W)
-    return cho_solve((factor.L, True), jnp.eye(n, dtype=K.dtype)), factor.logdet()
+        return jax.pure_callback(_by_lapack, shape, K[0], root, vmap_method="sequential")
+    L = DiagonalFactor.compute(K, W).L
+    return cho_solve((L, True), jnp.eye(n, dtype=K.dtype))
 
 
-def _by_lapack(K: Array, root: Array) -> tuple[np.ndarray, np.ndarray]:
+def _by_lapack(K: Array, root: Array) -> np.ndarray:
     """`_inverse_of_B` for NumPy arrays."""
     K_, root_ = np.asarray(K), np.asarray(root)
     B = root_[:, None] * K_ * root_
     B[np.diag_indices(len(B))] += 1.0
     L = lapack.cholesky(B)
-    if L is None:
-        return np.zeros_like(B), np.array(np.nan, B.dtype)
-    logdet = lapack.logdet(L)
-    return lapack.inverse(L), np.asarray(logdet, B.dtype)
+    return np.zeros_like(B) if L is None else lapack.inverse(L)
 
 
 def _joined(K: Array) -> Array:

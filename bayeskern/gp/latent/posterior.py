@@ -23,7 +23,7 @@ from bayeskern.gp.latent.quadrature import (
     log_normal,
     nodes,
 )
-from bayeskern.gp.prior import Inputs, new_points, require_known_mean
+from bayeskern.gp.prior import Inputs, mean_at, new_points
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.likelihoods.base import Likelihood
@@ -77,17 +77,13 @@ class ConditionedLatent(eqx.Module):
         The moments of a component leave out the prior mean.
         """
         mean, covariance = self.prior.moments(self.weights, self.factor, at)
-        return mean + self._prior_means(at), covariance
+        if at.component is None:
+            mean += latent_means(self.prior_mean, at.X, self.weights.shape[0])
+        return mean, covariance
 
     def draws(self, at: LatentPoints, key: Array, n: int) -> Array:
         """Joint draws of the latent functions: (n, C, m)."""
-        mean, _ = self.prior.moments(self.weights, self.factor, at)
-        return mean + self._prior_means(at) + self.prior.deviations(self.factor, at, key, n)
-
-    def _prior_means(self, at: LatentPoints) -> Array | float:
-        if at.component is not None:
-            return 0.0
-        return latent_means(self.prior_mean, at.X, self.weights.shape[0])
+        return self.moments(at)[0] + self.prior.deviations(self.factor, at, key, n)
 
     def predict(
         self,
@@ -116,7 +112,8 @@ class ConditionedLatent(eqx.Module):
         """
         X_new = new_points(X_new, self.X, self.columns)
         if self.weights.shape[0] == 1:
-            require_known_mean(self.prior_mean)
+            # Refuses a mean that is unknown at X_new before anything is computed.
+            mean_at(self.prior_mean, X_new)
         n = self.X.shape[0]
         condition_at = eqx.Partial(_at_the_only_draw, self)
         mixture = LatentMixture(condition_at, {}, self.prior.kernels, self.likelihood, n)
@@ -159,29 +156,22 @@ def _at_the_only_draw(posterior: ConditionedLatent, draw: object) -> Conditioned
 
 
 class NewResponses(eqx.Module):
-    """Observations at X (m, d), given those that latent processes were conditioned on.
+    """Observations at m new points, given those that latent processes were conditioned on.
 
-    prior_mean: prior mean of the latent functions at X, (C, m). extra: values that the likelihood
-    needs.
+    extra: values that the likelihood needs.
     """
 
     posterior: ConditionedLatent
-    X: Array
-    prior_mean: Array
+    at: LatentPoints
     extra: dict[str, Array]
 
     def mean(self) -> Array:
         """Means: (m,)."""
         likelihood = self.posterior.likelihood
-        mean, covariance = self._latent_moments()
         return gaussian_expectation(
-            lambda f: likelihood.mean(eta(likelihood, f), **self.extra), mean, covariance
+            lambda f: likelihood.mean(eta(likelihood, f), **self.extra),
+            *self.posterior.moments(self.at),
         )
-
-    def _latent_moments(self) -> tuple[Array, Array]:
-        posterior, at = self.posterior, LatentPoints(self.X)
-        mean, covariance = posterior.prior.moments(posterior.weights, posterior.factor, at)
-        return mean + self.prior_mean, covariance
 
     def moments(self) -> tuple[Array, Array]:
         """Raise ValueError: the observations are not Gaussian."""
@@ -193,9 +183,7 @@ class NewResponses(eqx.Module):
     def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
         key_f, key_y = jax.random.split(key)
-        prior, factor = self.posterior.prior, self.posterior.factor
-        mean, _ = self._latent_moments()
-        f = mean + prior.deviations(factor, LatentPoints(self.X), key_f, n)
+        f = self.posterior.draws(self.at, key_f, n)
         return draw_responses(self.posterior.likelihood, f, self.extra, key_y)
 
 
@@ -311,16 +299,11 @@ def response_prediction(
         "the prediction is NaN: no mode of the latent function was found for at least one draw of "
         "the hyperparameters. Look at posterior.trust."
     )
-    mean, *probabilities = (
-        without_nan(np.concatenate(parts), reason) for parts in zip(*averages, strict=True)
-    )
+    # The mean, and for classes their probabilities.
+    parts = [without_nan(np.concatenate(part), reason) for part in zip(*averages, strict=True)]
     y = shuffled(np.concatenate(samples, axis=2), key_order, size)
     likelihood = latents.likelihood
-    if not likelihood.classifies:
-        return ResponsePrediction(y, mean)
-    return ResponsePrediction(
-        y, mean, probabilities[0], likelihood.classes, ordered=likelihood.is_ordered
-    )
+    return ResponsePrediction(y, *parts, classes=likelihood.classes, ordered=likelihood.is_ordered)
 
 
 @eqx.filter_jit

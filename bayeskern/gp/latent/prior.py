@@ -75,7 +75,7 @@ class LatentPrior(eqx.Module):
             Draws (size, C, points), at no more than a few thousand of the points of X, and the log
             weights (size,).
         """
-        d = self.approximate_deviations(posterior, key, size)
+        d = _approximate_deviations(self, posterior, key, size)
         return posterior.mode.f + d, _log_weights(posterior, d)
 
     @abstractmethod
@@ -108,6 +108,13 @@ class LatentPrior(eqx.Module):
 
 _log_marginal = jax.jit(laplace.log_marginal)
 _approximate = jax.jit(laplace.approximate)
+
+
+@eqx.filter_jit
+def _approximate_deviations(
+    prior: LatentPrior, posterior: LaplaceApproximation, key: Array, size: int
+) -> Array:
+    return prior.approximate_deviations(posterior, key, size)
 
 
 @jax.jit
@@ -169,7 +176,13 @@ class DensePrior(LatentPrior):
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        return _whitened_deviations(self.covariance, posterior.W, key, size)
+        # Draws from N(0, (K^-1 + W)^-1) in coordinates L^-1 f with K = L L', without K^-1.
+        roots = self.covariance.roots()
+        C, n, _ = roots.shape
+        white = jax.random.normal(key, (size, C * n), roots.dtype)
+        M = BlockFactor.compute(roots, posterior.W).M
+        v = solve_triangular(M, white.T, lower=True, trans=1).T.reshape(size, C, n)
+        return jnp.einsum("cij,ncj->nci", roots, v)
 
     def _across(self, at: LatentPoints) -> tuple[list[Kernel], Array]:
         """The kernels, one of them replaced by its component, and each k(X, X_new): (C, n, m)."""
@@ -189,14 +202,3 @@ def _covariances(kernels: tuple[Kernel, ...], X: Array, C: int) -> Array:
     """K, one for each of C latent functions: (C, n, n)."""
     K = jnp.stack([k.evaluate(X) for k in kernels])
     return K if len(kernels) == C else jnp.broadcast_to(K, (C, *K.shape[1:]))
-
-
-@eqx.filter_jit
-def _whitened_deviations(covariance: DenseCovariance, W: Array, key: Array, size: int) -> Array:
-    """Draws from N(0, (K^-1 + W)^-1) in coordinates L^-1 f with K = L L', without K^-1."""
-    roots = covariance.roots()
-    C, n, _ = roots.shape
-    white = jax.random.normal(key, (size, C * n), W.dtype)
-    M = BlockFactor.compute(roots, W).M
-    v = solve_triangular(M, white.T, lower=True, trans=1).T.reshape(size, C, n)
-    return jnp.einsum("cij,ncj->nci", roots, v)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 import jax
@@ -16,10 +17,10 @@ from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.gp.latent.laplace import LaplaceApproximation
 from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
 from bayeskern.gp.latent.posterior import ConditionedLatent, NewResponses, latent_means
-from bayeskern.gp.latent.prior import DensePrior, LatentPrior
-from bayeskern.gp.latent.quadrature import sample_responses
+from bayeskern.gp.latent.prior import DensePrior, LatentPoints, LatentPrior
+from bayeskern.gp.latent.quadrature import draw_responses
 from bayeskern.gp.latent.solver_prior import SolverPrior
-from bayeskern.gp.prior import Inputs, is_function, mean_function, per_point, positive_definite
+from bayeskern.gp.prior import Inputs, positive_definite, read_mean
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver, solver_of
@@ -89,7 +90,8 @@ class LatentProcess(Distribution):
             k.resolve(self.columns).require_concrete() for k in _read_kernels(kernel, likelihood)
         )
         self.X = points
-        self.prior_mean = _read_mean(mean, count_latents(likelihood), points.shape[0])
+        C = count_latents(likelihood)
+        self.prior_mean = read_mean(mean, C if C > 1 else points.shape[0])
         self.extra = likelihood.read_extra(dict(extra or {}), points.shape[0])
         self.solver = read_solver(solver, self.kernels, points, self.likelihood)
         at_0 = self._likelihood_at_0()
@@ -124,7 +126,7 @@ class LatentProcess(Distribution):
         C, n = self.means().shape
         white = jax.random.normal(key_f, (*sample_shape, C, n), self.X.dtype)
         f = self.means() + self.prior.root(white)
-        return sample_responses(self.likelihood, f, self.extra, key_y)
+        return draw_responses(self.likelihood, f, self.extra, key_y)
 
     def log_prob(self, value: ArrayLike) -> Array:
         """Laplace's approximation of log p(y), twice differentiable in all arguments."""
@@ -160,7 +162,7 @@ class LatentProcess(Distribution):
         check_smooth(self.likelihood)
         y = jnp.asarray(y)
         if y.shape != self.event_shape:
-            raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
+            raise ValueError(f"y must have shape {self.event_shape}, got {y.shape}.")
         log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
         posterior = self.prior.approximate(self.means(), log_likelihood)
         if not is_traced(posterior.usable) and not posterior.usable:
@@ -225,10 +227,10 @@ class LatentProcess(Distribution):
         Returns:
             Their joint distribution.
         """
-        posterior = self.condition(y)
-        prior = latent_means(new.prior_mean, new.X, count_latents(self.likelihood))[:, rows]
+        # The posterior with the prior mean of the new points, which may be an array.
+        posterior = dataclasses.replace(self.condition(y), prior_mean=new.means()[:, rows])
         extra = {name: value[rows] for name, value in new.extra.items()}
-        return NewResponses(posterior, new.X[rows], prior, extra)
+        return NewResponses(posterior, LatentPoints(new.X[rows]), extra)
 
     def _vectorize(self, function: Callable, out: str) -> Callable:
         """Function of one set of observations, applied to a batch of them."""
@@ -293,12 +295,3 @@ def check_smooth(likelihood: Likelihood) -> None:
             "does not fit it. Do not integrate the latent function out: "
             "LatentGP(..., integrate=False) with method='nuts' or 'svi'."
         )
-
-
-def _read_mean(mean: ArrayLike | Callable, C: int, n: int) -> Array | Callable:
-    """Prior mean: a function, a number, one number for each of C functions, or (n,)."""
-    if is_function(mean):
-        return mean_function(mean)
-    if C > 1:
-        return per_point("mean", mean, C, "latent functions")
-    return per_point("mean", mean, n)

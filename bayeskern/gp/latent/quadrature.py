@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from bayeskern.gp.latent.log_likelihood import eta
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg.root import square_root
 
-# Nodes evaluated together; divides every number of nodes.
+# Nodes evaluated together; divides every number of `nodes`.
 NODES_PER_BATCH = 16
 
 
@@ -52,9 +52,18 @@ def sobol(C: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return ndtri(points), np.full(count, 1.0 / count)
 
 
-def gaussian_expectation(function: Callable, mean: Array, covariance: Array):
-    """E[function(f)] for f ~ N(mean, covariance) at each point: f (C, m) -> arrays (m, ...)."""
-    z, w = nodes(mean.shape[0])
+def gaussian_expectation(
+    function: Callable,
+    mean: Array,
+    covariance: Array,
+    rule: Callable[[int], tuple[np.ndarray, np.ndarray]] = nodes,
+    per_batch: int = NODES_PER_BATCH,
+):
+    """E[function(f)] for f ~ N(mean, covariance) at each point: f (C, m) -> arrays (m, ...).
+
+    rule: C -> nodes and weights under N(0, I); per_batch: nodes evaluated together.
+    """
+    z, w = rule(mean.shape[0])
     L = covariance_roots(covariance)
 
     def add(total, batch):
@@ -62,7 +71,7 @@ def gaussian_expectation(function: Callable, mean: Array, covariance: Array):
         values = jax.vmap(lambda z: function(mean + jnp.einsum("cdm,d->cm", L, z)))(z)
         return jax.tree.map(lambda t, v: t + jnp.tensordot(w, v, 1), total, values), None
 
-    batches = z.reshape(-1, NODES_PER_BATCH, z.shape[1]), w.reshape(-1, NODES_PER_BATCH)
+    batches = z.reshape(-1, per_batch, z.shape[1]), w.reshape(-1, per_batch)
     zero = jax.tree.map(jnp.zeros_like, function(mean))
     return jax.lax.scan(add, zero, jax.tree.map(jnp.asarray, batches))[0]
 
@@ -75,25 +84,16 @@ def covariance_roots(covariance: Array) -> Array:
 
 
 def draw_responses(likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array) -> Array:
-    """y given each of n draws of f (n, C, m), one after the other: (n, m)."""
-    keys = jax.random.split(key, f.shape[0])
-    return jax.lax.map(lambda pair: _draw_response(likelihood, extra, *pair), (f, keys))
+    """y given draws of f (..., C, m): (..., m)."""
 
+    def draw(f, key):
+        return jnp.asarray(likelihood.distribution(eta(likelihood, f), **extra).sample(key))
 
-def sample_responses(
-    likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array
-) -> Array:
-    """y given draws of f (..., C, m), all at once: (..., m)."""
     sample_shape = f.shape[:-2]
     keys = jax.random.split(key, sample_shape) if sample_shape else key
-    draw = partial(_draw_response, likelihood, extra)
     for _ in sample_shape:
         draw = jax.vmap(draw)
     return draw(f, keys)
-
-
-def _draw_response(likelihood: Likelihood, extra: dict[str, Array], f: Array, key: Array) -> Array:
-    return jnp.asarray(likelihood.distribution(eta(likelihood, f), **extra).sample(key))
 
 
 def log_normal(r: Array, S: Array) -> Array:

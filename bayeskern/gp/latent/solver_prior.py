@@ -10,62 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from bayeskern.core.batching import evenly
 from bayeskern.gp.latent.laplace import LaplaceApproximation
-from bayeskern.gp.latent.laplace_factor import (
-    LaplaceFactor,
-    LatentCovariance,
-    LatentNewtonOptions,
-    Multiply,
-)
+from bayeskern.gp.latent.laplace_factor import LaplaceFactor, LatentCovariance, Multiply
 from bayeskern.gp.latent.prior import LatentPoints, LatentPrior
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import part_of
 from bayeskern.linalg import Factor, NoisyGram, Solver
-
-
-class SolverCovariance(LatentCovariance):
-    """K of one latent function, which a solver multiplies with; it factors K + W^-1."""
-
-    # A new factor takes no longer than two steps.
-    newton: ClassVar[LatentNewtonOptions] = LatentNewtonOptions(contraction=1e-3)
-
-    kernel: Kernel
-    X: Array
-    solver: Solver
-
-    def multiply(self, v: Array) -> Array:
-        return self.solver.multiply(NoisyGram(self.kernel, self.X, 0.0), v[0])[None]
-
-    def factorizer(self, concave: bool) -> Callable[[Array], SolverLaplaceFactor]:
-        return self.factor
-
-    def factor(self, W: Array) -> SolverLaplaceFactor:
-        """(K + W^-1)^-1, factored, for W (1, 1, n)."""
-        noise, counts = _as_noise(W)
-        factor = self.solver.factor(NoisyGram(self.kernel, self.X, noise, counts))
-        return SolverLaplaceFactor(noise, counts, factor)
-
-    def inverse(self, W: Array, concave: bool) -> SolverLaplaceFactor:
-        return self.factor(W)
-
-    def half_logdet_tangent(
-        self, inverse: SolverLaplaceFactor, W: Array, d_covariance: SolverCovariance, dW: Array
-    ) -> Array:
-        return jax.jvp(SolverCovariance.half_logdet, (self, W), (d_covariance, dW))[1]
-
-    def half_logdet(self, W: Array) -> Array:
-        """1/2 log |I + K W|, differentiated by the rule of the solver."""
-        noise, counts = _as_noise(W)
-        C = NoisyGram(self.kernel, self.X, noise, counts)
-        density = self.solver.log_density(C, jnp.zeros_like(noise))
-        return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
 
 
 class SolverLaplaceFactor(LaplaceFactor):
@@ -95,16 +51,51 @@ def _as_noise(W: Array) -> tuple[Array, Array]:
     return jnp.where(counts, 1.0 / jnp.where(counts, W[0, 0], 1.0), 1.0), counts
 
 
-class SolverPrior(LatentPrior):
-    """One latent function and the solver of its covariance."""
+class SolverPrior(LatentPrior, LatentCovariance):
+    """One latent function. It is its own covariance: the solver multiplies and factors."""
+
+    # A new factor takes no longer than two steps.
+    contraction: ClassVar[float] = 1e-3
 
     kernels: tuple[Kernel, ...]
     X: Array
     solver: Solver
 
     @property
-    def covariance(self) -> SolverCovariance:
-        return SolverCovariance(self.kernels[0], self.X, self.solver)
+    def covariance(self) -> SolverPrior:
+        return self
+
+    def _gram(self, noise: Array | float, counts: Array | None = None) -> NoisyGram:
+        return NoisyGram(self.kernels[0], self.X, noise, counts)
+
+    # -- the covariance ----------------------------------------------------------------------------
+
+    def multiply(self, v: Array) -> Array:
+        return self.solver.multiply(self._gram(0.0), v[0])[None]
+
+    def factorizer(self, concave: bool) -> Callable[[Array], SolverLaplaceFactor]:
+        return self._factor
+
+    def inverse(self, W: Array, concave: bool) -> SolverLaplaceFactor:
+        return self._factor(W)
+
+    def _factor(self, W: Array) -> SolverLaplaceFactor:
+        """(K + W^-1)^-1, factored, for W (1, 1, n)."""
+        noise, counts = _as_noise(W)
+        return SolverLaplaceFactor(noise, counts, self.solver.factor(self._gram(noise, counts)))
+
+    def half_logdet_tangent(
+        self, inverse: SolverLaplaceFactor, W: Array, d_covariance: SolverPrior, dW: Array
+    ) -> Array:
+        return jax.jvp(SolverPrior._half_logdet, (self, W), (d_covariance, dW))[1]
+
+    def _half_logdet(self, W: Array) -> Array:
+        """1/2 log |I + K W|, differentiated by the rule of the solver."""
+        noise, counts = _as_noise(W)
+        density = self.solver.log_density(self._gram(noise, counts), jnp.zeros_like(noise))
+        return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
+
+    # -- the latent function ----------------------------------------------------------------------
 
     def root(self, white: Array) -> Array:
         sqrt_mul = self._noise_free_factor().factor.sqrt_mul
@@ -117,25 +108,24 @@ class SolverPrior(LatentPrior):
     def moments(
         self, weights: Array, factor: SolverLaplaceFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
-        kernel, name = self.kernels[0], _component_name(at)
-        C = NoisyGram(kernel, self.X, factor.noise, factor.counts)
+        C, name = self._gram(factor.noise, factor.counts), _component_name(at)
         mean = self.solver.mean(C, name, None, weights[0], at.X)
         variance = self.solver.variance(C, name, factor.factor, at.X)
-        prior = part_of(kernel, name).evaluate_diag(at.X)
+        prior = part_of(self.kernels[0], name).evaluate_diag(at.X)
         return mean[None], above_rounding(variance, prior)[None, None]
 
     def deviations(
         self, factor: SolverLaplaceFactor, at: LatentPoints, key: Array, size: int
     ) -> Array:
-        name = _component_name(at)
-        C = NoisyGram(self.kernels[0], self.X, factor.noise, factor.counts)
+        C, name = self._gram(factor.noise, factor.counts), _component_name(at)
         return self.solver.deviations(C, name, factor.factor, at.X, key, size)[:, None]
 
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
         # `approximate` of this class factors by the solver.
-        return _deviations_jit(self, posterior.factor, key, size)  # pyright: ignore[reportArgumentType]
+        factor: SolverLaplaceFactor = posterior.factor  # pyright: ignore[reportAssignmentType]
+        return self.deviations(factor, LatentPoints(self.X), key, size)
 
     def log_ratio(
         self, posterior: LaplaceApproximation, key: Array, size: int
@@ -148,15 +138,8 @@ class SolverPrior(LatentPrior):
         n = self.X.shape[0]
         # With less noise beside f, predictions of solvers at other times are rounding errors.
         noise = 1e-10 * jnp.mean(self.kernels[0].evaluate_diag(self.X))
-        factor = self.solver.factor(NoisyGram(self.kernels[0], self.X, noise))
+        factor = self.solver.factor(self._gram(noise))
         return SolverLaplaceFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
-
-
-@eqx.filter_jit
-def _deviations_jit(
-    prior: SolverPrior, factor: SolverLaplaceFactor, key: Array, size: int
-) -> Array:
-    return prior.deviations(factor, LatentPoints(prior.X), key, size)
 
 
 def _component_name(at: LatentPoints) -> str | None:

@@ -22,7 +22,13 @@ from bayeskern.gp.latent.log_likelihood import count_latents, eta
 from bayeskern.gp.latent.model import LatentGP
 from bayeskern.gp.latent.prior import LatentPoints
 from bayeskern.gp.latent.process import LatentProcess
-from bayeskern.gp.latent.quadrature import covariance_roots, product_rule, sample_responses, sobol
+from bayeskern.gp.latent.quadrature import (
+    covariance_roots,
+    draw_responses,
+    gaussian_expectation,
+    product_rule,
+    sobol,
+)
 from bayeskern.gp.prior import Inputs
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver
@@ -158,22 +164,20 @@ class ExpectedLogLikelihood(Distribution):
 
     def log_prob(self, value: Array) -> Array:
         """E[log p(y | f)], by quadrature."""
-        roots = covariance_roots(self.covariance)
 
-        def add(total, node):
-            z, w = node
-            f = self.latent_mean + jnp.einsum("cdn,d->cn", roots, z)
-            return total + w * self._at(f).log_prob(value), None
+        def log_density(f):
+            return self._at(f).log_prob(value)
 
-        nodes = jax.tree.map(jnp.asarray, _nodes(self.latent_mean.shape[0]))
-        return jax.lax.scan(add, jnp.zeros(self.batch_shape), nodes)[0]
+        # One node at a time, to save memory: there may be many rows.
+        moments = self.latent_mean, self.covariance
+        return gaussian_expectation(log_density, *moments, rule=_nodes, per_batch=1)
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         key_f, key_y = jax.random.split(key)
         roots = covariance_roots(self.covariance)
         white = jax.random.normal(key_f, (*sample_shape, *self.latent_mean.shape))
         f = self.latent_mean + jnp.einsum("cdn,...dn->...cn", roots, white)
-        return sample_responses(self.likelihood, f, self.extra, key_y)
+        return draw_responses(self.likelihood, f, self.extra, key_y)
 
 
 @cache

@@ -54,7 +54,7 @@ value_and_grads = jax.jit(jax.value_and_grad(log_marginal, argnums=(0, 1)))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [30, slow(lapack.MIN_CALLBACK_SIZE + 10)])
-def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
+def test_binary_log_marginal_and_gradient_against_scikit_learn(n):
     X = points(n)
     f, noise = wave(X)
     y = (f + noise > 0).astype(float)
@@ -79,7 +79,7 @@ def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
 # -- the mode --------------------------------------------------------------------------------------
 
 
-def test_the_mode_of_counts_is_that_of_the_explicit_log_posterior():
+def test_mode_of_counts_against_scipy():
     X = points(15)
     f, _ = wave(X)
     exposure = np.linspace(0.5, 3.0, 15)
@@ -98,11 +98,11 @@ def test_the_mode_of_counts_is_that_of_the_explicit_log_posterior():
     np.testing.assert_allclose(mode.f[0], wanted.x, rtol=0, atol=1e-7)
     np.testing.assert_allclose(mode.value, -wanted.fun, rtol=0, atol=1e-10)
     np.testing.assert_allclose(mode.weights[0], np.linalg.solve(K, mode.f[0] - m), atol=1e-10)
-    assert mode.gradient_norm < 1e-8
+    assert mode.decrement < 1e-16
     assert mode.factors < 10
 
 
-def test_a_gaussian_likelihood_takes_one_step_and_its_evidence_is_exact():
+def test_gaussian_likelihood_takes_one_step_and_is_exact():
     X = points(20)
     f, noise = wave(X)
     y, K = f + 0.4 * noise, gram(X)
@@ -117,7 +117,7 @@ def test_a_gaussian_likelihood_takes_one_step_and_its_evidence_is_exact():
 
 
 @pytest.mark.slow
-def test_a_heavy_tailed_likelihood_ends_at_a_maximum_and_keeps_the_true_curvature():
+def test_student_t_ends_at_a_maximum_with_negative_curvature_kept():
     X = points(25)
     f, noise = wave(X)
     # Outliers have negative curvature.
@@ -129,13 +129,13 @@ def test_a_heavy_tailed_likelihood_ends_at_a_maximum_and_keeps_the_true_curvatur
     assert np.min(W) < 0.0
     np.testing.assert_allclose(data.curvature(mode.f)[0, 0], W, rtol=1e-10, atol=1e-10)
     assert np.linalg.eigvalsh(np.linalg.inv(K) + np.diag(W))[0] > 0.0
-    assert mode.gradient_norm < 1e-7
+    assert mode.decrement < 1e-14
     wanted = mode.value - 0.5 * np.linalg.slogdet(np.eye(25) + K * W)[1]
     found = log_evidence(jnp.asarray(K)[None], jnp.zeros((1, 25)), data)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
 
 
-def test_a_step_that_would_overshoot_is_shortened():
+def test_overshooting_step_is_shortened():
     # Newton's first step from f = 0 goes to about 2,000, where exp(f) is infinite.
     K, data = jnp.full((1, 1, 1), 1e4), observed(likelihoods.Poisson(), [2000.0], exposure=[1.0])
     mode = find_mode(K, jnp.zeros((1, 1)), data)
@@ -144,7 +144,7 @@ def test_a_step_that_would_overshoot_is_shortened():
 
 
 @pytest.mark.slow
-def test_of_several_latent_functions_each_has_its_own_covariance():
+def test_two_latent_functions_against_scipy():
     X = points(12)
     f, noise = wave(X)
     y = f + 0.3 * noise
@@ -209,7 +209,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n == "poisson" else slow(n) for n in CASES])
-def test_gradient_and_hessian_are_those_of_finite_differences(name):
+def test_gradient_and_hessian_against_finite_differences(name):
     make, values, draw, extra = CASES[name]
     X = points(14)
     y = draw(*wave(X))
@@ -253,7 +253,7 @@ def test_gradient_and_hessian_are_those_of_finite_differences(name):
     "likelihood",
     [likelihoods.Bernoulli(classes=(0, 1)), slow(likelihoods.StudentT(df=4.0, scale=0.3))],
 )
-def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K, likelihood):
+def test_without_a_mode_log_marginal_is_minus_infinity(K, likelihood):
     data = observed(likelihood, [0.0, 1.0, 1.0, 0.0, 0.0, 1.0])
     value, gradients = value_and_grads(jnp.asarray(K)[None], jnp.zeros((1, 6)), data)
     assert value == -np.inf
@@ -267,16 +267,17 @@ def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K
         slow(20, likelihoods.StudentT(df=4.0, scale=0.5)),
     ],
 )
-def test_what_the_derivatives_are_made_of_is_what_dense_algebra_makes(n, likelihood):
+def test_inverse_and_logdet_against_dense_algebra(n, likelihood):
     X = points(n)
     y = (np.add(*wave(X)) > 0).astype(float)
     K, data = gram(X) + 0.05 * np.eye(n), observed(likelihood, y)
     mode = find_mode(jnp.asarray(K)[None], jnp.zeros((1, n)), data)
     inverse = jax.jit(dense_inverse, static_argnums=2)
-    R, S, logdet = inverse(jnp.asarray(K)[None], data.curvature(mode.f), data.concave)
+    R, S = inverse(jnp.asarray(K)[None], data.curvature(mode.f), data.concave)
     W = np.asarray(data.curvature(mode.f))[0, 0]
     inner = np.eye(n) + W[:, None] * K
     np.testing.assert_allclose(R, np.linalg.solve(inner, np.diag(W)), rtol=0, atol=1e-10)
     covariance = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
     np.testing.assert_allclose(S[0, 0], np.diagonal(covariance), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(logdet, np.linalg.slogdet(inner)[1], rtol=0, atol=1e-9)
+    factor = DenseCovariance(jnp.asarray(K)[None]).factorizer(data.concave)(data.curvature(mode.f))
+    np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(inner)[1], rtol=0, atol=1e-9)

@@ -33,7 +33,7 @@ def fit(model, *data, method="laplace", **options):
 
 
 @pytest.mark.parametrize("Z", [np.linspace(-3, 3, 5), slow(np.linspace(-3, 3, 9))])
-def test_the_evidence_is_the_bound_of_titsias(Z):
+def test_log_evidence_is_the_titsias_bound(Z):
     Q = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X))
     bound = multivariate_normal(np.zeros(60), Q + NOISE * np.eye(60)).logpdf(Y)
     bound -= 0.5 * np.sum(1.0 - np.diag(Q)) / NOISE
@@ -45,7 +45,7 @@ def test_the_evidence_is_the_bound_of_titsias(Z):
 
 
 @pytest.mark.slow
-def test_enough_points_predict_as_the_whole_process_does():
+def test_many_inducing_points_predict_as_the_exact_process():
     model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=25)
     posterior = fit(model, X, Y)
     exact = bk.GaussianProcess(KERNEL, X, NOISE)
@@ -57,7 +57,7 @@ def test_enough_points_predict_as_the_whole_process_does():
 
 
 @pytest.mark.slow
-def test_minibatches_find_the_posterior_of_all_rows():
+def test_minibatches_reach_the_elbo_of_all_rows():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 1000)
     y = np.sin(2.0 * x) + np.sqrt(NOISE) * rng.normal(size=1000)
@@ -71,7 +71,7 @@ def test_minibatches_find_the_posterior_of_all_rows():
 
 
 @pytest.mark.slow
-def test_hyperparameters_are_inferred():
+def test_hyperparameters_agree_with_the_exact_process():
     kernel = RBF(dist.LogNormal(0.0, 1.0), variance=dist.HalfNormal(2.0))
     model = bk.SparseGP(kernel, likelihoods.Gaussian(bk.from_sd(dist.HalfNormal(1.0))), inducing=20)
     sparse = fit(model, X, Y, method="map")
@@ -88,7 +88,7 @@ def averaged(likelihood, mean, variance, **extra):
 
 @pytest.mark.parametrize("variance", [0.01, 0.5, 2.0])
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_the_averaged_log_density_of_a_class(variance, y):
+def test_expected_log_density_of_a_class_against_quadrature(variance, y):
     sd = np.sqrt(variance)
 
     def integrand(f):
@@ -100,7 +100,7 @@ def test_the_averaged_log_density_of_a_class(variance, y):
 
 
 @pytest.mark.slow
-def test_the_averaged_log_density_of_a_count_has_a_closed_form():
+def test_expected_log_density_of_a_count_in_closed_form():
     mean, variance, y, exposure = 0.4, 0.3, 5.0, 2.0
     rate = np.log(exposure) + mean
     wanted = y * rate - exposure * np.exp(mean + variance / 2) - np.log(120.0)
@@ -113,17 +113,7 @@ def test_the_averaged_log_density_of_a_count_has_a_closed_form():
 
 
 @pytest.mark.slow
-def test_classes_are_predicted():
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-3.0, 3.0, 400)
-    y = rng.random(400) < norm.cdf(2.0 * np.sin(2.0 * x))
-    model = bk.SparseGP(KERNEL, likelihoods.Bernoulli(link="probit"), inducing=15)
-    chances = fit(model, x, y).predict(NEW[1:-1]).probabilities[:, 1]
-    assert np.abs(chances - norm.cdf(2.0 * np.sin(2.0 * NEW[1:-1]))).max() < 0.3
-
-
-@pytest.mark.slow
-def test_the_prior_predictive_has_all_rows():
+def test_prior_predictive_draws_all_rows():
     model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=8, batch=10)
     draws = model.prior_predictive(X, draws=4000, seed=1).draws
     assert draws.shape == (4000, 60)
@@ -132,7 +122,7 @@ def test_the_prior_predictive_has_all_rows():
 
 
 @pytest.mark.slow
-def test_shares_of_trials_are_predicted():
+def test_binomial_shares_are_predicted():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 200)
     trials = rng.integers(20, 60, 200)
@@ -149,7 +139,7 @@ def test_shares_of_trials_are_predicted():
 
 
 @pytest.mark.slow
-def test_inducing_points_of_a_data_frame_go_by_their_names(tmp_path):
+def test_inducing_points_of_a_data_frame_are_matched_by_name(tmp_path):
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"a": rng.normal(size=60), "b": 10.0 * rng.normal(size=60)})
     y = np.sin(frame["a"].to_numpy())
@@ -179,13 +169,13 @@ def test_inducing_points_of_a_data_frame_go_by_their_names(tmp_path):
         ({"batch": 0}, "batch must be a whole number of at least 1"),
     ],
 )
-def test_bad_options(options, message):
+def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         fit(bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), **options), X, Y)
 
 
 @pytest.mark.slow
-def test_numpyros_own_inference_takes_it_as_it_stands():
+def test_numpyro_initializes_the_unprepared_model():
     model = bk.SparseGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Gaussian(NOISE), inducing=8)
     start = numpyro.infer.util.initialize_model(jax.random.key(0), model, model_args=(X, Y))
     prepared, data = model.prepare(X, Y)
@@ -196,7 +186,7 @@ def test_numpyros_own_inference_takes_it_as_it_stands():
     np.testing.assert_allclose(-potential, density + z["lengthscale"], rtol=1e-10)
 
 
-def test_another_solver_is_refused():
+def test_other_solvers_are_refused():
     model = bk.SparseGP(RBF(), likelihoods.Poisson(), inducing=5, solver="markov")
     with pytest.raises(ValueError, match="that of the inducing points"):
         model.prepare(np.arange(20.0), np.zeros(20))

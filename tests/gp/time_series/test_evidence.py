@@ -9,7 +9,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.forecast.model.kernels import TRENDS, default_kernel, default_noise
 from bayeskern.gp.components import centered_components
-from bayeskern.gp.posterior import posterior_covariance, posterior_mean
+from bayeskern.gp.posterior import ProcessPredictive
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
@@ -176,8 +176,8 @@ def test_changes_of_component_equal_posterior_covariance():
     z, ends = evidence.middle + 0.3, np.array([0.5, 5.2])
     (mean,), (variance,) = evidence.changes(z[None], "season", ends)
     process = target.model.at(evidence.values(z)).condition(X, Y)
-    K = posterior_covariance(process, "season", ends[:, None])
-    expected = posterior_mean(process, "season", ends[:, None])
+    K = process.solver.covariance(process.matrix, "season", process.factor, ends[:, None])
+    expected = ProcessPredictive(process, "season", ends[:, None], 0.0, 0.0).mean()
     np.testing.assert_allclose(mean, expected[1] - expected[0], rtol=1e-7)
     np.testing.assert_allclose(variance, K[0, 0] + K[1, 1] - 2.0 * K[0, 1], rtol=1e-6)
 
