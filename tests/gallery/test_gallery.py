@@ -46,33 +46,20 @@ METHODS = {
     "nuts": bk.NUTS(chains=2, warmup=300, draws=500),
 }
 
-# NIST Statistical Reference Datasets, Longley: certified values and their standard deviations.
-CERTIFIED = {
-    "intercept": -3482258.63459582,
-    "weights": np.array(
-        [
-            15.0618722713733,
-            -0.358191792925910e-01,
-            -2.02022980381683,
-            -1.03322686717359,
-            -0.511041056535807e-01,
-            1829.15146461355,
-        ]
-    ),
-}
-CERTIFIED_SD = {
-    "intercept": 890420.383607373,
-    "weights": np.array(
-        [
-            84.9149257747669,
-            0.334910077722432e-01,
-            0.488399681651699,
-            0.214274163161675,
-            0.226073200069370,
-            455.478499142212,
-        ]
-    ),
-}
+# NIST Statistical Reference Datasets, Longley: certified values and their standard deviations, of
+# the intercept and the six weights.
+LONGLEY = np.array(
+    [
+        [-3482258.63459582, 890420.383607373],
+        [15.0618722713733, 84.9149257747669],
+        [-0.358191792925910e-01, 0.334910077722432e-01],
+        [-2.02022980381683, 0.488399681651699],
+        [-1.03322686717359, 0.214274163161675],
+        [-0.511041056535807e-01, 0.226073200069370],
+        [1829.15146461355, 455.478499142212],
+    ]
+)
+CERTIFIED, CERTIFIED_SD = ({"intercept": x[0], "weights": x[1:]} for x in LONGLEY.T)
 RESIDUAL_SD, FREE = 304.854073561965, 9
 
 
