@@ -2,13 +2,11 @@
 
 import base64
 import io
-import itertools
 import re
 import time
 
 import numpy as np
 import pandas as pd
-import pytest
 from markupsafe import Markup
 from PIL import Image
 
@@ -16,7 +14,7 @@ import bayeskern as bk
 from bayeskern.diagnostics.report import report, style
 from bayeskern.diagnostics.report.blocks import Block
 from bayeskern.diagnostics.report.document import Section, leave_out
-from bayeskern.diagnostics.report.sections import convergence, fit, forecast, parameters, process
+from bayeskern.diagnostics.report.sections import convergence, fit, parameters, process
 from tests.diagnostics.report.pages import page_of
 
 rng = np.random.default_rng(0)
@@ -68,27 +66,10 @@ def test_points_contrast_with_light_and_dark_paper():
         assert contrast(colour, (0x15, 0x18, 0x1C)) > 3.0
 
 
-def test_long_history_has_the_colour_of_the_page():
-    class Calendar:
-        def grid(self, steps):
-            return np.arange(2000.0)
-
-        def wall(self, times):
-            return times
-
-    class Series:
-        calendar, value_name, time_name = Calendar(), "value", "time"
-
-        def on_grid(self):
-            return rng.normal(size=2000)
-
-    class Forecast:
-        series, times = Series(), np.arange(2000.0, 2050.0)
-        quantile = staticmethod(quantile)
-
-    picture = svg(forecast.plot_forecast, Forecast(), 0)
-    assert not len(pixels(picture)) and "stroke: currentColor" in picture
-    assert ">time</text>" in picture and ">value</text>" in picture
+def test_forecast_has_the_colours_of_the_page():
+    f = bk.forecast(np.arange(20.0) % 5, 4, season=0, trend="drift")
+    picture = svg(f.plot)
+    assert "stroke: currentColor" in picture and "stroke: var(--blue)" in picture
 
 
 def test_names_in_a_figure_are_unchanged():
@@ -183,23 +164,6 @@ def test_long_names_leave_room_for_the_axes():
                 if label.get_text():
                     box = label.get_window_extent()
                     assert one.bbox.x0 - 1 <= box.x0 and box.x1 <= one.bbox.x1 + 1
-
-
-@pytest.mark.parametrize(
-    ("step", "count"),
-    [("m8[h]", 7), ("m8[D]", 70), ("M", 10), ("M", 72)],
-)
-def test_dates_on_an_axis_do_not_overlap(step, count):
-    months = np.datetime64("2017-01") + np.arange(count)
-    hours = np.datetime64("2017-01-30T00") + np.arange(count).astype(step if step != "M" else "m8")
-    x = months.astype("M8[D]") if step == "M" else hours
-    made = process.components({"f": (x, lambda q: np.zeros(count))}, x_label="time")
-    made.canvas.draw()
-    (axis,) = made.axes
-    boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
-    assert len(boxes) >= 3
-    # Half a letter apart, at least.
-    assert all(a.x1 + 0.25 * a.height < b.x0 for a, b in itertools.pairwise(boxes))
 
 
 def test_largest_figures_are_left_out_first():

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import ndtri
 
 from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import alike, counted, number, short
+from bayeskern.core.formatting import alike, counted, number
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.report.blocks import Block, text
 from bayeskern.diagnostics.report.kernel_description import InputAxis, rounded
 from bayeskern.diagnostics.report.observations import observations_of_forecast
 from bayeskern.diagnostics.report.sections.fit import intervals, worst
 from bayeskern.diagnostics.report.sections.fitted import circumstances
-from bayeskern.diagnostics.report.sections.process import component_blocks, components, fan
-from bayeskern.diagnostics.report.style import INK, drawn, legend_above, panel
+from bayeskern.diagnostics.report.sections.process import component_blocks
+from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import ForecastSubject
 from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.combine.stacking import Part
@@ -25,7 +24,6 @@ from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.model.kernels import GIVEN, HISTORY, TRENDS
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show.plot import first_shown
 
 
 def verdict(subject: ForecastSubject) -> Iterator[Block]:
@@ -63,14 +61,15 @@ def fit(subject: ForecastSubject) -> Iterator[Block]:
 def forecast(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "Forecast and components"."""
     f = subject.forecast
-    yield Block("forecast", "forecast", figure=drawn(plot_forecast, f, first_shown(f)))
+    yield Block("forecast", "forecast", figure=drawn(f.plot, levels=COVERAGES))
     yield values(f)
     if not f.parts:
         yield Block("forecast", "constant_series")
         return
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(subject.process.X)),))
     yield from component_blocks(subject.process, axis, f.scale)
-    yield _components_over_time(f)
+    figure = drawn(f.plot_components)
+    yield Block("forecast", "components_over_time", figure=figure, factors=f.scale.log)
 
 
 def values(f: Forecast) -> Block:
@@ -88,45 +87,6 @@ def values(f: Forecast) -> Block:
     labels = f.time_labels(f.times)
     rows = [(labels[step], *cells[3 * i : 3 * i + 3]) for i, step in enumerate(steps)]
     return Block("forecast", "values", time=f.series.time_name, rows=rows)
-
-
-def _components_over_time(f: Forecast) -> Block:
-    """The components over history and future, in the units of the data."""
-    calendar = f.series.calendar
-    times = calendar.grid(f.horizon)
-    by_level = {level: f.decompose(times, level) for level in COVERAGES}
-    now, parts = len(times) - f.horizon, {}
-    for name in f.components:
-        shown = slice(0, len(times))
-        if name in f.seasons:
-            # Three periods on either side of the present.
-            steps = max(4, int(np.ceil(3 * f.seasons[name] / calendar.step)))
-            shown = slice(max(0, now - steps), min(len(times), now + steps))
-        quantiles = {0.5: by_level[0.5][name]["median"][shown]}
-        for level in COVERAGES:
-            tail = round(0.5 * (1.0 - level), 6)
-            quantiles[tail] = by_level[level][name]["lower"][shown]
-            quantiles[round(1.0 - tail, 6)] = by_level[level][name]["upper"][shown]
-        # The default argument binds the values of this turn of the loop.
-        parts[name] = (calendar.wall(times[shown]), lambda q, of=quantiles: of[round(q, 6)])
-    last = calendar.wall(f.series.times[-1:])[0]
-    figure = drawn(components, parts, f.series.time_name, last)
-    return Block("forecast", "components_over_time", figure=figure, factors=f.scale.log)
-
-
-def plot_forecast(f: Forecast, start: int) -> Figure:
-    """The history from index `start` on, and the forecast with its bands."""
-    fig, ax = panel(2.9)
-    calendar = f.series.calendar
-    x, y = calendar.wall(calendar.grid(0))[start:], f.series.on_grid()[start:]
-    marker = "o" if len(x) <= 150 else None
-    # NaN breaks the line at a gap.
-    ax.plot(x, y, color=INK, linewidth=0.9, marker=marker, markersize=2.2, label="observed")
-    fan(ax, calendar.wall(f.times), f.quantile)
-    ax.set_xlabel(short(f.series.time_name, 24))
-    ax.set_ylabel(short(f.series.value_name, 24))
-    legend_above(fig, ax)
-    return fig
 
 
 # -- structures ------------------------------------------------------------------------------------

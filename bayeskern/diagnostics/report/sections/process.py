@@ -11,12 +11,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bayeskern.core.formatting import number, short, three_digits
-from bayeskern.core.plotting import BLUE, concise_dates
+from bayeskern.core.plotting import BLUE
 from bayeskern.diagnostics.report.blocks import Block, code, heading
 from bayeskern.diagnostics.report.kernel_description import InputAxis, describe, direction, rounded
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.style import (
-    GREY,
     INK,
     RULE,
     bands,
@@ -198,7 +197,7 @@ def functions(
     columns = 1 if len(slices) == 1 else 2
     fig, axes = panels(len(slices), columns=columns, height=2.8 if columns == 1 else 2.0)
     for ax, (name, x, quantile) in zip(axes, slices, strict=True):
-        fan(ax, x, quantile)
+        _fan(ax, x, quantile)
         ax.set_xlabel(short(name, 24))
     axes[0].set_ylabel(short(y_label, 24))
     if data is not None:
@@ -207,25 +206,19 @@ def functions(
     return fig
 
 
-def fan(ax, x: np.ndarray, quantile: Quantile) -> None:
+def _fan(ax, x: np.ndarray, quantile: Quantile) -> None:
     """Median and bands along x."""
     bands(ax, x, quantile)
     ax.plot(x, quantile(0.5), color=BLUE, label="median")
-    concise_dates(ax, x)
     ax.margins(x=0.01)
 
 
-def components(
-    parts: Mapping[str, tuple[np.ndarray, Quantile]], x_label: str, start_of_future: Any = None
-) -> Figure:
-    """A panel for each component, name -> (x, quantile), with a line at 0 or a shaded future."""
+def components(parts: Mapping[str, tuple[np.ndarray, Quantile]], x_label: str) -> Figure:
+    """A panel for each component, name -> (x, quantile), with a line at 0."""
     fig, axes = panels(len(parts), columns=1, height=1.45)
     for ax, (name, (x, quantile)) in zip(axes, parts.items(), strict=True):
-        if start_of_future is None:
-            ax.axhline(0.0, color=RULE, linewidth=0.8, zorder=0)
-        else:
-            ax.axvspan(max(x[0], start_of_future), x[-1], color=GREY, alpha=0.13, linewidth=0)
-        fan(ax, x, quantile)
+        ax.axhline(0.0, color=RULE, linewidth=0.8, zorder=0)
+        _fan(ax, x, quantile)
         ax.set_title(short(name, 24))
     axes[-1].set_xlabel(short(x_label, 24))
     legend_above(fig, axes[0])
