@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import BLUE, figure
-from bayeskern.forecast.show.plot import FORECAST_COLOR
 
 INK, GREY, RULE = "#000000", "#8a8a8a", "#dddddd"
 # Inches; text of this size can be read on a phone.
@@ -72,7 +71,6 @@ def _restyled(attribute: re.Match) -> str:
         RULE: "var(--rule)",
         "#ffffff": "var(--paper)",
         BLUE.lower(): "var(--blue)",
-        FORECAST_COLOR: "var(--blue)",
     }
     for color, page_color in page_colors.items():
         text = text.replace(color, page_color)
