@@ -24,7 +24,7 @@ HALF = ("identity", "inverse")
 REAL = np.array([-2.5, -1.0, -0.2, 0.0, 0.4, 1.3])
 POSITIVE = np.array([0.1, 0.4, 0.9, 1.7, 3.0, 6.0])
 EXPOSURE = np.array([0.5, 1.0, 2.0, 10.0, 3.0, 0.1])
-TRIALS = np.array([1.0, 2.0, 5.0, 12.0, 7.0, 30.0])
+TRIALS = np.array([1, 2, 5, 12, 7, 30])
 
 
 NOTHING: dict = {}

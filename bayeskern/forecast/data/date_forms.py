@@ -6,6 +6,7 @@ Names of months are English. Years of two digits are 1969 to 2068, as in POSIX.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 
@@ -94,7 +95,7 @@ def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
 
 
 def iso_date(form: re.Pattern[str], text: str) -> str:
-    """Text of a written form in ISO 8601: a month, a week, a date, or a date and time.
+    """Text of a written form in ISO 8601: a month, a date, or a date and time.
 
     Returns an empty string for text that does not match the form.
     """
@@ -108,7 +109,7 @@ def iso_date(form: re.Pattern[str], text: str) -> str:
     if "q" in parts:
         return f"{year}-{3 * int(parts['q']) - 2:02}"
     if "w" in parts:
-        return f"{year}-W{parts['w']}-{parts['d'] or 1}"
+        return _day_of_week(int(year), int(parts["w"]), int(parts["d"] or 1))
     if parts.get("name"):
         name = parts["name"].lower()
         month = next(i for i, full in enumerate(MONTH_NAMES, 1) if full.startswith(name[:3]))
@@ -117,6 +118,15 @@ def iso_date(form: re.Pattern[str], text: str) -> str:
     if parts.get("d") is None:
         return f"{year}-{month:02}"
     return f"{year}-{month:02}-{int(parts['d']):02}{_clock(parts)}"
+
+
+def _day_of_week(year: int, week: int, day: int) -> str:
+    """Date of a day of an ISO week; empty if the year has no such week."""
+    # Before Python 3.13 strptime reads week 53 of a year with 52 weeks as week 1 of the next.
+    try:
+        return dt.date.fromisocalendar(year, week, day).isoformat()
+    except ValueError:
+        return ""
 
 
 def _clock(parts: dict[str, str | None]) -> str:

@@ -132,9 +132,8 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
             return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
         form = form or FORMS["ISO date"]
         iso = [iso_date(form, text) for text in texts]
-    pandas_format = date_format or ("%G-W%V-%u" if form is FORMS["ISO week"] else "ISO8601")
     try:
-        times = pd.to_datetime(iso, format=pandas_format, utc=True, errors="coerce")
+        times = pd.to_datetime(iso, format=date_format or "ISO8601", utc=True, errors="coerce")
     except ValueError as error:
         raise ValueError(
             f"date_format must be a form of dates, such as %d.%m.%Y; got {date_format!r}: {error}."

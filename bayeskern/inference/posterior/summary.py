@@ -34,7 +34,9 @@ def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFr
     # arviz takes a while to import.
     import arviz as az
 
-    # ArviZ takes differences, which are undefined for truth values.
+    # ArviZ takes differences, which are undefined for truth values, and NumPy before 2.5 has no
+    # quantiles of arrays of size 0.
+    data = data[[name for name, values in data.items() if values.size]]
     data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
     if posterior.is_point:
         table = cast(
