@@ -5,7 +5,7 @@ from typing import Any as _Any
 
 from bayeskern.core import jax_settings as _jax_settings
 
-# Before any array is made.
+# JAX must be set up before any array is made.
 _jax_settings.apply()
 
 from bayeskern import datasets, distributed, kernels, likelihoods

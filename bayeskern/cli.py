@@ -53,14 +53,14 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 @Parameter(name="*")
 @dataclass
 class Reading:
-    """Options on how a file is read.
+    """Options for reading a file.
 
     Attributes:
         time: Time column; guessed by default.
         value: Value column; required if there are several.
-        every: Aggregate to one value per hour, day, week, month, quarter or year.
+        every: Aggregate to one value per minute, hour, day, week, month, quarter or year.
         by: How values are aggregated: sum, mean or last.
-        date_format: Form of the dates, such as %d/%m/%Y, if they are ambiguous.
+        date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous.
         decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
@@ -79,7 +79,7 @@ class Reading:
 @Parameter(name="*")
 @dataclass
 class Modelling:
-    """Options on how a series is modelled.
+    """Options for modelling a series.
 
     Attributes:
         season: Length of a season in steps, such as 12; may be repeated; 0 for none. By default
@@ -89,10 +89,11 @@ class Modelling:
         upper: Largest possible value.
         likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
         trend: Use this trend only: slope, drift, reverting or smooth. By default all are averaged.
-        log: Model the logarithm of the values, or the values. By default both are averaged.
+        log: --log models only the logarithm of the values, --no-log only the values. By default
+            both are averaged.
         robust: Limit the effect of outliers, by Student t noise.
-        holidays: Code of a country, such as DE, whose holidays have an effect.
-        holiday_window: Days before and after a holiday with an effect of their own, such as 1 2.
+        holidays: Country code, such as DE; each public holiday of the country has an effect.
+        holiday_window: Numbers of days before and after a holiday that have effects, such as 1 2.
         seed: Random seed.
     """
 
@@ -132,7 +133,7 @@ def forecast(
     *,
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
-    known: Modelling = Modelling(),  # noqa: B008
+    modelling: Modelling = Modelling(),  # noqa: B008
     level: list[float] = [0.8, 0.95],  # noqa: B006
     change: list[str] | None = None,
     regressor: list[str] | None = None,
@@ -149,9 +150,9 @@ def forecast(
         horizon: Number of steps; or "90 days", or "until 2025-12".
         level: Probability of an interval, such as 0.8; may be repeated.
         change: Date of a change of level and slope; may be repeated; "find" to search for changes.
-        regressor: A column that is known for the future too, in rows without a value; may be
-            repeated.
-        total: Also write totals.csv, sums over each month, quarter or year, with known values.
+        regressor: Column of a regressor; its future values are in rows without a value of the
+            series. May be repeated.
+        total: Also write totals.csv: sums per month, quarter or year, observed values included.
         backtest: Also score forecasts from this number of past dates.
         report: Write the report too.
         output: Folder for the files.
@@ -160,12 +161,12 @@ def forecast(
     _require_target(output / "forecast.csv", series)
     # Imported while the model is fitted: on two cores that takes no time.
     threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
-    options = known.options("find" if change == ["find"] else change)
+    options = modelling.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    # The backtest comes first, since it finds mistakes in the input before anything is fitted.
+    # The backtest comes first: it rejects bad input before the slower forecast is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, **options)
-    # Totals may fail, and come before anything is written.
+    # Totals may fail, so they are computed before any file is written.
     sums = None if total is None else future.totals(total, levels)
     print(bk.summary(future, level=levels[-1]))
     if sums is not None:
@@ -177,7 +178,7 @@ def forecast(
         text = sums.to_csv(float_format="%.10g", lineterminator="\n")
         written += write_files(output, {"totals.csv": text})
     if report:
-        written.append(_write_report(future, output / "report.html", known.seed))
+        written.append(_write_report(future, output / "report.html", modelling.seed))
     _print_written(written)
 
 
@@ -188,7 +189,7 @@ def forecast_many(
     id: str,
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
-    known: Modelling = Modelling(),  # noqa: B008
+    modelling: Modelling = Modelling(),  # noqa: B008
     level: list[float] = [0.8, 0.95],  # noqa: B006
     regressor: list[str] | None = None,
     verdict: Annotated[bool, Parameter(negative="--no-verdict")] = True,
@@ -199,16 +200,16 @@ def forecast_many(
 ) -> None:
     """Forecast all series of a file on all cores, and write forecasts.csv.
 
-    A series that cannot be forecast has a row with the reason. From a Parquet file comes a Parquet
-    file, forecasts.parquet.
+    A series that cannot be forecast has a row with the reason. A Parquet file gives
+    forecasts.parquet instead.
 
     Args:
         series: A file with a row for each value of each series.
         id: Column that names the series.
         horizon: Number of steps; or "90 days", or "until 2025-12".
         level: Probability of an interval; may be repeated.
-        regressor: A column that is known for the future too, in rows without a value; may be
-            repeated.
+        regressor: Column of a regressor; its future values are in rows without a value of the
+            series. May be repeated.
         verdict: Compute the verdict of each forecast.
         workers: Number of processes; by default one per core.
         scheduler: Address of a Dask scheduler, tcp://host:8786; "local" to start one here.
@@ -217,7 +218,7 @@ def forecast_many(
     """
     target = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     _require_target(target, series)
-    options = known.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
+    options = modelling.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
     options |= {"workers": workers, "scheduler": scheduler}
     if learn_priors:
         priors = bk.learn_priors(series, **options)
@@ -237,7 +238,7 @@ def backtest(
     cutoffs: Whole = 3,
     cutoff: list[str] | None = None,
     reading: Reading = Reading(),  # noqa: B008
-    known: Modelling = Modelling(),  # noqa: B008
+    modelling: Modelling = Modelling(),  # noqa: B008
     regressor: list[str] | None = None,
     output: Path = Path("out"),
 ) -> None:
@@ -247,13 +248,13 @@ def backtest(
         series: A data set or a file.
         horizon: Number of steps; or "90 days".
         cutoffs: Number of past dates, `horizon` steps apart.
-        cutoff: A past date, the last that a forecast may use, instead of cutoffs; may be repeated.
-        regressor: A column that is known for the future too; may be repeated.
+        cutoff: Last date that a forecast may use; replaces --cutoffs; may be repeated.
+        regressor: Column of a regressor, which forecasts may use; may be repeated.
         output: Folder for the files.
     """
     _require_target(output / "backtest.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    scores = bk.backtest(data, horizon, cutoff or cutoffs, **known.options())
+    scores = bk.backtest(data, horizon, cutoff or cutoffs, **modelling.options())
     print(scores)
     _print_written(scores.save(output))
 
@@ -264,19 +265,19 @@ def anomalies(
     *,
     level: float = 0.999,
     reading: Reading = Reading(),  # noqa: B008
-    known: Modelling = Modelling(),  # noqa: B008
+    modelling: Modelling = Modelling(),  # noqa: B008
     output: Path = Path("out"),
 ) -> None:
     """Find values that are improbable given all others; write anomalies.csv and anomalies.png.
 
     Args:
         series: A data set or a file.
-        level: Probability of the intervals, outside of which a value is an anomaly.
+        level: Values outside the central interval of this probability are anomalies.
         output: Folder for the files.
     """
     _require_target(output / "anomalies.csv", series)
     data = bk.read_series(series, **vars(reading))
-    result = bk.anomalies(data, level, **known.options())
+    result = bk.anomalies(data, level, **modelling.options())
     print(result)
     _print_written(result.save(output))
 
@@ -320,7 +321,7 @@ def fit(
     problem = gallery.load(path)
     with gallery.blame(path):
         posterior = problem.fit(method, seed=seed)
-    # Saved first, so that no later failure loses it.
+    # Saved first: an error in the output below must not lose the fit.
     written = [output / "posterior.nc"]
     posterior.save(written[0])
     print(_verdict(f"{path.stem} by {posterior.method}", posterior))
@@ -360,7 +361,7 @@ def compare(
     path = gallery.find(model)
     if report is not None:
         files.require_file(report, "report.html")
-        _require_other(report, path)
+        _require_not_input(report, path)
     problem = gallery.load(path)
     posteriors, failures = {}, {}
     for method in methods:
@@ -402,8 +403,8 @@ def report(
     """
     files.require_file(output, "report.html")
     if not posteriors:
-        raise ValueError("which posterior? Give a file, such as out/posterior.nc.")
-    _require_other(output, *posteriors, *([] if model is None else [gallery.find(model)]))
+        raise ValueError("no posterior given; give a file, such as out/posterior.nc.")
+    _require_not_input(output, *posteriors, *([] if model is None else [gallery.find(model)]))
     fitted = None if model is None else gallery.load(model).model
     loaded = {str(path): bk.load(path, model=fitted) for path in posteriors}
     stems = [path.stem for path in posteriors]
@@ -416,13 +417,13 @@ def report(
 
 
 def _require_target(target: Path, source: str) -> None:
-    """Refuse a folder that cannot be written to, and a file that is the source."""
+    """Raise an error if the folder is not writable, or the target is the source."""
     files.require_writable(target.parent)
-    _require_other(target, source)
+    _require_not_input(target, source)
 
 
-def _require_other(target: Path, *sources: str | Path) -> None:
-    """Refuse to write over a file that is read."""
+def _require_not_input(target: Path, *sources: str | Path) -> None:
+    """Raise ValueError if the target is one of the input files."""
     for path in sources:
         if Path(path).resolve() == target.resolve():
             raise ValueError(f"{path} is an input and would be replaced; write to another file.")
@@ -464,7 +465,7 @@ def _print_written(paths: Sequence[Path]) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
-    A mistake in the input is one line on the standard error, and exit status 2.
+    An error in the input prints one line on the standard error; the exit status is 2.
 
     Args:
         arguments: The arguments; by default those of the process.

@@ -1,4 +1,4 @@
-"""Conjugate families under their first name: they live in `bayeskern.course.conjugate`."""
+"""Conjugate families: an alias of `bayeskern.course.conjugate`."""
 
 from bayeskern.course.conjugate import (
     BetaBernoulli,

@@ -20,7 +20,7 @@ def initialize(
     Args:
         coordinator_address: "host:port" of process 0, with a free port.
         num_processes: Number of processes; 1 for the devices of this process alone.
-        process_id: Number of this process, from 0.
+        process_id: Index of this process, from 0.
 
     Returns:
         The devices, as a mesh with the axis "rows"; None for a single device.

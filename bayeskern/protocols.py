@@ -95,7 +95,7 @@ class HasMarginal(Protocol):
     """A model that can integrate out some of its latents."""
 
     def marginal(self, *data: Any) -> Marginal | None:
-        """Return the marginal model and the way back, or None if nothing can be integrated out.
+        """Return the marginal model, or None if nothing can be integrated out.
 
         Each inference method calls it once and runs on the result, except for methods that take
         the model as written (`Method.takes_marginal` is false).
@@ -264,7 +264,7 @@ class HasPointwise(Protocol):
     """A joint distribution with a conditional density for each of its values."""
 
     def pointwise(self, value: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return log p(value_i | all others), (..., n), and a mask of values that count, (n,).
+        """Return log p(value_i | others), (..., n), and a mask of observed values, (n,).
 
         `posterior.log_likelihood()` calls it instead of `log_prob`. JAX traces it.
         """

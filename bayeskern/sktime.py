@@ -78,7 +78,7 @@ class BayeskernForecaster(BaseForecaster):
         """The forecast behind the predictions, with its verdict, components and plots.
 
         Args:
-            fh: Forecasting horizon, if `fit` was given none; the forecast ends with it.
+            fh: Forecasting horizon, if `fit` was given none; the forecast ends at its last step.
             X: Columns known at future times, if `fit` was given X.
 
         Returns:
@@ -90,12 +90,12 @@ class BayeskernForecaster(BaseForecaster):
     def _fit(self, y, X, fh):
         self._known_y, self._known_X = y, X
         if X is None:
-            # The fit is kept by `bayeskern.forecast`. With X it needs the future X.
+            # `bayeskern.forecast` caches this fit. With X, a fit would need the future X.
             self._forecast(1)
         return self
 
     def _update(self, y, X=None, update_params=True):
-        # sktime replays a series by updates, so that values after y are not known yet.
+        # sktime replays a series by updates: drop known values after the end of y.
         self._known_y = y.combine_first(self._known_y).loc[: y.index[-1]]
         if X is not None:
             self._known_X = X.combine_first(self._known_X)
@@ -104,10 +104,10 @@ class BayeskernForecaster(BaseForecaster):
     def _forecast(self, horizon: int, X: pd.DataFrame | None = None) -> Forecast:
         y, regressors = self._known_y, None
         if self._known_X is not None:
-            known = self._known_X if X is None else X.combine_first(self._known_X)
-            columns = {str(name): column.to_numpy() for name, column in known.items()}
+            all_X = self._known_X if X is None else X.combine_first(self._known_X)
+            columns = {str(name): column.to_numpy() for name, column in all_X.items()}
             regressors = Regressors.of(
-                _times(known.index), columns, "the index of X", ReadOptions()
+                _times(all_X.index), columns, "the index of X", ReadOptions()
             )
         series = read_series(y.to_numpy(float), _times(y.index))
         series = replace(series, regressors=regressors)
@@ -118,28 +118,28 @@ class BayeskernForecaster(BaseForecaster):
             return forecast(series, int(horizon), **options)
 
     def _steps(self, fh) -> np.ndarray:
-        """Steps of the forecast in the horizon, from 1."""
+        """The horizon in steps after the last observed value, counted from 1."""
         steps = fh.to_relative(self.cutoff).to_numpy().astype(int)
-        # The forecast begins after the last observed value.
+        # fh counts from the last time, whose value may be missing.
         return steps + int(np.argmax(self._known_y.notna().to_numpy()[::-1]))
 
-    def _at(self, fh, X):
-        """The forecast, its steps in the horizon, from 0, and their index."""
+    def _forecast_horizon(self, fh, X):
+        """The forecast, the indices of its steps in the horizon, and their times."""
         steps = self._steps(fh)
         return self._forecast(steps.max(), X), steps - 1, fh.to_absolute_index(self.cutoff)
 
     def _predict(self, fh, X):
-        f, steps, index = self._at(fh, X)
+        f, steps, index = self._forecast_horizon(fh, X)
         return pd.Series(f.median[steps], index=index, name=self._known_y.name)
 
     def _predict_quantiles(self, fh, X, alpha):
-        f, steps, index = self._at(fh, X)
+        f, steps, index = self._forecast_horizon(fh, X)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
         values = f.quantile(np.asarray(alpha, float))[:, steps].T
         return pd.DataFrame(values, index=index, columns=columns)
 
     def _predict_var(self, fh, X=None, cov=False):
-        f, steps, index = self._at(fh, X)
+        f, steps, index = self._forecast_horizon(fh, X)
         if cov:
             draws = f.sample(1000, self.seed)[:, steps]
             return pd.DataFrame(np.cov(draws.T).reshape(len(steps), -1), index, index)

@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, Matern32, Periodic
 
-# Of standardised log passengers, over time in years since 1949.
+# Kernel of standardised log passengers, over time in years since 1949.
 KERNEL = (
     (
         Linear(variance=bk.from_sd(dist.HalfNormal(1.0)))
@@ -50,6 +50,6 @@ def model(years, passengers=None):
 def problem():
     """To predict: the next three years, month by month."""
     years, passengers = data()
-    ahead = years[-1] + np.arange(1, 37) / 12.0
+    new_years = years[-1] + np.arange(1, 37) / 12.0
     coords, dims = {"year": 1949.0 + years}, {"passengers": ["year"]}
-    return bk.Problem(model, (years, passengers), coords, dims, (ahead,))
+    return bk.Problem(model, (years, passengers), coords, dims, (new_years,))

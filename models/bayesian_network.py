@@ -1,20 +1,20 @@
 """Two species of iris, told apart by a neural network of one hidden layer.
 
-Neal (1996), "Bayesian learning for neural networks", chapter 2: hidden units tanh(b + x'u), their
-outputs weighted by v with a prior variance of OMEGA^2 / H, so that the prior on functions does not
-depend on the number H of hidden units, and is about a Gaussian process where there are many.
+Neal (1996), "Bayesian learning for neural networks", chapter 2: f(x) = a + sum_h v_h tanh(b_h +
+x'u_h) with H hidden units. The prior variance of v is OMEGA^2 / H, so that the prior variance of f
+does not depend on H; for large H the prior on f is close to a Gaussian process.
 
-Two hidden units can change places, and one can change all of its signs, without a change of any
-prediction: every mode of the weights has H! 2^H copies, and there are others beside. The mean of a
-weight is 0; Laplace and SVI describe one copy of one mode, and their verdicts, which speak of the
-weights, are bad. Chains cross from copy to copy where data say as little as here; where they say
-more, as in the regression `curve_model`, they stay, and R-hat of the weights is large. What can be
-compared then are the functions `f`, and predictions.
+Predictions do not change if two hidden units change places, or if one unit changes all its signs:
+every mode of the weights has H! 2^H copies, and there are several modes. By symmetry the posterior
+mean of u, b and v is 0. Laplace and SVI describe one copy of one mode, so the verdicts on their
+weights are bad. Few data, as here, let chains cross between copies. With more data, as in the
+regression `curve_model`, each chain stays at one copy, and R-hat of the weights is large: compare
+the functions `f` and the predictions instead.
 
-A network is curved across the Gaussian of Laplace's method, so that predictions from its draws
-scatter widely. Those of the network that is linear in its weights around the mode do not
-(`linearised`); they go with `bk.Laplace(hessian="gauss_newton")`, whose curvature is that of the
-linear one.
+Laplace's Gaussian is so wide that the network is not close to linear on it, and predictions from
+its draws scatter widely. Predictions of the network linearised in its weights around the mode
+(`linearised`) do not. Use them with `bk.Laplace(hessian="gauss_newton")`, whose Hessian is exact
+for the linearised network.
 
 The flowers are those of `gp_classification`.
 """
@@ -32,7 +32,7 @@ HIDDEN, OMEGA = 5, 2.0
 
 
 def data():
-    """Petal length and width, standardised (100, 2), and whether it is a virginica (100,)."""
+    """Petal length and width, standardised (100, 2), and True for a virginica (100,)."""
     iris = load_iris()
     rows = iris.target > 0
     X = iris.data[rows, 2:]
@@ -78,8 +78,8 @@ def linearised(posterior, X):
     """
     target = posterior.fitted_target.with_arguments(X, jnp.zeros(len(X)))
     mode = jnp.asarray(posterior.optimum.z)
-    f, along = jax.linearize(lambda z: target.constrain(z)["f"], mode)
-    return np.asarray(f + jax.vmap(along)(posterior.z[0] - mode))
+    f, tangent = jax.linearize(lambda z: target.constrain(z)["f"], mode)
+    return np.asarray(f + jax.vmap(tangent)(posterior.z[0] - mode))
 
 
 def problem():

@@ -1,7 +1,7 @@
 """CO2 at Mauna Loa, 1958 to 2001: a trend, a season and the weather.
 
-The model is that of Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section
-5.4.3, with three of its four terms, and priors in place of maximum likelihood. The data are from
+The model has three of the four terms of Rasmussen and Williams (2006), Gaussian Processes for
+Machine Learning, section 5.4.3, and priors in place of maximum likelihood. The data are from
 Keeling and Whorf (2004), CDIAC; only every third month is used, so that a fit takes seconds.
 """
 
@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32, Periodic
 
-# Of standardised CO2, over time in years since 1958.
+# Kernel of standardised CO2, over time in years since 1958.
 KERNEL = (
     RBF(lengthscale=dist.LogNormal(4.0, 0.5), variance=dist.LogNormal(2.0, 1.0)).named("trend")
     + (
@@ -47,5 +47,7 @@ def model(years, co2=None):
 def problem():
     """To predict: the twenty years after the record, month by month."""
     years, co2 = data()
-    ahead = years[-1] + np.arange(1, 241) / 12.0
-    return bk.Problem(model, (years, co2), {"year": 1958.0 + years}, {"co2": ["year"]}, (ahead,))
+    new_years = years[-1] + np.arange(1, 241) / 12.0
+    return bk.Problem(
+        model, (years, co2), {"year": 1958.0 + years}, {"co2": ["year"]}, (new_years,)
+    )

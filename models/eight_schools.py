@@ -2,8 +2,8 @@
 
 Rubin (1981), "Estimation in parallel randomized experiments", Journal of Educational Statistics 6,
 377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. Two models have the same
-posterior of mu, tau and theta. The centred one, `model`, has a funnel where tau is small, so that
-no Gaussian fits it and NUTS diverges. `problem()` takes the other one, `noncentred`. The posterior
+posterior of mu, tau and theta. The centred `model` has a funnel where tau is small, so that no
+Gaussian fits it and NUTS diverges. `problem()` uses the other model, `noncentred`. The posterior
 means are 4.4 for mu and 3.6 for tau (posteriordb, eight_schools_noncentered): the schools differ
 less than the measured effects suggest, and a measured effect of 28 is estimated as 6.
 """
@@ -33,7 +33,7 @@ def model(effect, standard_error):
 
 
 def noncentred(effect, standard_error):
-    """The same model, not centred: theta = mu + tau * standardised, standardised ~ N(0, 1)."""
+    """Non-centred model: theta = mu + tau * standardised, standardised ~ N(0, 1)."""
     mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
     tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
     with numpyro.plate("school", len(standard_error)):
@@ -43,6 +43,6 @@ def noncentred(effect, standard_error):
 
 
 def problem():
-    """The effects by school, under the model that is not centred."""
+    """The effects by school, under the non-centred model."""
     coords = {"school": list("ABCDEFGH")}
     return bk.Problem(noncentred, data(), coords)

@@ -1,8 +1,8 @@
 """Neal's funnel: nine values and their log variance, with nothing observed.
 
-Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. This is what a
-centred hierarchical model looks like if its groups say little, and is hard for every method. The
-posterior is known exactly, since it is the prior: log_variance ~ N(0, 3^2).
+Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. Centred
+hierarchical models have this shape if their groups hold few data; it is hard for every method. The
+posterior is known exactly, because it is the prior: log_variance ~ N(0, 3^2).
 """
 
 import jax.numpy as jnp

@@ -4,8 +4,8 @@ Fisher (1936), "The use of multiple measurements in taxonomic problems"; 50 flow
 and widths in cm. The two species overlap only in a narrow band: a linear discriminant errs on 6 of
 the 100 flowers, and leave-one-out predictions of any sensible classifier on 4 to 7 of them.
 
-Most methods integrate the latent function out by Laplace's approximation; "nuts" and "svi" sample
-it, and `posterior.trust` compares the two.
+Most methods integrate out the latent function by Laplace's approximation, which `posterior.trust`
+assesses too; "nuts", "svi" and "pathfinder" sample it.
 """
 
 import numpy as np

@@ -15,7 +15,7 @@ import numpy as np
 import bayeskern as bk
 
 NAMES = ("price deflator", "gnp", "unemployed", "armed forces", "population", "year")
-# Columns: employed, in thousands; then NAMES: 1954 = 100; million dollars; thousands (3); years.
+# Columns: employed (thousands), then NAMES (1954 = 100; million dollars; 3 x thousands; years).
 TABLE = np.array(
     [
         [60323, 83.0, 234289, 2356, 1590, 107608, 1947],
@@ -39,7 +39,7 @@ TABLE = np.array(
 
 
 def data():
-    """The indicators (16, 6), and how many thousands were employed (16,)."""
+    """The indicators (16, 6), and the number of employed in thousands (16,)."""
     return TABLE[:, 1:], TABLE[:, 0]
 
 
@@ -49,5 +49,5 @@ model = bk.BayesianLinearRegression(prior=bk.priors.Flat(), intercept=bk.priors.
 def problem():
     """To predict: 1963, if the indicators change as from 1961 to 1962."""
     X, y = data()
-    ahead = 2.0 * X[-1] - X[-2]
-    return bk.Problem(model, (X, y), {"feature": list(NAMES)}, predict=(ahead[None],))
+    new_X = 2.0 * X[-1] - X[-2]
+    return bk.Problem(model, (X, y), {"feature": list(NAMES)}, predict=(new_X[None],))

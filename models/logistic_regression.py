@@ -4,7 +4,7 @@ Dalal, Fowlkes and Hoadley (1989), "Risk analysis of the space shuttle: pre-Chal
 failure", Journal of the American Statistical Association 84, 945-957. Rings were damaged in 7 of 23
 flights, more often the colder it was (degrees Fahrenheit). By maximum likelihood the log odds are
 15.043 - 0.232 t (statsmodels finds the same), which gives a probability of 0.9996 at the 31 degrees
-of the last launch. With the uncertainty of so few flights it is lower, and still very high.
+of the last launch. Averaged over the posterior it is lower, and still very high.
 """
 
 import numpy as np

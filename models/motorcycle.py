@@ -5,8 +5,8 @@ fitting", Journal of the Royal Statistical Society B 47, 1-52: 133 measurements 
 against time (ms). Before the crash is felt, at about 14 ms, they scatter by 1 or 2 g; later by 20 g
 and more. A Gaussian process with one noise variance for all times gets both wrong.
 
-Here the acceleration is a Gaussian process, and so is the log of the noise's sd, given at knots and
-interpolated linearly between them.
+Here the acceleration is a Gaussian process. So is the log sd of the noise, which has a value at
+each knot and is interpolated linearly between knots.
 """
 
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ KNOTS = np.arange(0.0, 61.0, 5.0)
 KERNEL = RBF(
     lengthscale=dist.LogNormal(np.log(5.0), 0.5), variance=bk.from_sd(dist.HalfNormal(100.0))
 )
-# The prior on the log sd: around 10 g, within a factor of e^1.5, varying over some 10 ms.
+# Prior on the log sd: around 10 g, within a factor of e^1.5, with a lengthscale of 10 ms.
 LOG_SD = bk.GaussianProcess(RBF(10.0, 1.5**2), KNOTS, noise=0.1**2, mean=np.log(10.0))
 
 

@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32, Periodic
 
-# Of standardised square roots of the sunspot number, over time in years.
+# Kernel of standardised square roots of the sunspot number, over time in years.
 KERNEL = (
     Periodic(
         period=dist.LogNormal(np.log(11.0), 0.1),
@@ -43,5 +43,7 @@ def model(years, sunspots=None):
 def problem():
     """To predict: the 22 years after the record."""
     years, sunspots = data()
-    ahead = years[-1] + np.arange(1.0, 23.0)
-    return bk.Problem(model, (years, sunspots), {"year": years}, {"sunspots": ["year"]}, (ahead,))
+    new_years = years[-1] + np.arange(1.0, 23.0)
+    return bk.Problem(
+        model, (years, sunspots), {"year": years}, {"sunspots": ["year"]}, (new_years,)
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 # Number of draws in a batch: enough to fill the vector units, with little memory.
 BATCH = 32
-# About the largest number of values in the results of one chunk.
+# Approximate limit on the number of values in the results of one chunk.
 CHUNK = 2**22
 
 
@@ -22,14 +22,15 @@ def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
     Args:
         function: Function of a pytree with a shorter first axis.
         items: Pytree of arrays (S, ...).
-        size: Number of values that the function makes for each item.
+        size: Number of values in the result for each item.
     """
     count = len(jax.tree.leaves(items)[0])
     step = max(1, min(count, 256, CHUNK // max(1, size)))
-    # A remainder beside full batches would be compiled once more.
+    # Round up to full batches: a partial batch would be compiled separately.
     step = -(-step // BATCH) * BATCH if step > BATCH else step
     results = None
     for start in range(0, count, step):
+        # The last chunk repeats the last item, to have the shape of the others.
         rows = np.minimum(np.arange(start, start + step), count - 1)
         chunk = jax.device_get(function(jax.tree.map(lambda x, rows=rows: x[rows], items)))
         if results is None:
@@ -41,7 +42,7 @@ def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
 
 
 def batch_size(size: int) -> int | None:
-    """Number of draws in a batch if each makes `size` values; None for one at a time."""
+    """Draws in a batch if each has `size` values; None for one draw at a time."""
     batch = min(BATCH, 2**20 // max(1, size))
     return batch if batch > 1 else None
 

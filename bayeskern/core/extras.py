@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def needed_for(feature: str, *, package: str, extra: str) -> Iterator[None]:
-    """Tell how to install an optional package where an import in the block fails.
+    """If an import in the block fails, raise an error that says what to install.
 
     Args:
-        feature: What needs the package, as the subject of the message.
-        package: The package that is imported.
-        extra: The extra of bayeskern that installs it.
+        feature: Feature that needs the package, such as "A report".
+        package: Name of the package.
+        extra: Extra of bayeskern that installs the package.
 
     Raises:
         ImportError: If an import in the block fails.

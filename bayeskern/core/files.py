@@ -21,23 +21,23 @@ def require_writable(folder: str | os.PathLike[str]) -> None:
 
 
 def require_file(path: str | os.PathLike[str], example: str) -> Path:
-    """Path of a file that can be written; nothing is created.
+    """Return the path of a file after checking that it can be written.
 
     Args:
         path: The path.
         example: File name for error messages.
 
     Raises:
-        TypeError: It is not a path.
-        OSError: It is a folder, or its folder is not writable.
+        TypeError: `path` is not a path.
+        OSError: `path` is a folder, or its folder is not writable.
     """
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be that of a file, such as {example!r}; got {path!r}.")
+        raise TypeError(f"path must be a file path, such as {example!r}; got {path!r}.")
     file = Path(path)
     if file.is_dir():
         raise OSError(
-            f"cannot write the file path={os.fspath(path)!r}: it is a folder; give a file in it, "
-            f"such as {str(file / example)!r}"
+            f"path={os.fspath(path)!r} is a folder; give a file in it, such as "
+            f"{str(file / example)!r}"
         )
     require_writable(file.parent)
     return file

@@ -1,4 +1,4 @@
-"""Numbers and names as text, with as many digits as their spread supports."""
+"""Format numbers and names as text; the spread of numbers decides their digits."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def three_digits(x: ArrayLike) -> np.ndarray:
 
 
 def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
-    """Numbers with the same decimals, trailing zeros included, to be read side by side.
+    """Numbers as text with equally many decimals, for comparison side by side.
 
-    The decimals show a hundredth of the spread, and `digits` digits of the largest number. A number
-    close to 0 among positive numbers, such as the end of a heavy tail, is formatted by itself.
+    The decimals resolve a hundredth of the spread, and give the largest number at least `digits`
+    significant digits. A number close to 0 among positive numbers, such as the end of a heavy tail,
+    is formatted separately.
 
     Args:
         values: The numbers.
-        spread: Their sd; if it is 0 or unknown, each number is formatted by itself.
+        spread: Their sd; if it is 0 or unknown, each number is formatted separately.
         digits: Fewest significant digits of the largest number.
     """
     values = np.asarray(values, float)
@@ -58,26 +59,26 @@ def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
     near_0 = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, decimals))) & (not tiny)
     separate = near_0 | ~np.isfinite(values)
     return tuple(
-        number(x, digits) if by_itself else _fixed(x, decimals, tiny)
-        for x, by_itself in zip(values, separate, strict=True)
+        number(x, digits) if is_separate else _fixed(x, decimals, tiny)
+        for x, is_separate in zip(values, separate, strict=True)
     )
 
 
 def _fixed(x: float, decimals: int, tiny: bool) -> str:
-    """A number with this many decimals; -1 and -2 round to tens and hundreds."""
+    """A number with `decimals` decimals, at least 0; extreme ones with an exponent."""
     if x != 0.0 and (tiny or abs(x) >= 1e7):
         return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + decimals)}e}"
     return f"{x:z,.{max(0, decimals)}f}"
 
 
 def short(name: str, most: int) -> str:
-    """A name in at most `most` letters; a long name keeps both ends, where names differ."""
+    """Shorten a name to at most `most` characters; its ends, which differ, are kept."""
     head = (most - 1) // 2
     return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines of a table, first column left-aligned, others right-aligned."""
+    """Lines of a table: the first column is left-aligned, the others right-aligned."""
     rows = list(rows)
     first_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []

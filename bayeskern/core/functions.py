@@ -1,4 +1,4 @@
-"""Functions of one point as parts of pytrees, and checks of their value."""
+"""Wrap functions of one point as pytree nodes, and check what they return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 
 class StaticFunction(eqx.Module):
-    """A Python function as a static part of a pytree, whose leaves stay arrays."""
+    """A Python function as a static field, so that all leaves of a pytree are arrays."""
 
     f: Callable = eqx.field(static=True)
 
@@ -23,7 +23,7 @@ class StaticFunction(eqx.Module):
 
 
 def as_module(f: Callable, name: str = "f") -> Callable:
-    """A function as a part of a pytree. A module, which may have parameters, is returned as it is.
+    """Wrap a function as an Equinox module; return a module unchanged.
 
     Raises:
         TypeError: The argument, called `name`, is not callable.
@@ -34,10 +34,10 @@ def as_module(f: Callable, name: str = "f") -> Callable:
 
 
 def one_number(f: Callable, x: jax.Array) -> jax.Array:
-    """f(x) of one point x (d,) as a number: ().
+    """f(x) at one point x (d,), as an array of shape ().
 
     Raises:
-        ValueError: f returns another number of values.
+        ValueError: f does not return exactly one number.
     """
     value = jnp.asarray(f(x))
     if value.size != 1:

@@ -1,4 +1,4 @@
-"""Settings of JAX: float64, and compiled functions cached on disk between sessions."""
+"""Settings of JAX: float64, and a cache of compiled functions on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 
 
 def apply() -> None:
-    """Set options that the user has not set by JAX's environment variables.
+    """Set JAX options, unless the user has set them by environment variables.
 
     A first fit is mostly compilation, so compiled functions are kept in the user's cache folder.
     JAX_COMPILATION_CACHE_DIR sets another folder; JAX_ENABLE_COMPILATION_CACHE=0 disables it.

@@ -8,7 +8,7 @@ from threading import Lock
 
 
 class Memory:
-    """Cache of the results of the last few different calls; threads may share it."""
+    """Thread-safe cache of the `max_results` most recently used results."""
 
     def __init__(self, max_results: int):
         self._max_results = max_results

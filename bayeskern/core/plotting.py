@@ -40,7 +40,7 @@ def figure(size: tuple[float, float] = (9.0, 4.8)) -> Figure:
 
 
 def concise_dates(ax: Axes, x: ArrayLike) -> None:
-    """Readable labels on the axis of x if x are dates."""
+    """Set short date labels on the x axis if x holds dates."""
     if np.asarray(x).dtype.kind != "M":
         return
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # slow to import
@@ -70,18 +70,18 @@ def legend_above(ax: Axes) -> None:
 
 
 def along(X: ArrayLike, name: str) -> np.ndarray:
-    """201 points of one column from the smallest to the largest of X: (201, 1).
+    """Grid of 201 points over the range of X, which has one column: (201, 1).
 
     Raises:
-        ValueError: X (n, d), called `name`, has several columns, or one point only.
+        ValueError: X (n, d), called `name`, has several columns, or a single value.
     """
     X = np.asarray(X)
     if X.shape[1] != 1:
         raise ValueError(
-            f"{name} has {X.shape[1]} columns, and a curve is drawn along one. Give one column, "
-            "of a kernel of one input."
+            f"{name} has {X.shape[1]} columns, but a curve needs one input. Pass one column, and a "
+            "kernel of one input."
         )
     low, high = X.min(), X.max()
     if low == high:
-        raise ValueError(f"{name} has one point only, {low:g}: give at least two.")
+        raise ValueError(f"{name} has one value only, {low:g}: give at least two different values.")
     return np.linspace(low, high, 201)[:, None]

@@ -18,7 +18,7 @@ _is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
 
 @contextmanager
 def hidden_progress() -> Iterator[None]:
-    """Hide all progress bars in this context, for parts of work with its own bar."""
+    """Hide progress bars in this context, because the caller shows a bar of its own."""
     token = _is_hidden.set(True)
     try:
         yield
@@ -27,10 +27,12 @@ def hidden_progress() -> Iterator[None]:
 
 
 class Progress:
-    """`with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`.
+    """Progress bar on a terminal.
+
+    Usage: `with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`.
 
     Attributes:
-        estimate_after: Seconds after which an estimate is written if there is no terminal.
+        estimate_after: Seconds after which the remaining time is printed without a terminal.
     """
 
     estimate_after: float = 3.0
@@ -50,11 +52,11 @@ class Progress:
             total: Number of steps.
             enabled: False for no output at all.
             delay: Seconds after which the bar appears.
-            estimate: True to write one line with the remaining time if there is no terminal.
+            estimate: True to print one line with the remaining time if there is no terminal.
         """
-        # The first of several processes shows the bar.
-        first, _ = processes()
-        enabled = enabled and first == 0 and not _is_hidden.get()
+        # Only the first of several processes shows the bar.
+        process_index, _ = processes()
+        enabled = enabled and process_index == 0 and not _is_hidden.get()
         terminal = sys.stderr.isatty()
         self._title, self._total, self._done, self._start = title, total, 0, perf_counter()
         self._estimate = enabled and estimate and not terminal
@@ -75,8 +77,8 @@ class Progress:
         self._done = done
         taken = perf_counter() - self._start
         if self._estimate and done and taken > self.estimate_after:
-            more = taken * max(self._total - done, 0) / done
-            print(f"{self._title}: about {more:.0f} s more", file=sys.stderr)
+            remaining = taken * max(self._total - done, 0) / done
+            print(f"{self._title}: about {remaining:.0f} s more", file=sys.stderr)
             self._estimate = False
 
     def advance(self) -> None:

@@ -1,4 +1,4 @@
-"""Scalar parameters of a model: names of the elements of sites, and their draws as columns."""
+"""Elements of sites as scalar parameters: their names, and their draws as columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def scalar_name(site: str, index: Sequence[int]) -> str:
 
 
 def scalar_columns(draws: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:
-    """Elements of all sites, each (S, *site), as columns: m names, and an array (S, m)."""
+    """Names of the m elements of all sites, and their draws as columns (S, m).
+
+    draws: S draws of each site, (S, *site).
+    """
     names, blocks = [], []
     for site, values in draws.items():
         values = np.asarray(values)

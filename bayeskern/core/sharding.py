@@ -25,7 +25,7 @@ _mesh: Mesh | None = None
 
 
 def share_over(devices: Sequence[Any]) -> None:
-    """Divide rows over these devices from now on; not at all for fewer than two."""
+    """Set the devices over which rows are divided; fewer than two end the division."""
     global _mesh
     _mesh = Mesh(np.asarray(devices), (AXIS,)) if len(devices) > 1 else None
 
@@ -50,7 +50,7 @@ def processes() -> tuple[int, int]:
 
 
 def own[T](items: Iterable[T]) -> Iterator[T]:
-    """Share of the items of this process."""
+    """The items that this process handles: every k-th one under k processes."""
     first, step = processes()
     return islice(items, first, None, step)
 
@@ -66,24 +66,24 @@ def sum_over(add: Callable, zeros: Any, given: Any, items: Any, mesh: Mesh | Non
         mesh: Devices over which the items are divided.
     """
 
-    def share(zeros, given, items):
+    def add_all(zeros, given, items):
         return jax.lax.scan(lambda sums, item: (add(given, sums, item), None), zeros, items)[0]
 
     if mesh is None:
-        return share(zeros, given, items)
+        return add_all(zeros, given, items)
 
-    def fill(x):
+    def pad_rows(x):
         return jnp.pad(x, [(0, -len(x) % mesh.size), *[(0, 0)] * (x.ndim - 1)])
 
-    def of_device(zeros, given, items):
-        # Marked as varying by device, so that derivatives in shared values are summed over devices.
+    def sum_on_devices(zeros, given, items):
+        # Mark as varying by device, so that derivatives by shared values are summed over devices.
         zeros, given = jax.tree.map(_varying, (zeros, given))
-        return jax.lax.psum(share(zeros, given, items), AXIS)
+        return jax.lax.psum(add_all(zeros, given, items), AXIS)
 
-    places = (P(), P(), P(AXIS))
-    of_all = jax.shard_map(of_device, mesh=mesh, in_specs=places, out_specs=P())
+    in_specs = (P(), P(), P(AXIS))
+    sharded_sum = jax.shard_map(sum_on_devices, mesh=mesh, in_specs=in_specs, out_specs=P())
     zeros, given = jax.tree.map(jnp.asarray, (zeros, given))
-    return of_all(zeros, given, jax.tree.map(fill, items))
+    return sharded_sum(zeros, given, jax.tree.map(pad_rows, items))
 
 
 def _varying(x):
@@ -95,20 +95,20 @@ def total[T](sums: T) -> T:
     _, count = processes()
     if _mesh is None or count == 1:
         return sums
-    first = {device.process_index: device for device in reversed(_mesh.devices)}
-    mesh = Mesh(np.asarray([first[i] for i in range(count)]), (AXIS,))
+    first_devices = {device.process_index: device for device in reversed(_mesh.devices)}
+    mesh = Mesh(np.asarray([first_devices[i] for i in range(count)]), (AXIS,))
     by_process = NamedSharding(mesh, P(AXIS))
 
-    def of_array(x):
+    def sum_array(x):
         x = np.asarray(x)
         parts = jax.make_array_from_process_local_data(by_process, x[None])
         return np.asarray(_sum(parts, NamedSharding(mesh, P()))).astype(x.dtype)
 
-    return jax.tree.map(of_array, sums)
+    return jax.tree.map(sum_array, sums)
 
 
 def gather[T](arrays: T) -> list[T]:
-    """Pytrees of arrays of all processes, in order; all have the same shapes."""
+    """Gather a pytree of arrays from every process, in order; shapes must agree."""
     _, count = processes()
     if count == 1:
         return [arrays]
@@ -117,10 +117,10 @@ def gather[T](arrays: T) -> list[T]:
 
 
 def from_first[T](arrays: T) -> T:
-    """Pytree of arrays of the first process, on all of them; all have the same shapes."""
+    """Broadcast a pytree of arrays from the first process; shapes must agree."""
     return arrays if processes()[1] == 1 else multihost_utils.broadcast_one_to_all(arrays)
 
 
 @partial(jax.jit, static_argnums=1)
-def _sum(parts, everywhere: NamedSharding):
-    return jax.lax.with_sharding_constraint(jnp.sum(parts, axis=0), everywhere)
+def _sum(parts, replicated: NamedSharding):
+    return jax.lax.with_sharding_constraint(jnp.sum(parts, axis=0), replicated)

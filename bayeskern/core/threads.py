@@ -1,4 +1,4 @@
-"""Threads of linear algebra, and work divided over threads."""
+"""Limit the threads of linear algebra, and divide work over threads."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ _limits = None
 
 @cache
 def _controller() -> ThreadpoolController:
-    # It reads the list of all loaded libraries, which takes milliseconds.
+    # Cached: it reads the list of all loaded libraries, which takes milliseconds.
     return ThreadpoolController()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Context in which NumPy and SciPy use one thread, for work that is divided in another way.
+    """Context in which NumPy and SciPy use one thread, for work divided otherwise.
 
-    It is reentrant and may be entered by several threads. The last to leave restores the number of
-    threads.
+    Several threads may enter it, also repeatedly. The last exit restores the number of threads.
     """
     global _users, _limits
     with _lock:
@@ -49,7 +48,7 @@ def one_blas_thread() -> Iterator[None]:
 def _in_control() -> Iterator[None]:
     """Context in which this thread can set the number of threads of OpenBLAS.
 
-    Otherwise only the first thread that sets it can, for as long as it lives.
+    Without it, only the first thread that sets the number can change it again.
     """
     OpenBLASController.clear_controlling_thread(force=True)
     yield
@@ -61,13 +60,13 @@ def blas_threads_for(n: int) -> AbstractContextManager:
 
     Idle threads spin, which takes the processor from other work.
     """
-    # From 256 rows on two threads factor and invert faster than one.
+    # With 256 rows or more, two threads factor and invert faster than one.
     return one_blas_thread() if n < 256 else nullcontext()
 
 
 def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -> list[R]:
     """function(item) of each item, in threads if that is faster for n x n matrices."""
-    # From 200 rows on NumPy spends its time in code that releases the interpreter lock.
+    # With 200 rows or more, NumPy spends its time in code that releases the interpreter lock.
     if n < 200 or len(items) < 2:
         return [function(item) for item in items]
     return in_threads(function, items)

@@ -1,4 +1,4 @@
-"""Run time of a fit, and the part of it that is compilation."""
+"""Wall time of a fit, split into compilation and run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _running: list[Stopwatch] = []
 
 
 class Stopwatch:
-    """`with Stopwatch() as watch: ...` fills watch.seconds: {"compile": s, "run": s, "total": s}.
+    """Context manager that times a block, split into compilation and run.
 
+    `with Stopwatch() as watch: ...` fills watch.seconds: {"compile": s, "run": s, "total": s}.
     Compilation is the time that JAX reports for tracing, lowering and compiling.
     """
 
@@ -37,7 +38,7 @@ class Stopwatch:
         total = time.perf_counter() - self._start
         self.seconds |= {"compile": compiling, "run": total - compiling, "total": total}
 
-    def add(self, duration: float) -> None:
+    def add_compilation(self, duration: float) -> None:
         """Count a compilation that has just ended."""
         end = time.perf_counter()
         self._spans.append((end - duration, end))
@@ -46,7 +47,7 @@ class Stopwatch:
 def _listen(event: str, duration_secs: float, **_: str | int) -> None:
     if event in _COMPILATION_EVENTS:
         for watch in list(_running):
-            watch.add(duration_secs)
+            watch.add_compilation(duration_secs)
 
 
 jax.monitoring.register_event_duration_secs_listener(_listen)

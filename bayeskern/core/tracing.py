@@ -1,4 +1,4 @@
-"""A lock around NumPyro models: NumPyro keeps the handlers of all threads in one stack."""
+"""Lock around NumPyro models: all threads share the stack of handlers in NumPyro."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ _LOCK = threading.RLock()
 
 
 def by_one_thread[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Let one thread at a time run a function that runs a NumPyro model.
+    """Serialise calls of a function that runs a NumPyro model.
 
-    Compiled code runs no model: threads wait for one another while they trace, not while they
-    compute.
+    Threads wait for one another only while JAX traces the model; compiled code runs no model.
     """
 
     @functools.wraps(function)

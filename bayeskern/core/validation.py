@@ -24,8 +24,8 @@ from bayeskern.core.formatting import counted
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """A covariance matrix is not positive definite.
 
-    The message has its eigenvalues or the kernel, and what to do. `jax.jit` cannot raise errors; a
-    log density is -inf there.
+    The message gives its eigenvalues or the kernel, and advice. Code under `jax.jit` cannot raise
+    errors; there a log density is -inf instead.
     """
 
 
@@ -35,7 +35,7 @@ def is_traced(value: object) -> bool:
 
 
 def machine_memory() -> float:
-    """Memory of this machine in bytes; infinite if the system does not tell."""
+    """Memory of this machine in bytes; infinite if unknown."""
     if os.name != "posix":
         return math.inf
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -43,17 +43,18 @@ def machine_memory() -> float:
 
 def joint_points(m: int) -> None:
     """Raise ValueError if the joint covariance of m points does not fit into memory."""
-    taken = 3.0 * 8.0 * m**2
-    if taken > machine_memory():
+    # Three m x m matrices of 8 bytes per number.
+    size = 3.0 * 8.0 * m**2
+    if size > machine_memory():
         raise ValueError(
-            f"the joint covariance of {m:,} points takes {taken / 1e9:,.0f} GB, and this machine "
+            f"the joint covariance of {m:,} points takes {size / 1e9:,.0f} GB, and this machine "
             f"has {machine_memory() / 1e9:,.0f}. Use fewer points at a time; `predict` gives means "
             "and standard deviations of any number of points."
         )
 
 
 def one_of(name: str, value: object, options: Iterable[str]) -> str:
-    """Return `value` if it is among `options`; otherwise raise ValueError with the nearest one."""
+    """Return `value` if it is among `options`; otherwise raise ValueError with a hint."""
     options = list(options)
     if isinstance(value, str) and value in options:
         return value
@@ -63,7 +64,7 @@ def one_of(name: str, value: object, options: Iterable[str]) -> str:
 
 
 def level(value: object, name: str = "level") -> float:
-    """Return a central probability, strictly between 0 and 1."""
+    """Return the probability of a central interval, strictly between 0 and 1."""
     number = _number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(
@@ -85,7 +86,7 @@ def penalties(value: Any, name: str) -> np.ndarray:
     numbers = _numbers(value)
     if numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers >= 0.0)):
         raise ValueError(
-            f"{name} must be a finite penalty of 0 or more, or several, got {value!r}."
+            f"{name} must be a finite penalty of 0 or more, or several of them, got {value!r}."
         )
     return numbers
 
@@ -99,7 +100,7 @@ def number(value: object, name: str) -> float:
 
 
 def positive(value: object, name: str, zero: bool = False) -> float:
-    """Return a finite number above 0, or of at least 0 if zero is allowed."""
+    """Return a finite positive number; 0 is accepted too if `zero` is true."""
     number = _number(value)
     if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
         raise ValueError(
@@ -127,7 +128,7 @@ def _is_integer(value: object) -> TypeGuard[int]:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """The value as an array of floats, NaN if it has others than numbers."""
+    """The value as an array of floats; a single NaN if not all of it is numeric."""
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -153,7 +154,7 @@ def inputs(
         required: Columns to take from a data frame, in this order; all by default.
 
     Returns:
-        The array, and the column names, None unless X is a data frame.
+        The array, and its column names (None unless X is a data frame).
 
     Raises:
         ValueError: X has NaN, infinities, text or more than two dimensions, or is empty.
@@ -171,14 +172,14 @@ def inputs(
     if 0 in X.shape:
         raise ValueError(f"{name} is empty (shape {X.shape}): give at least one point.")
     finite(X, name)
-    return _known(X), columns
+    return _concrete(X), columns
 
 
 def targets(y: Any, n: int | None = None, name: str = "y") -> jax.Array:
     """Read one number per point, of shape (n,) or (n, 1), as an (n,) array.
 
     Raises:
-        ValueError: y has NaN, infinities or text, is empty, or has another length than n.
+        ValueError: y has NaN, infinities or text, is empty, or does not have length n.
     """
     y = _floats(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
@@ -190,7 +191,7 @@ def targets(y: Any, n: int | None = None, name: str = "y") -> jax.Array:
     if n is not None and y.shape[0] != n:
         raise ValueError(f"{name} has {y.shape[0]} values but X has {n} points; they must match.")
     finite(y, name)
-    return _known(y)
+    return _concrete(y)
 
 
 def outputs(y: Any, n: int) -> jax.Array:
@@ -211,9 +212,9 @@ def outputs(y: Any, n: int) -> jax.Array:
         raise ValueError(
             f"y has values that are NaN or infinite in column {', '.join(map(str, columns))}, "
             f"the first in row {row} of column {column}. Outputs that are fitted together need "
-            "every row: fit that column by itself, to the rows that it has, or drop those rows."
+            "every row: drop those rows, or fit that column separately, to its finite rows."
         )
-    return _known(array)
+    return _concrete(array)
 
 
 def finite(array: np.ndarray | jax.Array, name: str) -> None:
@@ -230,8 +231,8 @@ def finite(array: np.ndarray | jax.Array, name: str) -> None:
         )
 
 
-def _known(array: np.ndarray | jax.Array) -> jax.Array:
-    """JAX array with known values, even inside a traced function."""
+def _concrete(array: np.ndarray | jax.Array) -> jax.Array:
+    """JAX array with concrete values, even inside a traced function."""
     if isinstance(array, Tracer):
         return array
     with jax.ensure_compile_time_eval():
@@ -278,7 +279,7 @@ def has_columns(name: str, columns: Iterable, required: Sequence[str]) -> list[s
         if column not in columns:
             raise ValueError(
                 f"{name} has no column {column!r}, which the model was fitted to; it has "
-                f"{', '.join(map(repr, columns))}. Give it all of {', '.join(required)}."
+                f"{', '.join(map(repr, columns))}. Pass all of {', '.join(required)}."
             )
     return list(required)
 
@@ -299,7 +300,7 @@ def column_indices(
     """Indices of selected columns, given by index or by name, among d columns.
 
     Raises:
-        ValueError: A column does not exist, or a name is selected among columns without names.
+        ValueError: A column does not exist, or is selected by name although columns have no names.
     """
     selected_names = [column for column in selection if isinstance(column, str)]
     if names is None and selected_names:
@@ -314,7 +315,7 @@ def column_indices(
     ]
     # JAX clamps an index that is out of range instead of refusing it.
     if max(indices) >= d or min(indices) < -d:
-        raise ValueError(f"columns {indices} wanted, but X has {d} columns.")
+        raise ValueError(f"columns {indices} are selected, but X has {d} columns.")
     return np.array(indices)
 
 

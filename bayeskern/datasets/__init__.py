@@ -87,7 +87,7 @@ def load(name: str) -> Dataset:
         name: One of `names()`, such as "co2".
 
     Raises:
-        ValueError: No series has that name; the message has the nearest one.
+        ValueError: No series has that name; the message suggests the nearest one.
 
     Examples:
         >>> from bayeskern import datasets

@@ -8,10 +8,10 @@ from bayeskern.core.batching import evenly
 
 
 def density(x: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray] | None:
-    """Kernel density estimate of draws (S,) between two values: a grid, and the density on it.
+    """Kernel density estimate of draws x (S,) between `low` and `high`.
 
-    The area is the share of the draws between the values. None if there are fewer than four, or if
-    they do not vary.
+    Returns a grid and the density on it, whose integral is the share of the draws between `low` and
+    `high`; or None if there are fewer than four such draws, or they do not vary.
     """
     inside = x[(x >= low) & (x <= high)]
     if len(inside) < 4 or np.ptp(inside) == 0:
@@ -25,9 +25,9 @@ def density(x: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndar
 
 
 def interval(ax, row: float, quantiles: np.ndarray, color: str) -> None:
-    """Two nested intervals (thin and thick lines) and the median (a dot) at height `row`.
+    """Draw nested intervals (thin, thick line) and the median (dot) at height `row`.
 
-    quantiles: five quantiles in ascending order.
+    quantiles: Ends of the intervals and the median, in ascending order, (5,).
     """
     low, lower, median, upper, high = quantiles
     ax.plot([low, high], [row, row], color=color, linewidth=1.2)

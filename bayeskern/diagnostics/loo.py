@@ -1,4 +1,4 @@
-"""Leave-one-out cross-validation of a posterior, by Pareto smoothed importance sampling.
+"""Leave-one-out cross-validation by Pareto smoothed importance sampling (PSIS-LOO).
 
 Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
 cross-validation and WAIC".
@@ -17,34 +17,34 @@ from bayeskern.inference.approximation.psis import has_even_tail
 
 
 def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
-    """Pointwise PSIS-LOO of one site by ArviZ, or the reason as text why there is none.
+    """Pointwise PSIS-LOO of one site, or a sentence saying why it is unavailable.
 
-    Warnings are silenced, since callers show the k-hats.
+    Warnings are silenced, because callers show the k-hats.
 
     Args:
-        log_likelihood: Log likelihood of each observation, (chains, draws, shape).
+        log_likelihood: Log likelihood of each observation, (chains, draws, *site).
         efficiency: Effective draws per draw, as `relative_efficiency` returns it.
 
     Returns:
-        An ELPDData of ArviZ, or a sentence.
+        An ELPDData of ArviZ, or the sentence.
     """
     count = log_likelihood.shape[0] * log_likelihood.shape[1]
     by_draw = log_likelihood.reshape(count, -1)
     if by_draw.shape[1] < 2:
-        return "Leaving out the only observation leaves nothing to learn from."
+        return "LOO needs at least 2 observations; there is only one."
     if count < 25:
         # Fewer draws have no tail of weights to smooth.
-        return f"LOO needs at least 25 draws to weight, and there are {count}."
+        return f"LOO needs at least 25 draws; there are {count}."
     broken = ~np.isfinite(by_draw).all(axis=1)
     if broken.any():
         return (
-            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so there is "
-            "no LOO: check the computations of the model there."
+            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so LOO "
+            "is unavailable. Check the model at these draws."
         )
     if any(has_even_tail(-column, efficiency) for column in by_draw.T):
         return (
-            "There are too few distinct draws to leave out an observation by weighting them, "
-            "so there is no LOO."
+            "LOO is unavailable: there are too few distinct draws to leave out an observation by "
+            "importance weighting."
         )
     import arviz as az  # slow to import
 
@@ -55,7 +55,7 @@ def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
 
 
 def relative_efficiency(posterior: Posterior) -> float:
-    """Effective draws per draw, averaged over parameters; 1 without chains."""
+    """Effective draws per draw, averaged over parameters; 1 if the draws are no chains."""
     if not posterior.has_chains:
         return 1.0
     from arviz_stats.base.array import array_stats  # slow to import

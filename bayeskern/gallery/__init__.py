@@ -1,6 +1,7 @@
-"""The gallery: real problems, each a Python file with a function `problem()`; also your own files.
+"""Gallery of problems, each a Python file with a function `problem()`.
 
-The files are in `models/` of the source, and in this folder once bayeskern is installed.
+The files are in `models/` of the source, and in this folder once bayeskern is installed. Your own
+files can be loaded too.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def title(name: str) -> str:
         name: One of `names()`.
 
     Raises:
-        ValueError: No problem has that name; the message has the nearest one.
+        ValueError: No problem has that name; the message suggests the nearest one.
 
     Examples:
         >>> from bayeskern import gallery
@@ -63,8 +64,8 @@ def load(source: str | Path) -> Problem:
         The `bk.Problem` that `problem()` returns.
 
     Raises:
-        ValueError: No problem has that name; the file fails (the message has the line); or it has
-            no `problem()` that returns a `bk.Problem`.
+        ValueError: No problem has that name; the file fails (the message gives the line); or it
+            has no `problem()` that returns a `bk.Problem`.
 
     Examples:
         >>> from bayeskern import gallery
@@ -114,20 +115,20 @@ def find(source: str | Path) -> Path:
 
 
 def _run(path: Path) -> ModuleType:
-    """Import a file from any folder; it can import other files of that folder."""
+    """Import a file, which may import other files of its folder."""
     name = f"bayeskern_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file: its name must end in .py.")
+        raise ValueError(f"{path} is not a Python file: its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
-    # Python looks up the module of a class here, for dataclasses for example.
+    # Classes of the file, such as dataclasses, look up their module here.
     sys.modules[name] = module
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     finally:
-        # The file may have changed the list itself.
+        # The file may have removed the folder itself.
         with suppress(ValueError):
             sys.path.remove(folder)
     return module
@@ -137,8 +138,8 @@ def _run(path: Path) -> ModuleType:
 def blame(path: Path) -> Iterator[None]:
     """Turn errors of a model's file into a ValueError with the file and the line.
 
-    `DoesNotApplyError` passes unchanged, and so do a ValueError, OSError or FloatingPointError with
-    no line of the file in their traceback.
+    `DoesNotApplyError` passes unchanged. A ValueError, OSError or FloatingPointError passes
+    unchanged if its traceback has no line of the file.
 
     Args:
         path: The file.

@@ -67,7 +67,7 @@ def test_require_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert require_file("new/a.txt", "a.txt") == Path("new/a.txt") and not list(tmp_path.iterdir())
     for path in (tmp_path, "", "."):
-        with pytest.raises(OSError, match="it is a folder; give a file in it, such as '.*a.txt'"):
+        with pytest.raises(OSError, match="is a folder; give a file in it, such as '.*a.txt'"):
             require_file(path, "a.txt")
     for path in (None, 3):
         with pytest.raises(TypeError, match=f"path must be .* such as 'a.txt'; got {path}"):

@@ -224,5 +224,7 @@ def test_column_indices():
     with pytest.raises(ValueError, match=r"columns \['age'\] are names, but X is an array"):
         validation.column_indices(["age"], 3)
     for bad in (3, -4):
-        with pytest.raises(ValueError, match=rf"columns \[{bad}\] wanted, but X has 3 columns"):
+        with pytest.raises(
+            ValueError, match=rf"columns \[{bad}\] are selected, but X has 3 columns"
+        ):
             validation.column_indices([bad], 3)

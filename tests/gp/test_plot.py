@@ -70,12 +70,12 @@ def test_plots_into_given_axes():
     ("process", "options", "message"),
     [
         (bk.GaussianProcess(RBF(), X, 0.1), {"X_new": np.ones((3, 2))}, "X_new has 2 columns but"),
-        (bk.GaussianProcess(RBF(), X, 0.1), {"X_new": [2.0]}, "X_new has one point only, 2"),
+        (bk.GaussianProcess(RBF(), X, 0.1), {"X_new": [2.0]}, "X_new has one value only, 2"),
         (bk.GaussianProcess(RBF(), X, 0.1), {"n": 0}, "n must be a whole number of at least 1"),
         (bk.GaussianProcess(RBF(), X, 0.1), {"level": 95}, "level must be a probability"),
         (bk.GaussianProcess(RBF(), X, 0.1), {"seed": -1}, "seed must be"),
         (bk.GaussianProcess(RBF(), X, 0.1, mean=Y), {}, "the prior mean was given as an array"),
-        (bk.GaussianProcess(RBF(), np.stack([X, Y], 1), 0.1), {}, "X has 2 columns, and a curve"),
+        (bk.GaussianProcess(RBF(), np.stack([X, Y], 1), 0.1), {}, "X has 2 columns, but a curve"),
     ],
 )
 def test_bad_input_is_refused(process, options, message):

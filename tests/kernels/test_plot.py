@@ -115,8 +115,8 @@ def test_columns_are_found_by_name():
 @pytest.mark.parametrize(
     ("kernel", "X", "message"),
     [
-        (RBF(), np.zeros((5, 2)), "X has 2 columns, and a curve is drawn along one"),
-        (RBF(), [4.0, 4.0], "X has one point only, 4: give at least two"),
+        (RBF(), np.zeros((5, 2)), "X has 2 columns, but a curve needs one input"),
+        (RBF(), [4.0, 4.0], "X has one value only, 4: give at least two"),
         (RBF(), [0.0, np.nan], "X has 1 value that is NaN"),
         (RBF([1.0, 2.0]), [0.0, 1.0], r"lengthscale has shape \(2,\) but the points have 1"),
         (RBF(dist.ImproperUniform(dist.constraints.positive, (), ())), [0.0, 1.0],

@@ -73,10 +73,10 @@ def test_the_same_selection_twice():
 def test_index_out_of_range(columns):
     k = RBF().on(columns)
     for call in (k, k.diag, jax.jit(lambda X: k(X))):
-        with pytest.raises(ValueError, match=r"columns \[.*\] wanted, but X has 3 columns"):
+        with pytest.raises(ValueError, match=r"columns \[.*\] are selected, but X has 3 columns"):
             call(A)
     for frame in FRAMES:
-        with pytest.raises(ValueError, match="wanted, but X has 3 columns"):
+        with pytest.raises(ValueError, match="are selected, but X has 3 columns"):
             k(frame)
 
 

@@ -1,4 +1,4 @@
-"""Results of simulation-based calibration: ranks of the truth, and faults that they show."""
+"""Results of simulation-based calibration: ranks of the truth, and their faults."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-#: Name of the log density of the data among the parameters.
+#: Name of the log likelihood among the parameters.
 LIKELIHOOD = "log likelihood"
-# Fewer simulations show no fault.
+# Smallest number of fitted simulations for a verdict.
 MIN_SIMULATIONS = 10
 
 
@@ -40,7 +40,7 @@ class Calibration:
         level: Level of the verdict.
         truth: Values that the data were simulated from.
         ranks: Number of draws below the truth, 0, ..., draws.
-        uniforms: Ranks spread over (0, 1) at random; exactly uniform if the method is right.
+        uniforms: (rank + U(0, 1)) / (draws + 1); exactly uniform if the method is right.
         z_scores: (posterior mean - truth) / posterior sd.
         shrinkage: Posterior variance over prior variance, 1 - contraction (Schad et al. 2021).
         verdicts: Number of posteriors with each verdict.
@@ -77,7 +77,7 @@ class Calibration:
 
     @cached_property
     def p_values(self) -> dict[str, float]:
-        """Exact p-value of uniform ranks by parameter, from the ECDF (Saeilynoja et al. 2022)."""
+        """Exact p-value of the ECDF of the ranks, by parameter (Saeilynoja et al. 2022)."""
         return {name: ecdf_band.p_value(u) for name, u in self.uniforms.items()}
 
     @property
@@ -156,7 +156,7 @@ class Calibration:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def plot(self, parameters: list[str] | None = None) -> Figure:
-        """Plot ECDFs of the ranks minus the diagonal.
+        """Plot the ECDF of the ranks minus that of uniform ranks, for each parameter.
 
         If the method is right, all curves of all parameters stay in their bands with probability
         `level`.
@@ -184,7 +184,7 @@ class Calibration:
         return rank_plot({name: self.uniforms[name] for name in names}, band, verdicts, title)
 
     def to_arviz(self) -> xr.DataTree:
-        """A DataTree for `az.plot_ecdf_pit`: the ranks in (0, 1) in the group prior_sbc."""
+        """DataTree for `az.plot_ecdf_pit`, with `uniforms` as the group prior_sbc."""
         import xarray as xr  # slow to import
 
         variables = {
@@ -242,7 +242,7 @@ def _fault(name: str, u: np.ndarray) -> str:
             if z > 0
             else "draws fit better than the truth: too narrow, or data used twice"
         )
-    # A wrong width shows in the share of the ranks in a tenth on either side.
+    # Shares of the ranks in the lowest and highest tenth: a wrong width changes their sum, 0.2.
     tails = np.mean(u < 0.1), np.mean(u > 0.9)
     wrong_width = abs(sum(tails) - 0.2) > 2.0 * np.sqrt(0.2 * 0.8 / n)
     faults = []

@@ -3,8 +3,8 @@
 Saeilynoja, Buerkner and Vehtari (2022), "Graphical test for discrete uniformity and its
 applications in goodness-of-fit evaluation and multiple sample comparison", Statistics and Computing
 32. The authors simulate the level of the band, as ArviZ does, or sum over all pairs of counts. Here
-the counts are those of a Poisson process given its total, whose increments are identically
-distributed, so the level is computed exactly.
+the n uniform numbers are a Poisson process given its total n. Its increments between grid points
+are independent and identically distributed, so convolutions give the exact level.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Band(NamedTuple):
 
 
 def p_value(u: np.ndarray) -> float:
-    """Probability that the ECDF of n uniform numbers deviates as much as that of u (n,)."""
+    """Probability that n uniform numbers have an ECDF at least as extreme as u (n,)."""
     n = len(u)
     grid, tails = _tail_probabilities(n)
     smallest = tails[np.arange(len(grid)), counts(u, grid)].min()
@@ -43,9 +43,9 @@ def p_value(u: np.ndarray) -> float:
 
 
 def band(n: int, level: float) -> Band:
-    """Narrowest band that holds the whole ECDF of n uniform numbers with probability `level`.
+    """Narrowest band that holds the ECDF of n uniform numbers with probability `level`.
 
-    The ECDF leaves the band with the same probability at each point. Since counts are whole
+    The ECDF leaves the band with the same probability at each point. Because counts are whole
     numbers, it stays inside everywhere with probability `level` or a little more.
     """
     grid, tails = _tail_probabilities(n)
@@ -69,7 +69,7 @@ def counts(u: np.ndarray, grid: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _tail_probabilities(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A grid (m,), and the smaller tail probability of each count 0, ..., n on it: (m, n + 1)."""
+    """A grid (m,), and the smaller tail probability of counts 0, ..., n: (m, n + 1)."""
     from scipy.stats import binom  # takes half a second, which `import bayeskern` must not
 
     parts = max(2, min(n, 200))
@@ -82,15 +82,17 @@ def _tail_probabilities(n: int) -> tuple[np.ndarray, np.ndarray]:
 def _probability_inside(n: int, inside: np.ndarray) -> float:
     """Probability that the counts of n uniform numbers are inside a band everywhere.
 
-    inside: whether each count 0, ..., n is inside at each value of the grid, (m, n + 1).
+    inside: True for each count 0, ..., n inside the band at each grid point, (m, n + 1).
     """
     from scipy.stats import poisson  # takes half a second, which `import bayeskern` must not
 
     increments = poisson.pmf(np.arange(n + 1), n / (len(inside) + 1))
     # Smaller probabilities do not change the result.
     increments = increments[: np.flatnonzero(increments > 1e-40)[-1] + 1]
+    # P(count so far = k, inside at all points so far), k = 0, ..., n, of the Poisson process.
     probability = np.zeros(n + 1)
     probability[0] = 1.0
     for row in inside:
         probability = np.convolve(probability, increments)[: n + 1] * row
+    # Condition on the total n.
     return float(np.convolve(probability, increments)[n] / poisson.pmf(n, n))

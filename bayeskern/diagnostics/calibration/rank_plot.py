@@ -1,4 +1,4 @@
-"""ECDF of the ranks of the truth minus the diagonal, and its band, by parameter."""
+"""Rank plots of simulation-based calibration: ECDF minus uniform, by parameter."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def rank_plot(
     """A panel for each parameter; curves that leave the band are orange.
 
     Args:
-        uniforms: Ranks in (0, 1), (n,), by parameter.
-        band: Band of the curves.
+        uniforms: Ranks scaled to (0, 1), (n,), by parameter.
+        band: Simultaneous band of the ECDF of uniform ranks.
         verdicts: Text below the name of each parameter.
         title: Title of the figure.
     """
@@ -37,7 +37,7 @@ def rank_plot(
         panel.tick_params(labelsize=8)
     for panel in panels[len(uniforms) :]:
         panel.set_visible(False)
-    # If the last row is not full, the panel above has the labels.
+    # Panels above a gap in the last row need labels of their own.
     for panel in panels[max(0, len(uniforms) - columns) : len(uniforms)]:
         panel.tick_params(labelbottom=True)
     fig.suptitle(textwrap.fill(title, 34 * max(columns, 2)), fontsize=10, parse_math=False)

@@ -39,30 +39,31 @@ def refit(
     method: Method,
     seeds: list[int],
 ) -> Iterator[Callable[[], Posterior]]:
-    """Fits of simulated data sets, as functions that return the posterior or raise its error.
+    """Yield a function for each simulated data set that fits it.
 
-    Models of sites only are conditioned on the data at their sites and keep their arguments. Models
-    that take the data as arguments, and methods that read the arguments (such as SVI with a
-    hand-written guide), get the data in the arguments that hold the observations. Methods that run
-    side by side fit several data sets at once.
+    The functions return the posterior or raise the error of the fit. In plain NumPyro models the
+    observed sites are conditioned on the data. For models that take the data as arguments, and
+    methods that read the arguments (such as SVI with a hand-written guide), the data replace the
+    arguments that hold the observations. Methods with `runs_side_by_side` fit several data sets at
+    once.
 
     Args:
         bound_model: The prepared model.
         target: Its target.
-        data: Simulated data by site, (simulations, shape).
+        data: Simulated data by site, (simulations, *site).
         method: The method.
         seeds: A seed for each data set.
     """
     takes_data = PreparesData | HasMarginal | HasClosedForm | ChoosesForm
     if isinstance(bound_model.model, takes_data) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
-    # The model is inspected once for all data sets, since that may take longer than a fit.
-    first = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
+    # The model is inspected once for all data sets, because that may take longer than a fit.
+    template = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
 
     def target_at(i: int) -> Target:
-        return first.with_arguments(_arrays(data, i))
+        return template.with_arguments(_arrays(data, i))
 
-    # A process forms size x size matrices of observations, a guide of coordinates.
+    # A Gaussian process has n x n matrices for n observations, a guide d x d for d coordinates.
     size = max(target.size, *(values[0].size for values in data.values()))
     at_once = min(FITS_AT_ONCE, batch_size(size**2) or 1)
     if method.runs_side_by_side and at_once > 1:
@@ -76,7 +77,7 @@ def row(values: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:
 
 
 def _arrays(data: dict[str, np.ndarray], i: int) -> dict[str, jax.Array]:
-    """Data of simulation i as arrays; a Python number would be static."""
+    """Data of simulation i as JAX arrays: Python numbers would be static arguments."""
     return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
 
@@ -87,8 +88,8 @@ def _by_arguments(
     method: Method,
     seeds: list[int],
 ) -> Iterator[Callable[[], Posterior]]:
-    first = row(data, 0)
-    arguments_of = {site: _argument_of(bound_model, target, site, first) for site in data}
+    first_data = row(data, 0)
+    arguments_of = {site: _argument_of(bound_model, target, site, first_data) for site in data}
     classes = classes_of(bound_model.model)
 
     def fit(i: int) -> Posterior:
@@ -125,9 +126,9 @@ def _in_batches(
 
 
 class ConditionedModel(eqx.Module):
-    """A model of its data, model(data), whose observed sites are conditioned on data by site.
+    """A model as a function of its data by observed site.
 
-    numpyro.handlers.condition does not support plates that take a part of their rows.
+    numpyro.handlers.condition does not support plates that subsample their rows.
     """
 
     target: Target
@@ -137,7 +138,7 @@ class ConditionedModel(eqx.Module):
 
 
 class _Condition(Messenger):
-    """Sets observed sites to data of all rows, or of the rows that a plate takes."""
+    """Sets observed sites to their data, or to the rows of a subsampling plate."""
 
     def __init__(self, fn: Callable, data: dict[str, jax.Array]):
         self.data, self.rows = data, {}

@@ -46,22 +46,21 @@ def calibrate(
     ranks are uniform for every parameter, and for the log likelihood, which exposes methods that
     ignore the data and return the prior.
 
-    Fits that raise an error or have infinite draws are counted and reported. There is no verdict if
-    fewer than ten simulations could be fitted. Discrete latents are summed out and have no rank.
+    Fits that raise an error or have non-finite draws are counted and reported. With fewer than ten
+    fits there is no verdict. Discrete latents are summed out and have no rank.
     SVI fits a plain function of sites to several data sets at once, by vmap; NUTS does not, since
     each chain would wait for the longest.
 
     Args:
         problem: A `Problem`, or a NumPyro model with its arguments as in `infer`. The data define
-            the observed sites and their shapes. Their values are used only where the model uses
-            them otherwise, such as for default priors or lagged values.
+            the observed sites and their shapes. Their values matter only if the model also uses
+            them elsewhere, such as for default priors or lagged values.
         *args: Arguments of the model.
         method: Method to check, as in `infer`, except for point estimates.
         simulations: Number of simulated data sets, at least ten.
         seed: Seed of the simulations and of the fits.
         draws: Number of draws among which the truth is ranked.
-        level: Probability, at least, of no fault if the method is right, for all parameters
-            together.
+        level: If the method is right, no parameter has a fault with at least this probability.
         progress: Whether to show a progress bar.
         model_kwargs: Named arguments of the model whose name is an option here.
         **kwargs: Other named arguments of the model.
@@ -70,7 +69,7 @@ def calibrate(
         The ranks, and a verdict on the method.
 
     Raises:
-        ValueError: If the prior of a site cannot be drawn from; if the method gives a point or
+        ValueError: If the prior of a site cannot be sampled; if the method gives a point or
             fewer draws than `draws`; if no data set could be fitted; if an option may be meant for
             the model.
 
@@ -101,7 +100,7 @@ def calibrate(
     target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):
         raise ValueError(
-            f"no site may be named {LIKELIHOOD!r}, the name of the log density here. Rename it."
+            f"the name {LIKELIHOOD!r} is reserved for the log density of the data; rename the site."
         )
     truths, data = simulate(target, simulations, seed)
     truths = {s.name: truths[s.name] for s in target.latents}
@@ -142,8 +141,8 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray
     """Rank the true value of each latent, and the log likelihood, among `count` draws.
 
     Returns:
-        Truth, number of draws below it and equal to it, posterior mean and sd, (5,), by parameter,
-        the log likelihood last.
+        By parameter, the log likelihood last: an array of the truth, the number of draws below it,
+        the number equal to it, the posterior mean and the posterior sd, (5,).
     """
     target = posterior.target
     assert target is not None
@@ -153,8 +152,8 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray
     total = len(next(iter(flat.values())))
     if total < count:
         raise DoesNotApplyError(
-            f"{posterior.method} gives {total} draws, and the truth is to be ranked among {count}. "
-            "Take more draws of the method, or a smaller draws=."
+            f"{posterior.method} gives {total} draws, but the truth is ranked among draws={count}. "
+            "Let the method give more draws, or reduce draws=."
         )
     rows = evenly(total, count)
     truth_first = {name: np.concatenate([truth[name][None], flat[name][rows]]) for name in latents}
@@ -185,11 +184,12 @@ def _log_likelihoods(target, values):
 
 def _ranks(ranked: list[dict[str, np.ndarray]], draws: int, seed: int) -> dict[str, Any]:
     """Truths, ranks and scores of all simulations, by parameter."""
-    # With method="auto", different latents may be integrated out of different fits.
+    # Parameters of all fits: method="auto" may integrate different latents out of each fit.
     names = [name for name in ranked[0] if all(name in values for values in ranked)]
     values = np.array([[values[name] for name in names] for values in ranked])
     truth, below, equal, mean, sd = np.moveaxis(values, -1, 0)
     rng = np.random.default_rng([seed, len(ranked)])
+    # Ties with the truth are broken at random.
     ranks = below.astype(int) + rng.integers(0, equal.astype(int) + 1)
     uniforms = (ranks + rng.random(ranks.shape)) / (draws + 1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -34,7 +34,7 @@ def compare(
     posteriors: Mapping[str, Posterior] | Mapping[str, Forecast | Peer],
     reference: str | None = None,
 ) -> Comparison | ForecastComparison:
-    """Put posteriors of the same model and data side by side, or forecasts of the same series.
+    """Compare posteriors of the same model and data, or forecasts of the same series.
 
     Forecasts are scored at past dates of the series, the same dates as for their verdict. Models of
     statsforecast (`pip install bayeskern[peers]`) can be compared with them at these dates.
@@ -62,7 +62,9 @@ def compare(
         )
     if any(isinstance(value, Forecast) for value in posteriors.values()):
         if reference is not None:
-            raise ValueError("reference= is for posteriors; forecasts are scored by observations.")
+            raise ValueError(
+                "reference= is for posteriors only; forecasts are scored by observed values."
+            )
         return compare_forecasts(posteriors)
     by_name = {}
     for name, value in posteriors.items():
@@ -81,8 +83,8 @@ def compare_posteriors(
     else:
         validation.one_of("reference", reference, posteriors)
     table = {name: _table_row(posterior) for name, posterior in posteriors.items()}
-    others, first = _with_other_data(posteriors, table, reference)
-    for name in others:
+    with_other_data, baseline = _with_other_data(posteriors, table, reference)
+    for name in with_other_data:
         densities = ("elpd", "elpd_error", "loo_khat", "elbo", "log_evidence")
         table[name] |= dict.fromkeys((*densities, "log_evidence_error"), np.nan)
     return Comparison(
@@ -92,8 +94,8 @@ def compare_posteriors(
         parameters=_differences(posteriors, reference),
         remarks=tuple(
             f"The elpd, log evidence and ELBO of {name} are left out, because its data differ from "
-            f"those of {first}."
-            for name in others
+            f"those of {baseline}."
+            for name in with_other_data
         ),
     )
 
@@ -131,7 +133,7 @@ class Comparison:
         return pd.DataFrame.from_dict(self.table, orient="index")
 
     def parameters_to_frame(self) -> pd.DataFrame:
-        """Differences from the reference as a data frame, with rows (posterior, parameter)."""
+        """Differences from the reference, as a data frame by posterior and parameter."""
         import pandas as pd  # slow to import
 
         rows = {
@@ -197,7 +199,7 @@ HEADINGS = (
 
 
 def _is_good_reference(posterior: Posterior) -> bool:
-    """True if the method converges to the posterior with more draws, and its verdict is good."""
+    """True if the verdict is good and more draws converge to the posterior."""
     converges = posterior.method in ("exact", "smc") or posterior.is_mcmc
     return converges and posterior.trust.verdict == "good"
 
@@ -225,7 +227,7 @@ def _table_row(posterior: Posterior) -> dict:
 
 
 def _elpd(posterior: Posterior) -> dict[str, float]:
-    """Expected log predictive density by PSIS-LOO, summed over sites; empty if unknown."""
+    """Expected log predictive density, PSIS-LOO, summed over sites; empty if unknown."""
     if posterior.is_point:
         return {}
     try:
@@ -234,8 +236,8 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
         return {}
     efficiency = relative_efficiency(posterior)
     # A single observation cannot be left out.
-    several = [np.asarray(values) for values in by_site.values() if values[0, 0].size > 1]
-    loos = [psis_loo(values, efficiency) for values in several]
+    with_several = [np.asarray(values) for values in by_site.values() if values[0, 0].size > 1]
+    loos = [psis_loo(values, efficiency) for values in with_several]
     if not loos or any(isinstance(loo, str) for loo in loos):
         return {}
     return {
@@ -248,18 +250,21 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
 def _with_other_data(
     posteriors: dict[str, Posterior], table: dict[str, dict], reference: str | None
 ) -> tuple[list[str], str | None]:
-    """Posteriors whose data differ from those of the first one, and the name of the first one.
+    """Names of posteriors with other data than a baseline, and the name of the baseline.
 
-    Only posteriors with a density of the data count. The first is the reference if it counts.
+    Only posteriors with an elpd, ELBO or log evidence are considered. The baseline is the reference
+    if it has one of them, otherwise the first such posterior.
     """
     names = [
         name
         for name, row in table.items()
         if not all(np.isnan(row[density]) for density in ("elpd", "elbo", "log_evidence"))
     ]
-    first = reference if reference in names else next(iter(names), None)
+    baseline = reference if reference in names else next(iter(names), None)
+    if baseline is None:
+        return [], None
     data = {name: posteriors[name].observed() for name in names}
-    return [n for n in names if first is None or not _are_equal(data[n], data[first])], first
+    return [n for n in names if not _are_equal(data[n], data[baseline])], baseline
 
 
 def _are_equal(x: dict[str, np.ndarray], y: dict[str, np.ndarray]) -> bool:
@@ -279,20 +284,21 @@ def _differences(
     if reference is None:
         return {}
     draws = {name: _draws_by_parameter(p) for name, p in posteriors.items()}
-    truth = draws.pop(reference)
+    reference_draws = draws.pop(reference)
     differences = {}
-    for name, approximate in draws.items():
-        shared = [parameter for parameter in truth if parameter in approximate]
+    for name, own_draws in draws.items():
+        shared = [parameter for parameter in reference_draws if parameter in own_draws]
         if not shared:
             raise ValueError(
-                f"{name!r} and {reference!r} share no site: they have {', '.join(approximate)} and "
-                f"{', '.join(truth)}. Compare posteriors of the same model."
+                f"{name!r} and {reference!r} share no site: they have {', '.join(own_draws)} and "
+                f"{', '.join(reference_draws)}. Compare posteriors of the same model."
             )
         differences[name] = {
-            parameter: _difference(approximate[parameter], truth[parameter])
+            parameter: _difference(own_draws[parameter], reference_draws[parameter])
             for parameter in shared
-            # A constant, such as the corner of a Cholesky factor, is left out.
-            if np.ptp(truth[parameter]) > 0 or np.any(approximate[parameter] != truth[parameter][0])
+            # A common constant, such as the corner of a Cholesky factor, is left out.
+            if np.ptp(reference_draws[parameter]) > 0
+            or np.any(own_draws[parameter] != reference_draws[parameter][0])
         }
     return differences
 
@@ -323,7 +329,7 @@ def table_cells(name: str, row: dict) -> tuple[str, ...]:
         row["verdict"],
         f"{row['seconds']:.2f}",
         str(row["draws"]),
-        *("-" if np.isnan(row[name]) else format(row[name], form) for name, form in formats),
+        *("-" if np.isnan(row[key]) else format(row[key], spec) for key, spec in formats),
         _with_error(row["log_evidence"], row["log_evidence_error"]),
         _with_error(row["elpd"], row["elpd_error"]),
     )

@@ -42,13 +42,13 @@ class Peer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ForecastComparison:
-    """Forecasts from the same past dates, scored by the observed values, as of `compare`.
+    """Scores of forecasts from the same past dates, as `compare` returns them.
 
     Attributes:
         series: Name of the series.
-        steps: Number of steps ahead of each forecast.
+        steps: Horizon of each forecast, in steps.
         origins: Number of past dates.
-        count: Number of observed values.
+        count: Number of values that are scored.
         table: Scores by model: mae, rmse and crps in the units of the series; coverage_80 and so
             on, the share of values inside the central intervals.
     """
@@ -105,17 +105,21 @@ def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
                 f"{f.horizon} steps of {f.series.name} and {other.horizon} steps of "
                 f"{other.series.name}."
             )
-    back = f.look_back
-    if back is None or f.combination is None:
-        raise ValueError(f"{f.series.name} is too short, or constant: it has no past forecasts.")
+    evaluation = f.look_back
+    if evaluation is None or f.combination is None:
+        raise ValueError(
+            f"{f.series.name} is too short or constant, so there are no past forecasts to score."
+        )
     table = {}
     for name, model in models.items():
         if not isinstance(model, Forecast):
-            table[name] = _of_peer(name, model, f.series, f.combination.origins)
+            table[name] = _score_peer(name, model, f.series, f.combination.origins)
         elif model.look_back is not None:
             table[name] = _row(model.look_back.ours)
-    table["seasonal naive"] = _row(back.naive)
-    return ForecastComparison(f.series.name, back.steps, len(back.origins), back.count, table)
+    table["seasonal naive"] = _row(evaluation.naive)
+    return ForecastComparison(
+        f.series.name, evaluation.steps, len(evaluation.origins), evaluation.count, table
+    )
 
 
 def _are_same(first: Series, second: Series) -> bool:
@@ -134,7 +138,9 @@ def _row(scores: Scores) -> dict[str, float]:
     }
 
 
-def _of_peer(name: str, model: Any, series: Series, origins: Sequence[Origin]) -> dict[str, float]:
+def _score_peer(
+    name: str, model: Any, series: Series, origins: Sequence[Origin]
+) -> dict[str, float]:
     if not isinstance(model, Peer):
         raise TypeError(
             f"{name} must be a forecast of bk.forecast, or a model of statsforecast such as "
@@ -161,7 +167,8 @@ def _of_peer(name: str, model: Any, series: Series, origins: Sequence[Origin]) -
 
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
-    """Quantiles at SCORED_PROBABILITIES from the intervals of a peer, (probabilities, ahead)."""
+    """Quantiles of a peer at SCORED_PROBABILITIES: (probabilities, ahead)."""
+    # The p-quantile is an end of the interval of level |200 p - 100| %; the mean serves as median.
     widths = np.round(200.0 * np.abs(SCORED_PROBABILITIES - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
     forecasts = model.forecast(y=past, h=ahead, level=levels)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]) -> Figure:
-    """A row for each parameter: densities on the left, 50 % and 90 % intervals on the right.
+    """Plot densities (left) and 50 % and 90 % intervals (right), a row per parameter.
 
     Args:
         draws: Draws (S,), by posterior and parameter.
@@ -38,7 +38,10 @@ def _row(
     draws: Mapping[str, np.ndarray | None],
     labels: Mapping[str, str],
 ) -> None:
-    """The row of one parameter; draws: None for a posterior without this parameter."""
+    """Draw the row of one parameter.
+
+    draws: Draws (S,) by posterior; None if it lacks the parameter.
+    """
     limits = _limits([x for x in draws.values() if x is not None])
     for i, x in enumerate(draws.values()):
         if x is not None:
@@ -68,7 +71,7 @@ def _row(
 
 
 def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
-    """Range in which densities are drawn: heavy tails would squeeze the densities to lines."""
+    """Range of the x axis, without the far tails, which would squeeze the densities."""
     ends = np.array([np.quantile(x, (0.002, 0.998)) for x in draws])
     # A posterior that is far too wide must not hide the others.
     low, high = np.median(ends, axis=0)

@@ -250,7 +250,7 @@ def looking_at_data(y):
         (free, "'level' has no prior"),
         (factor, "'penalty' is a numpyro.factor"),
         (nothing, "observes nothing"),
-        (taken, "no site may be named 'log likelihood'"),
+        (taken, "the name 'log likelihood' is reserved"),
         (from_two, "'y' has another density"),
         (looking, "looks at a value"),
         (looking_at_data, "looks at a value"),
@@ -272,7 +272,7 @@ def test_models_that_cannot_be_simulated_are_refused(model, said):
         ({"draws": 0}, "draws must be"),
         ({"level": 95}, "level must be a probability"),
         ({"seed": -1}, "seed must be"),
-        ({"method": bk.Exact(draws=50)}, "exact gives 50 draws, and the truth"),
+        ({"method": bk.Exact(draws=50)}, "exact gives 50 draws, but the truth"),
     ],
 )
 def test_bad_options_are_refused(options, said):
