@@ -160,7 +160,7 @@ BAD = {
     "both scales": (["nile", "--horizon", 6, "--positive", "--no-log"], "--positive models"),
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
-    "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),
+    "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 occurs 2 times"),
     "two columns": (["two.csv", "--horizon", 6], "are sales, price."),
 }
 FILES = {
@@ -200,7 +200,7 @@ def test_bad_backtests(folder, here):
         (["nile", "--cutoff", "1950-01-01"], "cutoffs must be numbers"),
         (["nile", "--cutoffs", 0], "cutoffs must be a whole number"),
         (["nile", "--cutoffs", 50], "a cutoff leaves"),
-        (["twice.csv"], "2020-02-01 is there 2 times"),
+        (["twice.csv"], "2020-02-01 occurs 2 times"),
     ):
         status, out, err = here("backtest", *arguments, "--horizon", 6)
         assert (status, out) == (2, "") and message in one_line(err)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Anomalies:
     """Values of a series with their leave-one-out intervals. Returned by `anomalies`.
 
-    Each value is predicted from all others, before and after it, by the structures of the forecast,
-    averaged over structures and hyperparameters.
+    Each value is predicted from all earlier and later values, by the average over the structures of
+    the forecast and their hyperparameters.
 
     Attributes:
         forecast: The forecast of the series, with its structures and draws.
@@ -42,6 +42,7 @@ class Anomalies:
 
     @cached_property
     def _predictive(self) -> QuantileAverage | ResponseMixture:
+        """Leave-one-out predictive distributions of all values."""
         return predictive_of_others(self.forecast.parts, self.forecast.seed)
 
     @property
@@ -75,7 +76,7 @@ class Anomalies:
         return (self.values < lower) | (self.values > upper)
 
     def to_frame(self) -> pd.DataFrame:
-        """Data frame with a row for each value outside: value, median, lower and upper."""
+        """Data frame of the values outside, with columns value, median, lower and upper."""
         import pandas as pd  # slow to import
 
         (lower, upper), series = self.interval, self.forecast.series
@@ -84,7 +85,7 @@ class Anomalies:
         return pd.DataFrame(columns, index=index).loc[self.outside]
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Plot the values over their intervals, with those outside marked."""
+        """Plot the values over their intervals, and mark the values outside."""
         return plot.anomalies(self, ax)
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -96,7 +97,7 @@ class Anomalies:
         return write_files(folder, {"anomalies.csv": text, "anomalies.png": self.plot()})
 
     def __repr__(self) -> str:
-        f, rows, most = self.forecast, np.flatnonzero(self.outside), 20
+        f, rows, max_rows = self.forecast, np.flatnonzero(self.outside), 20
         show, (lower, upper) = number_format(self.values), self.interval
         by_chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
         lines = [
@@ -110,7 +111,7 @@ class Anomalies:
         if not len(rows):
             return "\n".join(lines)
         cells = [[f.series.time_name, "value", "median", "interval"]]
-        for i in rows[:most]:
+        for i in rows[:max_rows]:
             value, median, low, high = (
                 show(float(number))
                 for number in (self.values[i], self.median[i], lower[i], upper[i])
@@ -118,8 +119,8 @@ class Anomalies:
             label = f.time_labels(self.times[[i]])[0]
             cells.append([label, value, median, f"{low} to {high}"])
         lines += ["", *right_aligned(cells)]
-        if len(rows) > most:
-            lines.append(f"  and {len(rows) - most} more")
+        if len(rows) > max_rows:
+            lines.append(f"  and {len(rows) - max_rows} more")
         return "\n".join(lines)
 
 
@@ -128,15 +129,15 @@ def anomalies(series: Any, level: float = 0.999, **options: Any) -> Anomalies:
 
     Args:
         series: A series, or a source that `forecast` accepts.
-        level: Probability of the central leave-one-out intervals. A share of 1 - level of ordinary
-            values lies outside as well.
+        level: Probability of the central leave-one-out intervals. By chance, a share 1 - level of
+            ordinary values lies outside.
         **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
         The values with their intervals.
 
     Raises:
-        ValueError: As `forecast`.
+        ValueError: If the series cannot be read or forecast.
 
     References:
         Sundararajan and Keerthi (2001), "Predictive approaches for choosing hyperparameters in

@@ -1,4 +1,4 @@
-"""Rolling-origin evaluation: forecasts from past dates, scored by the values that followed."""
+"""Rolling-origin evaluation: forecasts from past origins, scored by the values that followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned
+from bayeskern.core.formatting import aligned, counted
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A forecast from one past date, with the values that followed.
+    """A forecast from one past origin, with the values that followed.
 
     Attributes:
-        count: Number of times known to the forecast.
+        count: Number of leading times of the series that are known to the forecast.
         forecast: The forecast.
         naive: The seasonal-naive forecast.
-        pick: Steps that can be scored, counted from 0.
-        times: Times of those steps.
-        actual: Values at those steps.
+        pick: Scored steps of the forecast, counted from 0: (k,).
+        times: Times of the scored steps, (k,).
+        actual: Values at the scored steps, (k,).
     """
 
     count: int
@@ -54,12 +54,12 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """Scores of forecasts from past dates, beside seasonal naive. Returned by `backtest`.
+    """Scores of forecasts from past origins and of seasonal naive. Returned by `backtest`.
 
     Attributes:
         series: The series.
-        season: Season of the seasonal-naive forecast, in steps; 1 for none.
-        folds: A forecast from each past date, with the values that followed.
+        season: Season of the seasonal-naive forecast, in steps; 1 without a season.
+        folds: A forecast from each past origin, with the values that followed.
     """
 
     series: Series
@@ -70,9 +70,9 @@ class Backtest:
     def scores(self) -> dict[str, dict[str, float]]:
         """Mean scores over all forecast values, by model and by score.
 
-        mae, rmse, crps are in the units of the series. mase is mae over the in-sample mae of the
-        seasonal-naive forecast. log_score is the mean log predictive density (higher is better).
-        coverage_80 is the share of values inside the central 80 % interval.
+        mae, rmse and crps are in the units of the series. mase is mae divided by the in-sample mae
+        of the seasonal-naive forecast. log_score is the mean log predictive density (higher is
+        better). coverage_80 is the share of values inside the central 80 % interval.
         """
         return {
             "forecast": _mean_scores([(fold.forecast, fold) for fold in self.folds]),
@@ -81,13 +81,14 @@ class Backtest:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on fits that did not converge, and on a smaller error of seasonal naive."""
+        """Remarks on failed fits, and on an error larger than that of seasonal naive."""
         bad = sum(fold.forecast.problem is not None for fold in self.folds)
-        remarks = [f"{bad} of {len(self.folds)} fits did not converge"] if bad else []
+        remarks = [f"{bad} of {len(self.folds)} fits failed"] if bad else []
         ours, naive = (self.scores[model]["mae"] for model in ("forecast", "seasonal naive"))
         if ours > naive:
             remarks.append(
-                f"repeating the last season had the smaller error ({naive:.4g} against {ours:.4g})"
+                f"seasonal naive has the smaller mean absolute error ({naive:.4g} against "
+                f"{ours:.4g})"
             )
         return tuple(remarks)
 
@@ -107,7 +108,7 @@ class Backtest:
         return write_files(folder, {"backtest.csv": self.to_csv(), "backtest.png": self.plot()})
 
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
-        """Plot the forecasts, with intervals of a level, over the values that followed."""
+        """Plot the forecasts with central intervals, and the values that followed."""
         return plot.backtest(self, ax, level)
 
     def __repr__(self) -> str:
@@ -129,7 +130,8 @@ def _mean_scores(pairs: Sequence[tuple[Forecast | SeasonalNaive, Fold]]) -> dict
     """Mean scores over the values of all folds, by name."""
     by_fold = [_scores(model, fold) for model, fold in pairs]
     per_value = {name: np.concatenate([scores[name] for scores in by_fold]) for name in by_fold[0]}
-    # One value without density makes the mean -inf, even beside the density inf of a point mass.
+    # A single value of density 0 makes the mean -inf, even if a value at a point mass has log
+    # density inf: without this line the mean would be NaN.
     if np.any(np.isneginf(per_value["log_score"])):
         per_value["log_score"] = np.array([-np.inf])
     means = {name: float(np.mean(values)) for name, values in per_value.items()}
@@ -137,13 +139,14 @@ def _mean_scores(pairs: Sequence[tuple[Forecast | SeasonalNaive, Fold]]) -> dict
 
 
 def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
-    """Scores of each value by name; under "rmse" the squared errors."""
+    """Scores of each value by name; "rmse" holds squared errors, to be averaged."""
     y = fold.actual
     quantiles = model.quantile(SCORED_PROBABILITIES)
     scores = score(quantiles[:, fold.pick], y)
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.abs(scores.errors) / np.float64(fold.naive.in_sample_mae)
-    # Steps without a value take the median, whose density is ignored.
+    # `log_density` takes a whole path: steps without a value hold the median, and their densities
+    # are dropped.
     path = quantiles[len(CRPS_PROBABILITIES)].copy()
     path[fold.pick] = y
     return {
@@ -165,7 +168,7 @@ def backtest(
     progress: bool = True,
     **options: Any,
 ) -> Backtest:
-    """Forecast `horizon` steps from each of several past dates and score the forecasts.
+    """Forecast `horizon` steps from each of several past origins and score the forecasts.
 
     Rolling forecasting origin: Hyndman and Athanasopoulos (2021), Forecasting: Principles and
     Practice, section 5.10.
@@ -174,9 +177,9 @@ def backtest(
         series: A series, or a source that `forecast` accepts. Times must be regular; gaps are
             allowed.
         horizon: Number of steps of each forecast; or a duration, "90 days".
-        cutoffs: Number of past dates, `horizon` steps apart, of which the last is `horizon` steps
-            before the end; or the dates themselves, the last that each forecast may use.
-        regressors: As in `forecast`; their values after a past date count as known then.
+        cutoffs: Number of origins, `horizon` steps apart, the last one `horizon` steps before the
+            end; or the origins themselves: the last date that each forecast may use.
+        regressors: As in `forecast`; values after an origin are treated as known at the origin.
         progress: Show a progress bar.
         **options: Further arguments of `forecast`: season, holidays, model, seed, ...
 
@@ -184,7 +187,7 @@ def backtest(
         The forecasts and their scores.
 
     Raises:
-        ValueError: For irregular times, and for dates that leave too few values to fit or to score.
+        ValueError: If times are irregular, or an origin leaves too few values to fit or to score.
 
     Examples:
         ```python
@@ -198,8 +201,8 @@ def backtest(
     require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(
-            "a backtest needs regular times (gaps are allowed), so that forecasts meet "
-            f"observations; these are {series.calendar.description}."
+            "a backtest needs regular times (gaps are allowed), so that forecasts and observations "
+            f"have the same times; these are {series.calendar.description}."
         )
     counts = _counts(series, horizon, cutoffs)
     folds = []
@@ -211,29 +214,30 @@ def backtest(
 
 
 def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
-    """Number of times known to each forecast.
+    """Number of leading times known to each forecast.
 
-    Raises ValueError if one of the forecasts has too few values to fit or none to score.
+    Raises ValueError if a forecast has too few values to fit or no value to score.
     """
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
         steps = series.calendar.steps()
-        # Of too many cutoffs the first lies before all times, and is refused below.
+        # If there are too many cutoffs, the first precedes all times and is rejected below.
         number = min(validation.positive_integer(cutoffs, "cutoffs"), int(steps[-1]) + 1)
         ends = steps[-1] - horizon * np.arange(number, 0, -1)
         counts = np.searchsorted(steps, ends, side="right")
     else:
         times = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
         if len(times) == 0:
-            raise ValueError("cutoffs is empty; give their number, or their dates.")
+            raise ValueError("cutoffs is empty; give a number of cutoffs, or their dates.")
         if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
             accepted = "dates" if series.times.dtype.kind == "M" else "numbers"
             raise ValueError(f"cutoffs must be {accepted}, as in the series; got {times[0]}.")
         counts = np.searchsorted(series.times, times, side="right")
     for count in counts:
-        if np.sum(series.observed[:count]) < MIN_VALUES:
+        observed = int(np.sum(series.observed[:count]))
+        if observed < MIN_VALUES:
             raise ValueError(
-                f"a cutoff leaves {count} of {len(series.times)} times to learn from, and "
-                f"{MIN_VALUES} values are needed. Take fewer or later cutoffs, or fewer steps."
+                f"a cutoff leaves {counted(observed, 'observed value')} to fit; at least "
+                f"{MIN_VALUES} are needed. Take fewer or later cutoffs, or fewer steps."
             )
         if len(_scored_rows(series, count, horizon)) == 0:
             last = series.calendar.labels(series.times[[count - 1]])[0]
@@ -245,19 +249,19 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
 
 
 def _scored_rows(series: Series, count: int, horizon: int) -> np.ndarray:
-    """Rows with a value within the horizon of a forecast from the first `count` times."""
+    """Rows after the first `count` with a value within `horizon` steps of the last known value."""
     steps, last = series.calendar.steps(), np.flatnonzero(series.observed[:count])[-1]
     rows = np.arange(count, len(series.times))
     return rows[series.observed[rows] & (steps[rows] <= steps[last] + horizon)]
 
 
 def _fold(series: Series, count: int, horizon: int, options: dict[str, Any]) -> Fold:
-    """Forecast from the first `count` times, and the values that followed."""
+    """Fold whose forecast knows the first `count` times."""
     past = series.until(count)
     with hidden_progress():
         f = forecast(past, horizon, **options)
     rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
-    known = f.series.on_grid()
-    naive = SeasonalNaive.of(known, f.horizon, min(f.season_in_steps, len(known) - 1))
+    values = f.series.on_grid()
+    naive = SeasonalNaive.of(values, f.horizon, min(f.season_in_steps, len(values) - 1))
     return Fold(count, f, naive, pick, series.times[rows], series.values[rows])

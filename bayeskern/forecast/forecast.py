@@ -39,7 +39,7 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.prediction.mixture import thin
 
-# Recent fits and combinations, since users repeat a forecast with another horizon or for a figure.
+# Caches: users often repeat a forecast with another horizon, or for a figure.
 _fits, _combinations = Memory(4), Memory(4)
 
 
@@ -60,46 +60,46 @@ def forecast(
 
     The forecast averages structural models, each a Gaussian process of a trend and all seasons.
     There are four trends: a local slope, a local level with drift, a level that reverts to a line,
-    and a smooth trend with two damped cycles. Each describes the values and, if all are positive,
-    their logarithm. The hyperparameters have priors learned from many series, and each structure
-    is averaged over draws of them.
+    and a smooth trend with two damped cycles. Each trend describes the values and, if all are
+    positive, also their logarithm. The hyperparameters have priors learned from many series, and
+    each structure is averaged over draws of its hyperparameters.
 
     The quantiles of the forecast are weighted averages of the quantiles of the structures. The
     weights depend on the log marginal likelihood log p(y) of each structure and on the error of its
-    rolling-origin forecasts, by coefficients that were learned from many series too.
+    rolling-origin forecasts; the coefficients are learned from many series.
 
     The forecast errors have Student's t distribution. Its scale combines a learned prior with the
     residuals of the rolling-origin forecasts of this series.
 
-    If many values are 0 and the series returns from 0 several times, the structures describe the
-    ranks of the values, and the forecast stays within the range of the series.
+    If many values are 0 and the series becomes positive again several times, the structures
+    describe the ranks of the values, and the forecast stays within the range of the series.
 
-    Of more than 600 values the last 600 are fitted if they hold at least five of the longest
-    season. Otherwise all values are fitted: from 1000 on, or from 600 on where 1000 hold fewer than
-    five, by one structure: a trend whose level and slope are random walks, seasons and a
-    short-memory residual, by basis functions, in time linear in their number (`history/`).
+    Of more than 600 values only the last 600 are fitted, if they span at least five of the longest
+    seasons. Otherwise all values are fitted. Above 1000 values, or above 600 if even 1000 values
+    span fewer than five seasons, there is a single structure: a trend with random-walk level and
+    slope, seasons and a short-memory residual, in basis functions, whose cost is linear in the
+    number of values (`history/`). `StructuralModel.last` lists the exceptions.
 
-    A progress bar is shown while a fit takes long, if the standard error is a terminal.
+    A long fit shows a progress bar, if the standard error is a terminal.
 
     Args:
         series: The name of a data set ("co2"), the path of a file, a pandas or polars frame or
-            series, or an array of shape (n,) with NaN for missing values. Everything about how it
-            is read, such as the column of values or the times of an array, is an option of
-            `read_series`, whose result can be passed instead.
+            series, or an array of shape (n,) with NaN for missing values. To choose columns, times
+            or formats, call `read_series` and pass its result.
         horizon: Number of steps; or a duration, "90 days", or an end, "until 2025-12".
         season: Length of a season in steps, or several lengths; 0 for no season. None infers the
-            seasons from the dates. A season that is not shorter than the series is left out, with a
+            seasons from the dates. A season at least as long as the series is dropped, with a
             remark.
         trend: "slope", "drift", "reverting" or "smooth", to use this trend only.
-        regressors: Variables known for the future too: names of columns of the file or frame, whose
-            last rows have no value of the series; or a frame with a time column of its own. With
-            the result of `read_series`, name columns there; a frame can be passed here. Each
-            regressor has a linear effect, in `effects` and `components`.
+        regressors: Variables with known future values: column names of the file or frame, whose
+            last rows have an empty value of the series; or a separate frame with a time column.
+            If `series` comes from `read_series`, name the columns in `read_series` or pass a frame
+            here. Each regressor has a linear effect, reported by `effects` and `decompose`.
         holidays: Code of a country, such as "DE". Each of its public holidays has an effect.
         events: Name -> dates. Each event has an effect on the day, week or month of its dates.
         likelihood: For counts "poisson", "negative_binomial" (overdispersed) or "zero_inflated"
             (with excess zeros); for shares strictly between 0 and 1 "beta". The structures then
-            describe the log mean, or its log odds.
+            describe the log mean of counts, or the log odds of the mean share.
         model: Further options of the structural model: logarithm, change points, robust noise,
             kernels, bounds, priors, inference method.
         seed: Random seed.
@@ -108,7 +108,7 @@ def forecast(
         The forecast with its quantiles, intervals, draws, components and plots.
 
     Raises:
-        ValueError: For input that cannot be read or forecast, naming the column and the row.
+        ValueError: If the input cannot be read or forecast; the message names column and row.
 
     References:
         Harvey (1989), "Forecasting, structural time series models and the Kalman filter", on the
@@ -160,7 +160,7 @@ def _fitted_forecast(
     def fit() -> tuple[Fitted, ...]:
         return tuple(candidates(x, y, choices))
 
-    # Kernels of the user may hold arrays, which cannot be keys.
+    # Kernels of the user may hold arrays, which are not hashable.
     key = (x.tobytes(), y.tobytes(), choices.key)
     fits = fit() if choices.kernels is not None else _fits.recall(key, fit)
     posterior = None
@@ -168,9 +168,9 @@ def _fitted_forecast(
         key = (fits, horizon)
         combination = _combinations.recall(key, lambda: alone(fits[0].as_point(), origins))
     elif model.method is None:
-        later, _ = likely_times(series, horizon, choices)
-        key = (fits, seed, horizon, later.tobytes())
-        combination = _combinations.recall(key, lambda: combine(fits, origins, seed, later))
+        next_times, _ = likely_times(series, horizon, choices)
+        key = (fits, seed, horizon, next_times.tobytes())
+        combination = _combinations.recall(key, lambda: combine(fits, origins, seed, next_times))
     else:
         best = max(fits, key=lambda fitted: fitted.log_evidence)
         if model.is_map:

@@ -27,7 +27,7 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.kernels import GIVEN, name_seasons
 from bayeskern.forecast.model.learned import ANY, learned
 from bayeskern.forecast.model.structure import Choices, Structure
-from bayeskern.forecast.model.transformation import is_constant, ordinary
+from bayeskern.forecast.model.transformation import is_constant, plausible_values
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 
@@ -240,7 +240,7 @@ def search_kernel(
         )
     if is_constant(y):
         raise ValueError("the series is constant: there is nothing to search for.")
-    _, unusable = ordinary(y, lambda: [str(row) for row in range(len(y))])
+    _, unusable = plausible_values(y, lambda: [str(row) for row in range(len(y))])
     if unusable:
         raise ValueError(f"{unusable[0]}: leave it out of the search.")
     leaves = [Leaf(SMOOTH), Leaf(LINE), *(Leaf(name, period) for name, period in seasons.items())]

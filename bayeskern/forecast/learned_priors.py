@@ -4,7 +4,7 @@ Empirical Bayes by the EM algorithm: each series is fitted with the current prio
 priors are normal distributions, in unconstrained coordinates, with the moments of the posteriors
 of all series. Dempster, Laird and Rubin (1977), "Maximum likelihood from incomplete data via the EM
 algorithm"; Efron and Morris (1975), "Data analysis using Stein's estimator and its
-generalizations", on the gain.
+generalizations", on the gain in accuracy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def posterior_moments(
     """Step of a series, and posterior moments of the hyperparameters of its structures.
 
     Returns:
-        The step; and for each hyperparameter of each structure its name, the weight of the
+        The step, and a row for each hyperparameter of each structure: its name, the weight of the
         structure, and the posterior mean and variance in the unconstrained coordinate.
     """
     f = forecast(series, 1, **options)
@@ -64,10 +64,10 @@ def learn_priors(
     progress: bool = True,
     **options: Any,
 ) -> Priors:
-    """Learn priors from many series of one kind, for forecasts of these series and of new ones.
+    """Learn priors from many similar series, for forecasts of these and of new series.
 
-    The gain is large for short series that are alike, such as the sales of many shops, and small
-    for series that have nothing in common.
+    The gain in accuracy is large for short similar series, such as the sales of many shops, and
+    small for series that have nothing in common.
 
     Args:
         series: The series, as in `forecast_many`.
@@ -78,17 +78,17 @@ def learn_priors(
         scheduler: Dask scheduler, as in `forecast_many`.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file.
-        model: Options of the structural model, the same as for the forecasts.
+        model: Options of the structural model; pass the same to the forecasts.
         progress: Show a progress bar.
         **options: How the series are read (every, by, date_format, decimal, regressors) and further
-            arguments of `forecast` (season, trend, ...), the same as for the forecasts.
+            arguments of `forecast` (season, trend, ...); pass the same to the forecasts.
 
     Returns:
         The priors, for `StructuralModel(priors=...)`.
 
     Raises:
-        ValueError: If fewer than ten series can be fitted, or if their steps differ, such as months
-            and days.
+        ValueError: If fewer than ten series can be fitted, or their steps differ, as of months and
+            days.
 
     Examples:
         ```python
@@ -100,16 +100,16 @@ def learn_priors(
     reading: dict[str, Any] = {"time": time, "value": value, "sheet": sheet, "encoding": encoding}
     reading |= {name: options.pop(name) for name in ReadOptions._fields if name in options}
     reading["regressors"] = tuple(reading.get("regressors", ()))
-    many = read_many(series, id, ReadOptions(**reading))
+    readers = read_many(series, id, ReadOptions(**reading))
 
-    def learned_once(priors: Priors | None) -> Priors:
+    def em_round(priors: Priors | None) -> Priors:
         work = partial(
             posterior_moments, options=options | {"model": replace(model, priors=priors)}
         )
-        return _pooled(run_all(work, many.reads, workers, scheduler, progress))
+        return _pooled(run_all(work, readers.functions, workers, scheduler, progress))
 
-    # Two rounds of EM: the second one fits each series with the priors of the first.
-    return learned_once(learned_once(None))
+    # The second round fits each series with the priors of the first.
+    return em_round(em_round(None))
 
 
 def _pooled(
@@ -118,23 +118,24 @@ def _pooled(
     min_scale: float = 0.3,
     max_scale: float = 2.0,
 ) -> Priors:
-    """Normal priors with the moments of all series, their scales within bounds.
+    """Normal priors with the pooled moments of all series; scales are clipped.
 
-    A hyperparameter of fewer than `min_series` series keeps its default prior.
+    A hyperparameter keeps its built-in prior if the weights of its structures, summed over all
+    series, are less than `min_series`.
     """
     fitted = [result for result in results if not isinstance(result, str)]
     if len(fitted) < min_series:
         problems = Counter(r for r in results if isinstance(r, str)).most_common(1)
-        why = f" {problems[0][1]} cannot: {problems[0][0]}" if problems else ""
+        reason = f" {problems[0][1]} cannot: {problems[0][0]}" if problems else ""
         raise ValueError(
-            f"{counted(len(fitted), 'series', 'series')} can be learned from; wanted {min_series} "
-            f"or more, or the priors as they are.{why}"
+            f"{counted(len(fitted), 'series', 'series')} can be fitted; learn_priors needs at "
+            f"least {min_series}. Use the built-in priors instead.{reason}"
         )
     steps = np.array([step for step, _ in fitted])
     if not same_steps(steps, steps[0]):
         raise ValueError(
-            f"the series have steps from {steps.min():.3g} to {steps.max():.3g}, which have no "
-            "priors in common: learn from those of one frequency."
+            f"the series have steps from {steps.min():.3g} to {steps.max():.3g}; learn priors from "
+            "series of one frequency."
         )
     rows: dict[str, list[list[float]]] = {}
     for _, moments in fitted:
@@ -142,9 +143,9 @@ def _pooled(
             rows.setdefault(name, []).append(row)
     values = {}
     for name, row in rows.items():
-        share, mean, variance = np.array(row).T
-        if share.sum() >= min_series:
-            location = float(np.average(mean, weights=share))
-            spread = np.average(variance + np.square(mean - location), weights=share)
+        weight, mean, variance = np.array(row).T
+        if weight.sum() >= min_series:
+            location = float(np.average(mean, weights=weight))
+            spread = np.average(variance + np.square(mean - location), weights=weight)
             values[name] = location, float(np.clip(np.sqrt(spread), min_scale, max_scale))
     return Priors(values, float(np.median(steps)), len(fitted), len(results))

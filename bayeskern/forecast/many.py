@@ -1,4 +1,4 @@
-"""Forecasts of many series: of a frame with a column that names them, a mapping or a list."""
+"""Forecasts of many series: a frame with a column of names, a mapping or a list."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ForecastSummary(NamedTuple):
     """Forecast of one series in numbers, or the reason why there is none.
 
     Attributes:
-        times: Future times by the clocks of their zone, (horizon,).
+        times: Future local times, (horizon,).
         columns: Columns of `Forecast.to_frame`.
         verdict: The verdict; "" if it was not requested.
         remarks: Remarks on the forecast.
-        problem: Reason why there is no forecast, else None.
+        problem: Reason why there is no forecast; None if there is one.
     """
 
     times: np.ndarray
@@ -92,8 +92,8 @@ class Forecasts:
 
         Returns:
             A row for each future time of each series, with columns for the name, the time, median,
-            mean, sd, lower_95 and so on, verdict, remarks and problem. A series without a forecast
-            has one row, empty but for its problem.
+            mean, sd, interval ends such as lower_95, verdict, remarks and problem. A series without
+            a forecast has one row with its name and its problem.
         """
         import narwhals as nw  # slow to import
 
@@ -135,7 +135,7 @@ class Forecasts:
         lines += [f"  remark    {remark}" for remark in self.remarks]
         failures = [f"  no forecast of {name}: {why}" for name, why in self.failed.items()]
         if len(failures) > 10:
-            failures[10:] = [f"  and of {len(failures) - 10} more"]
+            failures[10:] = [f"  no forecast of {len(failures) - 10} more series"]
         return "\n".join([*lines, *failures])
 
 
@@ -160,9 +160,9 @@ def forecast_many(
     progress: bool = True,
     **options: Any,
 ) -> Forecasts:
-    """Forecast many series on all cores, each as `forecast` would by itself.
+    """Forecast many series on all cores, each as in `forecast`.
 
-    A series that cannot be forecast has a row with the reason; the others are not affected.
+    A series that cannot be forecast has a row with the reason and does not affect the others.
 
     Args:
         series: A pandas or polars frame, or the path of a file, with a row for each value of each
@@ -172,15 +172,15 @@ def forecast_many(
         id: Column that names the series, for frames and files.
         time: Time column; guessed if None.
         value: Value column; required if there are several.
-        regressors: Columns of the frame that are known for the future too, in rows without a value.
+        regressors: Columns of regressors. Their future values are in rows whose value is empty.
         level: Probabilities of the central intervals.
         verdict: Compute the verdict of each forecast.
         workers: Number of processes; None for one per core, 1 to run in this process.
         scheduler: Address of a Dask scheduler, "tcp://host:8786", whose machines share the series;
-            or "local" to start one here (`pip install bayeskern[dask]`).
+            or "local" to start one on this machine (`pip install bayeskern[dask]`).
         every: Period of aggregation, as in `read_series`.
         by: How values are aggregated, as in `read_series`.
-        date_format: Form of the times, if they are ambiguous.
+        date_format: Format of the times, if they are ambiguous.
         decimal: Decimal mark, if the numbers are ambiguous.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file.
@@ -191,8 +191,7 @@ def forecast_many(
         The forecasts, in the order of the series.
 
     Raises:
-        ValueError: If the input as a whole cannot be read, because of a missing column or of cells
-            that are ambiguous; or if no series can be forecast.
+        ValueError: If a column is missing, cells are ambiguous, or no series can be forecast.
         TypeError: For an option that `forecast` does not have.
 
     Examples:
@@ -206,17 +205,20 @@ def forecast_many(
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
     reading = (time, value, tuple(regressors), every, by, date_format, decimal, sheet, encoding)
-    many = read_many(series, id, ReadOptions(*reading))
+    readers = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
-    results = run_all(work, many.reads, workers, scheduler, progress)
+    results = run_all(work, readers.functions, workers, scheduler, progress)
     problems = Counter(result for result in results if isinstance(result, str))
     if problems.total() == len(results):
         # The most common problem may lie in the request rather than in the data.
         (problem, count), *_ = problems.most_common(1)
-        raise ValueError(f"no series can be forecast; {count} of {len(results)}: {problem}")
-    found = [
+        raise ValueError(
+            f"no series can be forecast; the most common reason ({count} of {len(results)} series) "
+            f"is: {problem}"
+        )
+    summaries = [
         ForecastSummary(np.empty(0), {}, "", (), problem=r) if isinstance(r, str) else r
         for r in results
     ]
-    names = many.id_name, many.time_name
-    return Forecasts(tuple(many.ids), tuple(found), *names, many.backend, many.remarks)
+    names = readers.id_name, readers.time_name
+    return Forecasts(tuple(readers.ids), tuple(summaries), *names, readers.backend, readers.remarks)

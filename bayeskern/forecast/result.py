@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
-# Recent components, since reports show them at several levels.
+# Cache of the latest components: reports show them at several levels.
 _components = Memory(4)
 
 
@@ -51,18 +51,20 @@ class Forecast(Quantiles):
     """Predictive distribution of the next `horizon` values of a series. Returned by `forecast`.
 
     Quantiles are weighted averages of the quantiles of the fitted structures, each averaged over
-    its hyperparameters; for counts they are whole numbers. mean and sd are those of the values,
-    also if the logarithm was fitted.
+    its hyperparameters. For counts and shares they are the quantiles of a mixture over structures
+    and draws of their hyperparameters. mean and sd are on the scale of the values, even if the
+    logarithm was fitted.
 
     Attributes:
         series: The series, with its calendar.
         horizon: Number of steps.
-        choices: The structures that were compared.
+        choices: Options of the compared structures.
         combination: The structures with their weights and their forecasts from earlier origins;
             None for a constant series.
         seed: Random seed.
-        fit: The posterior by another inference method, if one was requested.
-        before: The forecast that was fitted, if `update` has added values since.
+        fit: Posterior by the method of `StructuralModel(method=...)`; None by default and for
+            "map".
+        before: Forecast before the first `update`; None if it was not updated.
     """
 
     series: Series
@@ -77,29 +79,29 @@ class Forecast(Quantiles):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The structures with their draws and weights, sorted by weight; none if constant."""
+        """Structures with their draws, largest weight first; empty for a constant series."""
         return () if self.combination is None else self.combination.parts
 
     @property
     def seasons(self) -> dict[str, float]:
-        """Periods of the seasons by name, in years (steps, for numbers)."""
+        """Name of a season -> period, in years, or in steps if times are numbers."""
         return self.choices.seasons
 
     @property
     def leading(self) -> Fitted | None:
-        """The most probable structure, fitted; None for a constant series."""
+        """Fitted structure with the largest weight; None for a constant series."""
         return self.parts[0].fitted if self.parts else None
 
     @property
     def scale(self) -> Scale:
-        """Scale of the most probable structure: values or their logarithm."""
+        """Scale of the leading structure: values, logarithm or ranks, standardised."""
         if self.leading is None:
             return Scale(False, float(self.series.values[self.series.observed][0]), 0.0)
         return self.leading.scale
 
     @property
     def described(self) -> str:
-        """The quantity that the most probable structure describes: "the values as given"."""
+        """Modelled quantity in words, such as "the logarithm of the values"."""
         likelihood = self.choices.likelihood
         if likelihood is not None and self.parts:
             return f"{likelihood.scale} of {likelihood.title}"
@@ -109,12 +111,12 @@ class Forecast(Quantiles):
 
     @property
     def model(self) -> GPRegression | LatentGP | None:
-        """Model of the most probable structure; None for a constant series."""
+        """Model of the leading structure; None for a constant series."""
         return None if self.leading is None else self.leading.model
 
     @cached_property
     def posterior(self) -> Posterior | None:
-        """Posterior of the hyperparameters of the most probable structure; None if constant."""
+        """Posterior of the hyperparameters of the leading structure; None if constant."""
         if self.fit is not None or not self.parts:
             return self.fit
         return self.parts[0].draws.posterior(self.seed)
@@ -124,7 +126,7 @@ class Forecast(Quantiles):
         """Weights of the trends and of the scales in the forecast.
 
         Returns:
-            Weights by name, which sum to one, under "trend" and under "scale".
+            {"trend": {name: weight}, "scale": {name: weight}}; the weights of each sum to one.
         """
         trends: dict[str, float] = defaultdict(float)
         for part in self.parts:
@@ -154,10 +156,10 @@ class Forecast(Quantiles):
 
     @property
     def changes(self) -> np.ndarray:
-        """First times after changes of level and slope, in the most probable structure."""
-        at = self.leading.structure.changes if self.leading is not None else ()
+        """First observed time after each change point of the leading structure."""
+        positions = self.leading.structure.changes if self.leading is not None else ()
         observed = self.series.times[self.series.observed]
-        return observed[np.searchsorted(self.series.calendar.positions(observed), at)]
+        return observed[np.searchsorted(self.series.calendar.positions(observed), positions)]
 
     # -- predictive distribution --------------------------------------------------------------
 
@@ -207,8 +209,8 @@ class Forecast(Quantiles):
             y: Values at the future times, (horizon,).
 
         Returns:
-            Shape (horizon,); -inf for impossible values: at or below zero on the log scale, or
-            beyond a bound. At a bound, where there is no density, the log probability of the bound.
+            Shape (horizon,); -inf for impossible values: zero or less if the logarithm was fitted,
+            or beyond a bound. At a bound, the log of its probability.
         """
         y = np.asarray(validation.targets(y, self.horizon))
         if not self.parts:
@@ -220,40 +222,40 @@ class Forecast(Quantiles):
         """Scores of forecasts from earlier origins of the series; None if it is too short."""
         if self.combination is None:
             return None
-        # After `update`, the series to which the structures were fitted.
+        # `update` does not refit: the earlier origins belong to the fitted series.
         series = self.series if self.before is None else self.before.series
         return score_past_origins(series, self.combination, self.season_in_steps)
 
     @property
     def season_in_steps(self) -> int:
-        """Season of the seasonal-naive benchmark in steps, the shortest one; 1 for none."""
+        """Shortest season in steps, for the seasonal-naive benchmark; 1 without seasons."""
         step = self.series.calendar.step
         return min((round(period / step) for period in self.choices.seasons.values()), default=1)
 
     @cached_property
     def trust(self) -> Trust:
-        """Verdict on the forecast, by its fit and by the scores of past forecasts."""
+        """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
         choices = self.choices
-        # Counts, tied ranks and bounds have positive probabilities.
+        # Counts, ranks and values at a bound have positive probabilities.
         discrete = choices.ranks or bool(np.isin(self.series.values, choices.bounds).any())
         discrete |= choices.likelihood is not None and choices.likelihood.whole
         return assess_forecast(self.problem, self.look_back, self.horizon, discrete)
 
     @cached_property
     def problem(self) -> str | None:
-        """Defect of the fit or of the numbers; None if there is none."""
+        """Reason not to use the fit or its predictions; None if there is none."""
         if self.fit is not None and self.fit.trust.verdict == "bad":
             return self.fit.trust.advice
-        # With fewer than two effective draws, one draw decides.
+        # With fewer than two effective draws, a single draw dominates the forecast.
         if self.before is not None and self.parts and self._effective_draws < 2.0:
             return (
                 f"The new values leave {self._effective_draws:.1f} effective draws of the "
                 "hyperparameters: forecast the longer series instead."
             )
         numbers = np.array([*self._table([0.95]).values()]) if self.parts else np.zeros(1)
-        return None if np.all(np.isfinite(numbers)) else "Some numbers are not finite."
+        return None if np.all(np.isfinite(numbers)) else "Some predictions are not finite."
 
     @property
     def _effective_draws(self) -> float:
@@ -274,24 +276,24 @@ class Forecast(Quantiles):
         the new values. This suffices if the new values are few relative to the old ones; `trust`
         reports when too few effective draws are left.
 
-        Fewer than 12 new values, or than a tenth of the series, take little time, since each draw
-        holds the joint distribution of the next values. With more, and with robust noise or counts,
-        that distribution is computed again for each draw.
+        Up to max(12, a tenth of the series) new values are cheap, because each draw stores the
+        joint distribution of the next values. For more values, for robust noise and for counts it
+        is recomputed for each draw.
 
         Args:
             values: New values, (m,), NaN where missing; or a number.
-            times: Their times, (m,); the next times of the series if None.
+            times: Times of the new values, (m,); the next times of the series if None.
 
         Returns:
-            A forecast of as many steps from the end of the longer series.
+            The forecast of the `horizon` values after the longer series.
 
         Raises:
             ValueError: If the values or times do not continue the series.
         """
         if self.choices.effects is not None:
             raise ValueError(
-                "update: regressors, events and holidays of the later future are not known here; "
-                "forecast the longer series with them."
+                "update: regressors, events and holidays beyond the horizon are unknown; forecast "
+                "the longer series with them."
             )
         if self.combination is None:
             raise ValueError("a constant series has no fit to update: forecast the longer series.")
@@ -307,13 +309,13 @@ class Forecast(Quantiles):
             (y >= lower) & (y <= upper),
             y,
             labels,
-            f"values must lie within {lower:g} and {upper:g}",
+            f"values must lie between {lower:g} and {upper:g}",
         )
         if self.choices.likelihood is not None:
             require_possible(y, self.choices.likelihood, labels)
         x = series.calendar.positions(series.times[series.observed])
-        later = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
-        parts = updated(self.parts, x, series.values[series.observed], *later)
+        next_times = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
+        parts = updated(self.parts, x, series.values[series.observed], *next_times)
         combination = replace(self.combination, parts=parts)
         return replace(
             self, series=series, combination=combination, fit=None, before=self.before or self
@@ -323,15 +325,15 @@ class Forecast(Quantiles):
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the additive components, first the one that carries the level."""
+        """Names of the additive components; the first carries the level of the series."""
         return component_names(self.parts[0].draws) if self.parts else ()
 
     def effects(self, level: float = 0.95) -> pd.DataFrame:
         """Effect of one unit of each regressor, or of an event or holiday.
 
-        Effects are in the units of the series, or factors if its logarithm was fitted, of the most
-        probable structure, averaged over its hyperparameters. Effects with a kernel of their own
-        are in `components`.
+        Effects are those of the leading structure, averaged over its hyperparameters. They are in
+        the units of the series, or factors if its logarithm was fitted. `decompose` shows effects
+        that have a kernel of their own.
 
         Args:
             level: Probability of the central intervals.
@@ -352,19 +354,19 @@ class Forecast(Quantiles):
         return pd.DataFrame(table.T, index=index, columns=pd.Index(["median", "lower", "upper"]))
 
     def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
-        """All components at given times, with their intervals.
+        """Components of the leading structure at given times, with their intervals.
 
-        The trend carries the level of the series, in its units. The other components are
-        differences from it with mean about 0 over the observed times or, on the log scale, factors
-        about 1. For shares, all components are odds and factors of odds. Regressors and events have
-        no effect at times where they are unknown.
+        The trend carries the level of the series, in its units. The other components have mean
+        near 0 over the observed times or, if the logarithm was fitted, are factors near 1. For
+        shares, the trend is in odds and the other components are factors of the odds. Regressors
+        and events have no effect at times where they are unknown.
 
         Args:
             times: Dates, datetimes, text or numbers, (n,); the future times by default.
             level: Probability of the central intervals.
 
         Returns:
-            "median", "lower" and "upper", (n,) each, by name of the component.
+            Name of a component -> {"median", "lower", "upper"}, (n,) each.
 
         Raises:
             ValueError: For a constant series, which has no components.
@@ -397,7 +399,7 @@ class Forecast(Quantiles):
             levels: Probabilities of the central intervals.
 
         Returns:
-            Columns median, mean, sd and, for each level, lower_95 and upper_95.
+            Columns median, mean, sd and, for each level, such as 0.95, lower_95 and upper_95.
         """
         import pandas as pd  # slow to import
 
@@ -405,15 +407,15 @@ class Forecast(Quantiles):
         return pd.DataFrame(self._table(levels), index=index)
 
     def totals(self, every: str, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
-        """Sums over months or years, from joint draws, including known values of a period.
+        """Sums over calendar periods, from joint draws, including known values.
 
         Args:
-            every: "hour", "day", "week", "month", "quarter" or "year".
+            every: "minute", "hour", "day", "week", "month", "quarter" or "year".
             levels: Probabilities of the central intervals.
 
         Returns:
-            A row for each period of which all values are known or forecast, with columns median,
-            mean, sd and, for each level, lower_95 and upper_95.
+            A row for each complete period that ends within the horizon, with the columns of
+            `to_frame`.
 
         Raises:
             ValueError: If times are numbers or irregular, or if no period is complete.
@@ -436,7 +438,7 @@ class Forecast(Quantiles):
         return plot.forecast(self, ax, levels, whole)
 
     def plot_components(self, figure: Figure | None = None, level: float = 0.95) -> Figure:
-        """Plot each component over history and future, with intervals of a level."""
+        """Plot each component over history and future, with central intervals."""
         return plot.components(self, figure, level)
 
     def save(self, folder: str | Path, levels: float | Sequence[float] = LEVELS) -> list[Path]:
@@ -449,7 +451,7 @@ class Forecast(Quantiles):
     def to_csv(self, levels: float | Sequence[float] = LEVELS) -> str:
         """CSV text with a row for each future time and the columns of `to_frame`, to ten digits.
 
-        The column "verdict" holds the verdict, in the first row with its reason.
+        The column "verdict" holds the verdict; the first row adds its reason.
         """
         import pandas as pd  # slow to import
 
@@ -464,6 +466,7 @@ class Forecast(Quantiles):
         return self.series.calendar.labels(times)
 
     def _table(self, levels: float | Sequence[float]) -> dict[str, np.ndarray]:
+        """Columns of `to_frame` by name, (horizon,) each."""
         return columns_of_table(levels, self.quantile, self.mean, self.sd)
 
     @cached_property

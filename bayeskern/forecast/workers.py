@@ -22,17 +22,18 @@ def run_all[Result](
     progress: bool,
     max_starts: int = 3,
 ) -> list[Result | str]:
-    """Results for all series, in their order; for a series that fails, the reason as text.
+    """Result for each series, in order; the error message as text if a series fails.
 
-    If a worker is killed, its series are given to another one.
+    If a worker is killed, another worker gets its series.
 
     Args:
         work: Function of a series.
-        reads: Functions without arguments that read the series.
-        workers: Number of processes; None for one per core.
-        scheduler: Address of a Dask scheduler, or "local" to start one here; None for processes.
+        reads: A function () -> Series for each series.
+        workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
+        scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
+            processes.
         progress: Show a progress bar.
-        max_starts: Number of times that processes are started, if some of them are killed.
+        max_starts: Largest number of times that processes are started, if some are killed.
     """
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
@@ -54,7 +55,7 @@ def run_all[Result](
 def _run[Result](
     work: Callable[[Series], Result], numbered: Sequence[tuple[int, Callable[[], Series]]]
 ) -> list[tuple[int, Result | str]]:
-    """Numbered results of some series; an error in the data becomes its message."""
+    """Numbered results of some series; a numerical or value error becomes its message."""
     results = []
     for i, read in numbered:
         try:
@@ -102,15 +103,18 @@ def _run_on_dask(
 ) -> Iterator[tuple[int, Any]]:
     """Numbered results from the workers of a Dask scheduler, as they arrive.
 
-    batch_size: Series per message, since each message takes a while.
+    batch_size: Series per message; a larger batch saves the time of messages.
     """
     with extras.needed_for("scheduler=", package="distributed", extra="dask"):
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
     if scheduler != "local" and workers is not None:
-        raise ValueError("workers= is for this machine: those of a scheduler are what it has.")
+        raise ValueError(
+            "workers= is for this machine and cannot be used with the address of a scheduler; "
+            "remove one of the two."
+        )
     with ExitStack() as stack:
         if scheduler == "local":
-            # One thread per process, since NumPy uses more by itself; no dashboard.
+            # One thread per process, because NumPy is multithreaded; no dashboard.
             options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
             address = stack.enter_context(LocalCluster(n_workers=workers, **options))
         else:

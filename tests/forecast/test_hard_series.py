@@ -210,7 +210,7 @@ def intermittent():
 
 
 HARD = {
-    "shorter than a season": (5.0 + seasonal(count=8), 12, "a season of 12 steps, which is left"),
+    "shorter than a season": (5.0 + seasonal(count=8), 12, "the season of 12 steps is left out"),
     "ten values": (5.0 + seasonal(count=10), 0, "with 10 values, the intervals rest on the priors"),
     "mostly missing": (missing_mostly(), 12, "45 missing values left out of the fit"),
     "an outlier": (
@@ -222,13 +222,13 @@ HARD = {
     "a tiny value": (changed(20, 5e-324), 12, "the value 4.94e-324 at 20 is taken for 0"),
     "a huge value": (changed(20, 1e300), 12, "the value 1e+300 at 20 is left out as an error"),
     "two huge values": (changed([20, 30], -1e300), 12, "-1e+300 at 20, and 1 more, is left out"),
-    "a season longer than it": (5.0 + seasonal(), 80, "a season of 80 steps, which is left out"),
+    "a season longer than it": (5.0 + seasonal(), 80, "the season of 80 steps is left out"),
     "a year missing": (without_a_year(), 12, "12 missing values left out of the fit"),
 }
 # Values with a probability of their own, so that quantiles may be the same.
 TIED = {
-    "zeros at the end": (stopped(), 12, "the series is 0 at 15 of 60 times and never less"),
-    "zeros now and again": (intermittent(), 0, "made of the ranks of the values"),
+    "zeros at the end": (stopped(), 12, "the series is 0 at 15 of 60 times and never negative"),
+    "zeros now and again": (intermittent(), 0, "the ranks of the values are forecast"),
     "zeros but for a few": (np.where(np.arange(N) % 9, 0.0, 3.0), 0, "of 60 values are 0"),
 }
 
@@ -288,7 +288,7 @@ def test_a_constant_with_an_impossible_value_is_constant(usual, odd):
 
 
 def test_too_few_possible_values_are_refused():
-    with pytest.raises(ValueError, match="below 1e.100 in size; got 2 values"):
+    with pytest.raises(ValueError, match="below 1e.100 in absolute value; got 2"):
         bk.forecast([1.0, 2.0, 1e300], 2)
 
 

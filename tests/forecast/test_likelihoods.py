@@ -190,7 +190,7 @@ def excluded(option):
     [
         ([1, 2, 0, -1, 3, 4], {}, "whole numbers of at least 0; the value at 3 is -1"),
         ([1, 2, 0, 1.5, 3, 4], {}, "the value at 3 is 1.5"),
-        ([0.1, 0.2, 1.0, 0.4], {"likelihood": "beta"}, "between 0 and 1, not at the ends"),
+        ([0.1, 0.2, 1.0, 0.4], {"likelihood": "beta"}, "strictly between 0 and 1"),
         ([1, 2, 0, 1, 3], {"likelihood": "normal"}, "not known. Choose from poisson"),
         ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(lower=0.0)}, excluded("lower")),
         ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(log=True)}, excluded("log")),

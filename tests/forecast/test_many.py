@@ -198,7 +198,7 @@ def test_bad_schedulers_are_refused(monkeypatch):
         ({"id": "store", "value": "unit"}, "value='unit' .* Did you mean 'units'"),
         (
             {"id": "store", "horizon": "soon"},
-            "no series .*; 3 of 4: .*must be a number of",
+            "no series .*3 of 4 series.*: .*must be a number of",
         ),
         ({"id": "store", "level": 95}, "level"),
         ({"id": "store", "workers": 0}, "workers must be"),

@@ -127,9 +127,9 @@ def test_given_bounds_are_respected():
     f = bounded(y, 20, lower=0.0, upper=1.0)
     lower, upper = f.interval(0.95)
     assert lower.min() >= 0.0 and upper.max() <= 1.0 and np.all(f.mean < 1.0)
-    with pytest.raises(ValueError, match="must lie within 0 and 1"):
+    with pytest.raises(ValueError, match="must lie between 0 and 1"):
         f.update(1.2)
-    with pytest.raises(ValueError, match="must lie within 0 and 0.5"):
+    with pytest.raises(ValueError, match="must lie between 0 and 0.5"):
         bk.forecast(y, 3, model=bk.StructuralModel(lower=0.0, upper=0.5))
     with pytest.raises(ValueError, match="must be a number above lower"):
         bk.forecast(y, 3, model=bk.StructuralModel(lower=1.0, upper=0.0))

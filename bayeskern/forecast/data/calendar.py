@@ -28,15 +28,16 @@ class Calendar:
     """The time axis of a series.
 
     Attributes:
-        times: Sorted times, (n,), datetime64 or numbers; naive UTC if there is a zone.
-        kind: Unit of `every`: months, days, business days, ticks of `times` ("second") or numbers.
-        every: Step from one time to the next.
-        regular: True if all times lie on the grid of that step; gaps are allowed.
+        times: Sorted times, (n,), datetime64 or numbers; naive UTC if there is a time zone.
+        kind: Unit of `every`: "month", "business month" (times on its last business day), "day",
+            "business" (business days), "second" (ticks of `times`) or "number".
+        every: Step from one time to the next, in units of `kind`.
+        regular: True if all times lie on a grid with this step; gaps are allowed.
         description: The frequency in words.
         unit: Unit of `positions` and `step`: years, or steps for numbers.
-        step: The step in that unit.
+        step: The step in this unit.
         remarks: Remarks on the times, such as gaps.
-        tz: IANA name of the time zone, whose clocks define months and days.
+        tz: IANA name of the time zone; months and days are those of local time.
         clock: Time of day, for months and days; else 0.
         day: Day of the month, for months; 31 for the last day.
     """
@@ -56,7 +57,8 @@ class Calendar:
     def positions(self, times: Any) -> np.ndarray:
         """Years since the first time; steps for numbers.
 
-        Each month counts 1/12, whatever its length. Other dates count elapsed time.
+        On an axis of months, each month counts 1/12 year, whatever its length. On other axes of
+        dates, positions are elapsed time.
 
         Raises:
             ValueError: For dates on an axis of numbers, or the reverse.
@@ -72,27 +74,27 @@ class Calendar:
         wall, start = self.wall(times), self.wall(self.times[:1])
         if "month" in self.kind:
             return (self._months(wall) - self._months(start)) / 12.0
-        # Two divisions make a period of 7 / 365.25 exactly seven days.
+        # Two divisions, so that seven days are exactly 7 / 365.25 years, the weekly period.
         return seconds_of(wall - start) / 86400.0 / DAYS_PER_YEAR
 
     def future(self, horizon: int) -> np.ndarray:
         """The next `horizon` times after the last one, (horizon,)."""
-        ahead = np.arange(1, horizon + 1) * self.every
+        offsets = np.arange(1, horizon + 1) * self.every
         if self.kind == "number":
-            return self.times[-1] + ahead
+            return self.times[-1] + offsets
         if self.kind == "second":
-            return self.times[-1] + ahead.astype(np.diff(self.times).dtype)
+            return self.times[-1] + offsets.astype(np.diff(self.times).dtype)
         last = self.wall(self.times[-1:])
         if "month" in self.kind:
-            wall = self._in_months(last.astype("M8[M]") + ahead.astype("m8[M]"))
+            wall = self._in_months(last.astype("M8[M]") + offsets.astype("m8[M]"))
         elif self.kind == "business":
-            wall = np.busday_offset(last.astype("M8[D]"), ahead.astype(int)) + self.clock
+            wall = np.busday_offset(last.astype("M8[D]"), offsets.astype(int)) + self.clock
         else:
-            wall = last.astype("M8[D]") + ahead.astype("m8[D]") + self.clock
+            wall = last.astype("M8[D]") + offsets.astype("m8[D]") + self.clock
         return to_utc(wall, self.tz) if self.tz else wall
 
     def steps(self) -> np.ndarray:
-        """Index of each time on the regular grid, from 0; its row number if times are irregular."""
+        """Index of each time on the regular grid, from 0; row numbers if times are irregular."""
         if not self.regular:
             return np.arange(len(self.times))
         if self.kind == "business":
@@ -114,12 +116,12 @@ class Calendar:
         return not self.regular or bool(np.isclose(self.every, other.every, rtol=1e-6, atol=0.0))
 
     def seasons(self) -> dict[str, float]:
-        """Periods in years of the seasons that have two steps and occur twice, by name."""
+        """Name -> period in years of the seasons that span two steps and occur twice."""
         if self.unit == "steps":
             return {}
         span = self.positions(self.future(1))[0]
         periods = {"daily": 1 / DAYS_PER_YEAR, "weekly": 7 / DAYS_PER_YEAR, "yearly": 1.0}
-        # 1.99 instead of 2, since two years of weeks are 728 days and two years of days are 730.
+        # 1.99 instead of 2: two years of weekly values span 728 days, of daily values 730 days.
         return {
             name: period
             for name, period in periods.items()
@@ -127,8 +129,8 @@ class Calendar:
         }
 
     def in_words(self, period: float) -> str:
-        """A period in years (steps, for numbers) in words: "1 week", "12 steps"."""
-        # Units of time, and their number in a year.
+        """Period in years, or in steps for numbers, in words: "1 week", "12 steps"."""
+        # Unit of time -> its number in a year.
         units = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7.0, "day": DAYS_PER_YEAR}
         units["hour"] = 24.0 * DAYS_PER_YEAR
         for name, per_year in units.items() if self.unit == "years" else ():
@@ -155,10 +157,11 @@ class Calendar:
         return pd.DatetimeIndex(times, name=name).tz_localize("UTC").tz_convert(self.tz)
 
     def wall(self, times: np.ndarray) -> np.ndarray:
-        """Times by the clocks of the zone."""
+        """Local times in the time zone, if there is one."""
         return to_wall(times, self.tz) if self.tz else times
 
     def _in_months(self, months: np.ndarray) -> np.ndarray:
+        """Local time of the calendar in each month."""
         return dates_in(months, self.kind, self.day or 31) + self.clock
 
     def _months(self, wall: np.ndarray) -> np.ndarray:
@@ -170,7 +173,10 @@ class Calendar:
 
 
 def dates_in(months: np.ndarray, kind: str, day: int) -> np.ndarray:
-    """Date in each month: the given day, or the last day of a shorter month."""
+    """Date in each month: the given day or, if the month is shorter, its last day.
+
+    For a "business month", the last business day.
+    """
     ends = (months + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D")
     if kind == "business month":
         return np.busday_offset(ends, 0, roll="backward")

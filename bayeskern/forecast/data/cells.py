@@ -14,7 +14,7 @@ GROUP_MARKS = r"['\u2019 \u00a0\u202f]"
 
 
 def _notation(decimal: str, group: str) -> re.Pattern[str]:
-    """Pattern of digits with this decimal mark and, consistently, one mark between thousands."""
+    """Pattern of a number with a decimal mark and one consistent thousands separator."""
     group = rf"(?P<g>{re.escape(group)}|{GROUP_MARKS})"
     whole = rf"(?:\d+|[1-9]\d{{0,2}}{group}\d{{3}}(?:(?P=g)\d{{3}})*)"
     decimal = re.escape(decimal)
@@ -23,7 +23,7 @@ def _notation(decimal: str, group: str) -> re.Pattern[str]:
     )
 
 
-# Decimal mark -> pattern of the digits.
+# Decimal mark -> pattern of a number.
 NOTATIONS = {".": _notation(".", ","), ",": _notation(",", ".")}
 
 
@@ -36,20 +36,20 @@ def read_numbers(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Read the cells of a column as numbers.
 
-    Text may hold currencies, per cent signs, brackets for negative values, and marks before
-    decimals and between thousands, as long as the column can be read in one way only.
+    Text may hold currencies, per cent signs, brackets for negative values, decimal marks and
+    thousands separators, as long as the column can be read in one way only.
 
     Args:
         cells: Numbers or text, (n,).
         name: Name of the column, for messages.
         decimal: The decimal mark, "." or ","; None to infer it.
-        points_may_group: True if 1.234 may mean a thousand as well.
+        points_may_group: True if 1.234 may also mean 1234.
 
     Returns:
         Numbers, (n,), NaN where missing, and remarks on how text was read.
 
     Raises:
-        ValueError: At the first cell that is not a number or is ambiguous, with its row.
+        ValueError: A cell is not a number or is ambiguous; the message names the first such row.
     """
     if decimal not in (None, *NOTATIONS):
         raise ValueError(f"decimal must be '.' or ','; got {decimal!r}.")
@@ -63,7 +63,7 @@ def read_numbers(
         if text.any():
             plain, remarks = _plain_text(cells[text], name, decimal, points_may_group)
             cells = cells.mask(text, plain)
-        # pandas.to_numeric accepts complex numbers.
+        # Mask complex numbers, which pandas.to_numeric accepts.
         real = cells.mask(missing | cells.map(np.iscomplexobj))
         numbers = np.asarray(pd.to_numeric(real, errors="coerce"), float)
         _require_numbers(missing | ~np.isnan(numbers), cells, name)
@@ -84,9 +84,9 @@ def is_missing(cells: pd.Series) -> pd.Series:
 def _plain_text(
     cells: pd.Series, name: str, decimal: str | None, points_may_group: bool
 ) -> tuple[pd.Series, tuple[str, ...]]:
-    """Text cells in the number format of Python, and remarks."""
+    """Text cells in the number format of Python, such as "-1234.5", and remarks."""
     currency = r"[$\u20ac\u00a3\u00a5\u20b9]|USD|EUR|GBP|CHF|JPY"
-    # In accounts (1,022) is negative.
+    # In accounts, (1,022) means -1022.
     pattern = (
         rf"^(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>{currency})?\s*"
         r"(?P<inner>[+\-\u2212])?"
@@ -112,10 +112,10 @@ def _plain_text(
             f"{name} has values in {' and '.join(sorted(currencies))}; convert to one."
         )
     if decimal is None:
-        # Amounts of these currencies have two decimals or none, so that three digits after a comma
-        # are thousands, as in accounts. In euros they may be decimals: a litre costs 1,859 EUR.
-        comma_groups = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"} & currencies
-        commas_group = bool(comma_groups) or bool(bracket.any())
+        # With these currencies, and in brackets, a comma separates thousands: amounts have two
+        # decimals or none. In euros it may be a decimal mark: a litre costs 1,859 EUR.
+        without_decimal_commas = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"}
+        commas_group = bool(without_decimal_commas & currencies) or bool(bracket.any())
         decimal = _decimal_mark(digits, cells, name, points_may_group, commas_group)
     _require_numbers(digits.str.fullmatch(NOTATIONS[decimal]).astype(bool), cells, name)
     group = "," if decimal == "." else "."
@@ -131,13 +131,14 @@ def _plain_text(
 def _decimal_mark(
     digits: pd.Series, cells: pd.Series, name: str, points_may_group: bool, commas_group: bool
 ) -> str:
-    """The decimal mark by which all cells can be read.
+    """Decimal mark with which all cells can be read; commas_group: commas separate thousands.
 
     Raises AmbiguousError if both marks fit and the readings differ.
     """
     fits = {mark: digits.str.fullmatch(form).astype(bool) for mark, form in NOTATIONS.items()}
     if not all(fit.all() for fit in fits.values()):
-        # If neither fits all cells, an error names a cell that differs from the majority.
+        # If neither mark fits all cells, the caller's error names a cell that differs from the
+        # majority.
         return max(fits, key=lambda mark: (fits[mark].all(), fits[mark].sum()))
     commas = digits.str.contains(",", regex=False).astype(bool)
     points = digits.str.contains(".", regex=False).astype(bool)
@@ -158,6 +159,6 @@ def _require_numbers(readable: pd.Series, cells: pd.Series, name: str) -> None:
     if not readable.all():
         row = cast("int", readable.idxmin())
         raise ValueError(
-            f"{name}, row {row + 1}: {str(cells[row])!r} is not a number, or not in the notation "
-            "of the others. Write all of them as in 1234.5, and leave missing cells empty."
+            f"{name}, row {row + 1}: {str(cells[row])!r} is not a number, or differs in notation "
+            "from the other cells. Write all cells as in 1234.5, and leave missing cells empty."
         )

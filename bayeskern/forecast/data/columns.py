@@ -12,12 +12,12 @@ from bayeskern.core import validation
 TIME_NAMES = (
     "time", "date", "datetime", "timestamp", "ds", "day", "week", "month", "quarter", "year", "t",
 )  # fmt: skip
-# Columns that together hold a time, where no column holds a date.
+# Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
 
 
 class ReadOptions(NamedTuple):
-    """Options of `read_series`, None where they are to be inferred.
+    """Options of `read_series`; None to infer an option.
 
     Attributes:
         time: Time column.
@@ -25,7 +25,7 @@ class ReadOptions(NamedTuple):
         regressors: Columns of regressors.
         every: Period of aggregation, a name of `resample.PERIODS`.
         by: Aggregation: "sum", "mean" or "last".
-        date_format: Form of dates as text.
+        date_format: Format of dates as text.
         decimal: Decimal mark.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file.
@@ -49,16 +49,16 @@ def choose_columns(
 
     Args:
         columns: Cells by column name.
-        time: Time column. If None, it is guessed, and parts of a time in several columns, such as
-            year and month, are joined.
-        value: Value column. If None, it is the only one besides times and regressors.
+        time: Time column. None guesses it, and joins parts of a time in several columns, such as
+            year and month.
+        value: Value column. None takes the only column besides times and regressors.
         regressors: Columns of regressors.
 
     Returns:
         The columns, the name of the time column and the name of the value column.
 
     Raises:
-        ValueError: If a named column is missing or the value column is not unique.
+        ValueError: If a named column is missing, or several columns may hold the values.
     """
     columns = dict(columns)
     if time is None:
@@ -72,18 +72,18 @@ def choose_columns(
     others = [name for name in names if name != time] if value is None else [value]
     if len(others) != 1:
         raise ValueError(
-            f"value= (--value) must name the column of values; beside the times, {time}, there "
+            f"value= (--value) must name the column of values; besides the times, {time}, there "
             f"are {', '.join(others) or 'no columns'}."
         )
     return columns, time, others[0]
 
 
 def choose_time(names: Sequence[str], time: str | None) -> str:
-    """Name of the time column: as given, or by its usual names, or the first column."""
+    """Name of the time column: `time`, else a column with a usual name, else the first."""
     if time is not None:
         return validation.one_of("time", time, names)
     if not names:
-        raise ValueError("the table has no column of times beside the values.")
+        raise ValueError("the table has no column of times besides the values.")
     by_lower = {name.lower(): name for name in names}
     return next((by_lower[name] for name in TIME_NAMES if name in by_lower), names[0])
 
@@ -109,7 +109,7 @@ def _join_parts_of_time(columns: dict[str, Any]) -> tuple[dict[str, Any], str | 
 
 
 def _join(unit: str, row: Sequence[str]) -> str:
-    """One time as text, such as "2019-01", by its last part; "" if a part is missing."""
+    """Join the parts of a time, the last one a `unit`: "2019-01"; "" if a part is missing."""
     if not all(row):
         return ""
     if unit == "time":
@@ -123,5 +123,6 @@ def _join(unit: str, row: Sequence[str]) -> str:
 
 
 def _text(cell: Any) -> str:
+    """Cell as text: "" if missing, "3" for 3.0."""
     text = "" if cell is None or cell != cell else str(cell).strip()
     return text.removesuffix(".0")

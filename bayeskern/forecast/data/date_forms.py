@@ -1,6 +1,6 @@
 """Written forms of dates, and their conversion to ISO 8601.
 
-Only text that matches a form exactly is read; pandas rejects dates such as 31 February afterwards.
+Only text that matches a form exactly is read; pandas then rejects dates such as 31 February.
 Names of months are English. Years of two digits are 1969 to 2068, as in POSIX.
 """
 
@@ -51,12 +51,12 @@ FORMS = {
     "2020M01": _form("{year}[- ]?M(?P<m>0?[1-9]|1[0-2])"),
     "2020/1/31": _form("{year}/{month}(?:/{day}{clock})?"),
     "2020.1.31": _form(r"{year}\.{month}\.{day}{clock}"),
-    # With points the order is day, month, year wherever it is in use.
+    # With points, the usual order is day, month, year.
     "31.1.2020": _form(r"{day}\.{month}\.{short}{clock}"),
     "31 Jan 2020": _form("{day}[- /]{name}[- /,]+{short}{clock}"),
     "Jan 31, 2020": _form("{name} {day},? {year}{clock}"),
     "Jan 2020": _form("{name}[- /,]*{year}"),
-    # "Jan 20" may be a day, "Jan-20" and "Jan '20" are not.
+    # "Jan-20" and "Jan '20" are a month and a year; "Jan 20" may be a day and is not accepted.
     "Jan-20": _form(r"{name}(?:[-/]'?| ?')(?P<y>\d\d)"),
     "2020 Jan 31": _form("{year}[- /]{name}(?:[- /]{day})?"),
     "1/2020": _form("{month}/{year}"),
@@ -64,15 +64,15 @@ FORMS = {
 
 
 def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
-    """Written form of a column of dates, by its first row; None if it has no known form.
+    """Written form of a column of dates, from its first row; None for an unknown form.
 
     Raises:
-        AmbiguousError: If day and month may be interchanged, naming both readings.
+        AmbiguousError: If day and month may be interchanged; the message names both readings.
     """
     for form in FORMS.values():
         if form.fullmatch(texts[0]):
             return form
-    # The column as a whole decides the order of day and month.
+    # The whole column, not only the first row, decides the order of day and month.
     day_first = _form(r"{day}(?P<mark>[-/]){month}(?P=mark){short}{clock}")
     month_first = _form(r"{month}(?P<mark>[-/]){day}(?P=mark){short}{clock}")
     first = day_first.fullmatch(texts[0])
@@ -89,15 +89,15 @@ def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
         f"{iso_date(form, texts[0])[:10]} (--date-format {order})" for order, form in orders.items()
     )
     raise AmbiguousError(
-        f"{name}, row 1: {texts[0]!r} may be {readings}. Give the form, or write ISO dates "
+        f"{name}, row 1: {texts[0]!r} may be {readings}. Give the format, or write ISO dates "
         "(2020-01-31)."
     )
 
 
 def iso_date(form: re.Pattern[str], text: str) -> str:
-    """Text of a written form in ISO 8601: a month, a date, or a date and time.
+    """Convert text of a written form to ISO 8601: a month, a date, or a date and time.
 
-    Returns an empty string for text that does not match the form.
+    Returns "" if the text does not match the form.
     """
     match = form.fullmatch(text)
     if match is None:

@@ -24,7 +24,7 @@ import numpy as np
 from bayeskern.core import extras
 from bayeskern.core.formatting import counted
 
-# Commas come last: where another delimiter is present, commas stand in names and decimals.
+# In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"
 # First bytes of files that hold no table, and their kind.
 NOT_TABLES = {
@@ -54,8 +54,8 @@ class Table:
 
     Attributes:
         columns: The cells of each column, as text or as typed values.
-        header: The header line, where it might be a row of data; None where it cannot.
-        points_may_group: True if 1.234 may mean a thousand, since commas separate no columns.
+        header: The header line, if it might be a row of data; else None.
+        points_may_group: True if 1.234 may also mean 1234, as in text with semicolons.
         remarks: Decisions made while reading.
     """
 
@@ -71,10 +71,10 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
     Args:
         path: The file.
         sheet: The sheet of a workbook; required if several sheets hold data.
-        encoding: Encoding of text; by default UTF-8, or else Windows-1252.
+        encoding: Encoding of text; by default UTF-8 or, if the text is not UTF-8, Windows-1252.
 
     Raises:
-        ValueError: If the file is of another kind, naming the kind, or holds no table.
+        ValueError: If the file holds no table or is of another kind, which the message names.
     """
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
@@ -150,24 +150,24 @@ def _read_text(path: Path, content: bytes, encoding: str | None) -> Table:
 
 
 def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tuple[str, ...]]:
-    """Text, with a remark where its encoding had to be guessed."""
+    """Text, with a remark if its encoding had to be guessed."""
     marked = next((e for mark, e in BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
     try:
         text, remarks = content.decode(encoding or marked or "utf-8"), ()
     except LookupError:
         raise ValueError(
-            f"encoding must be the name of one, such as utf-8 or cp1252; got {encoding!r}."
+            f"encoding must be a known encoding, such as utf-8 or cp1252; got {encoding!r}."
         ) from None
     except UnicodeDecodeError as error:
         if encoding or marked:
             raise ValueError(f"{path} is not text in {encoding or marked}: {error}.") from None
         text = content.decode("cp1252", errors="replace")
         remarks = ("read as Windows-1252, since it is not UTF-8: --encoding names another",)
-    # Control characters occur in no text, but Windows-1252 would decode most of them.
+    # Text has no control characters, but Windows-1252 would decode most of them.
     if re.search(r"[\x00-\x08\x0e-\x1f]" if remarks else "\x00", text):
         raise ValueError(
-            f"{path} is not a table: neither text nor Excel, Parquet or JSON. If it is text, name "
-            "its encoding by --encoding."
+            f"{path} is not a table: neither text nor Excel, Parquet or JSON. If it is text, give "
+            "its encoding (--encoding)."
         )
     return text, remarks
 
@@ -176,9 +176,9 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tup
 
 
 def _read_json(path: Path, content: bytes) -> Table:
-    """Columns of records, lists by name, one record a line, or values by time.
+    """Columns of a list of records, records one per line, lists by name, or values by time.
 
-    A list of records inside an object is read if it is the only one.
+    If exactly one value of an object is a list of records, this list is read.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -205,7 +205,7 @@ def _read_json(path: Path, content: bytes) -> Table:
     if len(lengths) != 1 or not cells or any(isinstance(cell, list | dict) for cell in cells):
         raise ValueError(
             f'{path} holds no table: write a list of records, [{{"month": "2020-01", "sales": 3}}, '
-            '...], one record a line, columns, {"month": [...], "sales": [...]}, or values by '
+            '...], one record per line, columns, {"month": [...], "sales": [...]}, or values by '
             'time, {"2020-01": 3, ...}.'
         )
     return Table(columns)
@@ -226,7 +226,7 @@ def _read_parquet(path: Path, content: bytes) -> Table:
             frame = pd.read_parquet(io.BytesIO(content))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is Parquet that cannot be read: {error}.") from None
-    # An unnamed index of integers holds the row numbers left over from a selection or a join.
+    # An unnamed index of integers holds row numbers, left from a selection or a join.
     if frame.index.name is not None or frame.index.dtype.kind not in "iu":
         frame = frame.reset_index()
     return Table({str(name): list(frame[name]) for name in frame.columns})
@@ -235,7 +235,7 @@ def _read_parquet(path: Path, content: bytes) -> Table:
 def _read_workbook(path: Path, content: bytes, sheet: str | None) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
-    Raises ValueError if several sheets hold data and none is named, or for several tables.
+    Raises ValueError if several sheets hold data and `sheet` names none, or for several tables.
     """
     import pandas as pd  # slow to import
 

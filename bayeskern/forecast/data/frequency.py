@@ -1,7 +1,7 @@
 """Inference of the frequency of a series from its times.
 
-`pandas.infer_freq` allows no gaps, no business days with holidays left out and no rule such as "day
-30, or the last day of February". Dates with gaps are common here.
+`pandas.infer_freq` does not allow gaps, business days without holidays, or a rule such as "day 30,
+or the last day of February". The functions in this module do.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Cal
     """Infer the frequency of a series from its times; gaps are allowed.
 
     Args:
-        times: Times that `parse_times` accepts, (n,), in any order; naive UTC if `tz` is given.
+        times: Times that `parse_times` accepts, (n,), in any order; naive UTC if `tz` is not None.
         tz: Time zone; None for the zone of aware datetimes.
         name: Name of the times, for messages.
 
     Raises:
-        ValueError: For fewer than two times, repeated or missing times, and an unknown zone.
+        ValueError: If there are fewer than two times, a time is repeated or missing, or the zone is
+            unknown.
     """
     tz = tz or zone_of(times)
     times = np.sort(parse_times(times, name))
@@ -58,13 +59,14 @@ def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Cal
     days = wall.astype("M8[D]")
     clocks, counts = np.unique(wall - days, return_counts=True)
     clock = clocks[counts.argmax()]
-    # Compared in UTC: on a day without midnight, a daily time at midnight is at 1:00.
+    # Compared in UTC: where a clock change skips midnight, a daily time at midnight is at 1:00.
     if (times == (to_utc(days + clock, tz) if tz else days + clock)).all():
         return _infer_from_days(times, days, clock, tz)
     return _infer_from_ticks(times, tz)
 
 
 def _infer_from_numbers(times: np.ndarray) -> Calendar:
+    """Calendar of numeric times."""
     integers = times.dtype.kind == "i"
     gaps = np.diff(times)
     if integers:
@@ -85,7 +87,7 @@ def _infer_from_numbers(times: np.ndarray) -> Calendar:
         description = f"irregular, about every {median:.3g}"
         remarks = _irregular_remark(f"{every:.6g}")
     if integers and is_dated_by_digits(times):
-        remarks += ("the integers look like dates (YYYYMM or YYYYMMDD): give text to read them so",)
+        remarks += ("the integers look like dates (YYYYMM or YYYYMMDD): pass dates as text",)
     return Calendar(times, "number", every, regular, description, "steps", 1.0, remarks)
 
 
@@ -97,6 +99,7 @@ def _infer_from_days(
     months = days.astype("M8[M]")
     gaps, month_gaps = (np.diff(axis).astype(np.int64) for axis in (days, months))
     latest = int((days - months).astype(np.int64).max()) + 1
+    # The last day, the last business day or a fixed day of each month.
     kinds: tuple[tuple[Kind, int], ...]
     kinds = (("month", 31), ("business month", 31), ("month", latest))
     every, regular = _common_step(month_gaps) if month_gaps.all() else (0, False)
@@ -116,7 +119,7 @@ def _infer_from_days(
     skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
     kind, step = "day", every / DAYS_PER_YEAR
     if regular and every == 1 and skips_weekends:
-        # Five business days are a week.
+        # Five business days are a week: a step is 7 / 5 days.
         kind, step, description = "business", 1.4 / DAYS_PER_YEAR, "business days"
         remarks = _gap_remark(business_days > 1)
     elif regular:
@@ -140,24 +143,25 @@ def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
         remarks = _gap_remark(gaps != every)
     else:
         every, description, remarks = _median_step(gaps, tick)
-        # Whole days but for an hour: local times written in UTC.
+        # Whole days, or an hour more or less, suggest local times written in UTC.
         beyond_days = (gaps * tick + 3600.0) % 86400.0 - 3600.0
         if np.isin(beyond_days, [-3600.0, 0.0, 3600.0]).all() and _is_most_common(beyond_days, 0.0):
-            remarks += ("some days are an hour longer or shorter: give the time zone",)
+            remarks += ("some days have 23 or 25 hours: give the time zone",)
     step = every * tick / SECONDS_PER_YEAR
     return Calendar(times, "second", every, regular, description, "years", step, remarks, tz)
 
 
 def _common_step(gaps: np.ndarray) -> tuple[int, bool]:
-    """Greatest common divisor of integer gaps, and whether it is the most common gap."""
+    """Greatest common divisor of integer gaps; True if it is the most common gap."""
     every = int(np.gcd.reduce(gaps))
     return every, _is_most_common(gaps, every)
 
 
 def _is_most_common(gaps: np.ndarray, value: float) -> bool:
+    """True if the value is the most common gap."""
     count = (gaps == value).sum()
     counts = np.unique(gaps, return_counts=True)[1]
-    # A tie is decisive only if the value makes up half of the gaps: one step and one gap.
+    # In a tie, the value must make up half of the gaps, as with one step and one longer gap.
     return bool(count == counts.max() and ((counts == count).sum() == 1 or 2 * count >= len(gaps)))
 
 
@@ -170,14 +174,15 @@ def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str,
 
 
 def _refuse_duplicates(times: np.ndarray, name: str) -> None:
+    """Raise ValueError for repeated times."""
     distinct, counts = np.unique(times, return_counts=True)
     if (counts > 1).any():
         first = int(np.argmax(counts > 1))
         label = str(distinct[first]).removesuffix("T00:00:00")
         hint = " Give local times with their zone." if times.dtype.kind == "M" else ""
         raise ValueError(
-            f"{name} must hold each time once; {label} is there {counts[first]} times. Aggregate "
-            f"to one value a time, the mean or the sum.{hint}"
+            f"{name} must hold each time once; {label} occurs {counts[first]} times. Aggregate to "
+            f"one value per time, such as the mean or the sum.{hint}"
         )
 
 
@@ -185,6 +190,7 @@ def _refuse_duplicates(times: np.ndarray, name: str) -> None:
 
 
 def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> str:
+    """Frequency of a calendar of months in words: "quarterly, at quarter end"."""
     if every % 12 == 0 and kind == "month":
         return "yearly" if every == 12 else f"every {every // 12} years"
     place = {1: "start", 31: "end"}.get(day)
@@ -199,19 +205,20 @@ def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> 
 
 
 def _describe_days(every: int, first: np.datetime64) -> str:
+    """Frequency of a calendar of days in words: "weekly, on Mondays"."""
     if every % 7:
         return "daily" if every == 1 else f"every {every} days"
     return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {first.item():%A}s"
 
 
 def _duration(seconds: float) -> str:
-    """Approximate duration in the largest unit that fits: '3.5 days'."""
+    """Duration to three digits in the largest unit that is not longer: '3.5 days'."""
     unit = next((u for u, size in SECONDS_PER_UNIT.items() if seconds >= size), "nanosecond")
     return counted(f"{seconds / SECONDS_PER_UNIT[unit]:.3g}", unit)
 
 
 def _exact_duration(seconds: float) -> str:
-    """Duration in whole units: '84 hours', 'hour'; never in days, whose length clocks change."""
+    """Duration in whole units up to hours, '84 hours' or 'hour': days may have 23 or 25 hours."""
     counts = {u: seconds / size for u, size in SECONDS_PER_UNIT.items() if u != "day"}
     whole = (u for u, n in counts.items() if round(n) and abs(n - round(n)) < 1e-9 * n)
     unit = next(whole, "nanosecond")

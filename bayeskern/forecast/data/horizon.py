@@ -19,13 +19,13 @@ def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     """Number of steps of a horizon.
 
     Args:
-        horizon: A number of steps; a duration, "90 days", for all steps within it; or an end,
-            "until 2025-12", for all steps up to the end of that year, quarter, month or day.
+        horizon: A number of steps; a duration, "90 days", for all steps within the duration; or an
+            end, "until 2025-12", for all steps up to the end of a year, quarter, month or day.
         calendar: The time axis of the series.
-        most: Largest number of steps allowed; for a longer horizon `most + 1` is returned.
+        most: Largest number of steps allowed. A longer duration or a later end gives `most + 1`.
 
     Raises:
-        ValueError: For other horizons, and for horizons shorter than a step.
+        ValueError: If the horizon cannot be read or contains no step.
     """
     text = horizon.strip().lower() if isinstance(horizon, str) else ""
     number = re.fullmatch(r"(\d+)(?:\s*steps?)?", text)
@@ -65,7 +65,7 @@ def _steps_until(end: np.datetime64 | float, calendar: Calendar, most: int) -> i
 
 
 def _end_of_duration(count: int, unit: str, calendar: Calendar) -> np.datetime64:
-    """The last time plus a duration, by the clocks of the zone."""
+    """The last time plus a duration, in local time."""
     import pandas as pd  # slow to import
 
     if unit in MONTHS:
@@ -75,7 +75,7 @@ def _end_of_duration(count: int, unit: str, calendar: Calendar) -> np.datetime64
         offset = pd.DateOffset(**{f"{unit}s": count})  # pyright: ignore[reportArgumentType]
         return (last + offset).to_datetime64()
     except (OverflowError, ValueError):
-        raise ValueError("horizon: its end lies beyond the range of dates; take less.") from None
+        raise ValueError("horizon exceeds the range of dates; take a shorter one.") from None
 
 
 def _end_of_period(text: str, calendar: Calendar) -> np.datetime64 | float:

@@ -21,7 +21,7 @@ from bayeskern.forecast.data.times import parse_times
 if TYPE_CHECKING:
     import pandas as pd
 
-# Key of an index, or of given times, among the columns.
+# Name of the column for an index, or for times passed separately.
 INDEX_COLUMN = "the index of the frame"
 
 
@@ -41,32 +41,32 @@ def read_series(
 ) -> Series:
     """Read a series, for `forecast`, `backtest`, `anomalies` and `search_kernel`.
 
-    These functions take the result or, where no option is needed, the source itself. Ambiguous
-    input is refused, and the error names both readings.
+    These functions take the result or, if no option is needed, the source itself. Ambiguous input
+    raises an error that names both readings.
 
     Args:
         source: The name of a data set; the path of a file (CSV or similar text, Excel, Parquet,
             JSON, gzipped or not); a pandas or polars frame or series; or an array, shape (n,), NaN
             for missing values.
         times: Times of the values, (n,), for sources without times.
-        time: Time column of a file or a frame. None guesses it, and joins year and month, year and
-            quarter, or date and time of day if they are separate columns.
+        time: Time column of a file or a frame. None guesses it, and joins separate columns such as
+            year and month, year and quarter, or date and time of day.
         value: Value column; required if there are several.
-        regressors: Variables known for the future too: names of columns of the file or frame, whose
-            last rows have no value of the series; or a frame with a time column of its own.
-        every: Aggregate to one value per "hour", "day", "week", "month", "quarter" or "year"; None
-            keeps the times.
+        regressors: Variables with known future values: column names of the file or frame, whose
+            last rows have an empty value of the series; or a separate frame with a time column.
+        every: Aggregate to one value per "minute", "hour", "day", "week", "month", "quarter" or
+            "year"; None keeps the times.
         by: How values are aggregated: "sum", "mean" or "last".
-        date_format: Form of the times, such as "%d/%m/%Y", if the times are ambiguous.
+        date_format: Format of the times, such as "%d/%m/%Y", if they are ambiguous.
         decimal: Decimal mark, "." or ",", if the numbers are ambiguous.
         sheet: Sheet of a workbook; required if several hold data.
-        encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
+        encoding: Encoding of a text file; by default UTF-8 or, if that fails, Windows-1252.
 
     Returns:
         The series, with remarks on how it was read.
 
     Raises:
-        ValueError: If the source cannot be read, naming the column and the row.
+        ValueError: If the source cannot be read; the message names the column and the row.
 
     Examples:
         ```python
@@ -84,8 +84,8 @@ def read_series(
         return series
     if series.regressors is not None:
         raise ValueError(
-            f"this series has regressors already ({', '.join(series.regressors.columns)}): give "
-            "all of them at once."
+            f"this series has regressors already ({', '.join(series.regressors.columns)}); pass "
+            "all regressors at once."
         )
     return replace(series, regressors=_from_frame(frame, series.time_name, options))
 
@@ -139,7 +139,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
 
 
 def _refuse_options(times: Any, options: ReadOptions, refused: str, hint: str) -> None:
-    """Raise ValueError if one of the refused options, or any for "*", is given."""
+    """Raise ValueError if a refused option is set; "*" refuses all options."""
     given = {"times": times, **options._asdict()}
     given["regressors"] = options.regressors or None
     names = given if refused == "*" else refused.split()
@@ -149,7 +149,7 @@ def _refuse_options(times: Any, options: ReadOptions, refused: str, hint: str) -
 
 
 def require_source(source: str | Path) -> Path:
-    """Path of an existing file. Raises ValueError, naming the data sets, if there is none."""
+    """Path of an existing file; otherwise a ValueError that lists the data sets."""
     path = Path(source)
     if not path.is_file():
         nearest = get_close_matches(str(source), datasets.names(), n=1)
@@ -170,7 +170,7 @@ def columns_of(frame: Any) -> dict[str, list[Any]]:
 
 
 def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
-    """Table of a file with a column of times, and the name of that column where it is known."""
+    """Table of a file with a column of times, and the name of this column if it is known."""
     columns = dict(table.columns)
     if next(iter(columns)) == "" and len(columns) > 1:
         # Other programs write row numbers, or an index of times, in a column without a name.
@@ -187,7 +187,7 @@ def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
 
 
 def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOptions) -> bool:
-    """True if the names of the time and value columns could be another row of them."""
+    """True if the names of the time and value columns could be a row of data."""
     if not any(_is_readable(read_numbers, [value], value, mark, False) for mark in ".,"):
         return False
     if isinstance(times, np.ndarray):
@@ -225,7 +225,7 @@ def _holds_times(
         return True
     if any(name.lower() in TIME_NAMES for name in names if name != value):
         return False
-    # An unnamed index of numbers holds the row numbers left over from a selection or a sort.
+    # An unnamed index of numbers holds row numbers, left from a selection or a sort.
     return index.name is not None or index.dtype.kind not in "iuf" or len(names) == 1
 
 

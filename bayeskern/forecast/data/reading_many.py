@@ -23,15 +23,15 @@ class SeriesReaders(NamedTuple):
 
     Attributes:
         ids: Name of each series.
-        reads: A function without arguments for each series, which reads it.
+        functions: Function () -> Series for each series.
         id_name: Column of the names.
         time_name: Column of the times.
-        backend: Kind of the frame, "pandas" or "polars" or their module.
+        backend: "pandas", "polars", or the module of the frame library.
         remarks: Decisions made while reading the file or the frame.
     """
 
     ids: list[Any]
-    reads: Sequence[Callable[[], Series]]
+    functions: Sequence[Callable[[], Series]]
     id_name: str
     time_name: str
     backend: Any
@@ -39,9 +39,9 @@ class SeriesReaders(NamedTuple):
 
 
 def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReaders:
-    """Find the series in the input of `forecast_many`.
+    """Readers of the series in the input of `forecast_many`.
 
-    Raises ValueError if the input as a whole cannot be read.
+    Raises ValueError for an error that concerns all series, such as a missing column.
     """
     is_file = isinstance(series, str | Path)
     if not is_file and (options.sheet is not None or options.encoding is not None):
@@ -57,30 +57,30 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     else:
         if id is not None or options[:3] != ReadOptions()[:3]:
             raise ValueError(
-                "id=, time=, value= and regressors= name columns of a frame or a file; got "
-                f"a {type(series).__name__}."
+                "id=, time=, value= and regressors= name columns of a frame or a file; the series "
+                f"are in a {type(series).__name__}."
             )
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
         notation = {
             name: getattr(options, name) for name in ("every", "by", "date_format", "decimal")
         }
-        reads = [partial(read_series, source, **notation) for source in named.values()]
-        readers = SeriesReaders([*named], reads, "id", "time", "pandas", ())
+        functions = [partial(read_series, source, **notation) for source in named.values()]
+        readers = SeriesReaders([*named], functions, "id", "time", "pandas", ())
     if not readers.ids:
         raise ValueError("there is no series to forecast.")
     return readers
 
 
 def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesReaders:
-    """Series in the rows of a table, with a column of their names."""
+    """Readers of the series in the rows of a table; column `id` names the series."""
     validation.one_of("id", id, table.columns)
     assert id is not None
     names, points_may_group = table.columns[id], table.points_may_group
     others = {name: cells for name, cells in table.columns.items() if name != id}
     columns, time, value = choose_columns(others, *options[:3])
     times, values, remarks = columns[time], columns[value], table.remarks
-    # Columns are read as a whole, since one series may determine the notation of the others. If
-    # that fails, each series is read by itself, and only the series with the wrong cell fails.
+    # Columns are read as a whole, because one series may determine the notation of the others. If
+    # that fails, each series is read separately, so that only series with a wrong cell fail.
     try:
         values, notes = read_numbers(values, value, options.decimal, points_may_group)
         remarks += notes
@@ -101,22 +101,23 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
         if name is None or name != name:
             raise ValueError(f"{id}, row {row + 1}: the name of the series is missing.")
         rows.setdefault(name, []).append(row)
-    reads = [
+    functions = [
         partial(
             Series.of,
             str(name),
             time,
             value,
-            _rows(times, own),
-            _rows(values, own),
+            _take(times, series_rows),
+            _take(values, series_rows),
             options,
-            {column: _rows(columns[column], own) for column in options.regressors},
+            {column: _take(columns[column], series_rows) for column in options.regressors},
             points_may_group,
         )
-        for name, own in rows.items()
+        for name, series_rows in rows.items()
     ]
-    return SeriesReaders([*rows], reads, id, time, "pandas", remarks)
+    return SeriesReaders([*rows], functions, id, time, "pandas", remarks)
 
 
-def _rows(cells: Any, rows: list[int]) -> Any:
+def _take(cells: Any, rows: list[int]) -> Any:
+    """Cells of an array or a list at the given rows."""
     return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]

@@ -1,4 +1,4 @@
-"""Variables known beside a series: columns of a table, events and public holidays."""
+"""Variables with known future values: columns of a table, events and public holidays."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bayeskern.forecast.data.times import parse_times
 
 @dataclass(frozen=True, eq=False)
 class Regressors:
-    """Columns of numbers, which may continue after the end of the series.
+    """Columns of numbers that may continue after the end of the series.
 
     Attributes:
-        times: Sorted times, (m,), naive UTC if there is a zone.
+        times: Sorted times, (m,), naive UTC if there is a time zone.
         columns: Values by name, (m,) each, NaN where missing.
     """
 
@@ -44,14 +44,16 @@ class Regressors:
             columns: Cells that `read_numbers` accepts, (m,) each, by name.
             time_name: Name of the times, for messages.
             options: Notation of the times and the cells.
-            points_may_group: True if 1.234 may mean a thousand.
+            points_may_group: True if 1.234 may also mean 1234.
 
         Raises:
-            ValueError: For cells that cannot be read and for repeated times.
+            ValueError: If a cell cannot be read or a time is repeated.
         """
         times = parse_times(times, time_name, options.date_format)
         if len(np.unique(times)) < len(times):
-            raise ValueError(f"{time_name} of the regressors has a time twice; give each once.")
+            raise ValueError(
+                f"{time_name} of the regressors has repeated times; give each time once."
+            )
         order, values = np.argsort(times, kind="stable"), {}
         for name, cells in columns.items():
             values[name] = read_numbers(cells, name, options.decimal, points_may_group)[0][order]
@@ -70,12 +72,14 @@ def known_at(
         calendar: Calendar of the series, for messages.
 
     Raises:
-        ValueError: If a regressor has no value at one of the times, naming the first.
+        ValueError: If a regressor has no value at a time; the message names the first such time.
     """
     import pandas as pd  # slow to import
 
     if regressors.times.dtype.kind != times.dtype.kind:
-        raise ValueError("the regressors are at dates and the series at numbers, or the reverse.")
+        raise ValueError(
+            "the times of the regressors and of the series must both be dates or both be numbers."
+        )
     table = pd.DataFrame(regressors.columns, regressors.times).reindex(times)
     if table.isna().to_numpy().any():
         name = table.isna().any().idxmax()
@@ -83,8 +87,8 @@ def known_at(
         where = "the future" if first >= count else "the series"
         raise ValueError(
             f"{name} has no value at {calendar.labels(times[[first]])[0]}, in {where}: a regressor "
-            "needs one at each time of the series and of the forecast. Give it, or take a shorter "
-            "horizon."
+            "needs a value at each time of the series and of the forecast. Add the value, or take "
+            "a shorter horizon."
         )
     return {str(name): table[name].to_numpy() for name in table}
 
@@ -101,18 +105,19 @@ def on_dates(
         days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
         columns[str(name)] = _contains(times, days, calendar)
         if not columns[str(name)].any():
-            raise ValueError(f"no date of {name} is one of the series or of the forecast.")
+            raise ValueError(f"no date of {name} falls on a time of the series or of the forecast.")
     return columns
 
 
 def _contains(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np.ndarray:
     """Indicator of the times whose period (day, week, month) contains one of the days."""
     if calendar.kind == "number":
-        raise ValueError("holidays and events are for dates, and these times are numbers.")
+        raise ValueError("holidays and events need dates; the times of the series are numbers.")
     wall = calendar.wall(times)
     unit = "M8[M]" if "month" in calendar.kind else "M8[D]"
     if calendar.kind not in ("month", "business month", "day"):
         return np.isin(wall.astype(unit), days).astype(float)
+    # Number each period of the calendar, from 0 at the first time.
     first, every = wall[0].astype(unit).astype(int), int(calendar.every)
     periods, event_periods = ((t.astype(unit).astype(int) - first) // every for t in (wall, days))
     return np.isin(periods, event_periods).astype(float)
@@ -125,31 +130,35 @@ def holiday_columns(
 
     Args:
         country: Code of the country, such as "DE".
-        window: Number of days before and after a holiday with an effect of their own.
+        window: Numbers of days before and after a holiday with effects of their own.
         times: Times of the series and of the forecast, (m,).
         count: Number of times that belong to the series.
         calendar: Calendar of the series.
 
     Returns:
-        Indicators by name, (m,) each, and the names of holidays that occur in the future only.
+        Indicators by name, (m,) each, and the names of holidays that occur only in the future.
 
     Raises:
-        ValueError: For an unknown country, and for times longer than weeks.
+        ValueError: If the country is unknown, a step is longer than a week, or no holiday falls
+            on the series.
     """
     with extras.needed_for("holidays=", package="holidays", extra="holidays"):
         import holidays
-    long = calendar.kind == "number" or "month" in calendar.kind
-    if long or (calendar.kind == "day" and calendar.every > 7):
-        raise ValueError(f"holidays= is for days and weeks, and this is {calendar.description}.")
+    is_unsuited = calendar.kind == "number" or "month" in calendar.kind
+    if is_unsuited or (calendar.kind == "day" and calendar.every > 7):
+        raise ValueError(
+            "holidays= needs dates at most a week apart; the times of the series are "
+            f"{calendar.description}."
+        )
     first, last = calendar.wall(times)[[0, -1]].astype("M8[Y]").astype(int) + 1970
     try:
-        known = holidays.country_holidays(country, years=range(first - 1, last + 2))
+        names_by_date = holidays.country_holidays(country, years=range(first - 1, last + 2))
     except (NotImplementedError, KeyError, TypeError):
         raise ValueError(
             f"holidays must be the code of a country, such as 'DE' or 'US'; got {country!r}."
         ) from None
     dates: dict[str, list[np.datetime64]] = {}
-    for date, names in sorted(known.items()):
+    for date, names in sorted(names_by_date.items()):
         for name, shift in product(names.split("; "), range(-window[0], window[1] + 1)):
             label = f"{name} {shift:+d} d" if shift else name
             dates.setdefault(label, []).append(np.datetime64(date, "D") + shift)
@@ -157,7 +166,7 @@ def holiday_columns(
     for name, days in dates.items():
         indicator = _contains(times, np.array(days), calendar)
         occurrences = int(indicator[:count].sum())
-        # An indicator that is 1 at all times, as in every week of a short series, is the level.
+        # An indicator that is 1 at all times, as may happen in a short series, equals the level.
         if 0 < occurrences < count:
             columns[name] = indicator
         elif occurrences == 0 and indicator.any():

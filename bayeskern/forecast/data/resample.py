@@ -24,11 +24,11 @@ def resample(
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Aggregate values to whole periods.
 
-    A period at either end that the times do not fill is dropped, so that it is not taken for a
-    small value; for "last", only at the end. A sum or mean with a missing value is missing.
+    Incomplete periods at both ends are dropped, because their sums would look like small values;
+    for "last" only the final period is dropped. A sum or mean with a missing value is missing.
 
     Args:
-        times: Sorted dates by the clocks of their zone, (n,); they may be repeated.
+        times: Sorted local times, (n,); duplicates are allowed.
         values: Values, (n,), NaN where missing.
         every: A key of `PERIODS`.
         by: "sum", "mean" or "last".
@@ -37,14 +37,15 @@ def resample(
         Starts of the periods, their values, and remarks.
 
     Raises:
-        ValueError: For other names, for numbers instead of dates, and if no period is whole.
+        ValueError: If `every` or `by` is not an accepted name, the times are numbers, or no period
+            is complete.
     """
     import pandas as pd  # slow to import
 
     frequency = PERIODS[validation.one_of("every", every, PERIODS)]
     by = validation.one_of("by", by, ("sum", "mean", "last"))
     if times.dtype.kind != "M":
-        raise ValueError(f"every={every!r} is for dates, and these times are numbers.")
+        raise ValueError(f"every={every!r} needs dates; the times are numbers.")
     observed = pd.Series(values, pd.DatetimeIndex(times.astype("M8[ns]")))
     groups = observed.resample(frequency, closed="left", label="left")
     present = np.asarray(groups.count())
@@ -56,14 +57,17 @@ def resample(
     distinct = np.unique(times)
     first, last = 0, len(starts)
     if len(distinct) > 1:
+        # A period is incomplete if one more time, a typical gap away, would lie in it.
         gap = np.median(np.diff(distinct))
         end = starts[-1] + pd.tseries.frequencies.to_offset(frequency)
         first = int(by != "last" and times[0] - gap >= starts[0])
         last -= int(times[-1] + gap < end)
     if last <= first:
-        raise ValueError(f"every={every!r}: the times fill no {every}.")
+        raise ValueError(
+            f"every={every!r}: the series covers no complete {every}; choose a shorter period."
+        )
     remarks = (f"each {every} has the {by} of its values",)
     dropped = first + len(starts) - last
     if dropped:
-        remarks += (f"{counted(dropped, every)} at the ends left out, since incomplete",)
+        remarks += (f"{counted(dropped, f'incomplete {every}')} at the ends left out",)
     return starts.to_numpy()[first:last], totals[first:last], remarks

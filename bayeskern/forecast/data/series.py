@@ -19,18 +19,18 @@ from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.times import epoch_unit, parse_times
 from bayeskern.forecast.data.zones import has_offset, to_utc, to_wall, zone_of
 
-# Fewer values determine no level, change and spread.
+# Fewer values cannot determine level, change and spread.
 MIN_VALUES = 3
 
 
 def remarks_on_times(times: Any, name: str) -> tuple[str, ...]:
-    """Remarks on times before they are parsed: Unix epochs, and times shown in UTC."""
+    """Remarks on unparsed times: they are Unix epochs, or will be shown in UTC."""
     unit = epoch_unit(times)
     if unit is not None:
         prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
         return (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
     if zone_of(times) is None and has_offset(times):
-        return ("times with an offset are shown in UTC: give datetimes of a time zone",)
+        return ("times with an offset are shown in UTC: for local times, give the time zone",)
     return ()
 
 
@@ -79,16 +79,16 @@ class Series:
             cells: Cells that `read_numbers` accepts, (n,).
             options: Notation of the cells and the times, and aggregation.
             regressors: Columns at the same times, in the same notation.
-            points_may_group: True if 1.234 may mean a thousand.
+            points_may_group: True if 1.234 may also mean 1234.
             remarks: Earlier remarks.
 
         Raises:
-            ValueError: For cells that cannot be read and for fewer than three values.
+            ValueError: If a cell cannot be read, or there are fewer than three values.
         """
         if (options.every is None) != (options.by is None):
             raise ValueError(
-                "every= (--every) and by= (--by) must be given together, as a period and a sum, "
-                f"mean or last value; got every={options.every!r} and by={options.by!r}."
+                "every= (--every) and by= (--by) must be given together, as a period and 'sum', "
+                f"'mean' or 'last'; got every={options.every!r} and by={options.by!r}."
             )
         values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
         remarks = [*remarks, *notes]
@@ -155,15 +155,15 @@ class Series:
         start = int(np.flatnonzero(self.observed)[-count])
         calendar = replace(self.calendar, times=self.times[start:])
         remark = f"only the last {count:,} of {int(self.observed.sum()):,} values are fitted"
-        last = replace(self, values=self.values[start:], calendar=calendar)
-        return last.with_remarks(remark)
+        recent = replace(self, values=self.values[start:], calendar=calendar)
+        return recent.with_remarks(remark)
 
     def extended(self, values: ArrayLike, times: Any = None) -> Series:
         """The series with later values.
 
         Args:
             values: New values, (m,), NaN where missing.
-            times: Their times, (m,); if None, the next times of the calendar.
+            times: Times of the new values, (m,); if None, the next times of the calendar.
 
         Raises:
             ValueError: If there are no values, or if the times do not continue the calendar.
@@ -177,30 +177,33 @@ class Series:
         else:
             new = parse_times(np.atleast_1d(times), name)
         if len(new) != len(values) or new.dtype.kind != self.times.dtype.kind:
-            raise ValueError(f"update: {len(values)} values at {len(new)} times, {new.dtype}.")
+            raise ValueError(
+                "update: each new value needs a time of the same type as the series, "
+                f"{self.times.dtype}; got {len(values)} values and {len(new)} times, {new.dtype}."
+            )
         if np.any(np.append(self.times[-1:], new[:-1]) >= new):
             last = calendar.labels(self.times[-1:])[0]
-            raise ValueError(f"update: the new times must come after {last}, in their order.")
+            raise ValueError(f"update: the new times must be increasing and come after {last}.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
-        joined = np.append(self.times, new[:count].astype(self.times.dtype))
-        extended = infer_calendar(joined, calendar.tz, name)
+        joined_times = np.append(self.times, new[:count].astype(self.times.dtype))
+        extended = infer_calendar(joined_times, calendar.tz, name)
         if not extended.continues(calendar):
             raise ValueError(
-                f"update: the times were {calendar.description}, and are {extended.description} "
-                "with the new ones. Forecast the longer series instead."
+                f"update: the times are {calendar.description}; with the new times they would be "
+                f"{extended.description}. Forecast the longer series instead."
             )
-        # Positions keep their unit, although a mean or median step may have changed.
+        # Keep the unit of positions: the new times may have changed a mean or median step.
         extended = replace(extended, every=calendar.every, step=calendar.step)
-        together = np.append(self.values, values[:count])
-        longer = replace(self, values=together, calendar=extended)
+        joined_values = np.append(self.values, values[:count])
+        longer = replace(self, values=joined_values, calendar=extended)
         missing = int(np.sum(~np.isfinite(values[:count])))
         if missing:
-            remark = f"{counted(missing, 'missing value')} among the later values left out"
+            remark = f"{counted(missing, 'missing value')} among the new values left out"
             return longer.with_remarks(remark)
         return longer
 
     def until(self, count: int) -> Series:
-        """The series up to the last observed value among the first `count` times."""
+        """The series up to the last observed value of the first `count` times, without remarks."""
         end = int(np.flatnonzero(self.observed[:count])[-1]) + 1
         calendar = replace(self.calendar, times=self.times[:end], remarks=())
         return replace(self, values=self.values[:end], calendar=calendar, remarks=())

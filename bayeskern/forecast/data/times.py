@@ -1,7 +1,7 @@
 """Times as sortable arrays, read from text, dates, datetimes, periods and numbers.
 
-pandas parses ISO 8601. The functions here find the form in which a column is written
-(`date_forms`) and the row that does not fit.
+pandas parses ISO 8601. The functions in this module find the format of a column (`date_forms`) and
+the first row that does not have it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["epoch_unit", "is_dated_by_digits", "parse_times"]
 
 ACCEPTED_TIMES = (
     "dates as in 2020-01-31, 31.01.2020, Jan 2020, 2020Q1 or 2020-W05, or numbers; --date-format "
-    "names another form"
+    "sets another format"
 )
 
 
 def parse_times(values: Any, name: str = "time", date_format: str | None = None) -> np.ndarray:
     """Read times as an array of datetime64 (seconds or finer), int64 or float64.
 
-    Times with an offset or a zone become naive UTC; `zones.zone_of` returns the zone. Periods
-    become their start. Digits such as 20200131 and 202001 are dates, other digits integers.
-    Numbers in the range of Unix epochs become dates; `epoch_unit` returns their unit.
+    Times with an offset or a zone become naive UTC; `zones.zone_of` returns the zone. A period
+    becomes its start. Text of digits such as 20200131 and 202001 is a date, other digits are
+    integers. Numbers in the range of Unix epochs become dates; `epoch_unit` returns their unit.
 
     Args:
         values: Dates, datetimes, periods, text or numbers, (n,).
         name: Name of the column, for messages.
-        date_format: Form of the text, such as "%d/%m/%Y"; None for the forms of `date_forms`.
+        date_format: Format of the text, such as "%d/%m/%Y"; None for the formats of `date_forms`.
 
     Raises:
-        ValueError: With the row, counted from 1, of a time that is missing or cannot be read.
+        ValueError: A time is missing or cannot be read; the message names its row, counted from 1.
     """
     array = np.asarray(values)
     is_object = array.dtype.kind in "OUT"
@@ -50,7 +50,9 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         )
     if is_object or (date_format is not None and array.dtype.kind in "iu"):
         array = _parse_objects(array if is_object else array.astype(str), name, date_format)
-    _require(np.isfinite(array), array, name, lambda _: "no time; drop the row or fill it in")
+    _require(
+        np.isfinite(array), array, name, lambda _: "the time is missing; drop the row or fill it in"
+    )
     unit = epoch_unit(array)
     if unit is not None:
         _refuse_hours_of_digits(array, name)
@@ -59,12 +61,12 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         # The coarsest unit that is exact.
         units = (f"M8[{unit}]" for unit in ("s", "ms", "us", "ns"))
         return array.astype(next(unit for unit in units if (array.astype(unit) == array).all()))
-    fits = array.dtype.kind != "f" and array.max(initial=0) <= np.iinfo(np.int64).max
-    return array.astype(np.int64 if fits else np.float64)
+    fits_int64 = array.dtype.kind != "f" and array.max(initial=0) <= np.iinfo(np.int64).max
+    return array.astype(np.int64 if fits_int64 else np.float64)
 
 
 def epoch_unit(values: Any) -> str | None:
-    """Unit of numbers, or of text of digits, that are times since 1970: s, ms, us or ns."""
+    """Unit of times since 1970, as numbers or digits: "s", "ms", "us" or "ns"; None otherwise."""
     array = np.asarray(values)
     if array.dtype.kind in "OU" and len(array) and re.fullmatch(r"\d{10,19}", str(array[0])):
         try:
@@ -81,13 +83,13 @@ def epoch_unit(values: Any) -> str | None:
 
 
 def _refuse_hours_of_digits(seconds: np.ndarray, name: str) -> None:
-    """Raise AmbiguousError for numbers that may be seconds since 1970, or hours: 2019011321."""
+    """Raise AmbiguousError if all numbers may be seconds since 1970 or hours: 2019011321."""
     texts = [str(int(second)) for second in seconds]
     if all(HOURS_OF_DIGITS.fullmatch(text) for text in texts):
-        since = np.datetime64(int(seconds[0]), "s")
+        as_epoch = np.datetime64(int(seconds[0]), "s")
         raise AmbiguousError(
-            f"{name}, row 1: {texts[0]} may be {since}, in seconds since 1970, or an hour as in "
-            "YYYYMMDDHH (--date-format %Y%m%d%H). Give the form, or write ISO dates."
+            f"{name}, row 1: {texts[0]} may be {as_epoch}, in seconds since 1970, or an hour as in "
+            "YYYYMMDDHH (--date-format %Y%m%d%H). Give the format, or write ISO dates."
         )
 
 
@@ -102,10 +104,10 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
     import pandas as pd  # slow to import
 
     present = ~np.asarray(is_missing(pd.Series(array, dtype=object)))
-    _require(present, array, name, lambda _: "no time; drop the row or fill it in")
+    _require(present, array, name, lambda _: "the time is missing; drop the row or fill it in")
     values = [value.strip() if isinstance(value, str) else value for value in array]
     dates = (dt.date, np.datetime64, pd.Period)
-    # Only one kind of value may be in a column; a boolean is a number to Python.
+    # A column holds one kind of value. Booleans are refused; Python counts them as numbers.
     kinds = (str, dates, numbers.Real)
     kind = next((k for k in kinds if isinstance(values[0], k)), ())
     fits = [isinstance(v, kind) and not isinstance(v, bool | np.bool_) for v in values]
@@ -136,7 +138,7 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
         times = pd.to_datetime(iso, format=date_format or "ISO8601", utc=True, errors="coerce")
     except ValueError as error:
         raise ValueError(
-            f"date_format must be a form of dates, such as %d.%m.%Y; got {date_format!r}: {error}."
+            f"date_format must be a date format, such as %d.%m.%Y; got {date_format!r}: {error}."
         ) from None
     accepted = date_format or ACCEPTED_TIMES
     _require(times.notna(), texts, name, lambda text: f"cannot read {text!r}; write {accepted}")
@@ -147,11 +149,12 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
 
 
 def _unreadable(value: str) -> str:
+    """Message for a time that cannot be read."""
     return f"cannot read {value!r}; write {ACCEPTED_TIMES}"
 
 
 def _require_alike(aware: Sequence[bool], values: Sequence, name: str) -> None:
-    """Raise ValueError if some times have an offset or a zone and others have none."""
+    """Raise ValueError if only some times are aware: have an offset or a zone."""
     article = "no" if aware[0] else "an"
     problem = "{!r} has {} offset or zone, unlike row 1; give one in all rows or in none".format
     _require(np.equal(aware, aware[0]), values, name, lambda value: problem(value, article))
@@ -160,7 +163,7 @@ def _require_alike(aware: Sequence[bool], values: Sequence, name: str) -> None:
 def _require(
     valid: ArrayLike, values: Sequence | np.ndarray, name: str, problem: Callable[[str], str]
 ) -> None:
-    """Raise ValueError with the problem of the first value that is not valid, and its row."""
+    """Raise ValueError with the row and the problem of the first value that is not valid."""
     if not np.all(valid):
         row = int(np.argmin(valid))
         raise ValueError(f"{name}, row {row + 1}: {problem(str(values[row]))}.")

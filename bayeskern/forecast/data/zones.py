@@ -1,4 +1,4 @@
-"""Time zones: the zone of aware times, and conversion between wall clocks and UTC."""
+"""Time zones: the zone of aware times, and conversion between local time and UTC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["has_offset", "to_utc", "to_wall", "zone_of"]
 
 
 def zone_of(times: Any) -> str | None:
-    """IANA name of the zone of aware datetimes; None if they share none."""
+    """IANA name of the time zone shared by all datetimes, or None."""
     if isinstance(times, np.ndarray) and times.dtype != object:
         return None
     zones = {getattr(time, "tzinfo", None) for time in times}
@@ -30,23 +30,25 @@ def has_offset(times: Any) -> bool:
 
 
 def to_wall(utc: np.ndarray, tz: str) -> np.ndarray:
-    """Convert naive UTC to the clocks of a zone."""
+    """Convert naive UTC to naive local times in a zone."""
     import pandas as pd  # slow to import
 
     return pd.DatetimeIndex(utc, tz="UTC").tz_convert(ZoneInfo(tz)).tz_localize(None).to_numpy()
 
 
 def to_utc(wall: np.ndarray, tz: str) -> np.ndarray:
-    """Convert times by the clocks of a zone to naive UTC.
+    """Convert naive local times in a zone to naive UTC.
 
-    A time that clocks show twice means the first; a time that they skip moves forward by the skip.
+    An ambiguous time is the earlier of its two meanings; a nonexistent time is shifted forward by
+    the length of the gap.
     """
     import pandas as pd  # slow to import
 
-    first = np.ones(len(wall), bool)
-    # pandas can move a skipped time to the edge of the skip, but not by its length. The offset
-    # before the skip does both.
+    is_first = np.ones(len(wall), bool)
+    # pandas shifts a nonexistent time to the edge of the gap only. Subtracting the UTC offset
+    # before the gap shifts it by the length of the gap: with a gap from 2:00 to 3:00, 2:30 minus
+    # the offset before 2:00 is the UTC of 3:30.
     aware = pd.DatetimeIndex(wall).tz_localize(
-        ZoneInfo(tz), ambiguous=first, nonexistent="shift_backward"
+        ZoneInfo(tz), ambiguous=is_first, nonexistent="shift_backward"
     )
     return wall - (aware.tz_localize(None) - aware.tz_convert(None)).to_numpy()

@@ -1,4 +1,4 @@
-"""Scale, kernel, model and log density of a structure of a series."""
+"""Build the scale, kernel, model and log joint density of a structure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
 from bayeskern.kernels import Kernel
 
+# Location of the log-normal prior of the noise variance where no prior was learned.
+LOG_NOISE_VARIANCE = -1.5
+
 
 def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
     """Scale on which a structure describes values y (n,)."""
@@ -31,15 +34,15 @@ def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
         return LatentScale(True, *choices.likelihood.location_scale(y))
     if choices.ranks:
         return NormalScores.of(y)
-    # A given kernel determines the growth itself.
-    is_learned = structure.log and choices.kernels is None
-    return Scale.of(y, structure.log, choices.learned.growth.linear_share(y) if is_learned else 0.0)
+    # The learned limit on growth applies to the built-in trends, not to kernels of the user.
+    is_limited = structure.log and choices.kernels is None
+    return Scale.of(y, structure.log, choices.learned.growth.linear_share(y) if is_limited else 0.0)
 
 
 def build_model(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> GPRegression | LatentGP:
-    """Model of a structure for values y at times x, (n,) both, on their scale."""
+    """Model of a structure for values y (n,) at times x (n,), on `scale`."""
     kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
     if choices.likelihood is not None:
         return LatentGP(scale.size**2 * kernel, choices.likelihood.model, mean=scale.shift)
@@ -49,15 +52,22 @@ def build_model(
 def build_evidence(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> NumpyEvidence:
-    """Log density of a structure given values y at times x, (n,) both, on their scale."""
+    """Log joint density of the hyperparameters and values y (n,) at times x (n,), on `scale`."""
     z = scale.forward(y)
     if choices.kernels is not None:
         prior = _prior_of(*build_kernel_and_noise(choices, structure, x, scale, y))
         return NumpyEvidence(prior, x, z)
-    form = structure.trend, tuple(choices.seasons.items()), structure.changes, choices.change_width
     standardised = _standardised(choices, scale, y)
-    prior = _template(*form, choices.likelihood is None)
-    prior = prior.with_numbers(_numbers(choices, structure, x, standardised))
+    # The cached template of the structure, with the numbers and the priors of this series.
+    seasons = tuple(choices.seasons.items())
+    prior = _template(
+        structure.trend,
+        seasons,
+        structure.changes,
+        choices.change_width,
+        has_noise=choices.likelihood is None,
+    )
+    prior = prior.with_numbers(_fixed_values(choices, structure, x, standardised))
     prior = prior.with_priors(_priors(choices, structure, standardised))
     if choices.likelihood is None:
         return NumpyEvidence(prior, x, z, choices.effects)
@@ -71,34 +81,34 @@ def build_kernel_and_noise(
 ) -> tuple[Kernel, dist.Distribution]:
     """Kernel of a structure for standardised values, and prior of the noise variance."""
     if choices.kernels is not None:
-        return choices.kernels[structure.trend], default_noise(-1.5)
+        return choices.kernels[structure.trend], default_noise(LOG_NOISE_VARIANCE)
     if choices.whole_history:
         kernel = history_kernel(choices.seasons, float(np.mean(x)), float(x[0]))
-        return kernel, default_noise(-1.5)
+        return kernel, default_noise(LOG_NOISE_VARIANCE)
     z = _standardised(choices, scale, y)
     kernel = default_kernel(
         structure.trend, choices.seasons, structure.changes, choices.change_width
     )
     priors = Priors(_priors(choices, structure, z), choices.step)
-    kernel = priors.of_kernel(kernel).at(_numbers(choices, structure, x, z))
+    kernel = priors.of_kernel(kernel).at(_fixed_values(choices, structure, x, z))
     return kernel, default_noise(*priors.values[NOISE])
 
 
 def _standardised(choices: Choices, scale: Scale, y: np.ndarray) -> np.ndarray:
-    """Values on the scale; with a likelihood, the standardised values."""
+    """Standardised values: on `scale`, or those of y itself if there is a likelihood."""
     if choices.likelihood is None:
         return scale.forward(y)
     return (y - np.mean(y)) / (np.std(y) or 1.0)
 
 
-def _numbers(
+def _fixed_values(
     choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
 ) -> dict[str, float]:
-    """Hyperparameters set from the series: a wide start, and a line through its middle."""
-    numbers = {"trend.start.variance": 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
+    """Hyperparameters fixed from the series: a wide initial level, and the center of the drift."""
+    values = {"trend.start.variance": 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
     if structure.trend != "slope":
-        numbers["trend.drift.center"] = float(np.mean(x))
-    return numbers
+        values["trend.drift.center"] = float(np.mean(x))
+    return values
 
 
 def _priors(
@@ -110,13 +120,16 @@ def _priors(
         # The learned prior of a season applies to each season.
         first, _, rest = name.partition(".")
         names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]
-        located = in_units(location, name, size, choices.step), scale
-        priors |= dict.fromkeys(names, located)
+        prior = in_units(location, name, size, choices.step), scale
+        priors |= dict.fromkeys(names, prior)
     return priors | (dict(choices.priors.values) if choices.priors is not None else {})
 
 
 def _step_size(choices: Choices, z: np.ndarray) -> float:
-    """Size of a step of values z (n,): the sd of differences, or of seasonal differences."""
+    """Typical change of z (n,) per step: the smallest RMS of differences at lag 1 and the seasons.
+
+    Differences that are all 0 are skipped, and the result is at least 0.001 sd of z.
+    """
     lags = [1, *(round(period / choices.step) for period in choices.seasons.values())]
     differences = [z[lag:] - z[:-lag] for lag in lags if len(z) > lag + 2]
     sizes = [np.sqrt(np.mean(np.square(d))) for d in differences if np.any(d)]
@@ -124,7 +137,7 @@ def _step_size(choices: Choices, z: np.ndarray) -> float:
 
 
 def _prior_of(kernel: Kernel, noise: dist.Distribution) -> ProcessPrior:
-    """Prior by formulas in NumPy, or by JAX if the kernel or its priors have no such formulas."""
+    """NumPy prior, or a JAX prior if the kernel or its priors lack NumPy formulas."""
     try:
         return NumpyPrior(kernel, noise)
     except NotImplementedError:
@@ -135,6 +148,6 @@ def _prior_of(kernel: Kernel, noise: dist.Distribution) -> ProcessPrior:
 def _template(
     trend: str, seasons: tuple, changes: tuple, width: float, has_noise: bool
 ) -> NumpyPrior:
-    """Prior of a structure of any series, cached because kernels are slow to build."""
+    """Prior of a structure without the numbers of a series; cached, as kernels build slowly."""
     kernel = default_kernel(trend, dict(seasons), changes, width)
     return NumpyPrior(kernel, default_noise() if has_noise else 0.0)

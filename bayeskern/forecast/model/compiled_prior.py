@@ -1,4 +1,4 @@
-"""Prior of a process whose kernel has no formula in NumPy: Gram matrices by JAX."""
+"""Prior of a process whose kernel lacks NumPy formulas: JAX computes the Gram matrices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bayeskern.kernels.gram_matrix import padded
 
 
 class CompiledPrior:
-    """The `ProcessPrior` of any kernel and any priors of its hyperparameters.
+    """A `ProcessPrior` for any kernel with any priors of its hyperparameters.
 
-    Its gradient comes from one reverse pass of automatic differentiation, so that a kernel may have
+    One reverse pass of automatic differentiation computes the gradient, so that a kernel may have
     many hyperparameters, such as the weights of a network.
 
     Args:
@@ -29,7 +29,7 @@ class CompiledPrior:
     """
 
     def __init__(self, model: GPRegression):
-        # A target has data; the density of the hyperparameters does not depend on them.
+        # A target needs data; their values do not matter for the density of the hyperparameters.
         self._target = BoundModel.of(model, (np.zeros(2), np.zeros(2)), {}).target()
         objective = NegativeLogDensity(self._target, jacobian=True)
         self.middle = np.asarray(initial_positions(objective, 1, 0)[0])
@@ -51,18 +51,19 @@ class CompiledPrior:
         return float(_noise_and_log_density(self._target, z)[1])
 
     def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
-        """Kernel at z (d,) at the pairs, and the gradient of weighted sums of it."""
+        """Kernel with hyperparameters z (d,) at the pairs, and the `Gradient` of weighted sums."""
 
         def gradient(A, b):
             X, Z = _points(pairs)
             weights = np.zeros((len(X), len(X if Z is None else Z)))
+            # No weight for the padding of the points.
             weights[: A.shape[0], : A.shape[1]] = A
             return np.asarray(_gradient(z, self._target, X, Z, weights, b))
 
         return self._gram(z, pairs, None), gradient
 
     def components(self, z: np.ndarray, pairs: Pairs) -> dict[str, np.ndarray]:
-        """Each component of the kernel at z (d,) at the pairs, by name."""
+        """Each component of the kernel with hyperparameters z (d,) at the pairs, by name."""
         return {name: self._gram(z, pairs, name) for name in self.component_names}
 
     def _gram(self, z: np.ndarray, pairs: Pairs, name: str | None) -> np.ndarray:
@@ -70,41 +71,41 @@ class CompiledPrior:
         n, m = len(pairs.s), np.shape(pairs.t)[-1]
         if pairs.s.ndim == 1:
             return np.asarray(_diagonal(self._target, z, padded(pairs.s[:, None]), name))[:n]
-        # The copy can be written to.
+        # A copy, because JAX arrays are read-only.
         return np.array(_matrix(self._target, z, *_points(pairs), name))[:n, :m]
 
 
 def _points(pairs: Pairs) -> tuple[np.ndarray, np.ndarray | None]:
     """Padded points of a Gram matrix; None for columns equal to the rows.
 
-    White noise distinguishes a point from another point at the same time.
+    Z is None rather than a copy of X, because white noise distinguishes points at the same time.
     """
     return padded(pairs.s), None if pairs.are_same else padded(pairs.t.T)
 
 
 @eqx.filter_jit
 def _matrix(target, z, X, Z, name):
-    return part_of(_at(target, z).kernel, name).evaluate(X, Z)
+    return part_of(_model_at(target, z).kernel, name).evaluate(X, Z)
 
 
 @eqx.filter_jit
 def _diagonal(target, z, X, name):
-    return part_of(_at(target, z).kernel, name).evaluate_diag(X)
+    return part_of(_model_at(target, z).kernel, name).evaluate_diag(X)
 
 
 @eqx.filter_jit
 def _noise_and_log_density(target, z):
-    return _at(target, z).noise, target.log_prior(z)
+    return _model_at(target, z).noise, target.log_prior(z)
 
 
 @eqx.filter_jit
 @jax.grad
 def _gradient(z, target, X, Z, weights, b):
-    model = _at(target, z)
+    model = _model_at(target, z)
     sums = jnp.vdot(weights, model.kernel.evaluate(X, Z)) + b * model.noise
     return 0.5 * sums + target.log_prior(z)
 
 
-def _at(target, z) -> GPRegression:
-    """The model at hyperparameters z."""
+def _model_at(target, z) -> GPRegression:
+    """The model with hyperparameters z (d,)."""
     return target.model.at(target.constrain(z))

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.model.effects import effects_of
@@ -21,19 +20,24 @@ from bayeskern.forecast.model.transformation import (
     MAX_SIZE,
     bounds_of,
     is_constant,
-    ordinary,
+    plausible_values,
     require_all,
     require_possible,
 )
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
-# Longest forecast, in steps: from 1000 values, one of this length takes gigabytes.
+# Longest forecast, in steps: with 1000 fitted values it takes gigabytes.
 MAX_STEPS = 100_000
-# Most values of any fit by covariances: more take gigabytes and minutes a step.
+# Most values of a fit with dense covariance matrices: more take gigabytes, and minutes per step.
 MAX_VALUES = 10_000
-# Numbers of last values that are fitted by default: a fit takes cubic time, and the last values
-# determine the next ones. The second number applies where the first holds fewer than MIN_PERIODS of
-# the longest season, the third to likelihoods, whose steps have an inner search.
+# Values fitted by default, with `needed` the number that spans MIN_PERIODS of the longest season:
+#   with a likelihood (each step has an inner optimisation)          the last 500
+#   needed <= 600                                                    the last 600
+#   needed <= 1000, at most 1000 values                              all values
+#   needed > 1000, at most 600 values                                all values
+#   otherwise, if basis functions support the options                all values, by basis functions
+#   otherwise                                                        the last 1000
+# Dense fits take cubic time, and the last values determine the forecast.
 MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
 MIN_PERIODS = 5
 
@@ -62,23 +66,23 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
         structures that are compared.
 
     Raises:
-        ValueError: Values and options exclude one another.
+        ValueError: The options contradict the values or one another.
     """
     model = request.model
     likelihood = _likelihood(request.likelihood, model)
     trends = _trends(request.trend, model)
     seasons = name_seasons(series.calendar, request.season)
-    series = _ordinary_values(series)
+    series = _plausible_series(series)
     latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
     ranks = likelihood is None and _suits_ranks(latest, model)
-    # Number of values that hold enough of the longest season; ranks need no more.
+    # Number of values that span MIN_PERIODS of the longest season; ranks have no minimum.
     longest = max(seasons.values(), default=0.0)
     needed = 0.0 if ranks else MIN_PERIODS * longest / series.calendar.step
     whole = _takes_whole_history(int(series.observed.sum()), needed, request)
     if not whole:
-        most = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
-        most = most if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
-        series = _fitted_values(series, model, most)
+        limit = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
+        limit = limit if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
+        series = _fitted_values(series, model, limit)
     require_within_reach(series, horizon)
     calendar, labels = series.calendar, _labels_of(series)
     y, bounds, logs = series.values[series.observed], (-np.inf, np.inf), (False,)
@@ -97,10 +101,10 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     for name in seasons.keys() - visible.keys():
         season = calendar.in_words(seasons[name])
         series = series.with_remarks(
-            f"the series is no longer than a season of {season}, which is left out"
+            f"the season of {season} is left out: the series does not span more than one"
         )
-    shortest = min((period / calendar.step for period in seasons.values()), default=None)
-    step = calendar.step if calendar.unit == "years" else None
+    shortest_season = min((period / calendar.step for period in seasons.values()), default=None)
+    step_in_years = calendar.step if calendar.unit == "years" else None
     effects = effects_of(
         series, horizon, request.holidays, model.holiday_window, request.events,
         model.effect_kernels,
@@ -114,7 +118,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
         trends=(HISTORY,) if whole else trends,
         seasons=visible,
         logs=logs,
-        learned=learned(frequency_of(step, shortest, bool(visible))),
+        learned=learned(frequency_of(step_in_years, shortest_season, bool(visible))),
         step=calendar.step,
         unit=max(visible.values(), default=calendar.step),
         ranks=ranks,
@@ -133,21 +137,21 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
 
 
 def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
-    """True to fit all values by basis functions: the season is too long for covariances.
+    """True to fit all values by basis functions: a dense fit would span too few seasons.
 
     Args:
         count: Number of values.
-        needed: Number of values that hold enough of the longest season.
-        request: Arguments of `forecast`; options that basis functions lack exclude them.
+        needed: Number of values that span MIN_PERIODS of the longest season.
+        request: Arguments of `forecast`. Options that basis functions do not support give False.
     """
     model = request.model
-    replaced = (request.trend, request.likelihood, model.kernel, model.changes)
-    replaced += (model.effect_kernels, model.priors, model.last)
+    unsupported = (request.trend, request.likelihood, model.kernel, model.changes)
+    unsupported += (model.effect_kernels, model.priors, model.last)
     if model.robust or not (model.method is None or model.is_map):
         return False
-    # The larger limit pays only if it holds enough of the season.
+    # A dense fit of up to 1000 values is worth its cost only if they span MIN_PERIODS seasons.
     limit = MAX_FITTED_LONG_SEASON if needed <= MAX_FITTED_LONG_SEASON else MAX_FITTED
-    return needed > MAX_FITTED and count > limit and all(option is None for option in replaced)
+    return needed > MAX_FITTED and count > limit and all(option is None for option in unsupported)
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:
@@ -155,19 +159,19 @@ def _labels_of(series: Series) -> Callable[[], list[str]]:
     return lambda: series.calendar.labels(series.times[series.observed])
 
 
-def _ordinary_values(series: Series) -> Series:
-    """The series without numbers of an impossible size, and with remarks on them."""
+def _plausible_series(series: Series) -> Series:
+    """Replace values of implausible magnitude, and add remarks on them."""
     y = series.values[series.observed]
     if is_constant(y):
         return series
-    usable, remarks = ordinary(y, _labels_of(series))
+    usable, remarks = plausible_values(y, _labels_of(series))
     if not remarks:
         return series
-    kept = int(np.sum(np.isfinite(usable)))
-    if kept < MIN_VALUES:
+    count = int(np.sum(np.isfinite(usable)))
+    if count < MIN_VALUES:
         raise ValueError(
             f"{series.value_name} must have at least {MIN_VALUES} values below {MAX_SIZE:g} in "
-            f"size; got {counted(kept, 'value')}."
+            f"absolute value; got {count}."
         )
     values = series.values.copy()
     values[series.observed] = usable
@@ -176,19 +180,19 @@ def _ordinary_values(series: Series) -> Series:
 
 
 def _suits_ranks(y: np.ndarray, model: StructuralModel) -> bool:
-    """True for series that are often zero and return from it, which ranks describe best."""
+    """True for an intermittent series: many zeros, and repeated returns to positive values."""
     if model.kernel is not None or model.log is not None or model.robust:
         return False
     if model.lower is not None and model.lower < 0.0:
-        # Ranks never go below the smallest value.
+        # The user expects negative values; a forecast by ranks has none.
         return False
-    # A series that has stopped does not return from zero.
+    # Zeros at the end alone, of a series that has stopped, are no reason for ranks.
     returns = np.sum((y[:-1] == 0.0) & (y[1:] > 0.0))
     return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= 0.2 and returns >= 3)
 
 
 def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | None:
-    """Likelihood by name. Raises ValueError for options that it excludes."""
+    """Likelihood by name. Raises ValueError for options that a likelihood excludes."""
     if name is None:
         return None
     likelihood = LIKELIHOODS[validation.one_of("likelihood", name, LIKELIHOODS)]
@@ -196,8 +200,8 @@ def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | N
         value = getattr(model, option)
         if value is not None and value is not False and not (option == "method" and model.is_map):
             raise ValueError(
-                f"likelihood={name!r} sets the possible values and their noise, and excludes "
-                f"StructuralModel({option}=...). For kernels and methods of your own, use LatentGP."
+                f"likelihood={name!r} determines the possible values and their noise, and excludes "
+                f"StructuralModel({option}=...). For other kernels or methods, use LatentGP."
             )
     return likelihood
 
@@ -208,21 +212,21 @@ def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
         return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
     if trend is not None:
         raise ValueError(
-            f"StructuralModel(kernel=...) replaces all trends; got trend={trend!r} beside it."
+            f"StructuralModel(kernel=...) replaces all trends; remove trend={trend!r}."
         )
     return tuple(model.kernels)
 
 
 def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:
-    """Last values of a series that are fitted.
+    """Most recent values of a series, up to a limit.
 
     Args:
         series: The series.
-        model: Options; `last` and a kernel override the limit.
-        limit: Number of values by default.
+        model: Options; `last` replaces the limit, and a kernel removes it.
+        limit: Default number of values.
 
     Raises:
-        ValueError: Too many values were asked for.
+        ValueError: The number of values exceeds MAX_VALUES.
     """
     count = int(series.observed.sum())
     if model.last is not None:
@@ -233,8 +237,8 @@ def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series
         raise ValueError(
             f"a forecast can be fitted to at most {MAX_VALUES} values; got {min(count, limit)} of "
             f"{series.value_name}. Aggregate them, hours to days for example, or use "
-            "StructuralModel(last=1000). GPRegression fits more values by other solvers, if the "
-            "kernel allows it."
+            "StructuralModel(last=1000). For some kernels, GPRegression has solvers for more "
+            "values."
         )
     return series.last(limit) if count > limit else series
 
@@ -242,15 +246,17 @@ def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series
 def _require_built_in(
     names: tuple[str, ...], model: StructuralModel, seasons: dict[str, float]
 ) -> None:
-    """Raise ValueError for effects with a kernel or a method, or with the name of a component."""
+    """Raise ValueError if effects meet a custom kernel or method, or share a component's name."""
     if model.kernel is not None or not (model.method is None or model.is_map):
         raise ValueError(
             "regressors=, events= and holidays= apply to the built-in structures, averaged or with "
-            "StructuralModel(method='map'); got a kernel or another method beside them."
+            "StructuralModel(method='map'), not to a kernel or another method."
         )
     taken = {LEVEL, CYCLES, *seasons} & {*names}
     if taken:
-        raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
+        raise ValueError(
+            f"{taken.pop()!r} is the name of a component; rename the regressor or event."
+        )
 
 
 def _changes(series: Series, changes: Any) -> tuple[float, ...]:
@@ -258,26 +264,26 @@ def _changes(series: Series, changes: Any) -> tuple[float, ...]:
     if changes is None:
         return ()
     times = np.sort(parse_times(np.atleast_1d(changes), "StructuralModel(changes=...)"))
-    at = series.calendar.positions(times)
+    positions = series.calendar.positions(times)
     first, last = series.calendar.positions(series.times[[0, -1]])
-    if np.any(at <= first) or np.any(at > last):
+    if np.any(positions <= first) or np.any(positions > last):
         begin, end = series.calendar.labels(series.times[[0, -1]])
         raise ValueError(
-            f"StructuralModel(changes=...) must lie after {begin} and not after {end}, where the "
-            f"series begins and ends; got {', '.join(series.calendar.labels(times))}."
+            f"StructuralModel(changes=...) must lie after {begin} and not after {end}, the first "
+            f"and the last time of the series; got {', '.join(series.calendar.labels(times))}."
         )
-    # The value at the given time already follows the change.
-    return tuple(float(a) - 0.5 * series.calendar.step for a in at)
+    # Half a step earlier: the value at the given time already follows the change.
+    return tuple(float(p) - 0.5 * series.calendar.step for p in positions)
 
 
 def require_within_reach(series: Series, horizon: int) -> None:
-    """Raise ValueError for a horizon beyond the memory or the calendar."""
+    """Raise ValueError if the horizon takes too much memory or exceeds the year 9999."""
     count = min(int(np.sum(series.observed)), MAX_VALUES)
-    most = min(MAX_STEPS, MAX_VALUES**2 // count)
-    if horizon > most:
+    max_steps = min(MAX_STEPS, MAX_VALUES**2 // count)
+    if horizon > max_steps:
         raise ValueError(
-            f"horizon can be at most {most} steps from {count} values; got {horizon}. Take fewer "
-            "or longer steps, days instead of hours for example."
+            f"horizon can be at most {max_steps} steps from {count} values; got {horizon}. Take "
+            "fewer or longer steps, days instead of hours for example."
         )
     if series.calendar.unit == "years":
         last_year = series.times[-1].astype("M8[Y]").astype(int) + 1970

@@ -2,9 +2,10 @@
 
 Level, slope and season are random walks, so that the distant past is forgotten: Harvey (1989),
 "Forecasting, structural time series models and the Kalman filter", chapter 2, in continuous time.
-The smooth trend with its two cycles is that of Corani, Benavoli and Zaffalon (2021), "Time series
-forecasting with Gaussian processes needs priors", ECML-PKDD. Kernels see standardised y and time in
-years (or steps). All hyperparameters have log-normal priors, learned from many series (`learned`).
+The smooth trend with its two cycles follows Corani, Benavoli and Zaffalon (2021), "Time series
+forecasting with Gaussian processes needs priors", ECML-PKDD. Kernels apply to standardised y and to
+time in years, or in steps if times are numbers. All hyperparameters have log-normal priors, learned
+from many series (`learned`).
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from bayeskern.kernels import (
     Seasonal,
 )
 
-# Components: the one that carries the level of the series, damped cycles, and short-term deviations
-# of a long series.
+# Names of components: the trend, which carries the level of the series; damped cycles; short-term
+# deviations of a long series.
 LEVEL, CYCLES, SHORT_TERM = "trend", "cycles", "short_term"
-# Names of a kernel given without a name, and of the structure of a long series.
+# Names of a user's kernel without a name, and of the structure of a long series.
 GIVEN, HISTORY = "given", "history"
 # Site of the noise variance.
 NOISE = "noise"
@@ -46,9 +47,9 @@ TRENDS = {
     "reverting": "level that reverts to a line",
     "smooth": "smooth trend",
 }
-# Log of the variance of a jump of the level or, per year, of the slope.
+# Log of the prior median variance of a jump of the level or, per unit of time, of the slope.
 JUMP_VARIANCE = -1.5
-# End of the name of a hyperparameter -> its unit: powers of the squared size of a step of the
+# Last two parts of a hyperparameter's name -> its unit: exponents of the squared step size of the
 # series, and of time.
 UNITS = {
     "level.variance": (1, -1),
@@ -88,16 +89,16 @@ def default_kernel(
     changes: tuple[float, ...] = (),
     width: float = 0.0,
 ) -> Kernel:
-    """Kernel of a trend and a season for each period; a smooth trend has two damped cycles too.
+    """Kernel of a trend and its seasons; the smooth trend adds two damped cycles.
 
-    The priors are LogNormal(0, 1), to be replaced by learned ones. `trend.start.variance` and
-    `trend.drift.center` are to be set from the series.
+    Callers replace the priors, LogNormal(0, 1), by learned priors, and set `trend.start.variance`
+    and `trend.drift.center` from the series.
 
     Args:
         trend: One of TRENDS. Random walks of level and slope start at time 0.
         seasons: Name -> period, in the unit of the kernel's input.
-        changes: Change points of level and slope, in that unit.
-        width: Duration of a change, in that unit.
+        changes: Change points of level and slope, in the same unit.
+        width: Duration of a change, in the same unit.
     """
     level = Brownian(_any()).named("level")
     drift = Linear(_any(), 0.0).named("drift")
@@ -111,9 +112,10 @@ def default_kernel(
     kernel = Constant(1.0).named("start")
     for part in parts[trend]:
         kernel = kernel + part
-    for at in changes:
+    for time in changes:
         jump = dist.LogNormal(JUMP_VARIANCE, 1.0)
-        kernel = kernel + ChangePoint(Constant(0.0), Constant(jump) + Linear(jump, at), at, width)
+        after = Constant(jump) + Linear(jump, time)
+        kernel = kernel + ChangePoint(Constant(0.0), after, time, width)
     kernel = kernel.named(LEVEL)
     for name, period in seasons.items():
         if trend == "smooth":
@@ -131,7 +133,7 @@ def default_kernel(
 def history_kernel(seasons: Mapping[str, float], center: float, start: float) -> Kernel:
     """Kernel of a long series: trend, seasons, short-term deviations.
 
-    `history.basis` has its basis functions.
+    `history.basis` approximates it by basis functions.
 
     Args:
         seasons: Name -> period, in the unit of the kernel's input.
@@ -139,14 +141,15 @@ def history_kernel(seasons: Mapping[str, float], center: float, start: float) ->
         start: Time at which the random walks of level and slope start.
     """
     line = Constant(_any()) + Linear(_any(), center)
-    wandering = Brownian(_any(), start) + IntegratedBrownian(_any(), start)
-    kernel = (line + wandering).named(LEVEL)
+    random_walks = Brownian(_any(), start) + IntegratedBrownian(_any(), start)
+    kernel = (line + random_walks).named(LEVEL)
     for name, period in seasons.items():
         kernel += Periodic(period, _any(), _any()).named(name)
     return kernel + Matern12(_any(), _any()).named(SHORT_TERM)
 
 
 def _any() -> dist.Distribution:
+    """Placeholder for a learned prior."""
     return dist.LogNormal(0.0, 1.0)
 
 
@@ -156,15 +159,15 @@ def in_units(location: float, name: str, size: float, step: float) -> float:
     Args:
         location: Location for values in units of `size` and times in steps.
         name: Name of the hyperparameter.
-        size: Size of a step of the standardised series: sd of its differences.
-        step: Time from one value to the next.
+        size: Step size of the standardised series, the RMS of its differences.
+        step: Time from one value to the next, in the calendar's unit.
     """
-    values, time = UNITS[".".join(name.split(".")[-2:])]
-    return location + 2.0 * values * np.log(size) + time * np.log(step)
+    of_squared_size, of_time = UNITS[".".join(name.split(".")[-2:])]
+    return location + 2.0 * of_squared_size * np.log(size) + of_time * np.log(step)
 
 
 def name_seasons(calendar: Calendar, season: ArrayLike | None) -> dict[str, float]:
-    """Component name -> period in the unit of the calendar's positions.
+    """Periods of the seasons by component name, in the unit of the calendar's positions.
 
     Args:
         calendar: Calendar of the series.
@@ -184,11 +187,11 @@ def name_seasons(calendar: Calendar, season: ArrayLike | None) -> dict[str, floa
         steps = [np.nan]
     lengths = [length for length in steps if length != 0]
     if 0 < len(lengths) < len(steps):
-        raise ValueError(f"season: 0 means no season and stands alone, got {season!r}.")
+        raise ValueError(f"season: 0 means no season and excludes other lengths; got {season!r}.")
     if not np.all(np.isfinite(lengths)) or any(length < 2 for length in lengths):
         raise ValueError(
-            f"season must be a number of steps of at least 2, several of them, or 0 for none; "
-            f"got {season!r}."
+            "season must be a number of steps, at least 2, or several such numbers, or 0 for no "
+            f"season; got {season!r}."
         )
     if len(lengths) == 1:
         return {"season": lengths[0] * calendar.step}

@@ -1,7 +1,7 @@
 """Priors, weights of structures, growth and interval widths, learned from many series.
 
-`learned.json` is written by `benchmarks/learn_default_priors.py`: for each frequency, from the
-series of one half of a corpus.
+`benchmarks/learn_default_priors.py` writes `learned.json`: an entry for each frequency, learned
+from one half of a corpus of series.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.resources import files
 import numpy as np
 from scipy.special import expit
 
-# Frequency -> its steps in years, and its shortest season in steps: from, to.
+# Frequency -> range (from, to) of its step in years, and of its shortest season in steps.
 FREQUENCIES = {
     "yearly": ((0.9, 100.0), None),
     "quarterly": ((0.2, 0.9), (2.0, 4.5)),
@@ -32,10 +32,10 @@ class Weighing:
     """Weights of structures: a softmax of intercept + by_evidence e + by_error r.
 
     Attributes:
-        intercepts: Name of a trend, followed by " log" for its logarithm -> intercept.
-        by_evidence: Coefficient of e, the log evidence minus that of the best structure.
-        by_error: Coefficient of r, minus the log error of rolling-origin forecasts, minus that of
-            the best structure.
+        intercepts: Name of a trend, followed by " log" if it models the logarithm -> intercept.
+        by_evidence: Coefficient of e <= 0, the log marginal likelihood minus the largest one.
+        by_error: Coefficient of r <= 0, the log error of the rolling-origin forecasts of the best
+            structure minus the log error of this structure.
     """
 
     intercepts: Mapping[str, float]
@@ -45,21 +45,21 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """Growth of a forecast of the logarithm above the largest value of the series.
+    """Limit on the growth of a log-scale forecast above the largest observed value.
 
-    A share expit(intercept + by_roughness r) of the forecast grows linearly in the error of the
-    logarithm; the rest grows exponentially.
+    Above that value, a share expit(intercept + by_roughness r) of the forecast is linear in the
+    error of the logarithm, with r the `roughness` of the series; the rest is exponential.
 
     Attributes:
-        intercept: Log odds of the share for a series of roughness 0.
-        by_roughness: Change of the log odds for one more unit of roughness.
+        intercept: Log odds of the share at roughness 0.
+        by_roughness: Change of the log odds per unit of roughness.
     """
 
     intercept: float
     by_roughness: float
 
     def linear_share(self, y: np.ndarray) -> float:
-        """Share of a forecast of values y (n,) that grows linearly."""
+        """Linear share of the forecast of a series y (n,)."""
         return float(expit(self.intercept + self.by_roughness * roughness(y)))
 
 
@@ -71,8 +71,8 @@ class Width:
         log_scale: Log of the expected scale.
         degrees: Degrees of freedom of the prior.
         share: Weight of a rolling-origin residual, less than 1 because residuals are dependent.
-        widening: Log of the scale at the horizon minus that at the first step.
-        horizon: That horizon, in steps.
+        widening: Log ratio of the scale at step `horizon` to the scale at the first step.
+        horizon: Step at which `widening` was learned.
     """
 
     log_scale: float
@@ -90,9 +90,9 @@ class Learned:
         priors: Trend -> name of a hyperparameter -> location and scale of its logarithm, for values
             in units of the sd of their differences and times in steps.
         weighing: Weights of structures.
-        growth: Growth of the logarithm above the largest value of a series.
+        growth: Limit on the growth of log-scale forecasts.
         width: Scale of intervals.
-        frequency: Frequency that the series have, as `frequency_of` returns it.
+        frequency: Frequency of the series, as `frequency_of` returns it.
     """
 
     priors: Mapping[str, Mapping[str, tuple[float, float]]]
@@ -103,9 +103,9 @@ class Learned:
 
 
 def roughness(y: np.ndarray) -> float:
-    """Log ratio of the sizes of second and first differences of values y (n,), from -3 to 1.
+    """Log ratio of the RMS of second and first differences of y (n,), clipped to [-3, 1].
 
-    log 2 / 2 for a random walk, log 3 / 2 for white noise, much less than 0 for a smooth curve.
+    (log 2) / 2 for a random walk, (log 3) / 2 for white noise, far below 0 for a smooth curve.
     """
     first, second = (np.sum(np.square(np.diff(y, order))) for order in (1, 2))
     with np.errstate(divide="ignore"):
@@ -131,12 +131,12 @@ def frequency_of(step: float | None, season: float | None, has_season: bool) -> 
 
     Args:
         step: Time from one value to the next in years; None for numeric times.
-        season: Shortest given season, in steps; None if none was given.
+        season: Shortest season in steps; None without seasons. Used if `step` is None.
         has_season: True if a season is part of the model.
 
     Returns:
-        One of FREQUENCIES, followed by " short" for a series too short for the season of its
-        frequency; or ANY.
+        One of FREQUENCIES, followed by " short" if the model has none of the seasons that are
+        usual at this frequency; or ANY.
     """
     for name, (steps, seasons) in FREQUENCIES.items():
         interval, value = (steps, step) if step is not None else (seasons, season)

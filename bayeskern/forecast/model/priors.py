@@ -1,4 +1,4 @@
-"""Priors of hyperparameters in place of those of the default structures."""
+"""Priors that replace built-in priors of the hyperparameters of a forecast."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from bayeskern.kernels import Kernel
 class Priors:
     """LogNormal priors of hyperparameters by name. Returned by `learn_priors`.
 
-    They apply to standardised series. Times are in the unit of the calendar: years, or steps for
-    numeric times.
+    The priors apply to standardised series. Times are in years, or in steps for numeric times.
 
     Attributes:
-        values: Name -> location and scale of the logarithm.
-        step: Time from one value to the next, in that unit. Priors for months do not apply to days.
-        learned: Number of series they were learned from.
-        count: Number of series that were given.
+        values: Name of a hyperparameter -> location and scale of its logarithm.
+        step: Time from one value to the next. Priors for months do not apply to days.
+        learned: Number of series that could be fitted and determine the priors.
+        count: Number of series passed to `learn_priors`.
     """
 
     values: Mapping[str, tuple[float, float]]
@@ -36,14 +35,14 @@ class Priors:
         if not same_steps(step, self.step):
             raise ValueError(
                 f"these priors are for steps of {self.step:.3g}, and the series has steps of "
-                f"{step:.3g}: learn priors from series like it."
+                f"{step:.3g}; learn priors from series with its step."
             )
 
     def of_kernel(self, kernel: Kernel) -> Kernel:
-        """The kernel with these priors."""
-        own = kernel.hyperparameters()
+        """The kernel with these priors for the hyperparameters that it has."""
+        names = kernel.hyperparameters()
         return kernel.at(
-            {name: dist.LogNormal(*value) for name, value in self.values.items() if name in own}
+            {name: dist.LogNormal(*value) for name, value in self.values.items() if name in names}
         )
 
     def __repr__(self) -> str:
@@ -56,5 +55,5 @@ class Priors:
 
 
 def same_steps(steps: float | np.ndarray, step: float) -> bool:
-    """True if steps equal a step up to 10 %: a month has 28 to 31 days."""
+    """True if all steps are within 10 % of a step: a month has 28 to 31 days."""
     return bool(np.allclose(steps, step, rtol=0.1))

@@ -23,32 +23,35 @@ class StructuralModel:
     `forecast`, `forecast_many`, `backtest`, `anomalies` and `learn_priors` take it as `model=`.
 
     Attributes:
-        log: True to model the logarithm of the values, which keeps the forecast above zero.
-            Default None: a weighted average of both scales.
+        log: True to model the logarithm of the values, which keeps the forecast above zero; False
+            to model the values. Default None: a weighted average of both if all values are
+            positive.
         changes: Times at which the level and the slope change, or "find" to search for up to three
             change points. Default None: no change points.
         robust: True for noise with Student's t distribution, which gives single outliers little
             weight. Default False.
-        kernel: A kernel that replaces the trends and the seasons, or several kernels by name, such
-            as `KernelSearch.kernels`, whose forecasts are averaged. It applies to standardised
-            values and to years since the first observation (steps for numeric times). Default None.
+        kernel: A kernel that replaces the trends and the seasons; or several kernels by name, such
+            as `KernelSearch.kernels`, whose forecasts are averaged. A kernel applies to
+            standardised values and to years since the first observation (steps for numeric times).
+            Default None.
         effect_kernels: Name of a regressor -> kernel of a non-linear effect, applied to the
             standardised regressor and standardised values. Default None: all effects are linear.
-        holiday_window: Days before and after each holiday that have effects of their own. Default
-            (0, 0).
-        lower: Smallest possible value; smaller predictions count as this value. -inf means no
-            bound. Default None: 0 if the series is often zero and never negative, as rain is,
+        holiday_window: Numbers of days before and after each holiday that have effects of their
+            own. Default (0, 0).
+        lower: Smallest possible value, which replaces smaller predictions; -inf for no bound.
+            Default None: 0 if the series is often zero and never negative, such as rainfall,
             else no bound.
         upper: Largest possible value. Default None: no bound.
         priors: Priors of the hyperparameters from `learn_priors`. Default None: built-in priors.
         method: "map" takes the most probable structure at its mode. Any other name or object, as in
             `infer`, fits the most probable structure by that method. Default None: a weighted
             average of the structures.
-        last: Number of last values to fit, at least 3. Default None: the last 600 if they hold at
-            least five of the longest season. Otherwise all values; by basis functions if there are
-            more than 1000, or more than 600 and 1000 hold fewer than five of the longest season.
-            With robust noise, change points, effects with kernels, priors, a trend or another
-            method: at most the last 1000. With a likelihood: the last 500.
+        last: Number of last values to fit, at least 3. Default None: the last 600 if they span at
+            least five of the longest seasons. Otherwise all values; by basis functions if there are
+            more than 1000, or more than 600 and even 1000 span fewer than five seasons. Basis
+            functions do not support robust noise, change points, effects with kernels, priors, a
+            trend or a method other than "map": then at most the last 1000. With a likelihood: the
+            last 500. With a kernel: all values.
 
     Raises:
         ValueError: A value is invalid, or a kernel is combined with priors, robust noise or change
@@ -98,13 +101,13 @@ class StructuralModel:
             value = getattr(self, option)
             if value is not None and value is not False:
                 raise ValueError(
-                    f"StructuralModel({option}=...) applies to the built-in structures; got a "
-                    "kernel beside it."
+                    f"StructuralModel({option}=...) applies to the built-in structures; remove it "
+                    "or kernel=."
                 )
 
     @property
     def kernels(self) -> Mapping[str, Kernel] | None:
-        """Kernels by name that replace the trends and the seasons; None for the built-in ones."""
+        """Kernels of the user by name; None for the built-in trends and seasons."""
         if self.kernel is None or isinstance(self.kernel, Mapping):
             return self.kernel
         return {GIVEN: self.kernel}
@@ -121,7 +124,7 @@ class StructuralModel:
 
 
 def _bound(value: float | None, default: float) -> float:
-    """A bound, NaN if it is not a number."""
+    """Bound as a float, or the default for None; NaN if it is not a number."""
     try:
         return default if value is None else float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Structures of a series: a trend, a scale and change points."""
+"""Structural models of a series: trend, transformation and change points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Structure(NamedTuple):
     """One structural model of a series.
 
     Attributes:
-        trend: One of `TRENDS`, or the name of a given kernel.
+        trend: One of `TRENDS`, or the name of a user's kernel.
         log: True for a model of the logarithm.
         changes: Change points of level and slope, in the unit of the times.
     """
@@ -36,21 +36,22 @@ class Choices:
     Attributes:
         trends: Some of `TRENDS`, or the names of `kernels`.
         seasons: Name -> period.
-        logs: Scales: False for the values, True for their logarithm.
+        logs: Transformations to compare: True for the logarithm, False for the values.
         learned: Priors, weights and widths learned from similar series.
         step: Time from one value to the next.
-        unit: Unit of time in the prior of a change of slope: the longest season, or a step.
+        unit: Unit of time in the prior of a change of slope: the longest season; without
+            seasons, a step.
         ranks: True for a model of the ranks of the values.
         changes: Known change points of level and slope.
         find_changes: True to search for further change points.
         robust: True for Student t noise.
-        kernels: Name -> kernel, if kernels were given.
+        kernels: Name -> kernel of the user; None for the built-in structures.
         effects: Effects of regressors, events and holidays.
         bounds: Smallest and largest possible value.
-        likelihood: Likelihood of counts or shares; None for values with Gaussian noise.
+        likelihood: Likelihood of counts or shares; None for continuous values.
         whole_history: True to fit all values of a long series by basis functions.
         end: Position of the last time of the forecast.
-        priors: Priors of hyperparameters in place of the learned ones.
+        priors: Priors that replace built-in priors of hyperparameters.
     """
 
     trends: tuple[str, ...]
@@ -73,21 +74,21 @@ class Choices:
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """Hashable key, equal for equal choices."""
+        """Key, equal for equal choices; hashable unless `kernels` is set."""
         others = [getattr(self, field.name) for field in fields(self) if field.name != "seasons"]
         return (tuple(self.seasons.items()), *others)
 
     @property
     def structures(self) -> list[Structure]:
-        """Every trend on every scale."""
+        """Structures to compare: every trend with every transformation."""
         return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
 
     @property
     def change_width(self) -> float:
-        """Time that a change takes: 0.02 steps, so that it is over at the next value."""
+        """Duration of a change: 0.02 steps, so that it is complete before the next value."""
         return 0.02 * self.step
 
 
 def log_prior_of_change(n: int) -> float:
-    """Log prior of a change point at one of n places, with probability 1/2 in total."""
+    """Log prior probability 1 / (2 n) of a change point at one of n places."""
     return -float(np.log(2.0 * n))

@@ -12,10 +12,10 @@ from bayeskern.inference.model.target import Target
 
 
 def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:
-    """Target of a model of values y at times x: (n,) both.
+    """Target of a model of values y (n,) at times x (n,).
 
-    Masked rows pad the series to a multiple of 32, so that series of nearly the same length share
-    compiled functions.
+    Masked rows pad the series to a multiple of 32, so that series of similar length share compiled
+    functions.
     """
     n = len(x)
     size = -(-n // 32) * 32
@@ -25,5 +25,5 @@ def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:
 
 
 def latent_target(model: LatentGP, x: np.ndarray, y: np.ndarray) -> Target:
-    """Target of a model of observations y at times x, (n,) both, with f integrated out."""
+    """Target of a model of observations y (n,) at times x (n,), with f integrated out."""
     return BoundModel.of(replace(model, integrate=True), (x[:, None], y), {}).target()

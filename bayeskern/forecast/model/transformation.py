@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 
 from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
-# Logs of the factors above the median forecast, and above the largest value of the series, above
-# which a forecast of the logarithm grows linearly instead of exponentially in its error.
+# A forecast of the logarithm grows linearly instead of exponentially in its error above a limit:
+# exp(0.5) times the median forecast or exp(1) times the largest value, whichever is smaller.
 MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
 # Absolute value above which a number in a series is an error.
 MAX_SIZE = 1e100
@@ -27,7 +27,7 @@ class Scale:
         shift: Mean of g(y) over the series.
         size: Standard deviation of g(y) over the series; 0 for a constant series.
         largest: Largest g(y); infinite if it is unknown.
-        linear_share: Share of a forecast of the logarithm that grows linearly above `largest`.
+        linear_share: Share of a forecast of the logarithm that is linear above `largest`.
     """
 
     log: bool
@@ -43,19 +43,19 @@ class Scale:
 
     @property
     def atoms(self) -> np.ndarray:
-        """Values y with a positive probability: (k,)."""
+        """Values y with positive probability, (k,)."""
         return np.zeros(0)
 
     @classmethod
     def of(cls, y: np.ndarray, log: bool, linear_share: float = 0.0) -> Scale:
-        """The scale on which y has mean 0 and standard deviation 1."""
+        """Scale on which y has mean 0 and standard deviation 1."""
         g = np.log(y) if log else y
         shift, size, largest = float(np.mean(g)), float(np.std(g)), float(np.max(g))
         return cls(log, shift, size, largest=largest, linear_share=linear_share)
 
     @property
     def of_differences(self) -> Scale:
-        """The scale of differences of g(y), which are logs of factors if g is the logarithm."""
+        """Scale of differences of g(y); `back` returns factors if g is the logarithm."""
         return replace(self, shift=0.0, largest=np.inf, linear_share=0.0)
 
     def forward(self, y: ArrayLike) -> np.ndarray:
@@ -70,10 +70,11 @@ class Scale:
     def ahead(self, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """Forecast of y at z = mean + deviation, (..., m) both.
 
-        The exponential is continued by its tangent above exp(0.5) times the median forecast and
-        above exp(1) times the largest value of the series; a share `linear_share` of it already
-        above the largest value. So the mean and the variance are finite, and a forecast does not
-        extrapolate exponential growth beyond the range of the series.
+        With the logarithm, y = exp(g) up to a limit and its tangent above: exp(0.5) times the
+        median forecast or exp(1) times the largest value of the series, whichever is smaller. A
+        share `linear_share` of y already follows the tangent above the largest value. The mean and
+        the variance are thus finite, and exponential growth is not extrapolated beyond the range
+        of the series.
         """
         if not self.log:
             return self.back(mean + deviation)
@@ -87,7 +88,7 @@ class Scale:
         return forecast + self.linear_share * (linear - forecast)
 
     def log_jacobian(self, y: np.ndarray) -> np.ndarray:
-        """log |dz/dy| at each y, which turns a density of z into a density of y."""
+        """log |dz/dy| at each y, (n,); log p(y) = log p(z) + log |dz/dy|."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
 
@@ -95,7 +96,7 @@ class Scale:
 def _exponential_up_to(limit: np.ndarray, g: np.ndarray) -> np.ndarray:
     """exp(g), continued by its tangent above exp(limit)."""
     inside = np.minimum(g, limit)
-    # The limits avoid overflow, also in sums of such values.
+    # Clipped so that neither the values nor their sums overflow.
     excess = np.minimum(g - inside, 1e6)
     return np.exp(np.minimum(inside, 690.0)) * (1.0 + excess)
 
@@ -105,7 +106,7 @@ class NormalScores(Scale):
     """y <-> z by ranks: z is the normal score of y, standardised.
 
     For series with many equal values, such as zeros. Forecasts lie within the range of the series.
-    y has no density and so no Jacobian.
+    y has no density, so the log Jacobian is set to 0.
 
     References:
         Blom (1958), "Statistical estimates and transformed beta-variables", on normal scores.
@@ -113,8 +114,8 @@ class NormalScores(Scale):
     Attributes:
         ordered: Values of the series, sorted, (n,).
         distinct: Distinct values, sorted, (k,).
-        scores: Mean normal score of each distinct value, (k,).
-        origin: Value that `back` subtracts.
+        scores: Standardised mean normal score of each distinct value, (k,).
+        origin: Value that `back` subtracts; nonzero for differences.
     """
 
     ordered: np.ndarray
@@ -128,7 +129,7 @@ class NormalScores(Scale):
 
     @property
     def atoms(self) -> np.ndarray:
-        """Values that occur at least twice, and the two ends of the range."""
+        """Values that occur at least twice, and the two ends of the range, minus `origin`."""
         ordered = self.ordered
         tied = ordered[1:][np.diff(ordered) == 0.0]
         return np.concatenate([tied, ordered[:1], ordered[-1:]]) - self.origin
@@ -146,7 +147,7 @@ class NormalScores(Scale):
 
     @property
     def of_differences(self) -> NormalScores:
-        """The scale of differences from the median of the series."""
+        """Scale of differences from the median of the series."""
         return replace(self, origin=float(self.back(0.0)))
 
     def forward(self, y: ArrayLike) -> np.ndarray:
@@ -160,7 +161,7 @@ class NormalScores(Scale):
 
 
 class LatentScale(Scale):
-    """Scale of a latent process behind a likelihood: f = shift + size z; y is unchanged."""
+    """Scale of a latent process f = shift + size z; `forward` leaves the observations y as is."""
 
     def forward(self, y: ArrayLike) -> np.ndarray:
         return np.asarray(y)
@@ -174,27 +175,32 @@ def is_constant(y: np.ndarray) -> bool:
     return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
 
 
-def ordinary(y: np.ndarray, labels: Callable[[], list[str]]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The values without numbers of an impossible size, and remarks on those.
+def plausible_values(
+    y: np.ndarray, labels: Callable[[], list[str]]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Replace values of implausible magnitude, and remark on them.
 
-    A single number above MAX_SIZE in absolute value is an error of the data and becomes NaN; one
-    below 1 / MAX_SIZE becomes 0.
+    A value above MAX_SIZE in absolute value is taken as an error and becomes NaN; a value below
+    1 / MAX_SIZE becomes 0.
 
     Args:
         y: Values, (n,).
-        labels: () -> their times, for messages.
+        labels: () -> times of the values as text, for messages.
+
+    Returns:
+        The values, (n,), and the remarks.
 
     Raises:
-        ValueError: Most values have an impossible size.
+        ValueError: The median magnitude is implausible.
     """
     sizes, min_size = np.abs(y), 1.0 / MAX_SIZE
     huge = sizes > MAX_SIZE
     tiny = (sizes < min_size) & (sizes > 0.0)
-    middle = np.median(sizes)
-    if middle > MAX_SIZE or 0.0 < middle < min_size:
+    median_size = np.median(sizes)
+    if median_size > MAX_SIZE or 0.0 < median_size < min_size:
         raise ValueError(
-            f"most values must have sizes from {min_size:g} to {MAX_SIZE:g}, and they reach "
-            f"{np.max(sizes):.3g}; give them in another unit."
+            f"most values must lie between {min_size:g} and {MAX_SIZE:g} in absolute value; the "
+            f"median is {median_size:.3g}: give them in another unit."
         )
     remarks = []
     for rows, treatment in ((huge, "left out as an error"), (tiny, "taken for 0")):
@@ -221,30 +227,30 @@ def bounds_of(
     """
     remarks = ()
     zeros = int(np.sum(y == 0.0))
-    # 5 % of zeros and nothing below are a bound.
+    # At least 5 % zeros and no negative value suggest a bound.
     if lower is None and np.min(y) == 0.0 < np.ptp(y) and zeros >= max(2, 0.05 * len(y)):
         lower = 0.0
         remarks = (
-            f"the series is 0 at {zeros} of {len(y)} times and never less: taken for its lower "
-            "bound (StructuralModel(lower=-inf), --lower=-inf, for none)",
+            f"the series is 0 at {zeros} of {len(y)} times and never negative: 0 is taken as its "
+            "lower bound (StructuralModel(lower=-inf) or --lower=-inf removes it)",
         )
     bounds = (-np.inf if lower is None else float(lower), np.inf if upper is None else float(upper))
     within = (y >= bounds[0]) & (y <= bounds[1])
-    require_all(within, y, labels, f"values must lie within {bounds[0]:g} and {bounds[1]:g}")
+    require_all(within, y, labels, f"values must lie between {bounds[0]:g} and {bounds[1]:g}")
     return bounds, remarks
 
 
 def require_possible(
     y: np.ndarray, likelihood: NumpyLikelihood, labels: Callable[[], list[str]]
 ) -> None:
-    """Raise ValueError with the first time whose value is impossible under the likelihood."""
+    """Raise ValueError for the first value that is impossible under the likelihood."""
     smallest, largest = likelihood.smallest, likelihood.largest
     possible = (y >= smallest) & (y <= largest)
     kind = "whole numbers of at least 0"
     if likelihood.whole:
         possible &= y == np.round(y)
     else:
-        kind = f"numbers between {smallest:g} and {largest:g}, not at the ends"
+        kind = f"numbers strictly between {smallest:g} and {largest:g}"
     if not likelihood.takes_ends:
         possible &= (y > smallest) & (y < largest)
     require_all(possible, y, labels, f"{likelihood.title} must be {kind}")
@@ -253,7 +259,7 @@ def require_possible(
 def require_all(
     possible: np.ndarray, y: np.ndarray, labels: Callable[[], list[str]], requirement: str
 ) -> None:
-    """Raise ValueError with the first value of y (n,), and its time, that is not possible."""
+    """Raise ValueError, with value and time, for the first y (n,) that is not possible."""
     if not possible.all():
         row = int(np.argmin(possible))
         raise ValueError(f"{requirement}; the value at {labels()[row]} is {y[row]:g}.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
 HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
-# Names in titles, shortened to fit.
+# Shorten a name so that it fits in a title.
 _short = partial(short, most=32)
 
 
@@ -32,7 +32,7 @@ def forecast(
     levels: float | Sequence[float] = (0.5, 0.8, 0.95),
     whole: bool = False,
 ) -> Figure:
-    """Plot the history, and the forecast as its median with a fan of central intervals.
+    """Plot the history and the forecast, its median with a fan of central intervals.
 
     whole: Show the whole history, rather than its last seasons.
     """
@@ -40,7 +40,7 @@ def forecast(
     levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
     calendar = f.series.calendar
     _plot_history(ax, f.series, 0 if whole else first_shown(f))
-    # The forecast is joined to the last value, so that the lines are connected.
+    # Start the forecast at the last value, so that the lines are connected.
     last_value = f.series.values[-1]
     x = calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
     for i, level in enumerate(levels):
@@ -74,7 +74,7 @@ def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> F
         ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.3)
         note = unit
         if name != f.components[0]:
-            # The component is a difference or a factor, without effect at this value.
+            # The line marks no effect: a factor of 1 or a difference of 0.
             ax.axhline(1.0 if f.scale.log else 0.0, color=NOTE_COLOR, linewidth=0.7, zorder=0)
             if f.scale.log:
                 note = f"factor of the {unit}" if unit else "factor"
@@ -89,7 +89,7 @@ def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> F
 
 
 def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
-    """Plot the values over their leave-one-out intervals, with those outside marked."""
+    """Plot the values over their leave-one-out intervals, and mark the values outside."""
     ax = figure().subplots() if ax is None else ax
     series, outside = result.forecast.series, result.outside
     x = series.calendar.wall(result.times)
@@ -131,21 +131,24 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
 
 
 def _shade(weight: float) -> tuple[float, ...]:
-    """The colour of the forecast mixed with white; opaque, so that the legend matches."""
+    """Forecast colour, lighter for a smaller weight; opaque, so that the legend matches."""
     from matplotlib.colors import to_rgb  # slow to import
 
     return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FORECAST_COLOR))
 
 
 def first_shown(f: Forecast) -> int:
-    """First step of the history in a plot: at least three horizons, three seasons or 30 steps."""
+    """First step shown of the history.
+
+    The plot shows 3 horizons, 3 seasons or 30 steps of history, whichever is longest.
+    """
     season = min(f.seasons.values(), default=0.0) / f.series.calendar.step
     count = int(f.series.calendar.steps()[-1]) + 1
     return max(0, count - int(max(3 * f.horizon, 3 * season, 30)))
 
 
 def _window(f: Forecast, name: str, count: int) -> slice:
-    """Range of `count` times to show: for a season, a few periods around the last value."""
+    """Range of the `count` times to show; for a season, two periods on each side of now."""
     period = f.seasons.get(name)
     if period is None:
         return slice(0, count)
@@ -155,10 +158,10 @@ def _window(f: Forecast, name: str, count: int) -> slice:
 
 
 def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
-    """Plot the observed values from a step of the calendar on."""
+    """Plot the observed values from step `start` of the calendar."""
     # NaN breaks the line at gaps.
     x, y = series.calendar.wall(series.calendar.grid(0))[start:], series.on_grid()[start:]
-    # Dots of many values are as thin as the line, and show single values between gaps.
+    # Dots show single values between gaps; with many values they are as thin as the line.
     size = 2.6 if len(x) <= 150 else 1.0
     style = {"marker": "o", "markersize": size, "linewidth": 1.0}
     ax.plot(x, y, color=HISTORY_COLOR, label="observed", **style)
@@ -166,7 +169,7 @@ def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
 
 def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     """Add titles, the label of the values, and a legend below the panel; return the figure."""
-    # Names may contain dollar signs, which are no formulas.
+    # No math: names may contain dollar signs.
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
     ax.set_ylabel(_short(series.value_name), parse_math=False)

@@ -61,16 +61,16 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
 
 
 def _effects(f: Forecast) -> str:
-    """At most six effects of regressors, events and holidays, the most certain first."""
+    """Text of the six clearest effects, by distance from no effect in interval widths."""
     effects = f.choices.effects
     if effects is None:
         return ""
     table = f.effects()
-    none, by = (1.0, "x ") if f.scale.log else (0.0, "")
-    distance = abs(table["median"] - none) / (table["upper"] - table["lower"])
+    no_effect, prefix = (1.0, "x ") if f.scale.log else (0.0, "")
+    distance = abs(table["median"] - no_effect) / (table["upper"] - table["lower"])
     shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:6]]
     texts = [
-        f"{row.Index} {by}{row.median:{'.3g' if f.scale.log else '+.3g'}} "
+        f"{row.Index} {prefix}{row.median:{'.3g' if f.scale.log else '+.3g'}} "
         f"({row.lower:.3g} to {row.upper:.3g})"
         for row in shown.itertuples()
     ]
@@ -81,7 +81,7 @@ def _effects(f: Forecast) -> str:
 
 
 def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
-    """The first future values and the last one, in columns."""
+    """Lines of a table of the first `rows` future values and the last one."""
     lower, upper = f.interval(level)
     labels, median = f.time_labels(f.times), f.median
     show = number_format(f.series.values[f.series.observed])
@@ -97,14 +97,14 @@ def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
 
 
 def right_aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Indented lines of a table with right-aligned columns."""
+    """Lines of a table with right-aligned columns, indented."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rows = ([cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in cells)
     return [f"  {'  '.join(row)}".rstrip() for row in rows]
 
 
 def number_format(values: np.ndarray) -> Callable[[float], str]:
-    """Formatter of numbers that shows about four digits of the spread of the values."""
+    """Number formatter that resolves the spread of the values to about four digits."""
     spread = float(np.ptp(values)) or float(np.max(np.abs(values))) or 1.0
     digits = int(3 - np.floor(np.log10(spread)))
     return "{:.4g}".format if digits > 9 or digits < -9 else f"{{:,.{max(digits, 0)}f}}".format

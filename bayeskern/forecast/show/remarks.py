@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remarks_on(f: Forecast) -> tuple[str, ...]:
-    """Remarks on the series of a forecast, followed by those on the forecast."""
+    """Remarks on the series of a forecast, followed by remarks on the forecast."""
     if not f.parts:
         constant = "the series is constant: the forecast is flat and its interval has no width"
         return (*f.series.remarks, constant)
@@ -27,14 +27,14 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
     if f.choices.ranks:
         zeros = int(np.sum(y == 0.0))
         remarks.append(
-            f"{zeros} of {len(y)} values are 0: the forecast is made of the ranks of the values, "
-            "and stays within their range"
+            f"{zeros} of {len(y)} values are 0: the ranks of the values are forecast, so that the "
+            "forecast stays within their range"
         )
     effects = f.choices.effects
     if effects is not None and effects.unseen:
         remarks.append(
-            f"{', '.join(effects.unseen)} occurs in the forecast but not in the series: its effect "
-            "is unknown, and taken as none"
+            f"{', '.join(effects.unseen)}: not observed in the series, so the forecast assumes no "
+            "effect"
         )
     if f.choices.likelihood is not None:
         return tuple(remarks)
@@ -45,11 +45,11 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
             f"{outlier} is far from its prediction from all other values: leave it out if it is an "
             f"error{advice}"
         )
-    # Larger whole numbers vary like continuous ones.
+    # Larger counts are nearly continuous.
     if np.min(y) >= 0 and np.median(y) <= 10.0 and np.array_equal(y, np.round(y)):
         remarks.append(
-            "the values are small counts, but the intervals are those of continuous values: "
-            "likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
+            "the values are small counts, but the model is for continuous values: try "
+            "likelihood='negative_binomial' (--likelihood negative_binomial)"
         )
     if np.min(y) >= 0 and np.min(f.interval()[0]) < 0:
         advice = "set a bound (StructuralModel(lower=0), --lower 0)"
@@ -63,9 +63,9 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
 
 
 def _outlier(f: Forecast) -> str | None:
-    """The value furthest from its leave-one-out prediction, with its time, beyond five sds.
+    """Value and time of the largest leave-one-out residual; None if below five sds.
 
-    By chance a normal error exceeds five sds once in a million values.
+    Fewer than one in a million normal errors exceed five sds.
     """
     fitted = f.parts[0].fitted
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])

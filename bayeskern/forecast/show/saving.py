@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_files(folder: str | Path, contents: Mapping[str, str | Figure]) -> list[Path]:
-    """Write texts and figures, by file name, and return their paths."""
+    """Write texts and figures, given by file name, to a folder; return their paths."""
     paths = [Path(folder) / name for name in contents]
     for target, content in zip(paths, contents.values(), strict=True):
         with atomic_write(target) as path:

@@ -1,4 +1,4 @@
-"""Sums of a forecast over months or years, including known values."""
+"""Sums of a forecast over calendar periods, including known values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def columns_of_table(
     mean: np.ndarray,
     sd: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Columns median, mean and sd, and for each level lower_95 and upper_95."""
+    """Columns median, mean, sd and interval ends such as lower_95 and upper_95."""
     levels = [validation.level(level) for level in np.ravel(levels)]
     tails = [0.5 * (1.0 - level) for level in levels]
     # All quantiles in one call, which takes about as long as one quantile.
@@ -41,10 +41,10 @@ def totals(
     levels: float | Sequence[float],
     seed: int,
 ) -> pd.DataFrame:
-    """Sums over whole periods, a row each, with the columns of `Forecast.to_frame`.
+    """Data frame of sums over whole periods, with the columns of `Forecast.to_frame`.
 
-    Sums are taken of joint draws, since the values of one path are dependent. The sum of a period
-    that has begun includes its known values; the period is left out if one of them is missing.
+    Each joint draw is summed, because the values of a path are dependent. The sum of a period that
+    has begun includes its known values; the period is left out if a known value is missing.
 
     Args:
         forecast: The forecast.
@@ -57,33 +57,36 @@ def totals(
     """
     import pandas as pd  # slow to import
 
-    start = PERIODS[validation.one_of("every", every, PERIODS)]
+    start_frequency = PERIODS[validation.one_of("every", every, PERIODS)]
     calendar = forecast.series.calendar
     if calendar.kind == "number" or not calendar.regular:
         raise ValueError(
-            f"totals are of regular dates, and the times of this series are {calendar.description}."
+            f"totals needs regular dates; the times of this series are {calendar.description}."
         )
-    # The times one step before and one step after show whether the first and last are complete.
+    # The times one step before and one step after show whether the first and the last period are
+    # complete.
     times = calendar.wall(calendar.grid(forecast.horizon + 1)).astype("M8[ns]")
     times = np.append(times[:1] - (times[1:2] - times[:1]), times)
-    # Frequencies of periods lack the S of "start", and weeks are named by their end, Sunday.
-    frequency = "W-SUN" if every == "week" else start.rstrip("S")
+    # pandas periods take "M", not the "MS" of timestamps, and name a week by its last day, Sunday.
+    frequency = "W-SUN" if every == "week" else start_frequency.rstrip("S")
     periods = pd.DatetimeIndex(times).to_period(frequency)
-    (before, after), periods = periods[[0, -1]], periods[1:-1]
+    (period_before, period_after), periods = periods[[0, -1]], periods[1:-1]
     values = forecast.series.on_grid()
     past = pd.DataFrame({"sum": values, "missing": np.isnan(values)}, periods[: len(values)])
     past = cast("pd.DataFrame", past.groupby(level=0).sum())
     known = past["sum"].mask(past["missing"] > 0)
     # Means in the first column, draws in the others.
-    ahead = np.vstack([forecast.mean, forecast.sample(4_000, seed)]).T
-    sums = pd.DataFrame(ahead, periods[len(values) :]).groupby(level=0).sum()
+    mean_and_draws = np.vstack([forecast.mean, forecast.sample(4_000, seed)]).T
+    sums = pd.DataFrame(mean_and_draws, periods[len(values) :]).groupby(level=0).sum()
     sums = cast("pd.DataFrame", sums)
     sums = sums.add(known.reindex(sums.index, fill_value=0.0), axis=0)
-    sums = sums.drop(index=[before, after], errors="ignore").dropna().rename_axis(every)
+    # A period that contains a time before the history or after the horizon is incomplete.
+    sums = sums.drop(index=[period_before, period_after], errors="ignore").dropna()
+    sums = sums.rename_axis(every)
     if sums.empty:
         raise ValueError(
-            f"no {every} is complete within the horizon, {forecast.horizon} steps, with all its "
-            "past values known."
+            f"no complete {every} with all past values known ends within the horizon of "
+            f"{forecast.horizon} steps; forecast more steps."
         )
     mean, draws = sums.to_numpy()[:, 0], sums.to_numpy()[:, 1:]
     quantile = partial(np.quantile, draws, axis=1)

@@ -258,7 +258,7 @@ def test_given_trend_is_the_only_structure(trend):
 def test_contradictory_options_are_refused():
     with pytest.raises(ValueError, match=r"trend='slop' is not known.*Did you mean 'slope'"):
         bk.forecast(Y, 4, trend="slop")
-    with pytest.raises(ValueError, match="replaces all trends; got trend='slope'"):
+    with pytest.raises(ValueError, match="replaces all trends; remove trend='slope'"):
         bk.forecast(Y, 4, trend="slope", model=bk.StructuralModel(kernel=KERNEL))
     with pytest.raises(ValueError, match="above zero; the value at"):
         bk.forecast(Y - 5.0, 4, model=bk.StructuralModel(log=True))

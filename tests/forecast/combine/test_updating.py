@@ -94,7 +94,7 @@ def test_update_with_missing_values_and_later_times(sales):
     skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
     missing = f.update([np.nan, sales.iloc[91]])
     np.testing.assert_allclose(skipped.median, missing.median, rtol=1e-10)
-    assert "1 missing value among the later values left out" in missing.remarks
+    assert "1 missing value among the new values left out" in missing.remarks
     assert skipped.times[0] == missing.times[0] == np.datetime64("2017-09-01")
     # What is missing at the end is forecast.
     assert f.update([sales.iloc[90], np.nan]).times[0] == np.datetime64("2017-08-01")
@@ -114,11 +114,11 @@ def test_update_by_nonpositive_value_drops_log_structures():
         ([], None, "needs new values of sales"),
         ([np.nan], None, "needs new values of sales"),
         (np.ones((2, 2)), None, "needs new values of sales"),
-        ([1.0], ["2018-01-01", "2018-02-01"], "1 values at 2 times"),
-        ([1.0], [5], "1 values at 1 times, int64"),
-        ([1.0], ["2017-06-01"], "must come after 2017-06-01"),
-        ([1.0, 2.0], ["2017-08-01", "2017-07-01"], "must come after 2017-06-01"),
-        ([1.0], ["2017-07-15"], "the times were monthly, at month start, and are"),
+        ([1.0], ["2018-01-01", "2018-02-01"], "1 values and 2 times"),
+        ([1.0], [5], "1 values and 1 times, int64"),
+        ([1.0], ["2017-06-01"], "come after 2017-06-01"),
+        ([1.0, 2.0], ["2017-08-01", "2017-07-01"], "come after 2017-06-01"),
+        ([1.0], ["2017-07-15"], "the times are monthly, at month start; with"),
         ([1.0], ["soon"], "cannot read 'soon'"),
     ],
 )
@@ -142,7 +142,7 @@ def test_update_accepts_rounding_of_times():
     np.testing.assert_allclose(
         f.update(y[50:], times=times[50:]).median, f.update(y[50:]).median, rtol=1e-10
     )
-    with pytest.raises(ValueError, match="the times were numbers, step 0.118644, and are irr"):
+    with pytest.raises(ValueError, match="the times are numbers, step 0.118644; with"):
         f.update(y[50], times=times[50] + 0.05)
 
 

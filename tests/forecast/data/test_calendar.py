@@ -319,9 +319,9 @@ def test_frequencies_of_the_data_sets():
 
 
 def test_duplicates():
-    with pytest.raises(ValueError, match="2020-01-02 is there 3 times.*their zone"):
+    with pytest.raises(ValueError, match="2020-01-02 occurs 3 times.*their zone"):
         infer_calendar(dates("2020-01-01 2020-01-02 2020-01-02 2020-01-02"))
-    with pytest.raises(ValueError, match="^when must .* 2.4 is there 2 times") as error:
+    with pytest.raises(ValueError, match="^when must .* 2.4 occurs 2 times") as error:
         infer_calendar([2.4, 2.4, 3.0, 3.0], name="when")
     assert "zone" not in str(error.value)
 

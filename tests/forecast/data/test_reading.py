@@ -33,7 +33,7 @@ def same(series, times, values):
 def test_data_sets_by_name(name):
     data = datasets.load(name)
     if name == "motorcycle":  # several values at the same time
-        with pytest.raises(ValueError, match=r"8\.8 is there 2 times.*Aggregate"):
+        with pytest.raises(ValueError, match=r"8\.8 occurs 2 times.*Aggregate"):
             read_series(name)
         return
     series = read_series(name)
@@ -172,12 +172,12 @@ def test_the_value_column_is_not_the_time_column(tmp_path):
         ('2020-01-01,3 2020-02-01,"4 2020-03-01,4', "not a CSV file: .* quotation mark left open"),
         ("2020-01-01,3 2020-02-01,2 2020-03-01,inf", "sales, row 3: the value is infinite"),
         ("2020-01-01,3 2020-02-01,4,9", "row 2: 3 cells, but the header"),
-        ("2020-01-01,3 ,4 2020-03-01,4", "month, row 2: no time"),
-        ("2020-01-01,3 2020-02-01,4 2020-02-01,4", "2020-02-01 is there 2 times"),
+        ("2020-01-01,3 ,4 2020-03-01,4", "month, row 2: the time is missing"),
+        ("2020-01-01,3 2020-02-01,4 2020-02-01,4", "2020-02-01 occurs 2 times"),
         ("2020-01-01,$1 2020-02-01,£2 2020-03-01,$3", r"sales has values in \$ and £"),
         ("2020-01-01,1% 2020-02-01,2 2020-03-01,3%", "sales: row 1 is '1%' and row 2 '2'"),
         ("2020-01-01,(1 2020-02-01,2 2020-03-01,3", r"sales, row 1: '\(1' is not a number"),
-        ('2020-01-01,"3,5" 2020-02-01,4.5 2020-03-01,4', "row 1: '3,5' is not .* the notation"),
+        ('2020-01-01,"3,5" 2020-02-01,4.5 2020-03-01,4', "row 1: '3,5' is not .* in notation"),
         ("30.01.2019,1 31.01.2019,2 32.01.2019,3", r"month, row 3: cannot read '32\.01\.2019'"),
         ("2019-01-13T13:00PM,1 2019-01-14T01:00PM,2", "row 1: cannot read '2019-01-13T13:00PM'"),
     ],
@@ -195,7 +195,7 @@ def test_bad_rows(tmp_path, rows, message):
         ("", "has no rows"),
         ("month,sales\n", "has a header but no rows"),
         ("sales,sales\n1,2\n2,3\n", "two columns of the same name"),
-        ("year,month,sales\n2019,1,3\n,2,4\n2019,3,1\n", "month, row 2: no time"),
+        ("year,month,sales\n2019,1,3\n,2,4\n2019,3,1\n", "month, row 2: the time is missing"),
     ],
 )
 def test_bad_headers(tmp_path, text, message):

@@ -29,7 +29,7 @@ def test_weeks_begin_on_mondays_and_incomplete_ones_are_dropped():
     series = read_series(SERIES["2024-01-03":], every="week", by="sum")
     assert series.times[0] == np.datetime64("2024-01-08") and len(series.times) == 16
     np.testing.assert_array_equal(series.values[0], sum(Y[7:14]))
-    assert "2 weeks at the ends left out, since incomplete" in series.remarks
+    assert "2 incomplete weeks at the ends left out" in series.remarks
 
 
 def test_rows_at_the_same_time_are_added_up():
@@ -38,7 +38,7 @@ def test_rows_at_the_same_time_are_added_up():
     values = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     series = read_series(values, times=times, every="day", by="sum")
     np.testing.assert_array_equal(series.values, [3.0, 7.0, 11.0])
-    with pytest.raises(ValueError, match="Aggregate to one value a time"):
+    with pytest.raises(ValueError, match="Aggregate to one value per time"):
         read_series(values, times=times)
 
 
@@ -69,7 +69,7 @@ def test_days_are_those_of_the_zone():
         ({"by": "sum"}, "must be given together"),
         ({"every": "fortnight", "by": "sum"}, "every='fortnight' is not known"),
         ({"every": "month", "by": "median"}, "by='median' is not known. Did you mean 'mean'"),
-        ({"every": "year", "by": "sum"}, "the times fill no year"),
+        ({"every": "year", "by": "sum"}, "the series covers no complete year"),
     ],
 )
 def test_bad_options(options, message):
@@ -78,5 +78,5 @@ def test_bad_options(options, message):
 
 
 def test_numbers_cannot_be_aggregated():
-    with pytest.raises(ValueError, match="these times are numbers"):
+    with pytest.raises(ValueError, match="the times are numbers"):
         read_series([1.0, 2.0, 3.0], every="month", by="sum")
