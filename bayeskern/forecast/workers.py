@@ -48,7 +48,7 @@ def run_all[Result](
         for i, result in numbered:
             results[i] = result
             bar.advance()
-    killed = f"{max_starts} workers died, possibly for lack of memory; take fewer workers."
+    killed = "its workers were killed, possibly for lack of memory; use fewer workers."
     return [results.get(i, killed) for i in range(len(reads))]
 
 

@@ -37,7 +37,7 @@ class Calendar:
         unit: Unit of `positions` and `step`: years, or steps for numbers.
         step: The step in this unit.
         remarks: Remarks on the times, such as gaps.
-        tz: IANA name of the time zone; months and days are those of local time.
+        tz: IANA name of the time zone; months and days are counted in local time.
         clock: Time of day, for months and days; else 0.
         day: Day of the month, for months; 31 for the last day.
     """

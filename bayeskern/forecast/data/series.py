@@ -92,14 +92,16 @@ class Series:
             )
         values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
         remarks = [*remarks, *notes]
-        known = None
+        regressor_columns = None
         if regressors:
             if options.every is not None:
                 raise ValueError(
                     "every= cannot be used with columns of regressors: give a frame of regressors "
                     "at the aggregated times."
                 )
-            known = Regressors.of(times, regressors, time_name, options, points_may_group)
+            regressor_columns = Regressors.of(
+                times, regressors, time_name, options, points_may_group
+            )
         remarks += remarks_on_times(times, time_name)
         tz = zone_of(times)
         times = parse_times(times, time_name, options.date_format)
@@ -127,7 +129,7 @@ class Series:
             remarks.append(f"{counted(count - observed, 'missing value')} left out of the fit")
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks
-        return cls(name, time_name, value_name, values, calendar, tuple(remarks), known)
+        return cls(name, time_name, value_name, values, calendar, tuple(remarks), regressor_columns)
 
     @property
     def times(self) -> np.ndarray:
@@ -159,33 +161,34 @@ class Series:
         return recent.with_remarks(remark)
 
     def extended(self, values: ArrayLike, times: Any = None) -> Series:
-        """The series with later values.
+        """The series continued by new values.
 
         Args:
             values: New values, (m,), NaN where missing.
             times: Times of the new values, (m,); if None, the next times of the calendar.
 
         Raises:
-            ValueError: If there are no values, or if the times do not continue the calendar.
+            ValueError: If no value is finite, or the times do not continue the calendar.
         """
         values = np.atleast_1d(np.asarray(values, float))
         name, calendar = self.time_name, self.calendar
         if values.ndim != 1 or not np.any(np.isfinite(values)):
             raise ValueError(f"update needs new values of {self.value_name}; got {values}.")
         if times is None:
-            new = calendar.future(len(values))
+            new_times = calendar.future(len(values))
         else:
-            new = parse_times(np.atleast_1d(times), name)
-        if len(new) != len(values) or new.dtype.kind != self.times.dtype.kind:
+            new_times = parse_times(np.atleast_1d(times), name)
+        if len(new_times) != len(values) or new_times.dtype.kind != self.times.dtype.kind:
             raise ValueError(
                 "update: each new value needs a time of the same type as the series, "
-                f"{self.times.dtype}; got {len(values)} values and {len(new)} times, {new.dtype}."
+                f"{self.times.dtype}; got {len(values)} values and {len(new_times)} times, "
+                f"{new_times.dtype}."
             )
-        if np.any(np.append(self.times[-1:], new[:-1]) >= new):
+        if np.any(np.append(self.times[-1:], new_times[:-1]) >= new_times):
             last = calendar.labels(self.times[-1:])[0]
             raise ValueError(f"update: the new times must be increasing and come after {last}.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
-        joined_times = np.append(self.times, new[:count].astype(self.times.dtype))
+        joined_times = np.append(self.times, new_times[:count].astype(self.times.dtype))
         extended = infer_calendar(joined_times, calendar.tz, name)
         if not extended.continues(calendar):
             raise ValueError(
