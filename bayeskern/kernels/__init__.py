@@ -1,4 +1,4 @@
-"""Kernels k(x, z) and the algebra that joins them."""
+"""Kernels k(x, z) and the algebra that combines them."""
 
 from typing import TYPE_CHECKING
 
@@ -98,7 +98,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # scikit-learn takes a quarter of a second to import, so only those who want features wait.
+    # Imported on first use, because scikit-learn takes a quarter of a second to import.
     if name in ("NystromFeatures", "RadialBasis", "RandomFourierFeatures"):
         from bayeskern.kernels import approximation
 

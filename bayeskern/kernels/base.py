@@ -29,12 +29,12 @@ from bayeskern.kernels.function import CovarianceFunction
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 
-# A number, or the prior of one, beside a kernel.
+# The operand c of `c * k` and `k + c`: a number, a prior of a number, or `Free`.
 Scalar = float | np.ndarray | np.number | jax.Array | Distribution | Free
 
 
 class Kernel(CovarianceFunction):
-    """A covariance function k(x, z) of two points.
+    """Covariance function k(x, z) of two points.
 
     `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the Gram matrix among the points
     themselves, `k.diag(X)` its diagonal. Kernels are closed under `k1 + k2`, `k1 * k2`, `c * k`,
@@ -47,10 +47,9 @@ class Kernel(CovarianceFunction):
     a state-space model, and `by_columns` if it is a product over columns.
 
     Attributes:
-        positive_definite: False for a function that is no covariance function. Gaussian processes
-            refuse it.
-        features_are_a_series: True if `features` is a series that has to be cut at a degree.
-        is_a_function: False for white noise, whose k(x, z) does not follow from x and z alone.
+        positive_definite: False if k is not positive definite; Gaussian processes refuse it.
+        features_are_a_series: True if `features` is an infinite series, truncated at a degree.
+        is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
 
     Examples:
         >>> import jax
@@ -72,7 +71,7 @@ class Kernel(CovarianceFunction):
          [0.736 2.   ]]
     """
 
-    # NumPy scalars and arrays on the left leave the operator to __rmul__ and __radd__.
+    # Makes NumPy scalars and arrays on the left defer to __rmul__ and __radd__.
     __array_ufunc__: ClassVar[None] = None
     # Binding strength of the printed expression: sum 1, product 2, power 3, call 4.
     precedence: ClassVar[int] = 4
@@ -84,13 +83,13 @@ class Kernel(CovarianceFunction):
             d: Number of columns.
 
         Returns:
-            The factors, kernels of all columns, by the columns that they depend on; () for a
-            number. By default the kernel is its own only factor.
+            Dictionary from the columns of a factor to the factor, a kernel of points with all d
+            columns; a constant factor has the columns (). By default, one factor: the kernel.
         """
         return {tuple(range(d)): self}
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
-        """The additive terms as (names, kernel), reached through Sum, Scaled and Named."""
+        """Additive terms as (names, kernel): expands Sum, Scaled, Modulated and Named."""
         return [((), self)]
 
     # -- operators ----------------------------------------------------------------------------
@@ -118,23 +117,23 @@ class Kernel(CovarianceFunction):
         return Power(self, power)
 
     def exp(self) -> Exp:
-        """The kernel exp(k(x, z))."""
+        """Kernel exp(k(x, z))."""
         return Exp(self)
 
     def warp(self, f: Callable, weights: Distribution | type[Free] | None = None) -> Warped:
-        """The kernel k(f(x), f(z)); a deep kernel where f is a network.
+        """Kernel k(f(x), f(z)); a deep kernel if f is a network.
 
-        The floating arrays of an equinox module are hyperparameters, "warp.layers.0.weight" and
-        so on. Like any number they are fixed, unless `weights` is given or a distribution or
+        The floating arrays of an equinox module are hyperparameters, named such as
+        "warp.layers.0.weight". They are fixed, unless `weights` is given or a distribution or
         `Free` replaces an array.
 
-        A trained network with many weights has intervals that are too narrow, since the marginal
-        likelihood does not protect against overfitting then. See Ober, Rasmussen and van der Wilk
-        (2021), "The promises and pitfalls of deep kernel learning".
+        Training many weights gives intervals that are too narrow: the marginal likelihood does
+        not protect against overfitting them. See Ober, Rasmussen and van der Wilk (2021), "The
+        promises and pitfalls of deep kernel learning".
 
         Args:
-            f: A function of one point, shape (d,), to a number or a vector, in the operations of
-                JAX; it may be an equinox module with weights of its own.
+            f: JAX function from one point, shape (d,), to a number or a vector; it may be an
+                equinox module with weights of its own.
             weights: Prior of every array of the module, a distribution of one number such as
                 `dist.Normal(0, 1)`; or the class `Free`, to train the arrays from their values
                 without a prior. None keeps them fixed.
@@ -144,8 +143,9 @@ class Kernel(CovarianceFunction):
 
         Raises:
             TypeError: f is not a function, or weights is neither a distribution nor `Free`.
-            ValueError: f has nothing to train. When the kernel is evaluated: f returns neither a
-                number nor a vector, or one whose shape depends on the values in a point.
+            ValueError: `weights` is given, but is a distribution of several numbers, or f has no
+                floating arrays. On evaluation: f returns neither a number nor a vector, or its
+                shape depends on the values of the point.
 
         Examples:
             >>> import equinox as eqx
@@ -162,21 +162,21 @@ class Kernel(CovarianceFunction):
         return Warped(self, warps.with_weights(as_module(f), weights))
 
     def modulate(self, f: Callable) -> Modulated:
-        """The kernel f(x) k(x, z) f(z), of the process f g for a process g with kernel k.
+        """Kernel f(x) k(x, z) f(z) of the process f g, where g has the kernel k.
 
         f is an amplitude that changes from point to point. The kernel is positive semi-definite
         for any f.
 
         Args:
-            f: A function of one point, shape (d,), to a number, in the operations of JAX; it may be
-                an equinox module, whose weights are fixed.
+            f: JAX function from one point, shape (d,), to a number; it may be an equinox module,
+                whose weights are fixed.
 
         Returns:
             The modulated kernel.
 
         Raises:
             TypeError: f is not a function.
-            ValueError: f returns more than one number for a point (raised on evaluation).
+            ValueError: f does not return exactly one number for a point (raised on evaluation).
 
         Examples:
             A season whose amplitude grows with time.
@@ -191,7 +191,7 @@ class Kernel(CovarianceFunction):
         return Modulated(self, f)
 
     def on(self, columns: int | str | Sequence[int | str]) -> Select:
-        """The kernel on some columns of X only.
+        """Kernel on a subset of the columns of X.
 
         Args:
             columns: One column or several, each an index or, for data frames, a name:
@@ -201,12 +201,12 @@ class Kernel(CovarianceFunction):
             The kernel on these columns.
 
         Raises:
-            ValueError: There is no column, or a column is repeated.
+            ValueError: `columns` is empty, or a column is repeated.
         """
         return Select(self, columns)
 
     def named(self, name: str) -> Named:
-        """The kernel with a name, for its hyperparameters and its component.
+        """Kernel with a name, which labels its hyperparameters and its component.
 
         Args:
             name: An identifier, such as "trend".
@@ -215,7 +215,7 @@ class Kernel(CovarianceFunction):
             The named kernel.
 
         Raises:
-            ValueError: The name is no identifier, or is "rest" or a keyword of Python.
+            ValueError: The name is not an identifier, or is "rest" or a Python keyword.
         """
         return Named(self.inner if isinstance(self, Named) else self, name)
 
@@ -224,7 +224,7 @@ class Kernel(CovarianceFunction):
 
 
 class Constant(Kernel):
-    """Constant kernel, k(x, z) = variance: a level that all points share.
+    """Constant kernel, k(x, z) = variance: a level shared by all points.
 
     `k + c` adds Constant(c).
 
@@ -254,7 +254,7 @@ class Constant(Kernel):
 
 
 class CompoundKernel(Kernel):
-    """Base of the kernels that combine several, by one operation on Gram matrices.
+    """Base of kernels that combine several kernels by an operation on Gram matrices.
 
     Args:
         terms: The kernels, as a tuple.
@@ -282,7 +282,7 @@ class CompoundKernel(Kernel):
 
 
 class Sum(CompoundKernel):
-    """Sum k1(x, z) + k2(x, z) + ..., of independent functions; flattened.
+    """Sum k1(x, z) + k2(x, z) + ... Nested sums are flattened.
 
     Args:
         terms: The kernels, as a tuple.
@@ -292,7 +292,7 @@ class Sum(CompoundKernel):
     operation = staticmethod(operator.add)
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
-        # A mixture: each row comes from one term, with probabilities proportional to variances.
+        # A mixture: each row comes from a random term, with probability proportional to variance.
         key, key_choice = jax.random.split(key)
         variances = jnp.stack([spectral_density.variance(k, d) for k in self.terms])
         choice = jax.random.categorical(key_choice, jnp.log(variances), shape=(n,))
@@ -306,8 +306,8 @@ class Sum(CompoundKernel):
         return jnp.concatenate([term.features(X, degree) for term in self.terms], axis=1)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        of_terms = [column_groups.joined(term.by_columns(d)) for term in self.terms]
-        return {column_groups.joined(of_terms): self}
+        columns = [column_groups.joined(term.by_columns(d)) for term in self.terms]
+        return {column_groups.joined(columns): self}
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         return [item for term in self.terms for item in term.terms_of_sum()]
@@ -336,8 +336,8 @@ class Product(CompoundKernel):
         return feature_maps.pairwise_products(self, [k.features(X, degree) for k in self.terms])
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        of_terms = (factor for term in self.terms for factor in term.by_columns(d).items())
-        return column_groups.multiplied(of_terms)
+        factors = (factor for term in self.terms for factor in term.by_columns(d).items())
+        return column_groups.merge_overlapping(factors)
 
     def __repr__(self):
         return " * ".join(term._show_in(3) for term in self.terms)
@@ -347,7 +347,7 @@ class Product(CompoundKernel):
 
 
 class Wrapper(Kernel):
-    """Base of the kernels that transform one kernel, and keep its name.
+    """Base of kernels that transform one kernel and keep its name.
 
     A subclass maps points (`_map`), or entries of the Gram matrix (`_transform`), or both.
 
@@ -377,16 +377,16 @@ class Wrapper(Kernel):
         return self.inner.features(self._map(X), degree)
 
     def _map(self, X: jax.Array) -> jax.Array:
-        """Points of the kernel inside."""
+        """Points at which the inner kernel is evaluated."""
         return X
 
     def _transform(self, K: jax.Array) -> jax.Array:
-        """Covariances, from those of the kernel inside."""
+        """Transform covariances of the inner kernel."""
         return K
 
 
 class Scaled(Wrapper):
-    """Multiple scale * k(x, z).
+    """Scaled kernel scale * k(x, z).
 
     Args:
         inner: The kernel k.
@@ -411,7 +411,7 @@ class Scaled(Wrapper):
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         scale = hyper.replace(Constant(), [("variance",)], [self.scale])
-        return column_groups.multiplied([((), scale), *self.inner.by_columns(d).items()])
+        return column_groups.merge_overlapping([((), scale), *self.inner.by_columns(d).items()])
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         return [(names, Scaled(k, self.scale)) for names, k in self.inner.terms_of_sum()]
@@ -480,8 +480,8 @@ class Modulated(Wrapper):
 
     Args:
         inner: The kernel k.
-        f: A function of a point, shape (d,), to a number, in the operations of JAX. It may be an
-            equinox module, whose weights are fixed.
+        f: JAX function from one point, shape (d,), to a number. It may be an equinox module,
+            whose weights are fixed.
     """
 
     f: Callable = eqx.field(converter=as_module)
@@ -515,8 +515,8 @@ class Warped(Wrapper):
 
     Args:
         inner: The kernel k.
-        f: A function of a point, shape (d,), to a number or a vector, in the operations of JAX.
-            It may be an equinox module, whose floating arrays are hyperparameters (a deep kernel).
+        f: JAX function from one point, shape (d,), to a number or a vector. It may be an equinox
+            module, whose floating arrays are hyperparameters (a deep kernel).
     """
 
     f: Callable = eqx.field(converter=as_module)
@@ -525,7 +525,7 @@ class Warped(Wrapper):
         return [(name, ("f", *path), constraint) for name, path, constraint in warps.sites(self.f)]
 
     def resolve(self, columns: tuple[str, ...] | None) -> Warped:
-        # The kernel inside gets the values of f, whose columns have no names.
+        # The inner kernel is evaluated at the values of f, whose columns have no names.
         return self
 
     def _map(self, X: jax.Array) -> jax.Array:
@@ -536,7 +536,7 @@ class Warped(Wrapper):
 
 
 class Select(Wrapper):
-    """Kernel on some of the columns of X.
+    """Kernel on a subset of the columns of X.
 
     Args:
         inner: The kernel k.
@@ -552,20 +552,20 @@ class Select(Wrapper):
         return Select(self.inner.resolve(tuple(columns[i] for i in indices)), indices)
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
-        # Zero along the columns that are left out.
+        # Frequencies are zero along the columns that are not selected.
         unit_vectors = self._map(jnp.eye(d))
         return self.inner.frequencies(key, n, unit_vectors.shape[1], orthogonal) @ unit_vectors.T
 
     def state_space(self) -> StateSpace:
         if self.columns != (0,):
-            raise NoStateSpaceError(f"{self!r} takes other columns than the one of time.")
+            raise NoStateSpaceError(f"{self!r} selects other columns than column 0, the time.")
         return self.inner.state_space()
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        taken = (validation.column_indices(self.columns, d) % d).tolist()
+        indices = (validation.column_indices(self.columns, d) % d).tolist()
         return {
-            tuple(sorted(taken[i] for i in columns)): Select(k, self.columns)
-            for columns, k in self.inner.by_columns(len(taken)).items()
+            tuple(sorted(indices[i] for i in columns)): Select(k, self.columns)
+            for columns, k in self.inner.by_columns(len(indices)).items()
         }
 
     def _map(self, X: jax.Array) -> jax.Array:
@@ -576,7 +576,7 @@ class Select(Wrapper):
 
 
 class Named(Wrapper):
-    """Kernel with a name, for its hyperparameters and its component.
+    """Kernel with a name, which labels its hyperparameters and its component.
 
     Args:
         inner: The kernel.
@@ -615,7 +615,7 @@ def _flat(operation: type[CompoundKernel], kernel: Kernel) -> tuple[Kernel, ...]
 
 
 def _is_scalar(value: object) -> TypeGuard[Scalar]:
-    """True for a number c, or a prior of one, in `c * k` and `k + c`."""
+    """True for an operand c of `c * k` and `k + c`: a number, a prior or `Free`."""
     if isinstance(value, Distribution | Free):
         return True
     return isinstance(value, int | float | np.ndarray | np.number | jax.Array) and (

@@ -1,8 +1,8 @@
 """Kernels that are products over groups of columns, prod_g k_g(x_g, z_g).
 
-The method `by_columns` of a kernel returns its factors: a dictionary from the columns of a factor
-to the factor, a kernel of points with all columns that ignores the other columns. On a full grid
-the Gram matrix of such a kernel is a Kronecker product. Saatci (2011), "Scalable inference for
+`Kernel.by_columns` returns a dictionary from the columns of a factor to the factor. Each factor is
+a kernel of points with all columns, and ignores columns that are not its own. On a full grid the
+Gram matrix of such a kernel is a Kronecker product. Saatci (2011), "Scalable inference for
 structured Gaussian process models", section 5.1.
 """
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from bayeskern.hyperparameters import replace
 from bayeskern.kernels import metrics
 
-# Sorted columns of a factor; () for a number.
+# Sorted columns of a factor; () for a constant factor.
 Columns = tuple[int, ...]
 
 
@@ -25,8 +25,8 @@ def joined(groups: Iterable[Columns]) -> Columns:
     return tuple(sorted({column for group in groups for column in group}))
 
 
-def multiplied(factors: Iterable[tuple[Columns, Any]]) -> dict[Columns, Any]:
-    """Factors (columns, kernel) by columns; those that share a column are multiplied."""
+def merge_overlapping(factors: Iterable[tuple[Columns, Any]]) -> dict[Columns, Any]:
+    """Dictionary of factors by columns; factors that share a column are multiplied."""
     by_columns = {}
     for columns, kernel in factors:
         shared = [other for other in by_columns if other == columns or {*other} & {*columns}]
@@ -37,22 +37,22 @@ def multiplied(factors: Iterable[tuple[Columns, Any]]) -> dict[Columns, Any]:
 
 
 def one_by_one(kernel: Any, names: Sequence[str], d: int) -> dict[Columns, Any]:
-    """Factors of a kernel that is its variance times a product over d columns.
+    """One factor per column of a product kernel; the first carries the variance.
 
     Args:
         kernel: The kernel.
-        names: Names of the hyperparameters that are a number or a vector (d,).
+        names: Names of the hyperparameters with a value per column, each a number or (d,).
         d: Number of columns.
     """
     X = jnp.zeros((1, d))
     values = [
-        jnp.broadcast_to(metrics.per_dimension(name, getattr(kernel, name), X), (d,))
+        jnp.broadcast_to(metrics.require_per_dimension(name, getattr(kernel, name), X), (d,))
         for name in names
     ]
     paths = [(name,) for name in (*names, "variance")]
 
-    def of_column(i):
+    def factor(i):
         variance = kernel.variance if i == 0 else jnp.ones(())
         return replace(kernel, paths, [*(value[i] for value in values), variance]).on([i])
 
-    return {(i,): of_column(i) for i in range(d)}
+    return {(i,): factor(i) for i in range(d)}

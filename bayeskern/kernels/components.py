@@ -7,14 +7,14 @@ from bayeskern.kernels.base import Kernel, Sum
 
 
 def components(kernel: Kernel) -> dict[str, Kernel]:
-    """Additive components of a kernel, which sum to it.
+    """Additive components of a kernel.
 
     Args:
-        kernel: A kernel, whose terms may have names given with `named`.
+        kernel: A kernel; `named` gives names to its terms.
 
     Returns:
-        The components by their outermost name, in the order of the sum. The unnamed terms together
-        form "rest", which comes last.
+        The components by their outermost name, in the order of the sum. The unnamed terms form the
+        last component, "rest". The components add up to the kernel.
 
     Examples:
         >>> from bayeskern.kernels import RBF, Linear, components
@@ -38,7 +38,7 @@ def component(kernel: Kernel, name: str) -> Kernel:
 
     Args:
         kernel: A kernel.
-        name: Name of the component, a dotted path for a name inside a named sum, or "rest" for the
+        name: Name of the component; a dotted path for a name inside a named sum; "rest" for the
             unnamed terms.
 
     Returns:
@@ -51,7 +51,7 @@ def component(kernel: Kernel, name: str) -> Kernel:
 
 
 def part_of(kernel: Kernel, name: str | None) -> Kernel:
-    """Component of a kernel by its name; the kernel itself for None."""
+    """Component of a kernel, or the kernel itself if the name is None."""
     return kernel if name is None else component(kernel, name)
 
 
@@ -68,7 +68,7 @@ def _sum_of(kernel: Kernel, kept: list[bool]) -> Kernel:
 
 
 def in_component(kernel: Kernel, name: str) -> list[bool]:
-    """Mask of the additive terms in a component. Raises ValueError for other names."""
+    """Mask of the additive terms in a component; raises ValueError if there are none."""
     path = () if name == "rest" else tuple(name.split("."))
     is_in = [
         names == () if name == "rest" else names[: len(path)] == path

@@ -1,9 +1,9 @@
-"""Gram matrices of functions of time with their derivatives, in NumPy.
+"""Gram matrices of kernels of time, and their derivatives, in NumPy.
 
-Nothing is compiled. The formulas are those of the kernels. Derivatives are accumulated in reverse:
-from weights A to the slopes of sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of
-a product is weighted once, and a function of the lag alone is summed over the lags first. For a few
-hundred values this takes less time than JAX needs to look up a compiled program.
+Nothing is compiled: for a few hundred values this takes less time than JAX needs to look up a
+compiled program. Derivatives are accumulated in reverse: from weights A to the derivatives (slopes)
+of sum_ij A_ij k(x_i, x_j) in every hyperparameter. So each factor of a product is weighted once,
+and the weights are summed over equal lags before they meet a function of the lag alone.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.families import dot_product, periodic, stationary, trend
 
-# Computes a slope when it is called.
+# Function that computes a derivative when it is called.
 Slope = Callable[[], float]
-# From weights of the pairs to the slope in each hyperparameter.
+# Function from weights of the pairs to the slope in each hyperparameter.
 Pullback = Callable[["PairWeights"], list[Slope]]
-# A Gram matrix and its derivative. The matrix is given at the lags, at the pairs, or as one number
-# for all of them.
+# A Gram matrix and its pullback. The matrix is an array over the lags, an array over the pairs, or
+# one number for all pairs.
 Evaluation = tuple[np.ndarray, Pullback]
 
 
 class Pairs:
-    """Pairs of times s and t, arrays that broadcast, with values that kernels share.
+    """Pairs of times s and t, arrays that broadcast, with a cache that kernels share.
 
     Attributes:
         s: First times.
         t: Second times.
-        lag: s - t. With `index`, each distinct lag once.
-        index: Place in `lag` of each pair, where `between` found few distinct lags; else None.
+        lag: s - t of all pairs; if `index` is given, of each distinct lag.
+        index: Index in `lag` of each pair, if there are few distinct lags; otherwise None.
         are_same: Whether s and t are the same points, not only points at the same times.
     """
 
-    #: Lags that differ by less than this share of the longest count as equal.
+    #: Lags that differ by less than this share of the longest lag are treated as equal.
     LAG_TOL = 1e-9
-    #: Distinct lags are taken one by one if there are at most this many for each time.
+    #: Functions are evaluated at the distinct lags if there are at most this many per time.
     MAX_LAGS_PER_TIME = 8
 
     are_same = False
@@ -55,7 +55,7 @@ class Pairs:
     def between(cls, x: np.ndarray, x_new: np.ndarray) -> Pairs:
         """All pairs of times x (n,) and x_new (m,): (n, m).
 
-        Each lag is computed once where the steps are regular, with gaps or without.
+        If the steps are regular, with or without gaps, each distinct lag is computed once.
         """
         pairs = cls(x[:, None], x_new[None, :])
         longest = np.abs(pairs.lag).max(initial=0.0)
@@ -73,7 +73,7 @@ class Pairs:
         return pairs
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Values at the pairs, from values at the lags or the pairs; one number stays one."""
+        """Values at the pairs, from values at the lags; other values are returned unchanged."""
         if self.index is None or values.shape != self.lag.shape:
             return values
         return values.take(self.index)
@@ -84,20 +84,20 @@ class Pairs:
         return np.square(self.lag)
 
     def cached(self, function: Callable, *values: float):
-        """function(pairs, *values), kept for as long as the values stay the same."""
+        """function(pairs, *values), cached until the function is called with other values."""
         entry = self._cache.get(function)
         if entry is None or entry[0] != values:
-            # One assignment, since several threads may use the same pairs.
+            # A single assignment: several threads may use the same pairs.
             entry = self._cache[function] = values, function(self, *values)
         return entry[1]
 
 
 class PairWeights:
-    """Weights A of pairs of times, for sums over the pairs of A times a matrix.
+    """Weights A of pairs of times, for sums sum_ij A_ij K_ij.
 
     Args:
         pairs: The pairs.
-        compute: () -> A, at the pairs, or its sums at the lags.
+        compute: () -> A over the pairs, or the sums of A over the pairs of each lag.
     """
 
     def __init__(self, pairs: Pairs, compute: Callable[[], np.ndarray]):
@@ -121,24 +121,24 @@ class PairWeights:
         return float(np.sum(self._values))
 
     def dot(self, values: np.ndarray) -> float:
-        """sum_ij A_ij values_ij, of values at the lags or at the pairs, or of one number."""
+        """sum_ij A_ij values_ij, for values at the lags or the pairs, or one number."""
         if values.ndim == 0:
             return float(values) * self.total
         weights = self._at_lags if values.shape == self.pairs.lag.shape else self._values
         return float(np.vdot(weights, values))
 
-    def dot_increments(self, of_s: np.ndarray, of_t: np.ndarray, of_lag: np.ndarray) -> float:
-        """sum_ij A_ij (of_s_i + of_t_j - of_lag_ij), of values at s, at t and at the lags."""
-        by_s, by_t = self._sums
-        return float(np.vdot(by_s, of_s) + np.vdot(by_t, of_t)) - self.dot(of_lag)
+    def dot_increments(self, g_s: np.ndarray, g_t: np.ndarray, g_lag: np.ndarray) -> float:
+        """sum_ij A_ij (g(s_i) + g(t_j) - g(s_i - t_j)), for the values of g at s, t and lags."""
+        sums_s, sums_t = self._sums
+        return float(np.vdot(sums_s, g_s) + np.vdot(sums_t, g_t)) - self.dot(g_lag)
 
     @cached_property
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of A over all pairs of each s, and of each t."""
+        """Row and column sums of A: over all t for each s, and over all s for each t."""
         return self._values.sum(axis=1), self._values.sum(axis=0)
 
     def times(self, values: np.ndarray) -> PairWeights:
-        """A_ij values_ij; for values at the lags, the sums of A over each lag times the values."""
+        """Weights A_ij values_ij; for values at the lags, summed over the pairs of each lag."""
         at_lags = values.shape == self.pairs.lag.shape
         return PairWeights(
             self.pairs, lambda: (self._at_lags if at_lags else self._values) * values
@@ -146,13 +146,13 @@ class PairWeights:
 
 
 class Gram:
-    """Gram matrix of a kernel and of its additive components, by formulas.
+    """Gram matrix of a kernel and of its additive components, in NumPy.
 
     Args:
         kernel: The kernel.
 
     Raises:
-        NotImplementedError: A part of the kernel has no formula here.
+        NotImplementedError: A part of the kernel has no formula in this module.
     """
 
     def __init__(self, kernel: Kernel):
@@ -166,18 +166,18 @@ class Gram:
         self._components = [(*component_names(term), term) for term in terms]
 
     def __call__(self, values: Iterator[float], pairs: Pairs) -> Evaluation:
-        """k(s, t) at the lags or, if need be, the pairs, and its derivative.
+        """k(s, t) and its pullback; at the lags if k depends on the lag alone, else at the pairs.
 
         Args:
-            values: Values of the `sites` of the kernel, in their order, which is also the order of
-                the slopes. They replace the values that the kernel holds.
+            values: Values of the `sites` of the kernel, in the order of the sites and of the
+                slopes. They replace the values in the kernel.
             pairs: The pairs of times.
         """
         K, pullback = _evaluate(self._kernel, iter(values), pairs)
         return K if K.ndim else np.full(pairs.lag.shape, K), pullback
 
     def of_components(self, values: Iterator[float], pairs: Pairs) -> dict[str, np.ndarray]:
-        """k(s, t) of each component by its name, at the pairs; they add up to the kernel."""
+        """Dictionary from the name of a component to its k(s, t) at the pairs."""
         values, grams = iter(values), {}
         for name, term in self._components:
             K = pairs.spread(_evaluate(term, values, pairs)[0])
@@ -190,7 +190,7 @@ def _unknown(kernel, values: Iterator[float], pairs: Pairs) -> Evaluation:
     raise NotImplementedError(type(kernel).__name__)
 
 
-# Gram matrix and derivative of a kernel, at the next values of the iterator.
+# Gram matrix and pullback of a kernel; takes its hyperparameters from the iterator `values`.
 _evaluate = singledispatch(_unknown)
 
 
@@ -200,7 +200,7 @@ _evaluate = singledispatch(_unknown)
 @_evaluate.register
 def _(kernel: base.Sum, values, pairs):
     grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
-    # Numbers and functions of the lag alone are added up before they are spread.
+    # Numbers and functions of the lag alone are added before the sum is spread over the pairs.
     at_lags = [K for K in grams if K.ndim == 0] + [K for K in grams if K.shape == pairs.lag.shape]
     at_pairs = [K for K in grams if K.ndim and K.shape != pairs.lag.shape]
     if at_lags:
@@ -253,32 +253,35 @@ def _(kernel: trend.ChangePoint, values, pairs):
     before, after = pairs.spread(before), pairs.spread(after)
     s, t = (pairs.s - location) / width, (pairs.t - location) / width
     u, v = expit(s), expit(t)
-    # The derivatives of u and v in their arguments.
+    # The derivatives of u = expit(s) and v = expit(t) in s and t.
     du, dv = u * (1.0 - u), v * (1.0 - v)
-    off, on = (1.0 - u) * (1.0 - v), u * v
+    weight_before, weight_after = (1.0 - u) * (1.0 - v), u * v
 
-    def directional(of_s, of_t):
-        """The derivative where the arguments of u and v change at these rates."""
-        falls = -of_s * du * (1.0 - v) - (1.0 - u) * of_t * dv
-        rises = of_s * du * v + u * of_t * dv
-        return falls * before + rises * after
+    def directional(ds, dt):
+        """Derivative of the Gram matrix for the derivatives ds of s and dt of t."""
+        d_before = -ds * du * (1.0 - v) - (1.0 - u) * dt * dv
+        d_after = ds * du * v + u * dt * dv
+        return d_before * before + d_after * after
 
     def pullback(w):
         return [
             lambda: w.dot(directional(-1.0 / width, -1.0 / width)),
             lambda: w.dot(directional(-s / width, -t / width)),
-            *pull_before(w.times(off)),
-            *pull_after(w.times(on)),
+            *pull_before(w.times(weight_before)),
+            *pull_after(w.times(weight_after)),
         ]
 
-    return off * before + on * after, pullback
+    return weight_before * before + weight_after * after, pullback
 
 
 # -- kernels ---------------------------------------------------------------------------------------
 
 
 def _leaf(kind: type[Kernel]) -> Callable:
-    """Register a formula (values, pairs) -> (K, functions for the derivatives of K)."""
+    """Register a formula (values, pairs) -> (K, derivatives), one function per derivative.
+
+    In the formulas, d_period() is the derivative of K in the period.
+    """
 
     def register(formula: Callable) -> Callable:
         def evaluate(kernel, values, pairs):
@@ -305,10 +308,10 @@ def _(values, pairs):
     variance, center = next(values), next(values)
     products = pairs.cached(_products, center)
 
-    def in_center():
+    def d_center():
         return -variance * (pairs.s + pairs.t - 2.0 * center)
 
-    return variance * products, [lambda: products, in_center]
+    return variance * products, [lambda: products, d_center]
 
 
 def _products(pairs, center):
@@ -340,10 +343,10 @@ def _(values, pairs):
     unit = np.exp(-squares)
     K = variance * unit
 
-    def in_period():
+    def d_period():
         return K * 2.0 * np.sin(2.0 * angle) / lengthscale**2 * angle / period
 
-    return K, [in_period, lambda: 2.0 * K * squares / lengthscale, lambda: unit]
+    return K, [d_period, lambda: 2.0 * K * squares / lengthscale, lambda: unit]
 
 
 @_leaf(periodic.Seasonal)
@@ -351,19 +354,21 @@ def _(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
     waves = 2.0 * np.square(np.sin(angle))
-    falls, size = np.expm1(-a * waves), periodic.variation(a, i0e, np)
-    unit = 1.0 + falls / size
+    # With the mean c of the exponential: exp(-a waves) - 1, and 1 - c.
+    change, size = np.expm1(-a * waves), periodic.variation(a, i0e, np)
+    unit = 1.0 + change / size
 
-    def in_period():
-        by_angle = 2.0 * a * (1.0 + falls) * np.sin(2.0 * angle)
-        return variance / size * by_angle * angle / period
+    def d_period():
+        # d change / d angle, and d angle / d period = -angle / period.
+        d_angle = -2.0 * a * (1.0 + change) * np.sin(2.0 * angle)
+        return -variance / size * d_angle * angle / period
 
-    def in_lengthscale():
-        # Through a, for which d a / d lengthscale = -2 a / lengthscale.
-        in_a = -waves * (1.0 + falls) - (i0e(a) - i1e(a)) * falls / size
-        return -2.0 * variance * a / lengthscale * in_a / size
+    def d_lengthscale():
+        # Through a, with d a / d lengthscale = -2 a / lengthscale.
+        d_a = -waves * (1.0 + change) - (i0e(a) - i1e(a)) * change / size
+        return -2.0 * variance * a / lengthscale * d_a / size
 
-    return variance * unit, [in_period, in_lengthscale, lambda: unit]
+    return variance * unit, [d_period, d_lengthscale, lambda: unit]
 
 
 @_leaf(periodic.Cosine)
@@ -389,12 +394,12 @@ def _level(pairs, start):
 @_leaf(trend.IntegratedBrownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
-    unit, in_start = pairs.cached(_ramp, start)
-    return variance * unit, [lambda: unit, lambda: variance * in_start]
+    unit, d_start = pairs.cached(_ramp, start)
+    return variance * unit, [lambda: unit, lambda: variance * d_start]
 
 
 def _ramp(pairs, start):
-    """The kernel of a unit variance, and its derivative in the start."""
+    """The kernel with variance 1, and its derivative in the start."""
     side, earlier, later = _since(start, pairs)
     unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
     return unit, -side * earlier * later
@@ -406,37 +411,42 @@ def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
     s, t = pairs.s - start, pairs.t - start
 
     def increments(function):
-        """function(s), function(t) and function(s - t), the last at the lags."""
-        # One call for all: a step of Python costs as much as a hundred numbers.
-        together = function(np.concatenate([s, t, pairs.lag], axis=None))
-        of_s, of_t, of_lag = np.split(together, [s.size, s.size + t.size])
-        return of_s.reshape(s.shape), of_t.reshape(t.shape), of_lag.reshape(pairs.lag.shape)
+        """function(s), function(t), and function(s - t) at the lags."""
+        # One call for all: the overhead of a NumPy call exceeds the cost of a hundred elements.
+        values = function(np.concatenate([s, t, pairs.lag], axis=None))
+        g_s, g_t, g_lag = np.split(values, [s.size, s.size + t.size])
+        return g_s.reshape(s.shape), g_t.reshape(t.shape), g_lag.reshape(pairs.lag.shape)
 
-    def in_lengthscale(t):
+    # k = variance (g(s) + g(t) - g(s - t)), with g and its derivatives:
+    def g(t):
+        return np.square(t) * trend.remainder(np.abs(t) / lengthscale, np)
+
+    def d_lengthscale(t):
         r = np.abs(t) / lengthscale
         return -np.square(t) * r / lengthscale * trend.remainder_slope(r)
 
-    def in_start(t):
+    def d_start(t):
         return lengthscale * np.sign(t) * np.expm1(-np.abs(t) / lengthscale)
 
-    of_s, of_t, of_lag = increments(
-        lambda t: np.square(t) * trend.remainder(np.abs(t) / lengthscale, np)
-    )
-    K = variance * of_s + variance * of_t
-    K -= pairs.spread(variance * of_lag)
+    g_s, g_t, g_lag = increments(g)
+    K = variance * g_s + variance * g_t
+    K -= pairs.spread(variance * g_lag)
 
     def pullback(w):
         return [
-            lambda: variance * w.dot_increments(*increments(in_lengthscale)),
-            lambda: w.dot_increments(of_s, of_t, of_lag),
-            lambda: variance * w.dot(in_start(s) + in_start(t)),
+            lambda: variance * w.dot_increments(*increments(d_lengthscale)),
+            lambda: w.dot_increments(g_s, g_t, g_lag),
+            lambda: variance * w.dot(d_start(s) + d_start(t)),
         ]
 
     return K, pullback
 
 
 def _since(start, pairs):
-    """Side of the start of both times (0 if different), the earlier and the later."""
+    """Side of the start, and distances from it: the smaller and the larger one.
+
+    The side is 1 if both times are after the start, -1 if both are before it, otherwise 0.
+    """
     s, t = pairs.s - start, pairs.t - start
     side = np.where((s < 0.0) == (t < 0.0), np.where(s < 0.0, -1.0, 1.0), 0.0)
     s, t = np.abs(s), np.abs(t)

@@ -14,15 +14,15 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.stationary import RBF
 from bayeskern.kernels.gram_matrix import gram_times
 
-# Prefix of scikit-learn for the parameters of the parameter `kernel`.
+# scikit-learn's prefix for parameters nested in `kernel`.
 KERNEL_PREFIX = "kernel__"
 
 
 class KernelEstimator(BaseEstimator):
     """A scikit-learn estimator with a parameter `kernel`; None stands for RBF().
 
-    The hyperparameters of the kernel are parameters too, by their names: `kernel__lengthscale`, or
-    `kernel__season.period` of a sum with a part of that name.
+    Hyperparameters of the kernel are parameters too: `kernel__lengthscale`, or
+    `kernel__season.period` for a component named "season".
     """
 
     def get_params(self, deep: bool = True) -> dict:
@@ -34,7 +34,7 @@ class KernelEstimator(BaseEstimator):
         return params
 
     def set_params(self, **params) -> Self:
-        """Set parameters; hyperparameters of the kernel by name, in a copy of the kernel.
+        """Set parameters; hyperparameters are set in a copy of the kernel.
 
         Raises:
             ValueError: A name is unknown, or a value is not allowed.
@@ -50,7 +50,7 @@ class KernelEstimator(BaseEstimator):
         return self
 
     def _read_data(self, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
-        """Points (n, d) and targets as `validate_data` checks them, with its options."""
+        """Points (n, d) and targets, checked by `validate_data` with these options."""
         return validate_data(self, X, y, dtype=np.float64, **options)  # pyright: ignore[reportReturnType]
 
     def _read_points(self, X) -> np.ndarray:
@@ -58,10 +58,10 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportReturnType]
 
-    def _concrete_kernel(self, positive_definite: bool = True, free: bool = False) -> Kernel:
-        """The kernel, with its column names resolved by the names that `fit` saw.
+    def _concrete_kernel(self, positive_definite: bool = True, allow_free: bool = False) -> Kernel:
+        """The kernel, with column names replaced by their indices in the data of `fit`.
 
-        Raises TypeError unless its hyperparameters are numbers (or `Free`, if `free`), and
+        Raises TypeError unless its hyperparameters are numbers (or `Free`, if `allow_free`), and
         ValueError if it is not positive definite (unless positive_definite is False).
         """
         kernel = RBF() if self.kernel is None else self.kernel
@@ -71,22 +71,21 @@ class KernelEstimator(BaseEstimator):
             )
         names = getattr(self, "feature_names_in_", None)
         kernel = kernel.resolve(None if names is None else tuple(map(str, names)))
-        refused = Distribution if free else Distribution | Free
+        refused = Distribution if allow_free else Distribution | Free
         unset = [n for n, v in kernel.hyperparameters().items() if isinstance(v, refused)]
         if unset:
             raise TypeError(
                 f"{', '.join(unset)} of {kernel!r} have no value yet, but {type(self).__name__} "
-                "needs a kernel of numbers. Give it numbers, or a kernel fitted elsewhere, "
-                'kernel.at(posterior.point("mean")). KernelRidge(optimize="loo") finds what is '
-                "marked with Free(start)."
+                "needs a kernel of numbers. Set them to numbers, or pass a fitted kernel, "
+                'kernel.at(posterior.point("mean")). KernelRidge(optimize="loo") estimates '
+                "hyperparameters marked Free(start)."
             )
         if positive_definite:
             for node in kernel.nodes():
                 if isinstance(node, Kernel) and not node.positive_definite:
                     raise ValueError(
-                        f"{node!r} is not positive definite, so it has no feature space for "
-                        f"{type(self).__name__}. InverseMultiquadric is the positive definite "
-                        "relative; KernelRidge takes Multiquadric too."
+                        f"{node!r} is not positive definite, as {type(self).__name__} requires. "
+                        "Use InverseMultiquadric instead; KernelRidge also accepts Multiquadric."
                     )
         return kernel
 
@@ -94,8 +93,8 @@ class KernelEstimator(BaseEstimator):
 class KernelExpansion(KernelEstimator):
     """A kernel expansion f = sum_i b_i k(., x_i) + c over the training points.
 
-    A fitted one has `kernel_`, points `X_fit_` (n, d), coefficients `dual_coef_` b, (n,) or (n, k)
-    for k functions, and `intercept_` c, a number or (k,).
+    A fitted estimator has `kernel_`, points `X_fit_` (n, d), coefficients `dual_coef_` b, (n,) or
+    (n, k) for k functions, and `intercept_` c, a number or (k,).
     """
 
     kernel_: Kernel

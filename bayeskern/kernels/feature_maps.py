@@ -1,6 +1,6 @@
 """Explicit features phi(x)'phi(z) = k(x, z): products, powers and series.
 
-Each kernel with finitely many features computes them in its method `features`. This module has the
+Kernels with finitely many features compute them in their method `features`. This module has the
 functions that these methods share. Shawe-Taylor and Cristianini (2004), chapter 9.
 """
 
@@ -15,21 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-# Numbers in an array of features: 2 GiB.
+# Largest number of elements of an array of features: 2 GiB.
 MAX_NUMBERS = 2**28
 
 
 def check_size(kernel: object, n: int, count: int) -> None:
-    """Refuse more features of n points than memory is likely to hold."""
+    """Raise ValueError if an array of features is too large for memory."""
     if max(n, 256) * count > MAX_NUMBERS:
         raise ValueError(
-            f"{kernel!r} has {count:,} features, too many to be written down for {n:,} points. "
-            "Take the kernel itself, which needs none of them, or NystromFeatures."
+            f"{kernel!r} has {count:,} features, too many to store for {n:,} points. "
+            "Use the kernel itself, which does not need them, or NystromFeatures."
         )
 
 
 def pairwise_products(kernel: object, factors: Sequence[Array]) -> Array:
-    """Features of a product: products of one feature from every factor (n, m_i)."""
+    """Features of a product kernel, from the features (n, m_i) of its factors.
+
+    There is one feature for each choice of one feature from every factor.
+    """
     n = len(factors[0])
     check_size(kernel, n, math.prod(phi.shape[1] for phi in factors))
     return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(n, -1), factors)
@@ -38,19 +41,20 @@ def pairwise_products(kernel: object, factors: Sequence[Array]) -> Array:
 def multinomial(kernel: object, phi: Array, power: int) -> Array:
     """Features of (phi(x)'phi(z))^power, by the multinomial theorem.
 
-    They are sqrt(power! / a!) phi^a for the C(m + power - 1, power) exponents a of the m features
-    in phi (n, m).
+    They are sqrt(power! / a!) phi^a, with phi (n, m), for the C(m + power - 1, power) vectors a of
+    m exponents with sum `power`.
     """
     n, m = phi.shape
     factors, repeats = monomials(kernel, n, m, power)
-    # power! / a! is the product of i / repeats, if the i-th factor is the repeats-th of its kind.
+    # power! / a! is the product over i of i / repeats_i: the i-th factor occurs for the
+    # repeats_i-th time.
     coefficients = np.prod(np.arange(1, power + 1) / repeats, axis=1)
     return multiply_out(phi, factors, jnp.sqrt(coefficients))
 
 
 def gaussian_series(kernel: object, X: Array, degree: int, variance: Array) -> Array:
-    """Features of variance exp(-|x - z|^2 / 2), with the series cut at a degree."""
-    # Factors of 1 fill up the monomials whose degree is lower.
+    """Features of variance exp(-|x - z|^2 / 2), the series truncated at a degree."""
+    # The column of ones makes monomials of lower degree a choice of `degree` factors too.
     phi = jnp.concatenate([jnp.ones_like(X[:, :1]), X], axis=1)
     n, m = phi.shape
     factors, repeats = monomials(kernel, n, m, degree)
@@ -61,9 +65,10 @@ def gaussian_series(kernel: object, X: Array, degree: int, variance: Array) -> A
 
 
 def monomials(kernel: object, n: int, m: int, power: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every choice of `power` out of m factors, and the repeats of each factor so far.
+    """Every multiset of `power` out of m factors, and the running count of each factor.
 
-    Both have shape (C(m + power - 1, power), power); n is the number of points.
+    Example: factors (0, 0, 2) have the counts (1, 2, 1). Both arrays have shape
+    (C(m + power - 1, power), power); n, the number of points, is only used to check the size.
     """
     count = math.comb(m + power - 1, power)
     check_size(kernel, n, count)

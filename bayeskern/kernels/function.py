@@ -1,7 +1,7 @@
-"""Evaluation of one covariance function: Gram matrices, features, frequencies, plots.
+"""Evaluation of a covariance function: Gram matrices, features, frequencies, plots.
 
-`CovarianceFunction` is the part of `Kernel` that concerns one kernel alone. The operations that
-combine kernels are in `base`.
+`CovarianceFunction` is the base class of `Kernel`; the operations that combine kernels are in
+`base`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ class CovarianceFunction(Parametrized):
     """A covariance function k(x, z) of two points, without the operations on kernels.
 
     Attributes:
-        positive_definite: False for a function that is no covariance function. Gaussian processes
-            refuse it.
-        features_are_a_series: True if `features` is a series that has to be cut at a degree.
-        is_a_function: False for white noise, whose k(x, z) does not follow from x and z alone.
+        positive_definite: False if k is not positive definite; Gaussian processes refuse it.
+        features_are_a_series: True if `features` is an infinite series, truncated at a degree.
+        is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
     """
 
     positive_definite: ClassVar[bool] = True
@@ -43,11 +42,11 @@ class CovarianceFunction(Parametrized):
     def evaluate(
         self, X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
     ) -> Float[Array, "n m"]:
-        """Gram matrix between X and Z, or among X when Z is None."""
+        """Gram matrix k(X, Z), or k(X) if Z is None."""
 
     @abstractmethod
     def evaluate_diag(self, X: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """Diagonal of the Gram matrix among X."""
+        """Diagonal of the Gram matrix k(X)."""
 
     def frequencies(
         self, key: jax.Array, n: int, d: int, orthogonal: bool = False
@@ -58,12 +57,11 @@ class CovarianceFunction(Parametrized):
             key: A JAX random key.
             n: Number of frequencies.
             d: Dimension of the points.
-            orthogonal: Draw Gaussian directions at right angles to one another; otherwise the
-                rows are independent.
+            orthogonal: Draw orthogonal Gaussian directions; otherwise the rows are independent.
 
         Returns:
-            Array of shape (n, d), in radians per unit of the inputs. Each row has the spectral
-            density, which is symmetric.
+            Array of shape (n, d), in radians per unit of the inputs. The density of each row is the
+            normalised spectral density, which is symmetric.
 
         Raises:
             ValueError: The kernel has no spectral density.
@@ -77,7 +75,7 @@ class CovarianceFunction(Parametrized):
 
         Args:
             X: Points, shape (n, d).
-            degree: Degree at which the series of an RBF is cut; other kernels ignore it.
+            degree: Degree at which the series of an RBF is truncated; other kernels ignore it.
 
         Returns:
             Array of shape (n, m).
@@ -97,27 +95,27 @@ class CovarianceFunction(Parametrized):
             The model.
 
         Raises:
-            NoStateSpaceError: A part of the kernel, which the message names, has no such model.
+            NoStateSpaceError: A part of the kernel has no state-space model; the message names it.
         """
         raise NoStateSpaceError(f"{self!r} has no state-space form.")
 
     def series(self) -> list[CovarianceFunction]:
-        """Parts of the kernel whose features are a series that has to be cut at a degree."""
+        """Parts of the kernel whose features are an infinite series."""
         children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
-        below = [part for child in children for part in child.series()]
-        return [self, *below] if self.features_are_a_series else below
+        in_children = [part for child in children for part in child.series()]
+        return [self, *in_children] if self.features_are_a_series else in_children
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
-        """A copy whose column names are replaced by column indices.
+        """Copy of the kernel with column names replaced by column indices.
 
         Args:
-            columns: Names of the columns of X in their order, or None if they have none.
+            columns: Names of the columns of X in order, or None if X has no names.
 
         Returns:
             The copy; the kernel itself if it selects no columns by name.
 
         Raises:
-            ValueError: The kernel selects a column that is not among them.
+            ValueError: The kernel selects a column that `columns` lacks.
         """
         children = [
             (path, child)
@@ -140,18 +138,18 @@ class CovarianceFunction(Parametrized):
     # -- calls for users ----------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Float[Array, "n m"]:
-        """Gram matrix k(X, Z), or k(X) among the points themselves.
+        """Gram matrix k(X, Z), or k(X) if Z is None.
 
         Args:
             X: Points, shape (n, d) or (n,), or a data frame.
-            Z: Further points in the same columns; None for k(X, X).
+            Z: Points with the same columns; None for the Gram matrix of X, white noise included.
 
         Returns:
             Array of shape (n, m), or (n, n) without Z.
 
         Raises:
             TypeError: A hyperparameter is still a distribution or free.
-            ValueError: X and Z do not fit each other or the kernel.
+            ValueError: X and Z have different columns, or columns that do not fit the kernel.
         """
         kernel, X, columns = self._read(X)
         if Z is None:
@@ -187,24 +185,24 @@ class CovarianceFunction(Parametrized):
         sum has the features of all its terms, side by side; a product has one feature for each
         choice of one feature from every factor.
 
-        The RBF has infinitely many features, and `degree` says where their series is cut. The
-        C(d + degree, degree) features exp(-|x|^2 / 2) x^a / sqrt(a!), with x in units of the
-        lengthscale and |a| <= degree, miss k(x, z) by at most
-        v (|x| |z|)^(degree + 1) / (degree + 1)!. That is small near the origin only, so centre the
-        points first. Cotter, Keshet and Srebro (2011).
+        The RBF has infinitely many features; `degree` truncates their series. The
+        C(d + degree, degree) features sqrt(v) exp(-|x|^2 / 2) x^a / sqrt(a!), with x in units of
+        the lengthscale, |a| <= degree and v the variance, give k(x, z) with an error of at most
+        v (|x| |z|)^(degree + 1) / (degree + 1)!. This bound is small only near the origin, so
+        centre the points first. Cotter, Keshet and Srebro (2011).
 
         Args:
             X: Points, shape (n, d) or (n,), or a data frame.
-            degree: Degree of the series of an RBF. Required if there is an RBF in the kernel, and
-                refused if there is none.
+            degree: Degree of the series of an RBF. Required if the kernel contains an RBF;
+                otherwise it must be None.
 
         Returns:
             Array of shape (n, m).
 
         Raises:
             TypeError: A hyperparameter is still a distribution or free.
-            ValueError: A part of the kernel, which the message names, has no finite features, or
-                too many.
+            ValueError: A part of the kernel has no finite features, or too many; the message names
+                it. Or `degree` is missing or not needed.
 
         Examples:
             >>> from bayeskern.kernels import Polynomial
@@ -215,20 +213,20 @@ class CovarianceFunction(Parametrized):
         series = kernel.series()
         if series and degree is None:
             raise ValueError(
-                f"{series[0]!r} has infinitely many features: give the degree at which their "
-                "series is cut, such as feature_map(X, degree=8), or use RandomFourierFeatures."
+                f"{series[0]!r} has infinitely many features: truncate their series at a degree, "
+                "as in feature_map(X, degree=8), or use RandomFourierFeatures."
             )
         if degree is not None:
             if not series:
                 raise ValueError(
-                    f"degree={degree!r} cuts the series of an RBF, and {kernel!r} has none. "
-                    "Leave it out."
+                    f"degree={degree!r} cuts the series of an RBF, but {kernel!r} contains no RBF. "
+                    "Omit degree."
                 )
             degree = validation.positive_integer(degree, "degree")
         return kernel.features(X, degree)
 
     def plot(self, X: ArrayLike | None = None, figure: Figure | None = None) -> Figure:
-        """Plot covariances with single points, and the Gram matrix, along one input.
+        """Plot the kernel along one input: covariances and the Gram matrix.
 
         The first panel shows k against the lag if it depends on the lag alone, and otherwise
         k(x, x0) for three points x0. The second panel shows the Gram matrix of 201 points. A
@@ -236,14 +234,14 @@ class CovarianceFunction(Parametrized):
 
         Args:
             X: Points of one column, shape (n,) or (n, 1), or a data frame: the plot extends from
-                the least to the greatest. From -3 to 3 by default.
+                the smallest to the largest. From -3 to 3 by default.
             figure: Figure to draw in; a new one if None.
 
         Returns:
             The figure.
 
         Raises:
-            ValueError: X has several columns, or one point only; or a prior cannot be sampled.
+            ValueError: X has several columns or a single point, or a prior cannot be sampled.
 
         Examples:
             >>> from bayeskern.kernels import Periodic, RBF

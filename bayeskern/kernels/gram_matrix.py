@@ -15,7 +15,7 @@ BLOCK_ENTRIES = 4_000_000
 
 
 def gram(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
-    """k(X, Z), (n, m), or k(X) if Z is None, as a NumPy array that may be written to.
+    """k(X, Z), (n, m), or k(X) if Z is None, as a writable NumPy array.
 
     Raises ValueError if an entry is NaN or infinite.
     """
@@ -24,12 +24,12 @@ def gram(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarr
 
 
 def diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """k(x, x) for each row of X, (n,), without white noise, unlike `k.diag(X)`."""
+    """k(x, x) of each row of X, (n,); unlike `k.diag(X)`, without white noise."""
     return np.array(_diagonal(kernel, X))
 
 
 def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k(X, Z) B, (n,) or (n, k), by blocks of rows, without the whole matrix."""
+    """k(X, Z) B, (n,) or (n, k), computed by blocks of rows to save memory."""
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
         out[rows] = np.asarray(_gram_times(kernel, padded(X[rows]), Z, B))[: len(X[rows])]
@@ -37,26 +37,26 @@ def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> n
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
-    """Row slices of an (n, m) matrix: BLOCK_ENTRIES entries, and at least 256 rows."""
+    """Row slices of an (n, m) matrix: BLOCK_ENTRIES entries, but at least 256 rows."""
     size = max(256, BLOCK_ENTRIES // m)
     return (slice(start, start + size) for start in range(0, n, size))
 
 
 def padded(X: np.ndarray) -> np.ndarray:
-    """X padded with copies of its last row, to a number of rows that many n share.
+    """X padded with copies of its last row, to limit recompilation.
 
-    Between a power of 2 and the next there are four such numbers, each compiled once.
+    The number of rows is rounded up to one of four values per power of 2.
     """
     step = 1 << max(len(X).bit_length() - 3, 0)
     return np.pad(X, ((0, -len(X) % step), (0, 0)), mode="edge")
 
 
 def _require_finite(kernel, K):
-    # If any entry is not finite, neither is the sum, which takes no memory.
+    # If an entry is not finite, the sum is not finite either, and needs no temporary array.
     if not np.isfinite(np.sum(K)) and not np.all(np.isfinite(K)):
         raise ValueError(
-            f"{kernel!r} is NaN or infinite at some of these points. Scale the points so that they "
-            "are of the order of its lengthscales, or use a kernel that grows less."
+            f"{kernel!r} is NaN or infinite at some of these points. Scale the points to the order "
+            "of its lengthscales, or use a kernel that grows more slowly."
         )
     return K
 

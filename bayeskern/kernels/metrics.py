@@ -19,8 +19,8 @@ MAX_DIRECT_DIMENSIONS = 8
 def scale(X: Float[Array, "n d"], lengthscale: ArrayLike) -> Float[Array, "n d"]:
     """Divide the points by a lengthscale.
 
-    The lengthscale is a number, a vector (d,) or a Cholesky factor (d, d).
-    For a lower triangular L the distance afterwards is |L^-1 (x - z)|, the metric (L L')^-1.
+    The lengthscale is a number, a vector (d,) or a lower triangular matrix L (d, d), which gives
+    distances |L^-1 (x - z)|, the metric (L L')^-1.
     """
     shape, d = jnp.shape(lengthscale), X.shape[1]
     if shape not in ((), (1,), (d,), (d, d)):
@@ -33,8 +33,8 @@ def scale(X: Float[Array, "n d"], lengthscale: ArrayLike) -> Float[Array, "n d"]
     return X / lengthscale
 
 
-def per_dimension(name: str, value: Array, X: Float[Array, "n d"]) -> Array:
-    """The value, which must be a number or a vector (d,).
+def require_per_dimension(name: str, value: Array, X: Float[Array, "n d"]) -> Array:
+    """Return the value after checking that it is a number or a vector (d,).
 
     Raises:
         ValueError: The value has another shape.
@@ -50,9 +50,9 @@ def per_dimension(name: str, value: Array, X: Float[Array, "n d"]) -> Array:
 def center(
     X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"] | None]:
-    """Shift both by the mean of Z (of X when Z is None).
+    """Subtract the mean of Z, or of X if Z is None, from X and Z.
 
-    A common shift changes no distance and no derivative, but large numbers lose digits.
+    The shift leaves distances and derivatives unchanged, and reduces rounding errors.
     """
     mean = _mean(X if Z is None else Z)
     return X - mean, None if Z is None else Z - mean
@@ -65,15 +65,15 @@ def _mean(X):
 def squared_distance(
     X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
 ) -> Float[Array, "n m"]:
-    """|x - z|^2 for every pair; exactly 0 on the diagonal when Z is None."""
+    """|x - z|^2 of every pair of points; exactly 0 on the diagonal if Z is None."""
     U = _squared_distances(X, X if Z is None else Z)
     if Z is None and X.shape[1] > MAX_DIRECT_DIMENSIONS:
         U = jnp.where(jnp.eye(X.shape[0], dtype=bool), 0.0, U)
     return U
 
 
-# The derivative is written as matrix products, d|x-z|^2 = 2 (x-z)'(dx-dz). No temporary is larger
-# than the result, and at x = z first and second derivatives are finite and correct.
+# The derivative d|x-z|^2 = 2 (x-z)'(dx-dz) is computed by matrix products. No temporary is larger
+# than the result, and first and second derivatives at x = z are finite and correct.
 
 
 @jax.custom_jvp
@@ -91,7 +91,7 @@ def _squared_distances_jvp(primals, tangents):
     (X, Z), (dX, dZ) = primals, tangents
     U = _squared_distances(X, Z)
     X, Z = X - _mean(Z), Z - _mean(Z)
-    # The factor 2 and the signs multiply the small arrays, and X = Z is no special case, so that
-    # reverse mode makes matrix products and no further n x m temporaries.
+    # Factors and signs are applied to (n, d) arrays, and X = Z has no branch of its own: reverse
+    # mode then needs only matrix products, without n x m temporaries.
     rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
     return U, rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T

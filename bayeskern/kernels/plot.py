@@ -1,4 +1,4 @@
-"""Plot of a kernel: its covariances with single points, and its Gram matrix."""
+"""Plot of a kernel: covariances with reference points, and the Gram matrix."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bayeskern.hyperparameters import at_medians
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Differences below this share of the largest covariance are invisible, and count as 0.
+# Differences below this share of the largest covariance are invisible, and treated as 0.
 VISIBLE_SHARE = 1e-6
 
 
 def kernel(k, X: ArrayLike | None = None, fig: Figure | None = None) -> Figure:
-    """Plot k(x, x0) along a line, and the Gram matrix on it."""
+    """Plot k(x, x0) against x, or k against the lag, and the Gram matrix."""
     X, columns = validation.inputs((-3.0, 3.0) if X is None else X, "X")
     points, concrete = along(X, "X"), at_medians(k.resolve(columns))
     K, x = np.asarray(concrete(points)), points[:, 0]
     if not np.all(np.isfinite(K)):
         raise ValueError(
-            f"{concrete!r} is NaN or infinite at some of these points. Give another X, or other "
+            f"{concrete!r} is NaN or infinite at some of these points. Use another X, or other "
             "hyperparameters."
         )
     fig = figure((9.0, 3.8)) if fig is None else fig
@@ -62,7 +62,7 @@ def _from_references(ax, x, K, name: str) -> None:
 
 
 def _finish(ax, covariances) -> None:
-    """Light axes that contain 0, the reference for every covariance."""
+    """Format the axes; their limits include 0."""
     low, high = np.min(covariances, initial=0.0), np.max(covariances, initial=0.0)
     margin = 0.05 * (high - low) or 1.0
     ax.set_ylim(low - margin if _reaches_below_0(covariances) else 0.0, high + margin)
@@ -72,7 +72,7 @@ def _finish(ax, covariances) -> None:
 
 def _image(ax, x, K, name: str) -> None:
     top = np.abs(K).max() or 1.0
-    # White stands for a covariance of 0.
+    # In both color maps white is a covariance of 0.
     colors, low = ("RdBu_r", -top) if _reaches_below_0(K) else ("Blues", 0.0)
     extent = (x[0], x[-1], x[0], x[-1])
     image = ax.imshow(K, cmap=colors, vmin=low, vmax=top, origin="lower", extent=extent)

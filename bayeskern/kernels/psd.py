@@ -11,12 +11,12 @@ from bayeskern.kernels.base import Kernel
 
 
 def check_psd(kernel: Kernel, X: ArrayLike) -> float:
-    """Check on some points that a kernel is symmetric and positive semi-definite.
+    """Check that a kernel is symmetric and positive semi-definite on given points.
 
-    A pass is evidence for these points, not a proof.
+    Passing the check proves nothing about other points.
 
     Args:
-        kernel: A kernel of numbers.
+        kernel: A kernel whose hyperparameters are numbers.
         X: Points, shape (n, d) or (n,), or a data frame.
 
     Returns:

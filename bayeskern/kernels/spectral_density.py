@@ -1,8 +1,8 @@
 """Frequencies of stationary kernels, by Bochner's theorem.
 
-k(x, z) = k(0) E cos(w'(x - z)) for w with the spectral density of the kernel. Each kernel that has
-a spectral density draws w from it in its method `frequencies`. This module has the functions that
-these methods share.
+k(x, z) = k(0) E cos(w'(x - z)), where w is drawn from the normalised spectral density of the
+kernel. The method `frequencies` of a kernel draws w. This module has the functions that these
+methods share.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from jaxtyping import Array, Float
 def no_spectral_density(kernel: object) -> ValueError:
     """Error for a kernel without a spectral density to draw frequencies from."""
     return ValueError(
-        f"{kernel!r} has no spectral density, so it has no random Fourier features. The kernels "
-        "that have one are RBF, Matern12, Matern32, Matern52, RationalQuadratic, "
-        "InverseMultiquadric, SpectralMixture, Periodic and Cosine, and their sums, products, "
-        "powers, multiples and selections of columns. NystromFeatures takes any positive definite "
-        "kernel."
+        f"{kernel!r} has no spectral density, so it has no random Fourier features. Use RBF, "
+        "Matern12, Matern32, Matern52, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
+        "Periodic or Cosine, or their sums, products, powers, multiples and selections of columns. "
+        "NystromFeatures accepts any positive definite kernel."
     )
 
 
 def gaussian(key: jax.Array, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
-    """Rows from N(0, I); if orthogonal, the d rows of each block are at right angles.
+    """Draw rows from N(0, I); if orthogonal, each block of d rows is orthogonal.
 
-    Each row alone still has the distribution N(0, I), a uniform direction times an independent
+    Each row then still has the distribution N(0, I): a uniform direction times an independent
     chi-distributed length. Yu et al. (2016), "Orthogonal random features", section 3.
     """
     if not orthogonal:
@@ -34,7 +33,7 @@ def gaussian(key: jax.Array, n: int, d: int, orthogonal: bool = False) -> Float[
     blocks = -(-n // d)
     key_direction, key_length = jax.random.split(key)
     directions, R = jnp.linalg.qr(jax.random.normal(key_direction, (blocks, d, d)))
-    # QR fixes the signs of its columns, so that the directions are not uniform.
+    # The directions are uniform only if the diagonal of R is positive.
     signs = jnp.where(jnp.diagonal(R, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
     directions = jnp.swapaxes(directions * signs[:, None, :], 1, 2).reshape(-1, d)[:n]
     lengths = jnp.linalg.norm(jax.random.normal(key_length, (n, d)), axis=1)
@@ -42,5 +41,5 @@ def gaussian(key: jax.Array, n: int, d: int, orthogonal: bool = False) -> Float[
 
 
 def variance(kernel, d: int) -> Float[Array, ""]:
-    """k(0) of a stationary kernel of points in d dimensions."""
+    """k(0) of a stationary kernel in d dimensions."""
     return kernel.evaluate_diag(jnp.zeros((1, d)))[0]

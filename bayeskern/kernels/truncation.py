@@ -18,41 +18,43 @@ from bayeskern.kernels.state_space.harmonics import (
 
 
 def harmonics_of(kernel: Kernel) -> tuple[int | None, ...]:
-    """Number of harmonics of each periodic kernel; None where it is not known."""
+    """Number of harmonics of each periodic kernel; None if it cannot be determined."""
     return tuple(node.harmonics or count_harmonics(node.lengthscale) for node in _periodic(kernel))
 
 
 def with_harmonics(kernel: Kernel, harmonics: tuple[int | None, ...]) -> Kernel:
-    """A copy whose periodic kernels have these numbers of harmonics."""
+    """Copy of a kernel with these numbers of harmonics in its periodic kernels."""
     if harmonics == tuple(node.harmonics for node in _periodic(kernel)):
         return kernel
-    numbers = iter(harmonics)
+    counts = iter(harmonics)
 
-    def replaced(x):
-        return dataclasses.replace(x, harmonics=next(numbers)) if isinstance(x, Periodic) else x
+    def with_count(x):
+        return dataclasses.replace(x, harmonics=next(counts)) if isinstance(x, Periodic) else x
 
     return jax.tree.map(
-        replaced, kernel, is_leaf=lambda x: isinstance(x, Periodic) or is_specified(x)
+        with_count, kernel, is_leaf=lambda x: isinstance(x, Periodic) or is_specified(x)
     )
 
 
-def certified(kernel: Kernel) -> jax.Array:
-    """True where the harmonics suffice for the lengthscales, which may be traced."""
-    enough = [jnp.all(node.lengthscale >= _least_lengthscale(node)) for node in _periodic(kernel)]
-    return jnp.all(jnp.asarray(enough, bool))
+def harmonics_suffice(kernel: Kernel) -> jax.Array:
+    """True if the harmonics suffice for the lengthscales, which may be traced."""
+    by_kernel = [
+        jnp.all(node.lengthscale >= _least_lengthscale(node)) for node in _periodic(kernel)
+    ]
+    return jnp.all(jnp.asarray(by_kernel, bool))
 
 
 def stated_error(kernel: Kernel) -> str | None:
     """Error bound of the state-space model in words; None if it is exact."""
     ranges = [
-        f"{node.harmonics} harmonics for lengthscales of {_least_lengthscale(node):.3g} and more"
+        f"{node.harmonics} harmonics for lengthscales of at least {_least_lengthscale(node):.3g}"
         for node in _periodic(kernel)
     ]
     if not ranges:
         return None
     return (
-        f"within {MAX_RELATIVE_ERROR:g} of the variance by {'; '.join(ranges)}; the log density of "
-        "smaller ones is -inf"
+        f"within {MAX_RELATIVE_ERROR:g} of the variance by {'; '.join(ranges)}; at smaller "
+        "lengthscales the log density is -inf"
     )
 
 

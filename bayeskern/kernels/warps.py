@@ -1,4 +1,4 @@
-"""Functions that warp a kernel: weights as hyperparameters, values at points."""
+"""Functions that warp a kernel: their weights as hyperparameters, and their values."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from bayeskern.hyperparameters import Free
 def sites(f: Callable) -> list[tuple]:
     """Weights of a module as hyperparameters: (name, path below f, constraint).
 
-    Weights are floating arrays, and distributions and `Free` that replace them. A name is the path
-    of the weight, "warp.layers.0.bias".
+    Weights are floating arrays, and distributions and `Free` that replace them. The name is the
+    path of the weight, such as "warp.layers.0.bias".
     """
     return [(".".join(("warp", *map(str, path))), path, constraints.real) for path in _weights(f)]
 
 
 def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Callable:
-    """A copy of a module in which each number among the weights has a prior or is free.
+    """Copy of a module whose numeric weights have a prior or are free.
 
     Args:
         f: The module.
-        weights: Prior, a distribution of one number; the class `Free`; None for no change.
+        weights: Prior of every weight, a distribution of one number; or the class `Free`; or None,
+            to leave the weights as they are.
 
     Returns:
         The copy.
 
     Raises:
-        TypeError: weights is none of them.
+        TypeError: weights is neither a distribution, nor the class `Free`, nor None.
         ValueError: weights is a distribution of more than one number, or no weight is a number.
     """
     if weights is None:
@@ -45,25 +46,26 @@ def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Call
         if weights.shape() != ():
             raise ValueError(
                 "weights must be a distribution of one number, the prior of every weight, but "
-                f"{hyper.show(weights)} has shape {weights.shape()}. For priors that differ, "
-                "replace arrays of the network by distributions, with eqx.tree_at."
+                f"{hyper.show(weights)} has shape {weights.shape()}. For different priors, "
+                "replace arrays of the network by distributions with eqx.tree_at."
             )
     elif weights is not Free:
         raise TypeError(
-            "weights must be a NumPyro distribution, such as Normal(0, 1), the prior of every "
-            f"weight, or the class Free, which trains them from their values; got {weights!r}."
+            "weights must be the prior of every weight, a NumPyro distribution such as "
+            "Normal(0, 1), or the class Free, which trains the weights from their values; "
+            f"got {weights!r}."
         )
     numbers = {path: leaf for path, leaf in _weights(f).items() if not hyper.is_specified(leaf)}
     if not numbers:
         raise ValueError(
-            f"weights= has nothing to train: {show(f)} holds no floating array. Give an equinox "
-            "module that does, such as eqx.nn.MLP; jnp.asarray makes one of a Python number."
+            f"weights= has nothing to train: {show(f)} has no floating arrays. Use an equinox "
+            "module with arrays, such as eqx.nn.MLP; convert Python numbers with jnp.asarray."
         )
     return hyper.replace(f, list(numbers), [_trained(leaf, weights) for leaf in numbers.values()])
 
 
 def values(f: Callable, X: jax.Array) -> jax.Array:
-    """f(x) of each row x of X: (n, e), where f returns a number (e is 1) or a vector.
+    """f(x) of each row x of X: (n, e) for e values, (n, 1) if f returns a number.
 
     Raises:
         ValueError: f returns something else, or its shape depends on the values in x.
@@ -72,7 +74,7 @@ def values(f: Callable, X: jax.Array) -> jax.Array:
 
 
 def show(f: Callable) -> str:
-    """Name of a function; for a network, its class and counts of its weights."""
+    """Name of a function; for a network, its class and the numbers of its weights."""
     counts = Counter()
     for leaf in _weights(f).values():
         counts[_kind(leaf)] += int(np.prod(hyper.shape(leaf)))
@@ -92,13 +94,13 @@ def _is_weight(leaf) -> bool:
 
 
 def _step(key) -> str | int:
-    """Name, index or key of one step down a tree."""
+    """Name, index or key of a step in the path to a leaf of a tree."""
     match key:
         case jtu.GetAttrKey(name=step) | jtu.SequenceKey(idx=step) | jtu.DictKey(key=step):
             return step
     raise TypeError(
         "a network that warps a kernel must hold its arrays in equinox modules, tuples, lists and "
-        f"dicts, so that they have names; got one at {key}."
+        f"dicts, so that they have names; got an array at {key}."
     )
 
 
@@ -120,16 +122,16 @@ def _vector(f, x):
     except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
         raise ValueError(
             f"f must return a number or a vector of the same shape for each point, but {show(f)} "
-            "needs the values in a point, as `if x > 0` and `x[x > 0]` do. Use jnp.where."
+            "needs the values of a point, as `if x > 0` and `x[x > 0]` do. Use jnp.where."
         ) from error
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError):
         array = None
     if array is None or array.ndim > 1 or array.size == 0 or array.dtype.kind not in "biuf":
-        what = type(value).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
+        kind = type(value).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
         raise ValueError(
-            f"f must return a number or a vector for each point, but {show(f)} returned {what} "
+            f"f must return a number or a vector for each point, but {show(f)} returned {kind} "
             f"for a point of shape {x.shape}."
         )
     return jnp.atleast_1d(array).astype(x.dtype)

@@ -1,9 +1,9 @@
 """Dense covariance matrices: Cholesky factor, Gaussian log density.
 
 The log density has a hand-written derivative, 1/2 tr((a a' - K^-1) dK) with a = K^-1 r (Rasmussen
-and Williams 2006, equation 5.9), written so that it can be differentiated again; differentiating
-through the Cholesky factor would cost more. On a CPU the inverse comes from LAPACK, since JAX has
-no potri.
+and Williams 2006, equation 5.9), which can be differentiated again. It is faster than
+differentiation of the Cholesky factor. On a CPU the inverse comes from LAPACK, because JAX has no
+potri.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Solver
 
-# Matrix size from which it is cheaper to compute an n x n array again than to fetch it from memory.
+# From this matrix size on, recomputing an n x n array is cheaper than fetching it from memory.
 RECOMPUTE_MIN_SIZE = 1000
 # The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most
 # this many times: to about 2e-7 of the diagonal for 1,000 points in float64.
@@ -29,7 +29,7 @@ MAX_JITTER_GROWTHS = 6
 
 
 class DenseFactor(Factor):
-    """Dense covariance matrix, by its lower Cholesky factor. Made by `compute`.
+    """Lower Cholesky factor of a dense covariance matrix. Created by `compute`.
 
     Attributes:
         L: Lower Cholesky factor, shape (n, n).
@@ -91,7 +91,8 @@ class DenseSolver(Solver):
         self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
     ) -> Fits:
         n = X.shape[0]
-        # potrf and potri; the matrix, its inverse, and two arrays for the gradient.
+        # Operations: potrf and potri. Memory: the matrix, its inverse, and two arrays for the
+        # gradient.
         return Fits(Cost(float(n) ** 3, 4.0 * 8.0 * n**2))
 
     def factor(self, C: NoisyGram) -> DenseFactor:
@@ -101,8 +102,8 @@ class DenseSolver(Solver):
         return C.dense() @ b
 
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
-        # For many points the parts of the kernel are computed again for the gradient: that takes no
-        # more time than fetching so many n x n arrays from memory, and much less memory.
+        # For many points the gradient recomputes the parts of the kernel: this is as fast as
+        # fetching these n x n arrays from memory, and saves much memory.
         large = C.X.shape[0] >= RECOMPUTE_MIN_SIZE
         dense = eqx.filter_checkpoint(NoisyGram.dense) if large else NoisyGram.dense
         density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(dense(C), R)
@@ -113,7 +114,7 @@ class DenseSolver(Solver):
 def log_density(K: AnyArray, r: AnyArray) -> jax.Array:
     """log N(r; 0, K), the log density of a zero-mean Gaussian.
 
-    -1/2 (r' K^-1 r + log |K| + n log 2 pi). It can be differentiated twice.
+    It is -1/2 (r' K^-1 r + log |K| + n log 2 pi), and can be differentiated twice.
 
     Args:
         K: Covariance matrix, symmetric, shape (n, n).
@@ -144,10 +145,10 @@ def _log_density_jvp(primals, tangents):
 
 
 def computed_once(array: jax.Array) -> jax.Array:
-    """Keep XLA from computing a small array (..., n, n) again for each of its uses.
+    """Keep XLA from recomputing a small array (..., n, n) for each of its uses.
 
-    XLA would compute a gradient in K again for every hyperparameter. Larger arrays are left to it,
-    since fetching them costs more.
+    XLA would recompute a gradient in K for every hyperparameter. Larger arrays are returned
+    unchanged, because fetching them from memory is slower.
     """
     return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTE_MIN_SIZE else array
 
@@ -162,7 +163,7 @@ def _gaussian_log_density(quadratic, logdet, n):
 
 @jax.custom_jvp
 def _cholesky(K):
-    """(L, jitter) with L L' = K + jitter I; L is NaN where the largest jitter is too small."""
+    """(L, jitter) with L L' = K + jitter I; L is NaN if the largest jitter is too small."""
     n = K.shape[0]
     eye = jnp.eye(n, dtype=K.dtype)
 
@@ -186,7 +187,7 @@ def _cholesky(K):
 def _cholesky_jvp(primals, tangents):
     (K,), (dK,) = primals, tangents
     L, jitter = _cholesky(K)
-    # dL = L Phi(L^-1 dK L^-T), Phi the lower triangle with its diagonal halved.
+    # dL = L Phi(L^-1 dK L^-T), where Phi takes the lower triangle and halves its diagonal.
     S = solve_triangular(L, solve_triangular(L, dK, lower=True).T, lower=True)
     return (L, jitter), (
         L @ (jnp.tril(S) - 0.5 * jnp.diag(jnp.diagonal(S))),
@@ -203,7 +204,7 @@ def inverse_and_logdet(K: AnyArray, r: AnyArray) -> list[jax.Array]:
         r: Right-hand sides, shape (n,) or (n, k).
 
     Returns:
-        Arrays of shapes (n, n), r.shape and (); 0, 0 and inf where K is not positive definite.
+        Arrays of shapes (n, n), r.shape and (); 0, 0 and inf if K is not positive definite.
     """
     if lapack.is_faster(K.shape[0]):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]

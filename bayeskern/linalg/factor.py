@@ -1,4 +1,4 @@
-"""Contract of a factored covariance matrix."""
+"""Interface of a factored covariance matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Solvers and factors take arrays of both libraries, and return those of JAX.
+# Solvers and factors accept NumPy and JAX arrays, and return JAX arrays.
 AnyArray = jax.Array | np.ndarray
 
 
@@ -35,7 +35,7 @@ class Factor(eqx.Module):
 
     @abstractmethod
     def sqrt_mul(self, B: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
-        """L B, which turns independent normal draws into draws with covariance K."""
+        """L B; if B has independent N(0, 1) entries, the columns have covariance K."""
 
     @abstractmethod
     def logdet(self) -> Float[Array, ""]:

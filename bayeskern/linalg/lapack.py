@@ -1,6 +1,6 @@
-"""Cholesky factors and inverses by LAPACK, for NumPy arrays; JAX has no potri.
+"""Cholesky factors and inverses of NumPy arrays by LAPACK; JAX has no potri.
 
-A JAX program calls them through a callback, which pays off where `is_faster`.
+JAX programs call these functions through a callback if `is_faster`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
     A may be overwritten. The entries above the diagonal of the factor are undefined.
     """
     (potrf,) = get_lapack_funcs(("potrf",), (A,))
-    # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
+    # The transpose of a C-ordered symmetric matrix is the same matrix in Fortran order.
     L, info = potrf(A.T, lower=1, clean=0, overwrite_a=1)
     return L if info == 0 else None
 
@@ -42,7 +42,7 @@ def solve(L: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def inverse_triangle(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
-    """Lower triangle of (L L')^-1; the entries above it are undefined."""
+    """Lower triangle of (L L')^-1; the entries above the diagonal are undefined."""
     (potri,) = get_lapack_funcs(("potri",), (L,))
     triangle, _ = potri(L, lower=1, overwrite_c=overwrite)
     return triangle

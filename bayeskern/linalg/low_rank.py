@@ -1,11 +1,11 @@
 """Covariance matrices of kernels with m features, in O(n m^2) time.
 
-K = Phi Phi' + D with n x m features Phi and noise D. They are the covariances of Bayesian linear
-regression with weights ~ N(0, I). Everything follows from the QR decomposition of A = D^-1/2 Phi
-stacked on the identity, [A; I] = [Q_1; Q_2] R. The stacked matrix has full column rank for any
-features, and R'R = I + A'A is the posterior precision of the weights. Normal equations would square
-its condition number. Golub and Van Loan (2013), "Matrix computations", section 5.3; Rasmussen and
-Williams (2006), section 2.1.
+K = Phi Phi' + D, with n x m features Phi and diagonal noise D, is the covariance matrix of Bayesian
+linear regression with weights ~ N(0, I). All results follow from the QR decomposition of A =
+D^-1/2 Phi stacked on the identity, [A; I] = [Q_1; Q_2] R. The stacked matrix has full column rank
+for any features, and R'R = I + A'A is the posterior precision of the weights. The normal equations
+would square the condition number. Golub and Van Loan (2013), "Matrix computations", section 5.3;
+Rasmussen and Williams (2006), section 2.1.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solve
 
 
 class LowRankFactor(Factor):
-    """Matrix K = Phi Phi' + D by a QR decomposition. Made by `compute`.
+    """QR decomposition of a matrix K = Phi Phi' + D. Created by `compute`.
 
-    L = D^1/2 (I + A (I + R')^-1 A'). L L' = K, because (I + R')(I + R) = 2 I + R + R' + A'A. Each
-    product takes O(n m) time for a column.
+    L = D^1/2 (I + A (I + R')^-1 A'). L L' = K, because (I + R')(I + R) = 2 I + R + R' + A'A.
+    Products take O(n m) time per column.
 
     Attributes:
         sd: Diagonal of D^1/2, shape (n,).
-        Q1: Rows of the data in [Q_1; Q_2], shape (n, m).
-        Q2: Rows of the prior, shape (m, m), which are R^-1.
+        Q1: Q_1, the rows of the data, shape (n, m).
+        Q2: Q_2 = R^-1, the rows of the prior, shape (m, m).
         R: Upper triangular matrix with a positive diagonal, shape (m, m).
         jitter: 0.
     """
@@ -55,16 +55,16 @@ class LowRankFactor(Factor):
             The factor.
 
         Raises:
-            NotPositiveDefiniteError: A noise variance is 0, or lost in rounding. Under `jax.jit`
-                the factor is NaN instead.
+            NotPositiveDefiniteError: A noise variance is 0, or below the rounding error of the
+                variance of f. Under `jax.jit` the factor is NaN instead.
         """
         proper = _exceeds_rounding(phi, noise) & jnp.all(jnp.isfinite(phi), axis=1)
         if not is_traced(proper) and not np.all(proper):
             row = int(np.argmin(proper))
             raise NotPositiveDefiniteError(
-                f"the value in row {row} has the noise {float(noise[row])!r}, which is nothing "
-                "beside the features, so that their covariance matrix cannot be factored. Give it "
-                "more noise, or use solver='dense', which adds a jitter to the diagonal."
+                f"the noise variance of row {row}, {float(noise[row])!r}, is within the rounding "
+                "error of the variance of f, so the covariance matrix cannot be factored. Increase "
+                "the noise, or use solver='dense', which adds a jitter to the diagonal."
             )
         return cls._of_qr(jnp.where(proper[:, None], phi, 0.0), jnp.where(proper, noise, jnp.nan))
 
@@ -116,14 +116,14 @@ def log_density(phi: AnyArray, noise: AnyArray, r: AnyArray) -> jax.Array:
         r: Residuals, shape (n,).
 
     Returns:
-        A number; -inf, with a gradient of 0, if the matrix is not positive definite to rounding.
+        A number; -inf, with a gradient of 0, if the matrix is singular up to rounding.
     """
     return _density_and_slopes(phi, noise, r)[0]
 
 
 @log_density.defjvp
 def _log_density_jvp(primals, tangents):
-    # With a = K^-1 r: a'dPhi Phi'a - tr(K^-1 dPhi Phi') + 1/2 (a a' - K^-1) dD - a'dr.
+    # With a = K^-1 r: a'dPhi Phi'a - tr(K^-1 dPhi Phi') + 1/2 tr((a a' - K^-1) dD) - a'dr.
     value, *slopes = _density_and_slopes(*primals)
     changes = [jnp.sum(slope * change) for slope, change in zip(slopes, tangents, strict=True)]
     return value, sum(changes[1:], changes[0])
@@ -133,14 +133,15 @@ def _density_and_slopes(phi, noise, r):
     """The log density and its derivatives in the features, the noise and the residuals."""
     finite = jnp.all(jnp.isfinite(phi)) & jnp.all(jnp.isfinite(r))
     proper = jnp.all(_exceeds_rounding(phi, noise)) & finite
-    # Where the density is -inf, numbers with finite derivatives replace the arguments.
+    # If the density is -inf, the arguments are replaced by numbers with finite derivatives.
     phi, noise, r = (jnp.where(proper, x, safe) for x, safe in ((phi, 0.0), (noise, 1.0), (r, 0.0)))
     factor = LowRankFactor._of_qr(phi, noise)
     z = r / factor.sd
     explained = factor.Q1.T @ z
-    rest, weights = z - factor.Q1 @ explained, factor.Q2 @ explained
-    a = rest / factor.sd
-    quadratic = rest @ rest + weights @ weights
+    # The posterior mean of the weights, and the scaled residuals of the fit.
+    residuals, weights = z - factor.Q1 @ explained, factor.Q2 @ explained
+    a = residuals / factor.sd
+    quadratic = residuals @ residuals + weights @ weights
     value = -0.5 * (quadratic + factor.logdet() + len(r) * jnp.log(2.0 * jnp.pi))
     slopes = (
         jnp.outer(a, weights) - (factor.Q1 @ factor.Q2.T) / factor.sd[:, None],
@@ -151,7 +152,7 @@ def _density_and_slopes(phi, noise, r):
 
 
 class LowRankSolver(Solver):
-    """Bayesian linear regression in the features of a kernel that has finitely many."""
+    """Bayesian linear regression, for kernels with finitely many features."""
 
     name = "low_rank"
 
@@ -166,7 +167,8 @@ class LowRankSolver(Solver):
         except ValueError as reason:
             return Refused(str(reason).partition(". ")[0].rstrip("."))
         n, m = phi.shape
-        # The factorization twice, which is kept with the features and their tangents.
+        # Operations: two QR decompositions. Memory: the decomposition, the features, and their
+        # derivatives.
         operations = 12.0 * (n + m) * m**2 + 50.0 * n * m
         return Fits(Cost(operations, 8.0 * (8.5 * (n + m) * m + 5.0 * n)))
 
@@ -194,7 +196,7 @@ class LowRankSolver(Solver):
 
 
 def _features_and_noise(C: NoisyGram) -> tuple[jax.Array, jax.Array]:
-    """Features and noise of each row; for a row that is not observed 0 and 1."""
+    """Features and noise of each row; 0 and 1 for an unobserved row."""
     phi, noise = C.kernel.features(C.X, None), C.noise_of_rows()
     if C.observed is None:
         return phi, noise
@@ -202,7 +204,7 @@ def _features_and_noise(C: NoisyGram) -> tuple[jax.Array, jax.Array]:
 
 
 def _features_of_part(kernel: Kernel, part: str | None, X) -> jax.Array:
-    """Features of the kernel at X, with 0 for those outside the component: (n, m)."""
+    """Features of the kernel at X, set to 0 outside the component: (n, m)."""
     if part is None:
         return kernel.features(X, None)
     terms = zip(kernel.terms_of_sum(), in_component(kernel, part), strict=True)

@@ -31,25 +31,25 @@ SOLVERS: dict[str, Solver] = {
         NeighborsSolver(),
     )
 }
-# For fewer points the dense solver is fast enough, and the others are not considered.
+# For fewer points the dense solver is fast enough, and solver="auto" means solver="dense".
 MIN_POINTS_FOR_CHOICE = 256
 
 
 class TooLargeError(ValueError):
-    """No applicable solver does with the memory of this machine."""
+    """The solver needs more memory than this machine has."""
 
 
 class Choice(NamedTuple):
-    """The solver of a kernel at n inputs, its cost, and the reasons.
+    """Chosen solver for a kernel at n inputs, its cost, and the reasons.
 
     Attributes:
         solver: Name of the solver.
         n: Number of inputs.
         cost: Approximate cost of an evaluation with its gradient.
         others: (name, reason) for each of the other solvers.
-        error: Stated error of the covariances relative to the kernel; None if they are exact.
-        loss: Expected log density lost per point to an approximation. `choose`, which has no
-            values of the hyperparameters, leaves it 0.
+        error: Error bound of the covariances in words; None if they are exact.
+        loss: Expected loss of log density per point by an approximation. 0 from `choose`, which
+            does not know the values of the hyperparameters.
     """
 
     solver: str
@@ -77,7 +77,7 @@ def choose(
     """Choose the solver of k(X) + noise I.
 
     Args:
-        kernel: The kernel; hyperparameters that are to be inferred count as unknown numbers.
+        kernel: The kernel; hyperparameters to be inferred are unknown numbers.
         X: Inputs, shape (n, d), traced or not.
         solver: Name of a solver; "auto" for the fastest that fits.
         noise: Noise variance, a number or an array of shape (n,), or its prior.
@@ -87,8 +87,8 @@ def choose(
         The choice, with its reasons.
 
     Raises:
-        ValueError: The solver is not known, or does not fit.
-        TooLargeError: The solver needs more memory than there is.
+        ValueError: The name of the solver is unknown, or the solver does not fit.
+        TooLargeError: The solver needs more memory than this machine has.
     """
     validation.one_of("solver", solver, ("auto", *SOLVERS))
     structure = _structure(kernel)
@@ -105,7 +105,7 @@ def choose(
     else:
         reasons |= dict.fromkeys(fits, f"solver={solver!r} was asked for")
     if solver not in fits:
-        raise ValueError(f"solver={solver!r} does not fit: {reasons[solver]}. Leave solver='auto'.")
+        raise ValueError(f"solver={solver!r} does not fit: {reasons[solver]}. Use solver='auto'.")
     others = tuple((name, reasons[name]) for name in SOLVERS if name != solver)
     fit = fits[solver]
     choice = Choice(solver, X.shape[0], fit.cost, others, fit.accuracy)
@@ -121,7 +121,7 @@ def solver_of(
     noise: Noise = 0.0,
     observed: AnyArray | None = None,
 ) -> Solver:
-    """Prepare the solver that `choose` takes; return a prepared solver unchanged.
+    """Choose and prepare a solver; return a prepared solver unchanged.
 
     Args:
         kernel: The kernel.
@@ -131,20 +131,20 @@ def solver_of(
         observed: Mask of the observed rows, shape (n,); None for all rows.
 
     Returns:
-        The solver, which knows what it needs of X.
+        The solver, prepared for X.
 
     Raises:
-        ValueError: As `choose`, and if a prepared solver does not fit.
+        ValueError: As `choose`, or a prepared solver does not fit.
 
     Warns:
-        UserWarning: An approximation was chosen that was not asked for.
+        UserWarning: solver="auto" chose an approximation.
     """
     if isinstance(solver, Solver):
         answer = solver.applicability(kernel, X, noise, observed)
         if isinstance(answer, Refused):
             raise ValueError(
                 f"the prepared {solver.name} solver does not fit: {answer.reason}. "
-                "Prepare another for these inputs."
+                "Prepare a solver for these inputs."
             )
         return solver
     if solver == "auto" and X.shape[0] < MIN_POINTS_FOR_CHOICE:
@@ -153,19 +153,19 @@ def solver_of(
         name = choose(kernel, X, solver, noise, observed).solver
     if SOLVERS[name].approximate and solver == "auto":
         warnings.warn(
-            f"no exact solver fits in memory for {X.shape[0]:,} points, so that {name!r} is taken, "
-            "an approximation. explain() of the GaussianProcess says what it loses; ask for it, "
-            f"solver={name!r}, to be spared this warning.",
+            f"no exact solver fits in memory for {X.shape[0]:,} points: {name!r}, an "
+            "approximation, is used. explain() of the GaussianProcess estimates its loss; set "
+            f"solver={name!r} to silence this warning.",
             stacklevel=3,
         )
     return SOLVERS[name].prepare(_structure(kernel), X)
 
 
 def explain(solver: Solver, C: NoisyGram) -> Choice:
-    """Choice of the solver in use, with its error for the kernel's values.
+    """Choice of the solver in use, with its error at the kernel's hyperparameters.
 
     Args:
-        solver: A solver that is prepared for the inputs.
+        solver: A solver, prepared for the inputs.
         C: The covariance matrix.
     """
     choice = choose(C.kernel, C.X, "auto", C.noise, C.observed)
@@ -177,13 +177,13 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
 
 
 def _best(costs: dict[str, Cost]) -> str:
-    """The fastest exact solver that memory holds, or else an approximation.
+    """Name of the fastest exact solver that fits in memory, or else of an approximation.
 
-    The smallest exact solver where memory holds none.
+    If no solver fits in memory, the exact solver that needs the least.
     """
     exact = {name: cost for name, cost in costs.items() if not SOLVERS[name].approximate}
-    held = {name: cost for name, cost in costs.items() if _in_memory(cost)}
-    candidates = {name: cost for name, cost in held.items() if name in exact} or held
+    fitting = {name: cost for name, cost in costs.items() if _in_memory(cost)}
+    candidates = {name: cost for name, cost in fitting.items() if name in exact} or fitting
     if not candidates:
         return min(exact, key=lambda name: exact[name].bytes)
     return min(candidates, key=lambda name: candidates[name].operations)
@@ -202,9 +202,9 @@ def _why_not(name: str, fit: Fits) -> str:
 
 
 def _structure(kernel: Kernel) -> Kernel:
-    """The kernel with NaN for every hyperparameter that has no value yet.
+    """The kernel with NaN for every hyperparameter without a value.
 
-    The number of harmonics still follows from the priors.
+    The numbers of harmonics, which depend on the priors, are set first.
     """
     kernel = with_harmonics(kernel, harmonics_of(kernel))
     paths = [site.path for site in sites(kernel) if is_specified(get(kernel, site.path))]
@@ -222,11 +222,11 @@ def _amount(number: float) -> str:
 
 
 def _too_much(choice: Choice) -> str:
-    others = " ".join(f"{name} does not do: {reason}." for name, reason in choice.others)
-    taken, memory = _amount(choice.cost.bytes), _amount(validation.machine_memory())
+    others = " ".join(f"Not {name}: {reason}." for name, reason in choice.others)
+    needed, memory = _amount(choice.cost.bytes), _amount(validation.machine_memory())
     return (
-        f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
-        f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a "
+        f"the {choice.solver} solver takes about {needed}B for {choice.n:,} points, and this "
+        f"machine has {memory}B. {others} Use fewer points, a kernel of one input with a "
         "state-space form (Matern, trends, Cosine, their sums and products), a full grid with a "
         "product kernel, solver='neighbors', which conditions each point on its nearest "
         "neighbours, or SparseGP with inducing points."

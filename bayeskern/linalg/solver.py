@@ -1,4 +1,4 @@
-"""Contract of a solver for the covariance matrix k(X) + noise I."""
+"""Interface of a solver for the covariance matrix k(X) + noise I."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Fits(NamedTuple):
 
     Attributes:
         cost: Cost of the log density with its gradient.
-        accuracy: Stated error of the covariances relative to the kernel; None if there is none.
-        unverified: Condition that cannot be checked while JAX traces. The automatic choice skips
-            the solver then; it has to be asked for by name.
+        accuracy: Error bound of the covariances in words; None if they are exact.
+        unverified: Condition that cannot be checked while JAX traces, in words. The automatic
+            choice then skips the solver; it has to be requested by name.
     """
 
     cost: Cost
@@ -63,11 +63,11 @@ class Refused(NamedTuple):
 class NoisyGram(NamedTuple):
     """Covariance matrix k(X) + noise I of observations at points X.
 
-    Rows that are not observed are rows of the identity matrix.
+    Unobserved rows and columns are replaced by those of the identity matrix.
 
     Attributes:
-        kernel: A kernel of numbers.
-        X: Points, shape (n, d), of NumPy or JAX.
+        kernel: A kernel whose hyperparameters are numbers.
+        X: Points, shape (n, d), a NumPy or JAX array.
         noise: Noise variance, a number or shape (n,).
         observed: Mask of the observed rows, shape (n,); None for all rows.
     """
@@ -91,27 +91,31 @@ class NoisyGram(NamedTuple):
         return jnp.broadcast_to(self.noise, self.X.shape[:1])
 
     def cross(self, part: str | None, X_new: AnyArray) -> jax.Array:
-        """Covariances of the rows with f, or a component of it, at X_new: (n, m)."""
+        """Covariances of the observations with f, or a component, at X_new: (n, m)."""
         K = part_of(self.kernel, part).evaluate(self.X, jnp.asarray(X_new))
         return K if self.observed is None else jnp.where(self.observed[:, None], K, 0.0)
 
     def without_unobserved(self, log_density: jax.Array) -> jax.Array:
-        """Log density of the observed rows, from that of all rows with residuals of 0."""
+        """Log density of the observed rows, given the log density of all rows.
+
+        The residuals of the other rows are 0, so each contributes -1/2 log 2 pi.
+        """
         if self.observed is None:
             return log_density
         return log_density + 0.5 * jnp.sum(~self.observed) * jnp.log(2.0 * jnp.pi)
 
 
 class Solver(eqx.Module):
-    """A way to compute with a `NoisyGram`. `linalg.select` chooses among the solvers.
+    """Method to compute with a `NoisyGram`; `linalg.select` chooses a solver.
 
-    A solver may need facts about the inputs: an order, a grid, neighbours. They are its fields,
-    which `prepare` computes once, before anything is traced. In the methods below, `part` names an
-    additive component of the kernel, or is None for the whole process f.
+    A solver may need facts about the inputs: an order, a grid, neighbours. `prepare` computes them
+    once, before JAX traces the model, and stores them in fields of the solver. In the methods
+    below, `part` is the name of an additive component of the kernel, or None for the whole process
+    f.
 
     Attributes:
-        name: Name in the argument `solver` of models.
-        approximate: Whether the solver computes with a different matrix, close to the given one.
+        name: Name of the solver for the argument `solver` of models.
+        approximate: Whether the solver approximates the matrix.
     """
 
     name: ClassVar[str]
@@ -124,14 +128,14 @@ class Solver(eqx.Module):
         """`Fits` with the cost, or `Refused` with the reason, for k(X) + noise I.
 
         Args:
-            kernel: The kernel; NaN stands for hyperparameters that have no value yet.
+            kernel: The kernel; hyperparameters without a value are NaN.
             X: Points, shape (n, d); an array, a traced array or a `jax.ShapeDtypeStruct`.
-            noise: Noise variance, a number or shape (n,), or a prior of that shape.
+            noise: Noise variance, a number or shape (n,), or a prior of this shape.
             observed: Mask of the observed rows, shape (n,); None for all rows.
         """
 
     def prepare(self, kernel: Kernel, X) -> Solver:
-        """A copy of the solver that holds what it needs to know about these inputs."""
+        """Copy of the solver with the facts that it needs about these inputs."""
         return self
 
     @abstractmethod
@@ -149,9 +153,9 @@ class Solver(eqx.Module):
 
     @abstractmethod
     def log_density(self, C: NoisyGram, R) -> Float[Array, "..."]:
-        """log N(r; 0, C) of each row r of R (..., n), which is 0 where not observed.
+        """log N(r; 0, C) of each row r of R (..., n); r is 0 at unobserved rows.
 
-        -inf, with a gradient of 0, where the matrix is not positive definite.
+        -inf, with a gradient of 0, if the matrix is not positive definite.
         """
 
     def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> Float[Array, " m"]:
@@ -190,5 +194,5 @@ class Solver(eqx.Module):
         return draw(self.covariance(C, part, factor, X_new), key, size)
 
     def error_estimate(self, C: NoisyGram) -> float:
-        """Expected log density lost per point to the approximation; 0 for an exact solver."""
+        """Expected loss of log density per point by the approximation; 0 if exact."""
         return 0.0

@@ -148,7 +148,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             sklearn.exceptions.ConvergenceWarning: Where solver="iterative" did not reach `tol`.
         """
         X, y = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
-        kernel = self._concrete_kernel(positive_definite=False, free=self.optimize is not None)
+        allow_free = self.optimize is not None
+        kernel = self._concrete_kernel(positive_definite=False, allow_free=allow_free)
         validation.one_of("solver", self.solver, SOLVER_NAMES)
         tol, seed = validation.positive(self.tol, "tol"), validation.seed(self.seed)
         self._single = y.ndim == 1

@@ -132,13 +132,15 @@ def test_bad_arguments_are_refused(arguments, message):
 
 @pytest.mark.parametrize("output", [3.0, -1.0, 0.5])
 def test_unknown_output_is_refused(output):
-    with pytest.raises(ValueError, match=rf"row 1 has the output {output}.* knows 0 to 2. Number"):
+    with pytest.raises(
+        ValueError, match=rf"row 1 has the output {output}.* accepts 0 to 2. Number"
+    ):
         BETWEEN([0.0, output])
     assert np.isnan(jax.jit(lambda X: BETWEEN(X))(np.array([0.0, output]))[0, 1])
 
 
 def test_wrong_columns_and_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"points have 2 columns; say which one.*\.on\(column\)"):
+    with pytest.raises(ValueError, match=r"2 columns; select the column.*\.on\(column\)"):
         BETWEEN(np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"Coregion.weights has shape \(\): .*\(3, 2\)"):
         BETWEEN.at({"weights": 2.0})([0.0])

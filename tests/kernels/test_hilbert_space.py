@@ -131,7 +131,7 @@ def test_predictions_outside_the_box_are_refused():
         ((Periodic(), 0.0, 1.0, 5), TypeError, "takes RBF, Matern12"),
         ((RationalQuadratic(), 0.0, 1.0, 5), TypeError, "takes RBF, Matern12"),
         ((RBF() + Matern32(), 0.0, 1.0, 5), TypeError, "Write a sum as"),
-        ((RBF(np.eye(2)), 0.0, 1.0, 5), ValueError, "turns the axes"),
+        ((RBF(np.eye(2)), 0.0, 1.0, 5), ValueError, "rotates the axes"),
         ((RBF(), 1.0, 0.0, 5), ValueError, "must lie below"),
         ((RBF(), 0.0, np.nan, 5), ValueError, "upper must be a finite number"),
         ((RBF(), 0.0, 1.0, 0), ValueError, "m must be"),

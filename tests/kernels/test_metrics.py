@@ -99,9 +99,9 @@ def test_center():
 def test_per_dimension():
     X = np.ones((5, 3))
     for fine in (2.0, np.ones(1), np.ones(3)):
-        assert metrics.per_dimension("period", fine, X) is fine
+        assert metrics.require_per_dimension("period", fine, X) is fine
     with pytest.raises(ValueError, match=r"period has shape \(2,\)"):
-        metrics.per_dimension("period", np.ones(2), X)
+        metrics.require_per_dimension("period", np.ones(2), X)
 
 
 def test_matern_of_city_block_distances_is_not_positive_definite():

@@ -299,7 +299,7 @@ def test_weights_of_functions_without_arrays_are_refused(f):
 
 @pytest.mark.parametrize("weights", [1.0, "free", Free(1.0), dist.Normal, True])
 def test_weights_must_be_a_prior_or_free(weights):
-    with pytest.raises(TypeError, match="weights must be a NumPyro distribution"):
+    with pytest.raises(TypeError, match="weights must be the prior of every weight"):
         RBF().warp(mlp(), weights=weights)
 
 

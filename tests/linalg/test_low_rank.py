@@ -145,7 +145,9 @@ def test_values_without_noise_are_refused():
     X, noise, observed = case()
     kernel = KERNELS["plane"]
     noise[3] = 0.0
-    with pytest.raises(NotPositiveDefiniteError, match=r"row 3 has the noise 0\.0.*solver='dense'"):
+    with pytest.raises(
+        NotPositiveDefiniteError, match=r"noise variance of row 3, 0\.0.*solver='dense'"
+    ):
         SOLVER.factor(NoisyGram(kernel, X, noise))
     with pytest.raises(NotPositiveDefiniteError, match=r"has the noise 1e-30"):
         SOLVER.factor(NoisyGram(kernel, X, 1e-30))

@@ -59,11 +59,11 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
             "dense",
             "not kronecker: the grid of 20 x 30 lacks the cell (19.0, 29.0)",
         ),
-        (RBF() + Constant(), GRID, "dense", "is no product of kernels of different columns"),
+        (RBF() + Constant(), GRID, "dense", "is not a product of kernels of different columns"),
         (Linear().on([0]) * Linear().on([1]), GRID, "low_rank", "not kronecker: about"),
         (2.0 * RBF().on([0]) * Matern52().on([1]), GRID, "kronecker", "not dense: about 216 M"),
-        (Periodic(1.0, Free(1.0)) + Linear(), LONG, "dense", "say it, as in harmonics=20"),
-        (Periodic(1.0, dist.HalfNormal(1.0)), LONG, "dense", "say it, as in harmonics=20"),
+        (Periodic(1.0, Free(1.0)) + Linear(), LONG, "dense", "set it, as in harmonics=20"),
+        (Periodic(1.0, dist.HalfNormal(1.0)), LONG, "dense", "set it, as in harmonics=20"),
         (Periodic(1.0, 0.5) * Periodic(0.1, 0.5), LONG, "dense", "its state has 1,225 numbers"),
     ],
     ids=str,
@@ -106,7 +106,7 @@ def test_unknown_lengthscale_needs_the_number_of_harmonics():
 
     look(1.0)
     assert solvers == ["dense", "markov"]
-    with pytest.raises(ValueError, match=r"does not fit: Periodic.* say it, as in harmonics=20"):
+    with pytest.raises(ValueError, match=r"does not fit: Periodic.* set it, as in harmonics=20"):
         choose(Periodic(1.0, Free(1.0)), LONG, "markov")
 
 
@@ -133,7 +133,7 @@ def test_problems_too_large_for_memory_are_refused():
 def test_automatic_approximation_warns(monkeypatch):
     monkeypatch.setattr(validation, "machine_memory", lambda: 2e7)
     X = np.random.default_rng(0).normal(size=(1500, 2))
-    with pytest.warns(UserWarning, match="for 1,500 points, so that 'neighbors' is taken"):
+    with pytest.warns(UserWarning, match="for 1,500 points: 'neighbors', an approximation"):
         assert solver_of(Matern32(), X).name == "neighbors"
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Base of the transformers: reads points and column names as scikit-learn does."""
+"""Base class of the transformers: reads points and column names like scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bayeskern.core import validation
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A feature map phi that is learned from points and a seed.
 
-    A subclass has the parameter `seed` and defines `_fit`, which learns the map and sets
-    `_n_features_out`, and `_features`.
+    A subclass has the parameter `seed` and defines two methods: `_fit` learns the map and sets
+    `_n_features_out`, and `_features` computes the features.
     """
 
     seed: int
@@ -27,7 +27,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Args:
             X: Points, shape (n, d), or a data frame.
-            y: Ignored; it is there for scikit-learn's pipelines.
+            y: Ignored; accepted for scikit-learn's pipelines.
 
         Returns:
             The transformer itself.

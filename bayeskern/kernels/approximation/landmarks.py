@@ -1,8 +1,9 @@
 """Selection of landmarks for the Nystrom approximation.
 
 Each function takes a kernel, points X (n, d), the number of landmarks m and a seed, and returns
-the landmarks (m, d). There are fewer where X has fewer distinct points, or for `random`, which may
-select equal points, where X has fewer rows. Kumar, Mohri and Talwalkar (2012) compare them.
+the landmarks (m, d). It returns fewer if X has fewer than m distinct points; `random`, which may
+select equal points, if X has fewer than m rows. Kumar, Mohri and Talwalkar (2012) compare the
+methods.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import diagonal, gram
 
 EPS = np.finfo(float).eps
-# Leverage and greedy selection use a random subset of many points, small enough that the matrix
-# (candidates, landmarks) has at most this many entries.
+# Leverage and greedy selection use a random subset of the points if a matrix of shape
+# (points, landmarks) would have more entries than this.
 MAX_MATRIX_ENTRIES = 32_000_000
 
 
@@ -25,7 +26,7 @@ def kmeans(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
     distinct = np.unique(X, axis=0)
     if m >= len(distinct):
         return distinct
-    # k-means needs no more than 20 points for each center.
+    # A random subset is enough: k-means needs no more than 20 points for each center.
     points = _subsample(X, max(20 * m, 10_000), seed)
     model = KMeans(m, n_init=1, random_state=seed)  # pyright: ignore[reportArgumentType]
     return model.fit(points).cluster_centers_
@@ -39,8 +40,8 @@ def random(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
 def leverage(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
     """Random rows of X, with probabilities proportional to ridge leverage scores.
 
-    The scores [K (K + a I)^-1]_ii are bounded from above by those of a uniform sample S,
-    (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a. Here a is the trace of K - K_XS K_SS^-1 K_SX,
+    The scores [K (K + a I)^-1]_ii are replaced by upper bounds from a uniform sample S,
+    (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a, where a is the trace of K - K_XS K_SS^-1 K_SX
     divided by the number of landmarks. Musco and Musco (2017), lemma 6.
     """
     X = _subsample(np.unique(X, axis=0), MAX_MATRIX_ENTRIES // m, seed)
@@ -59,9 +60,9 @@ def leverage(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
 
 
 def greedy(kernel: Kernel, X: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """Rows of X, each with the largest variance given the rows selected before it.
+    """Rows of X, each with the largest variance given the previously selected rows.
 
-    These are the pivots of a Cholesky factorisation, which stops after m columns, or where the
+    They are the pivots of a Cholesky factorisation, which stops after m columns, or when the
     remaining variances are rounding errors. Fine and Scheinberg (2001).
     """
     X = _subsample(X, MAX_MATRIX_ENTRIES // m, seed)

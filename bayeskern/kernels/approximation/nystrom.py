@@ -1,4 +1,4 @@
-"""Nystrom features: projection of a kernel on its values at some landmarks."""
+"""Nystrom features: low-rank approximation of a kernel from landmarks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from bayeskern.kernels.gram_matrix import blocks, gram
 class NystromFeatures(FeatureTransformer, KernelEstimator):
     """Nystrom features phi(x) = k(x, Z) N for landmarks Z.
 
-    N N' is the pseudo-inverse of k(Z, Z), and phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z). That is
-    k(x, z) where x or z is a landmark, and phi(x)'phi(x) is nowhere more than k(x, x). Eigenvalues
-    of k(Z, Z) below m eps times the largest are dropped. White noise has no features.
+    N N' is the pseudo-inverse of k(Z, Z), so phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z). This equals
+    k(x, z) if x or z is a landmark, and phi(x)'phi(x) never exceeds k(x, x). Eigenvalues of k(Z, Z)
+    below m eps times the largest are dropped. White noise has no features.
 
     Args:
-        kernel: Any positive definite kernel of numbers.
-        n_components: Number of landmarks m, or the landmarks themselves, shape (m, d). There are
-            fewer than m where X has fewer distinct points ("random": fewer rows).
+        kernel: A positive definite kernel whose hyperparameters are numbers.
+        n_components: Number of landmarks m, or the landmarks themselves, shape (m, d). Fewer are
+            used if X has fewer than m distinct points ("random": fewer than m rows).
         selection: Selection of the landmarks. "kmeans": centers of k-means on X. "random": rows of
             X, all equally likely. "leverage": rows of X, with probabilities proportional to their
             ridge leverage scores. "greedy": rows of X, each with the largest variance given the
-            rows before it (pivoted Cholesky).
+            previously selected rows (pivoted Cholesky).
         seed: A whole number from 0 to 2**32 - 1, for the selection.
 
     Attributes:
@@ -41,7 +41,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
 
     References:
         Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines". Kumar,
-        Mohri and Talwalkar (2012) compare the ways to choose landmarks.
+        Mohri and Talwalkar (2012) compare methods to select landmarks.
 
     Examples:
         >>> import numpy as np
@@ -75,7 +75,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
             self.landmarks_ = select(self.kernel_, X, m, seed)
         else:
             self.landmarks_ = self._read_centers("n_components", self.n_components, X)
-        # Between two sets, even equal ones, there is no white noise.
+        # k(Z, Z), not k(Z): the features contain no white noise.
         K = gram(self.kernel_, self.landmarks_, self.landmarks_)
         eigenvalues, V = np.linalg.eigh((K + K.T) / 2.0)
         if not np.any(eigenvalues > 0.0):
@@ -85,7 +85,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
             )
         rounding = len(eigenvalues) * np.finfo(float).eps * max(eigenvalues[-1], 0.0)
         kept = eigenvalues > rounding
-        # Features are arbitrary up to a rotation, and one rotation makes this lower triangular.
+        # Features are determined up to a rotation; this rotation makes N lower triangular.
         self.normalization_ = np.linalg.qr((V[:, kept] / np.sqrt(eigenvalues[kept])).T, "r").T
         self._n_features_out = self.normalization_.shape[1]
 
@@ -100,5 +100,5 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
         N = self.normalization_
         if N.shape[0] > N.shape[1]:
             return K_XZ @ N
-        # Half the work of a full product. Rows in C's order are columns in LAPACK's.
+        # Half the work of a full product. The transpose is in Fortran order, as BLAS expects.
         return dtrmm(1.0, N, K_XZ.T, trans_a=True, lower=True, overwrite_b=True).T

@@ -16,8 +16,8 @@ class RadialBasis(FeatureTransformer):
     """Gaussian radial basis functions, exp(-|x - c_j|^2 / (2 lengthscale^2)).
 
     Args:
-        centers: Centers c, shape (m, d), or their number m; k-means then computes them from X, at
-            most as many as there are distinct points.
+        centers: Centers c, shape (m, d), or their number m, to compute them from X by k-means
+            (fewer if X has fewer than m distinct points).
         lengthscale: Width of the bumps in the units of the inputs: a number, a vector (d,) or
             a lower triangular matrix (d, d), as for `RBF`.
         seed: A whole number from 0 to 2**32 - 1, for k-means.

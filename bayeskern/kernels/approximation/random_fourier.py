@@ -16,15 +16,15 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
     """Cosines and sines at frequencies drawn from the spectral density of a kernel.
 
     phi(x) = sqrt(v / h) [cos w_1'x, ..., cos w_h'x, sin w_1'x, ..., sin w_h'x], with v = k(x, x).
-    Then phi(x)'phi(z) is k(x, z) on average, with an error of order v / sqrt(h), and phi(x)'phi(x)
-    is v exactly. In a sum each term has its own frequencies; their number grows with the variance
-    of the term.
+    Then phi(x)'phi(z) has the expectation k(x, z) and an error of order v / sqrt(h), and
+    phi(x)'phi(x) is exactly v. In a sum each term has its own frequencies, more of them the larger
+    its variance.
 
     Args:
         kernel: RBF, Matern, RationalQuadratic, InverseMultiquadric, SpectralMixture, Periodic or
             Cosine, or sums, products, powers, multiples and selections of columns of them.
         n_components: Number of features m = 2 h; an odd number is rounded up.
-        orthogonal: Draw Gaussian directions at right angles, which lowers the error.
+        orthogonal: Draw orthogonal Gaussian directions, which reduces the error.
         seed: A whole number from 0 to 2**32 - 1, for the frequencies.
 
     Attributes:
@@ -67,8 +67,8 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
         pairs = (validation.positive_integer(self.n_components, "n_components") + 1) // 2
         if pairs < len(terms):
             raise ValueError(
-                f"n_components={self.n_components} is too few: the kernel has {len(terms)} terms, "
-                f"and a cosine and a sine for each make {2 * len(terms)}."
+                f"n_components={self.n_components} is too small: the kernel has {len(terms)} "
+                f"terms, and a cosine and a sine for each are {2 * len(terms)} features."
             )
         keys = jax.random.split(jax.random.key(seed), len(terms))
         variances = np.array([spectral_density.variance(term, d) for term in terms])
@@ -85,7 +85,7 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
     def _features(self, X):
         features = np.empty((X.shape[0], self._n_features_out))
         cosines, sines = np.split(features, 2, axis=1)
-        # In place, without another array of this size.
+        # In place, to allocate no further array of this size.
         angles = np.matmul(X, self.frequencies_.T, out=cosines)
         np.sin(angles, out=sines)
         np.cos(angles, out=cosines)
@@ -95,14 +95,14 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
 
 
 def _pairs_per_term(pairs: int, variances: np.ndarray) -> np.ndarray:
-    """Number of pairs of each term: one, and a share of the rest proportional to its variance.
+    """Number of cosine-sine pairs of each term: one plus a share of the remaining pairs.
 
-    This allocation minimises the error, since the error of a term with n pairs is of order
-    v / sqrt(n) (Neyman 1934).
+    Shares proportional to the variances v minimise the error, because a term with n pairs has an
+    error of order v / sqrt(n) (Neyman 1934).
     """
     total = np.sum(variances)
     proportions = variances / total if total > 0.0 else np.full(len(variances), 1 / len(variances))
-    # Rounding the running total keeps the sum exact.
+    # Rounding the cumulative sums, not the shares, keeps the total exact.
     ends = np.rint(np.cumsum((pairs - len(variances)) * proportions)).astype(int)
     ends[-1] = pairs - len(variances)
     return 1 + np.diff(ends, prepend=0)

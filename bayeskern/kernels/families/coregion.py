@@ -1,4 +1,4 @@
-"""Coregionalization: correlated outputs, whose numbers are a column of the inputs."""
+"""Coregionalization: correlated outputs, numbered by a column of the inputs."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from bayeskern.kernels.base import Kernel
 class Coregion(Kernel):
     """Coregionalization kernel of output numbers, k(i, j) = [W W' + diag(kappa)]_ij.
 
-    The points are the numbers 0, 1, ... of the outputs, in one column: each row of the data is one
-    value of one output. Multiplied by a kernel of the other columns it is the intrinsic
-    coregionalization model, in which all outputs vary alike and are correlated:
+    The points are output numbers 0, 1, ..., in one column: each row of the data is a value of one
+    output. The product with a kernel of the other columns is the intrinsic coregionalization
+    model, in which all outputs have the same lengthscales and are correlated:
     `RBF().on([0]) * Coregion(outputs=2).on([1])`. A sum of such products is the linear model of
-    coregionalization. Fix the variance of the other kernel, which only multiplies B.
+    coregionalization. Fix the variance of the other kernel, which only scales W W' + diag(kappa).
 
     Args:
         outputs: Number of outputs P; static.
         rank: Number of functions R that the outputs share; static.
         weights: Weights W of the shared functions in the outputs, in the units of the outputs:
             shape (P, R). A number, `Free` or a distribution of one number applies to all of them.
-            The sign of a column of W is not identified, and for R > 1 its rotation, as in factor
-            analysis.
-        kappa: Variance of each output's own part, in its squared units, 0 or more: shape (P,), or
-            one number for all.
+            The sign of each column of W is not identified, nor, for R > 1, the rotation of W, as
+            in factor analysis.
+        kappa: Variance of the independent part of each output, in its squared units, 0 or more:
+            shape (P,), or one number for all.
 
     Raises:
-        ValueError: The weights or kappa have another shape; or, when the kernel is evaluated, a
-            point is none of the numbers 0, ..., P - 1. Under `jax.jit` its covariances are NaN
-            instead.
+        ValueError: The weights or kappa have another shape; or, on evaluation, a point is not one
+            of 0, ..., P - 1. Under `jax.jit` its covariances are NaN instead.
 
     References:
         Bonilla, Chai and Williams (2008), "Multi-task Gaussian process prediction", equation 1;
@@ -45,11 +44,11 @@ class Coregion(Kernel):
 
     Examples:
         >>> from bayeskern.kernels import RBF, Coregion
-        >>> between = Coregion(outputs=2, weights=[[1.0], [-2.0]], kappa=[0.5, 0.0])
-        >>> print(between([0.0, 1.0]))
+        >>> coregion = Coregion(outputs=2, weights=[[1.0], [-2.0]], kappa=[0.5, 0.0])
+        >>> print(coregion([0.0, 1.0]))
         [[ 1.5 -2. ]
          [-2.   4. ]]
-        >>> kernel = RBF(lengthscale=2.0).on([0]) * between.on([1])
+        >>> kernel = RBF(lengthscale=2.0).on([0]) * coregion.on([1])
         >>> print(kernel([[0.0, 0.0], [0.0, 1.0], [2.0, 1.0]]).round(3))
         [[ 1.5   -2.    -1.213]
          [-2.     4.     2.426]
@@ -62,7 +61,7 @@ class Coregion(Kernel):
     kappa: Hyperparameter = hyperparameter(1.0, constraints.nonnegative, scalar=False)
 
     def __post_init__(self):
-        # Before the converters of the fields, so that the shapes below are known.
+        # Validated here, before the converters of the fields run: the shapes depend on them.
         self.outputs = validation.positive_integer(self.outputs, "outputs")
         self.rank = validation.positive_integer(self.rank, "rank")
         for name, shape in self._shapes():
@@ -89,24 +88,24 @@ class Coregion(Kernel):
         if X.shape[1] != 1:
             raise ValueError(
                 "Coregion is a kernel of one column, the numbers of the outputs, but the points "
-                f"have {X.shape[1]} columns; say which one it takes with .on(column)."
+                f"have {X.shape[1]} columns; select the column with .on(column)."
             )
         i = jnp.clip(X[:, 0], 0, self.outputs - 1).astype(int)
-        known = i == X[:, 0]
-        if not validation.is_traced(known) and not np.all(known):
-            row = int(np.argmin(known))
+        is_valid = i == X[:, 0]
+        if not validation.is_traced(is_valid) and not np.all(is_valid):
+            row = int(np.argmin(is_valid))
             raise ValueError(
-                f"row {row} has the output {float(X[row, 0])!r}, and Coregion(outputs="
-                f"{self.outputs}) knows 0 to {self.outputs - 1}. Number the outputs from 0 on."
+                f"row {row} has the output {float(X[row, 0])!r}, but Coregion(outputs="
+                f"{self.outputs}) accepts 0 to {self.outputs - 1}. Number the outputs from 0."
             )
-        return i, jnp.where(known[:, None], jnp.take(self.weights, i, axis=0), jnp.nan)
+        return i, jnp.where(is_valid[:, None], jnp.take(self.weights, i, axis=0), jnp.nan)
 
     def _shapes(self):
         return [("weights", (self.outputs, self.rank)), ("kappa", (self.outputs,))]
 
 
 def _for_each(name: str, value, shape):
-    """The hyperparameter with this shape; one number is repeated."""
+    """The hyperparameter with this shape; a single number is repeated."""
     value = hyper.as_hyperparameter(value)
     if hyper.shape(value) == shape:
         return value
@@ -119,7 +118,7 @@ def _for_each(name: str, value, shape):
     return value + np.zeros(shape)
 
 
-def _wrong_shape(name: str, given, wanted) -> ValueError:
+def _wrong_shape(name: str, actual, expected) -> ValueError:
     return ValueError(
-        f"Coregion.{name} has shape {given}: give it the shape {wanted}, or one number for all."
+        f"Coregion.{name} has shape {actual}: give it the shape {expected}, or one number for all."
     )

@@ -1,4 +1,4 @@
-"""Kernels from Python functions: of two points, or features of one point."""
+"""Kernels from Python functions: k(x, z), or features phi(x)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bayeskern.kernels.families.dot_product import Linear
 
 
 class Custom(Kernel):
-    """Kernel k(x, z) = f(x, z, **values) of a Python function. Try `check_psd` on it.
+    """Kernel k(x, z) = f(x, z, **values) of a Python function; test it with `check_psd`.
 
     Args:
-        f: Function of two points, shape (d,), and of the hyperparameters by keyword, to a number,
-            in the operations of JAX.
+        f: JAX function from two points, shape (d,), and the hyperparameters as keyword arguments,
+            to a number.
         values: Hyperparameters by name: numbers, NumPyro distributions or `Free`.
-        constraints: NumPyro constraints by name; a hyperparameter without one is positive.
+        constraints: NumPyro constraints by name; the default constraint is positive.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -71,16 +71,16 @@ def kernel_from_features(phi: Callable, weights: Distribution | type[Free] | Non
     """Kernel k(x, z) = phi(x)'phi(z) of explicit features phi.
 
     Args:
-        phi: Function of one point, shape (d,), to a number or a vector (m,), in the operations
-            of JAX; it may be an equinox module, as for `k.warp(phi)`.
-        weights: Prior of the weights of such a module, or the class `Free`, as for `warp`.
+        phi: JAX function from one point, shape (d,), to a number or a vector (m,); it may be an
+            equinox module, as for `k.warp(phi)`.
+        weights: Prior of the weights of the module, or the class `Free`, as for `warp`.
 
     Returns:
         The kernel.
 
     Raises:
         TypeError: phi is not a function, or weights is neither a distribution nor `Free`.
-        ValueError: phi has nothing to train.
+        ValueError: `weights` is given, but phi has no floating arrays.
 
     Examples:
         >>> import jax.numpy as jnp

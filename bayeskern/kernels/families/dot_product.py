@@ -21,11 +21,11 @@ from bayeskern.kernels.state_space.terms import PolynomialTerm
 class Linear(Kernel):
     """Linear kernel, k(x, z) = sum_i variance_i (x_i - center_i) (z_i - center_i).
 
-    Functions drawn from it are straight lines or planes that are 0 at the center. It is Bayesian
-    linear regression with slopes ~ N(0, variance).
+    Functions drawn from it are straight lines or planes through 0 at the center: Bayesian linear
+    regression with slopes ~ N(0, variance).
 
     Args:
-        variance: Prior variance of the slopes, in the squared units of the output over those of
+        variance: Prior variance of the slopes, in squared units of the output per squared units of
             the inputs: a number or a vector (d,).
         center: Point where the function is 0, in the units of the inputs: a number or a vector
             (d,).
@@ -45,25 +45,25 @@ class Linear(Kernel):
     center: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        variance = metrics.per_dimension("variance", self.variance, X)
+        variance = metrics.require_per_dimension("variance", self.variance, X)
         X_centered = self._from_center(X)
         Z_centered = X_centered if Z is None else self._from_center(Z)
         return (X_centered * variance) @ Z_centered.T
 
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
-        variance = metrics.per_dimension("variance", self.variance, X)
+        variance = metrics.require_per_dimension("variance", self.variance, X)
         return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
 
     def state_space(self) -> StateSpace:
-        slope = jnp.stack([jnp.zeros(()), number(self, "variance")])
-        return StateSpace((PolynomialTerm(1, slope, number(self, "center")),))
+        variances = jnp.stack([jnp.zeros(()), number(self, "variance")])
+        return StateSpace((PolynomialTerm(1, variances, number(self, "center")),))
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        variance = metrics.per_dimension("variance", self.variance, X)
+        variance = metrics.require_per_dimension("variance", self.variance, X)
         return jnp.sqrt(variance) * self._from_center(X)
 
     def _from_center(self, X):
-        return X - metrics.per_dimension("center", self.center, X)
+        return X - metrics.require_per_dimension("center", self.center, X)
 
 
 class Polynomial(Kernel):
@@ -101,7 +101,7 @@ class Polynomial(Kernel):
         return self.variance * (self.offset + jnp.sum(X * X, axis=1)) ** self.degree
 
     def state_space(self) -> StateSpace:
-        # The binomial theorem.
+        # (offset + x z)^p by the binomial theorem: a variance for each power of x.
         p = self.degree
         variances = [math.comb(p, j) * self.offset ** (p - j) for j in range(p + 1)]
         term = PolynomialTerm(p, self.variance * jnp.stack(variances), jnp.zeros(()))
@@ -116,8 +116,8 @@ class Polynomial(Kernel):
 class AllSubsets(Kernel):
     """All-subsets kernel, k(x, z) = variance * prod_i (1 + x_i z_i).
 
-    Its features are the 2^d products of distinct inputs, the interactions of every order; the
-    kernel costs O(d).
+    Its features are the 2^d products of distinct inputs, the interactions of every order;
+    evaluating k(x, z) takes O(d) operations.
 
     Args:
         variance: A positive factor.
@@ -159,16 +159,16 @@ class AllSubsets(Kernel):
 class ArcCosine(Kernel):
     """Arc-cosine kernel: an infinitely wide neural network with one hidden layer.
 
-    k(x, z) = variance * |x|^p |z|^p J_p(angle) / J_p(0) for order p, where a 1 is appended to x and
-    z for the bias, and angle is the angle between them. On the diagonal it is
-    variance * (1 + |x|^2)^p.
+    k(x, z) = variance * |x|^p |z|^p J_p(angle) / J_p(0) for order p, where x and z are extended by
+    a 1 for the bias, and angle is the angle between them. On the diagonal it is
+    variance * (1 + |x|^2)^p with the original x.
 
     Args:
         order: 0 for step, 1 for rectified linear, 2 for rectified quadratic units; static.
         variance: A positive factor.
 
     Raises:
-        ValueError: The order is none of 0, 1 and 2.
+        ValueError: The order is not 0, 1 or 2.
 
     References:
         Cho and Saul (2009), "Kernel methods for deep learning", equations 3-6.
@@ -201,14 +201,14 @@ class ArcCosine(Kernel):
 
 
 def _with_bias(X):
-    """Norms (n,) of the points with a 1 appended, and these points divided by their norms."""
+    """Points extended by a 1: their norms (n,), and the points divided by the norms."""
     norm = jnp.sqrt(1.0 + jnp.sum(X * X, axis=1))
     return norm, jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1) / norm[:, None]
 
 
-# J_p as a function of c = cos(angle), divided by its value at c = 1. J_p is, up to a factor, the
-# derivative of J_{p+1}. Only the derivative of order 0 is singular, at c = 1; it is set to 0 there.
-# Rounding may put c slightly outside [-1, 1]: values are clipped there, derivatives are not.
+# J_p as a function of c = cos(angle), divided by its value at c = 1. Up to a factor, J_p is the
+# derivative of J_{p+1}. The derivative of J_0 is infinite at |c| = 1 and is set to 0 there.
+# Rounding may put c slightly outside [-1, 1]: the values are then clipped.
 
 
 def _arc0(c):

@@ -1,4 +1,4 @@
-"""Stationary kernels in a box, by the eigenfunctions of the Laplace operator."""
+"""Stationary kernels in a box, approximated by eigenfunctions of the Laplacian."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _corner(name: str, value) -> tuple[float, ...]:
     corner = np.atleast_1d(np.asarray(value, float))
     if corner.ndim != 1 or not np.all(np.isfinite(corner)):
         raise ValueError(
-            f"{name} must be a finite number, or one for each dimension, got {value!r}."
+            f"{name} must be a finite number, or a number for each dimension, got {value!r}."
         )
     return tuple(corner.tolist())
 
@@ -32,31 +32,32 @@ def _counts(m) -> tuple[int, ...]:
 
 
 class HilbertSpace(Wrapper):
-    """Stationary kernel by m features, the first eigenfunctions in a box.
+    """Stationary kernel approximated by m features, the first eigenfunctions of a box.
 
-    k(x, z) ~ sum_j S(w_j) phi_j(x) phi_j(z), with S the spectral density of the kernel and one j
-    for each choice of frequencies 1, ..., m_d along the axes:
+    k(x, z) ~ sum_j S(w_j) phi_j(x) phi_j(z), with S the spectral density of the kernel and j =
+    (j_1, j_2, ...) for all j_d from 1 to m_d in each dimension d:
 
         w_jd = pi j_d / (b_d - a_d),  phi_j(x) = prod_d sqrt(2 / (b_d - a_d)) sin(w_jd (x_d - a_d)).
 
-    A process with this kernel takes O(n m^2) time ("low_rank"), for a million points too. At the
-    sides of the box f is 0, so that the box has to exceed the points, and those of predictions, by
-    about two lengthscales. Frequencies reach up to W inverse lengthscales with m_d about
-    W (b_d - a_d) / (pi lengthscale). The variance above them is lost: in one dimension 0.3 % of an
-    RBF for W = 3, and for W = 10 0.02 % of a Matern52, 0.2 % of a Matern32 and 6 % of a Matern12.
-    Compare `evaluate` with that of the kernel to see the total error.
+    A process with this kernel takes O(n m^2) time ("low_rank"), even for a million points. f is 0
+    at the sides of the box, so the box should extend about two lengthscales beyond all points,
+    those of predictions included. With m_d = W (b_d - a_d) / (pi lengthscale), the frequencies
+    extend to W / lengthscale. The variance of higher frequencies is lost: in one dimension 0.3 % of
+    an RBF for W = 3; for W = 10, 0.02 % of a Matern52, 0.2 % of a Matern32 and 6 % of a Matern12.
+    To see the total error, compare Gram matrices with those of `inner`.
 
     Args:
         inner: RBF, Matern12, Matern32 or Matern52, its lengthscale a number or a vector.
-        lower: Lower corner a of the box, a number or one for each dimension, in the units of
-            the inputs.
+        lower: Lower corner a of the box in the units of the inputs, a number or a number for each
+            dimension.
         upper: Upper corner b of the box.
-        m: Number of frequencies, for all dimensions or for each; m_1 m_2 ... features in all.
+        m: Number of frequencies, the same for all dimensions or a number for each; there are
+            m_1 m_2 ... features.
 
     Raises:
-        TypeError: The kernel inside is none of these.
-        ValueError: The box is empty, or the lengthscale a matrix; or, when the kernel is evaluated,
-            a point lies outside the box. Under `jax.jit` its covariances are NaN instead.
+        TypeError: `inner` is another kernel.
+        ValueError: The box is empty, or the lengthscale is a matrix; or, on evaluation, a point
+            lies outside the box. Under `jax.jit` its covariances are NaN instead.
 
     References:
         Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
@@ -88,8 +89,8 @@ class HilbertSpace(Wrapper):
             )
         if len(hyper.shape(self.inner.lengthscale)) == 2:
             raise ValueError(
-                "a lengthscale that is a matrix turns the axes away from those of the box: give "
-                "HilbertSpace a number, or one for each dimension."
+                "HilbertSpace does not accept a lengthscale matrix, which rotates the axes of the "
+                "box: use a number, or a number for each dimension."
             )
         if not np.all(np.less(*np.broadcast_arrays(self.lower, self.upper))):
             raise ValueError(
@@ -113,8 +114,7 @@ class HilbertSpace(Wrapper):
             row = int(np.argmin(inside))
             raise ValueError(
                 f"the point X[{row}] = {np.asarray(X[row])} lies outside of the box from {lower} "
-                f"to {upper}. Give HilbertSpace a box that holds all points, those of predictions "
-                "too."
+                f"to {upper}. Use a box that contains all points, those of predictions included."
             )
         sides = upper - lower
         frequencies = [np.pi * np.arange(1, k + 1) / s for k, s in zip(m, sides, strict=True)]
@@ -128,7 +128,7 @@ class HilbertSpace(Wrapper):
         return jnp.where(inside[:, None], phi * amplitudes, jnp.nan)
 
     def series(self) -> list[CovarianceFunction]:
-        # The features are finitely many, even for an RBF inside.
+        # There are finitely many features, even if `inner` is an RBF.
         return []
 
     def _along(self, d: int):
@@ -137,8 +137,8 @@ class HilbertSpace(Wrapper):
             return [np.broadcast_to(x, (d,)) for x in (self.lower, self.upper, self.m)]
         except ValueError:
             raise ValueError(
-                f"the points have {d} dimensions, and the box of {self!r} does not: give lower, "
-                f"upper and m as numbers, or as {d} each."
+                f"the points have {d} dimensions, but the box of {self!r} does not: lower, upper "
+                f"and m must each be a number, or {d} numbers."
             ) from None
 
     def __repr__(self):

@@ -1,4 +1,4 @@
-"""RBF in time by a rational spectral density, which has a state-space model."""
+"""RBF in time, approximated by a kernel with a state-space model."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term
 
-# Below this distance the profile is a series, with an error of order r^7.
+# Below this distance r the profile is computed by a series, with an error of order r^7.
 SERIES_MAX_DISTANCE = 0.01
-# Below this step the transition is a power series with this number of terms, to the last digit. The
-# rounding errors of eigenvectors would accumulate over many short steps.
+# Below this step the transition is computed by a power series with this number of terms, accurate
+# to rounding. The rounding errors of eigenvectors would accumulate over many short steps.
 SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
 
 
 class Modes(NamedTuple):
-    """Process of lengthscale and variance 1, f = x[0], dx = F x dt + noise, x ~ N(0, I).
+    """Process of lengthscale and variance 1: f = x[0], dx = F x dt + noise, x ~ N(0, I).
+
+    Its kernel is k(r) = sum_j amplitudes_j exp(rates_j r) at the distance r.
 
     Attributes:
-        rates: Complex rates of f(r^2) = sum_j amplitudes_j exp(rates_j r), shape (s,).
-        amplitudes: Residues of the spectral density, which have more digits than those from
-            eigenvectors.
-        eigenvalues: Eigenvalues of F: the rates with fewer digits.
+        rates: Complex rates, shape (s,).
+        amplitudes: Complex amplitudes, shape (s,): residues of the spectral density, which are more
+            accurate than amplitudes from the eigenvectors.
+        eigenvalues: Eigenvalues of F, equal to the rates up to rounding.
         V: Eigenvectors of F, shape (s, s).
         inverse: Inverse of V.
         powers: F^k / k! for k = SERIES_TERMS, ..., 1, shape (SERIES_TERMS, s, s).
-        series: Coefficients of f near 0 in powers of r^2, highest first.
-        error: Largest difference of the covariances from those of an RBF.
+        series: Coefficients of k near 0 in powers of r^2, highest first.
+        error: Largest difference between k and an RBF.
     """
 
     rates: np.ndarray
@@ -52,21 +54,19 @@ class Modes(NamedTuple):
 
 def _order(value) -> int:
     order = validation.positive_integer(value, "order")
-    # Lower orders are too low for the series near 0; higher ones lose as many digits as they gain.
+    # The series near 0 needs order >= 6; above 10, rounding errors exceed the gain in accuracy.
     if not 6 <= order <= 10:
         raise ValueError(f"order must be one of 6, 7, 8, 9, 10, got {order}.")
     return order
 
 
 class MarkovRBF(Stationary):
-    """Squared-exponential kernel of one input with a state-space model.
-
-    The state has `order` numbers.
+    """Approximate squared-exponential kernel of one input with a state-space model.
 
     The spectral density sqrt(2 pi) exp(-w^2 / 2) of the RBF is replaced by its Pade approximant in
-    w^2 / 2 with a numerator of degree 2 and a denominator of degree `order`. A process with it
-    takes O(n) time by the Kalman filter, where `RBF` takes O(n^3). No covariance differs from that
-    of the RBF by more than `error` times the variance:
+    w^2 / 2 with a numerator of degree 2 and a denominator of degree `order`, the size of the state.
+    A process with this kernel takes O(n) time by the Kalman filter; `RBF` takes O(n^3). Covariances
+    differ from those of the RBF by at most `error` times the variance:
 
         order     6        7        8        9        10
         error     3.3e-3   9.4e-4   3.0e-4   1.0e-4   3.6e-5
@@ -76,11 +76,11 @@ class MarkovRBF(Stationary):
     Args:
         lengthscale: Distance over which the function changes, in the units of the input.
         variance: Prior variance k(x, x), in the squared units of the output.
-        order: Number of numbers in the state, from 6 to 10; static.
+        order: Size of the state, from 6 to 10; static.
 
     Raises:
-        ValueError: The order is none of these; or, when the kernel is evaluated, there are several
-            inputs: `.on([0])` selects one of them.
+        ValueError: The order is not from 6 to 10; or, on evaluation, there are several inputs:
+            `.on([0])` selects one of them.
 
     References:
         Hartikainen and Sarkka (2010), "Kalman filtering and smoothing solutions to temporal
@@ -100,14 +100,14 @@ class MarkovRBF(Stationary):
 
     @property
     def error(self) -> float:
-        """Largest difference of the covariances from those of an RBF, over the variance."""
+        """Largest difference from the covariances of an RBF, relative to the variance."""
         return _modes(self.order).error
 
     def profile(self, u: jax.Array) -> jax.Array:
         modes = _modes(self.order)
         is_small = u < SERIES_MAX_DISTANCE**2
         r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
-        # Pairs of conjugates: their sum is twice the real part of one.
+        # Conjugate pairs: the sum of a pair is twice the real part of either term.
         upper = np.imag(modes.rates) > 0.0
         rates, c = modes.rates[upper], 2.0 * modes.amplitudes[upper]
         angles = np.imag(rates) * r
@@ -120,8 +120,8 @@ class MarkovRBF(Stationary):
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         if X.shape[1] != 1:
             raise ValueError(
-                f"MarkovRBF is a kernel of one input, and the points have {X.shape[1]}: select one "
-                "of them with .on([0]), or use RBF."
+                f"MarkovRBF is a kernel of one input, and the points have {X.shape[1]} inputs: "
+                "select one, as in .on([0]), or use RBF."
             )
         return super().evaluate(X, Z)
 
@@ -148,7 +148,7 @@ class RationalTerm(Term):
         modes, u = _modes(self.order), d / self.lengthscale
         is_short = u < SERIES_MAX_STEP
         short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
-        # A - I, so that neither A - I nor I - A A' loses digits.
+        # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
         powers = jnp.asarray(modes.powers)
         change = short * reduce(lambda total, power: short * total + power, powers)
         A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
@@ -161,18 +161,19 @@ class RationalTerm(Term):
 def _modes(order: int) -> Modes:
     numerator, denominator = _pade(2, order)
     zeros, poles = (_roots(p) for p in (numerator, denominator))
-    # S(s) = N(x) / D(x) with x = -s^2 / 2, and k is the sum of its residues on the left.
+    # S(s) = N(x) / D(x) with x = -s^2 / 2; k is the sum of the residues of S(s) exp(s r) at the
+    # poles in the left half-plane.
     x, slope = -0.5 * poles**2, polynomial.polyder(denominator)
     residues = polynomial.polyval(x, numerator) / (-poles * polynomial.polyval(x, slope))
     amplitudes = residues / np.real(np.sum(residues))
     F = _schwarz(polynomial.polyfromroots(poles).real)
-    # f is the numerator, in derivatives, of the first number of the state.
+    # f = h'x is the numerator, a polynomial in d/dt, applied to the first number of the state.
     h, power = np.zeros(order), np.eye(order)[0]
     for coefficient in polynomial.polyfromroots(zeros).real:
         h += coefficient * power
         power = F.T @ power
     h /= np.linalg.norm(h)
-    # A reflection of the state, whose covariance remains I, makes f its first number.
+    # A Householder reflection makes f the first number of the state; the covariance remains I.
     normal = h + math.copysign(1.0, h[0]) * np.eye(order)[0]
     H = np.eye(order) - 2.0 * np.outer(normal, normal) / (normal @ normal)
     F = H @ F @ H
@@ -182,7 +183,7 @@ def _modes(order: int) -> Modes:
             range(1, SERIES_TERMS + 1), lambda power, k: power @ F / k, initial=np.eye(order)
         )
     )
-    # Odd powers below the seventh vanish, since f has order - 3 >= 3 derivatives.
+    # Odd powers of r below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
     r = np.linspace(0.0, 12.0, 2_401)
     k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
@@ -192,14 +193,17 @@ def _modes(order: int) -> Modes:
 
 
 def _pade(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """exp(-x) ~ N(x) / D(x) of the degrees m and n, lowest powers first: Baker (1975), 5.1."""
+    """N and D of degrees m and n with exp(-x) ~ N(x) / D(x), lowest powers first.
+
+    Baker (1975), section 5.1.
+    """
     N = [math.comb(m, j) * math.factorial(m + n - j) * (-1.0) ** j for j in range(m + 1)]
     D = [math.comb(n, j) * math.factorial(m + n - j) for j in range(n + 1)]
     return np.array(N) / N[0], np.array(D, float) / D[0]
 
 
 def _roots(p: np.ndarray) -> np.ndarray:
-    """Roots s in the left half-plane of p(x), x = -s^2 / 2, to the last digit."""
+    """Roots s of p(-s^2 / 2) in the left half-plane, accurate to rounding."""
     x = polynomial.polyroots(p).astype(complex)
     for _ in range(2):
         x -= polynomial.polyval(x, p) / polynomial.polyval(x, polynomial.polyder(p))
@@ -209,9 +213,9 @@ def _roots(p: np.ndarray) -> np.ndarray:
 def _schwarz(p: np.ndarray) -> np.ndarray:
     """Matrix F with characteristic polynomial p and state covariance I.
 
-    F is antisymmetric except for the last number on its diagonal, where the noise enters:
-    F + F' + noise = 0. Routh's table gives its numbers. Anderson, Jury and Mansour (1976), "Schwarz
-    matrix properties for continuous and discrete time systems".
+    F is antisymmetric except for the last diagonal entry, where the noise enters:
+    F + F' + noise covariance = 0. Routh's table gives the entries. Anderson, Jury and Mansour
+    (1976), "Schwarz matrix properties for continuous and discrete time systems".
     """
     s = len(p) - 1
     above, below = p[::-1][0::2], np.pad(p[::-1][1::2], (0, 1 - s % 2))

@@ -30,17 +30,17 @@ class Periodic(Kernel):
     """Periodic kernel, a function of the differences modulo a period.
 
     k(x, z) = variance * exp(-2 sum_i sin^2(pi (x_i - z_i) / period_i) / lengthscale_i^2). It is the
-    RBF kernel between points wrapped around a circle, one circle for each dimension, and so it is
-    positive definite in any dimension. Times an RBF, its shape changes slowly.
+    RBF kernel between points wrapped around a circle, one circle for each dimension, and therefore
+    positive definite in any dimension. Multiplied by an RBF, its shape changes slowly.
 
     Args:
         period: The period, in the units of the inputs: a number or a vector (d,).
         lengthscale: Smoothness within a period, without units: a number or a vector (d,). Above
             about 2 the function is close to a sine wave, below 1/2 rich in detail.
         variance: Prior variance k(x, x), in the squared units of the output.
-        harmonics: Number of sine waves in the state-space model, where it does not follow from the
-            lengthscale or its prior. It is sufficient for lengthscales that are not too small
-            (20 for 0.4 and more); the log density of a process is -inf at smaller ones.
+        harmonics: Number of sine waves in the state-space model. By default it follows from the
+            lengthscale or its prior. A number suffices for lengthscales above a bound (20 for 0.4
+            and more); at smaller lengthscales the log density of a process is -inf.
 
     References:
         MacKay (1998), "Introduction to Gaussian processes", equation 47; Rasmussen and Williams
@@ -63,8 +63,8 @@ class Periodic(Kernel):
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         X, Z = metrics.center(X, Z)
-        on_circle = self._circle(X), None if Z is None else self._circle(Z)
-        return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*on_circle))
+        circles = self._circle(X), None if Z is None else self._circle(Z)
+        return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*circles))
 
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
@@ -73,8 +73,8 @@ class Periodic(Kernel):
         # exp(a cos t - a) is the Fourier series sum_k exp(-a) I_k(a) cos(k t), whose coefficients
         # are the probabilities that two Poisson(a / 2) numbers differ by k (Skellam 1946).
         X = jnp.zeros((1, d))
-        lengthscale = metrics.per_dimension("lengthscale", self.lengthscale, X)
-        period = metrics.per_dimension("period", self.period, X)
+        lengthscale = metrics.require_per_dimension("lengthscale", self.lengthscale, X)
+        period = metrics.require_per_dimension("period", self.period, X)
         counts = jax.random.poisson(key, 0.5 / jnp.square(lengthscale), (2, n, d))
         return 2.0 * jnp.pi * (counts[0] - counts[1]) / period
 
@@ -84,23 +84,23 @@ class Periodic(Kernel):
     def state_space(self) -> StateSpace:
         return StateSpace((self._harmonic_term(0),))
 
-    def _harmonic_term(self, further: int) -> HarmonicTerm:
-        """The harmonics that the lengthscale needs, and further ones."""
+    def _harmonic_term(self, n_extra: int) -> HarmonicTerm:
+        """Term with the harmonics that the lengthscale needs, and `n_extra` more."""
         J = self.harmonics or count_harmonics(self.lengthscale)
         if J is None:
             raise NoStateSpaceError(
-                f"{self!r} has a lengthscale that is not known beforehand, or too small, so that "
-                "the number of harmonics does not follow from it: say it, as in harmonics=20."
+                f"{self!r} has a lengthscale that is unknown before inference, or too small, so "
+                "that it does not determine the number of harmonics: set it, as in harmonics=20."
             )
-        J += further
+        J += n_extra
         weights = coefficients(number(self, "lengthscale"), J)
         period = number(self, "period")
         return HarmonicTerm(period, self.variance * weights, tuple(range(J + 1)))
 
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
-        angle = 2.0 * jnp.pi * X / metrics.per_dimension("period", self.period, X)
-        lengthscale = metrics.per_dimension("lengthscale", self.lengthscale, X)
+        angle = 2.0 * jnp.pi * X / metrics.require_per_dimension("period", self.period, X)
+        lengthscale = metrics.require_per_dimension("lengthscale", self.lengthscale, X)
         return jnp.concatenate([jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1)
 
 
@@ -110,14 +110,15 @@ class Seasonal(Periodic):
     k(s, t) = variance * (exp(-2 sin^2(pi (s - t) / period) / lengthscale^2) - c) / (1 - c), with c
     the mean of the exponential over a period, exp(-a) I_0(a) at a = 1 / lengthscale^2. It is the
     `Periodic` kernel without its constant part, so that a separate level is identified. At large
-    lengthscales it is the `Cosine` kernel; at small ones distant values have the correlation of
-    1 / c effects that sum to zero. Times `Brownian`, the season drifts.
+    lengthscales it is the `Cosine` kernel. At small lengthscales, values far apart within the
+    period have the correlation -c / (1 - c), like 1 / c effects that sum to zero. Multiplied by
+    `Brownian`, the season drifts.
 
     Args:
         period: The period, in the units of the time.
         lengthscale: Smoothness within a period, as in `Periodic`.
         variance: Prior variance k(x, x), in the squared units of the output.
-        harmonics: As in `Periodic`. The state-space model has one sine wave more, since the error
+        harmonics: As in `Periodic`. The state-space model has one more sine wave, because the error
             is relative to the variance without the constant part.
 
     References:
@@ -135,8 +136,8 @@ class Seasonal(Periodic):
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         s = time_of(self, X)
         t = s if Z is None else time_of(self, Z)
-        a = 1.0 / jnp.square(metrics.per_dimension("lengthscale", self.lengthscale, X))
-        period = metrics.per_dimension("period", self.period, X)
+        a = 1.0 / jnp.square(metrics.require_per_dimension("lengthscale", self.lengthscale, X))
+        period = metrics.require_per_dimension("period", self.period, X)
         squares = jnp.square(jnp.sin(jnp.pi * (s[:, None] - t[None, :]) / period))
         return self.variance * (1.0 + jnp.expm1(-2.0 * a * squares) / variation(a, i0e))
 
@@ -177,14 +178,14 @@ class Cosine(Kernel):
     variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
-        on_circle = self._circle(X)
-        return self.variance * (on_circle @ (on_circle if Z is None else self._circle(Z)).T)
+        circle = self._circle(X)
+        return self.variance * (circle @ (circle if Z is None else self._circle(Z)).T)
 
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
-        period = metrics.per_dimension("period", self.period, jnp.zeros((1, d)))
+        period = metrics.require_per_dimension("period", self.period, jnp.zeros((1, d)))
         sign = jax.random.rademacher(key, (n, 1))
         return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
 
@@ -195,13 +196,17 @@ class Cosine(Kernel):
         return jnp.sqrt(self.variance) * self._circle(X)
 
     def _circle(self, X):
-        angle = 2.0 * jnp.pi * jnp.sum(X / metrics.per_dimension("period", self.period, X), axis=1)
+        angle = (
+            2.0
+            * jnp.pi
+            * jnp.sum(X / metrics.require_per_dimension("period", self.period, X), axis=1)
+        )
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
 
 
 @lru_cache
 def _variation_series() -> tuple[np.ndarray, np.ndarray]:
-    """Powers and coefficients of 1 - exp(-a) I_0(a), to the last digit for a <= 1.
+    """Powers and coefficients of 1 - exp(-a) I_0(a), accurate to rounding for a <= 1.
 
     The series is -sum_j (1/2)_j (-2 a)^j / (j!)^2 over j >= 1.
     """
@@ -215,7 +220,7 @@ def variation(a, i0e: Callable, xp: ModuleType = jnp):
 
     Args:
         a: A number or an array.
-        i0e: exp(-a) I_0(a), of SciPy or JAX.
+        i0e: The function exp(-a) I_0(a) of SciPy or JAX.
         xp: NumPy or `jax.numpy`.
     """
     is_small = a < 1.0

@@ -27,7 +27,7 @@ from bayeskern.kernels.state_space.terms import MaternTerm
 class Stationary(Kernel):
     """Base of k(x, z) = variance * f(r^2), with f(0) = 1 and r = |x - z| / lengthscale.
 
-    A subclass defines `profile`, and `mixing` if it has random Fourier features.
+    A subclass defines `profile` and, for random Fourier features, `mixing`.
 
     Args:
         lengthscale: Distance over which the function changes, in the units of the inputs: a
@@ -48,8 +48,8 @@ class Stationary(Kernel):
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
         """Draw the precisions g >= 0 of a Gaussian scale mixture, f(u) = E exp(-g u / 2).
 
-        A radial function is positive definite in every dimension exactly if it is such a mixture
-        of RBF profiles (Schoenberg 1938, theorem 2).
+        A radial function is positive definite in every dimension if and only if it is such a
+        mixture of RBF profiles (Schoenberg 1938, theorem 2).
 
         Args:
             key: A JAX random key.
@@ -59,15 +59,15 @@ class Stationary(Kernel):
             Array of shape (n,).
 
         Raises:
-            ValueError: The kernel declares no such mixture.
+            ValueError: The subclass does not define this method.
         """
         raise spectral_density.no_spectral_density(self)
 
     def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         """Spectral density of the kernel in d dimensions with variance and lengthscale 1.
 
-        It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2, and exists where
-        `has_spectrum` is True.
+        It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2. Kernels with
+        `has_spectrum` define it.
 
         Args:
             u: Squared norms of the frequencies.
@@ -80,8 +80,8 @@ class Stationary(Kernel):
             ValueError: The kernel has no spectral density in closed form.
         """
         raise ValueError(
-            f"{self!r} has no spectral density in closed form here; RBF, Matern12, Matern32 and "
-            "Matern52 have one."
+            f"{self!r} has no spectral density in closed form; use RBF, Matern12, Matern32 or "
+            "Matern52."
         )
 
     def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
@@ -97,7 +97,7 @@ class Stationary(Kernel):
             Rasmussen and Williams (2006), equation 4.5, with frequencies in radians.
         """
         d = W.shape[1]
-        # The columns of L, whose determinant is the volume of the unit cube after scaling.
+        # L maps scaled to original coordinates: S(w) = |det L| S_1(L'w).
         L = jnp.linalg.inv(metrics.scale(jnp.eye(d), self.lengthscale).T)
         u = jnp.sum(jnp.square(W @ L), axis=1)
         return self.variance * jnp.abs(jnp.linalg.det(L)) * self.spectrum(u, d)
@@ -110,7 +110,7 @@ class Stationary(Kernel):
         return w @ metrics.scale(jnp.eye(d), self.lengthscale).T
 
     def own_hyperparameters(self) -> list[tuple]:
-        # A scalar or a vector must be positive; of a Cholesky factor only the diagonal must.
+        # A number or a vector must be positive; a Cholesky factor, only on its diagonal.
         matrix = len(hyper.shape(self.lengthscale)) == 2
         lengthscale = constraints.lower_cholesky if matrix else constraints.positive
         return [
@@ -142,8 +142,8 @@ class RBF(Stationary):
         variance: Prior variance k(x, x) of the function, in the squared units of the output; 1
             by default.
 
-    Both may also be a NumPyro distribution, a prior that `infer` turns into a posterior, or
-    `Free(init)`, to be estimated without a prior.
+    Both may also be a prior, given as a NumPyro distribution, which `infer` turns into a posterior;
+    or `Free(init)`, to be estimated without a prior.
 
     References:
         Rasmussen and Williams (2006), "Gaussian processes for machine learning", equation 4.9.
@@ -189,7 +189,7 @@ class HalfIntegerMatern(Stationary):
     """Base of the Matern kernels of smoothness nu = p + 1/2.
 
     Attributes:
-        order: p, one of 0, 1 and 2. In one dimension the process has a state of p + 1 numbers.
+        order: p, which is 0, 1 or 2. In one dimension the process has a state of p + 1 numbers.
     """
 
     has_spectrum: ClassVar[bool] = True
@@ -288,7 +288,7 @@ class Matern52(HalfIntegerMatern):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, k(x, z) = variance * (1 + r^2 / (2 alpha))^-alpha.
 
-    It is a mixture of RBF kernels over lengthscales; for large alpha it is the RBF itself.
+    It is a mixture of RBF kernels over lengthscales; for large alpha it approaches the RBF.
 
     Args:
         lengthscale: Distance over which the function changes, in the units of the inputs: a
@@ -347,8 +347,7 @@ class Multiquadric(Stationary):
     """Multiquadric, variance * (1 + r^2)^(1/2), which is NOT positive definite.
 
     Its negative is conditionally positive definite of order one. Use it for interpolation and
-    kernel ridge regression only; a Gaussian process refuses it, and `InverseMultiquadric` is the
-    positive definite relative.
+    kernel ridge regression only; a Gaussian process refuses it and needs `InverseMultiquadric`.
 
     Args:
         lengthscale: Distance at which it turns from a parabola to a cone, in the units of the
@@ -406,8 +405,8 @@ class White(Kernel):
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         raise ValueError(
-            f"{self!r} has no feature map: white noise is no function of a point. Leave it out, "
-            "and give its variance as the noise of the model."
+            f"{self!r} has no feature map: white noise is not a function of a point. Remove it, "
+            "and pass its variance as the noise of the model."
         )
 
 
@@ -428,7 +427,7 @@ class SpectralMixture(Kernel):
         extrapolation", equation 12.
 
     Examples:
-        A wave with a period of 2 that fades slowly, and one of 1/3 that fades fast.
+        Two waves: one of period 2 that decays slowly, and one of period 1/3 that decays fast.
 
         >>> from bayeskern.kernels import SpectralMixture
         >>> kernel = SpectralMixture([1.0, 0.5], means=[[0.5], [3.0]], scales=[[0.01], [1.0]])
@@ -464,13 +463,13 @@ class SpectralMixture(Kernel):
         self._check_shapes(jnp.zeros((1, d)))
         key_component, key_sign, key_spread = jax.random.split(key, 3)
         q = jax.random.categorical(key_component, jnp.log(self.weights), shape=(n,))
-        # The cosines of the dimensions are multiplied, so that each has its own sign.
+        # A product of cosines over the dimensions: the sign of each mean is independent.
         means = jax.random.rademacher(key_sign, (n, d)) * self.means[q]
         spread = self.scales[q] * spectral_density.gaussian(key_spread, n, d, orthogonal)
         return 2.0 * jnp.pi * (means + spread)
 
     def _check_shapes(self, X):
-        # JAX clamps an index that is out of range instead of refusing it.
+        # Checked here, because JAX clamps an index that is out of range.
         weights, d = jnp.shape(self.weights), X.shape[1]
         for name, shape in (("means", jnp.shape(self.means)), ("scales", jnp.shape(self.scales))):
             if len(weights) != 1 or shape not in ((*weights, 1), (*weights, d)):

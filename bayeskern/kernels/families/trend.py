@@ -1,7 +1,7 @@
 """Kernels of a trend: random levels and slopes, change points.
 
-They are functions of time, one column. A random level or slope is 0 at its start; add `Constant` or
-`Linear` for an unknown level or slope there.
+They are kernels of one column, the time. A random level or slope is 0 at its start; add `Constant`
+or `Linear` for an unknown level or slope at the start.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def time_of(kernel: Kernel, X: jax.Array, start: ArrayLike = 0.0) -> jax.Array:
     if X.shape[1] != 1:
         raise ValueError(
             f"{type(kernel).__name__} is a kernel of one column, a time, but the points have "
-            f"{X.shape[1]} columns; say which one it takes with .on(column)."
+            f"{X.shape[1]} columns; select the column with .on(column)."
         )
     return X[:, 0] - start
 
 
 class Trend(Kernel):
-    """Base of the kernels of functions that are 0 at a time `start`."""
+    """Base of kernels whose functions are 0 at a time `start`."""
 
     if TYPE_CHECKING:
         variance: Hyperparameter
@@ -44,7 +44,7 @@ class Trend(Kernel):
 
     @abstractmethod
     def _covariance(self, s: jax.Array, t: jax.Array) -> jax.Array:
-        """Covariance at times s and t since the start, arrays that broadcast."""
+        """Covariance for variance 1 at times s and t since the start, arrays that broadcast."""
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         t = time_of(self, X, self.start)
@@ -59,13 +59,13 @@ class Trend(Kernel):
 class Brownian(Trend):
     """Brownian motion, k(s, t) = variance * min(|s|, |t|).
 
-    Times are measured from the start; on different sides of it k = 0. Functions drawn from it are
-    random walks in continuous time, 0 at the start: a local level. Matern12 is its damped,
-    mean-reverting form.
+    Times are measured from the start; k = 0 for times on different sides of it. Functions drawn
+    from it are random walks in continuous time, 0 at the start: a local level. `Matern12` is the
+    damped, mean-reverting form.
 
     Args:
-        variance: Variance that the function gains in a unit of time, in the squared units of the
-            output over those of the input.
+        variance: Variance that the function gains per unit of time, in squared units of the output
+            per unit of the input.
         start: Time at which the function is 0, in the units of the inputs.
 
     References:
@@ -92,14 +92,14 @@ class Brownian(Trend):
 class IntegratedBrownian(Trend):
     """Integrated Brownian motion, k(s, t) = variance * (m^3 / 3 + |s - t| m^2 / 2).
 
-    Here m = min(|s|, |t|) on the same side of the start, else k = 0. The slope of the functions
-    drawn from it is a random walk; function and slope are 0 at the start: a local slope. With a
-    line of unknown level and slope added, the posterior mean given noisy data is a cubic smoothing
-    spline.
+    Here m = min(|s|, |t|) for times measured from the start; k = 0 on different sides of it. The
+    slope of functions drawn from it is a random walk; function and slope are 0 at the start: a
+    local slope. If a line of unknown level and slope is added, the posterior mean given noisy data
+    is a cubic smoothing spline.
 
     Args:
-        variance: Variance that the slope gains in a unit of time, in the squared units of the
-            output over the cubed units of the input.
+        variance: Variance that the slope gains per unit of time, in squared units of the output per
+            cubed unit of the input.
         start: Time at which the function and its slope are 0, in the units of the inputs.
 
     References:
@@ -119,7 +119,8 @@ class IntegratedBrownian(Trend):
         return StateSpace((IntegratedTerm(1, self.variance, self.start),))
 
     def _covariance(self, s, t):
-        # Branches, since the derivatives of the minimum at s = t are wrong.
+        # Two branches, because the second derivatives of a formula with jnp.minimum would be wrong
+        # at s = t.
         def cubic(s, t):
             below, above = s * s * (3.0 * t - s), t * t * (3.0 * s - t)
             return jnp.where(s <= t, below, above) / 6.0
@@ -131,15 +132,16 @@ class IntegratedOrnsteinUhlenbeck(Trend):
     """Integral of an Ornstein-Uhlenbeck process, a slope that reverts to 0.
 
     k(s, t) = variance * (g(s) + g(t) - g(s - t)), where
-    g(t) = lengthscale^2 (r - 1 + exp(-r)) and r = |t| / lengthscale. The slope of the functions
-    drawn from it has the kernel variance * exp(-r): its correlation decays over a lengthscale,
-    and its variance at the start is the same as elsewhere. It is the damped form of
-    `IntegratedBrownian`. For a short lengthscale the functions are Brownian motion with
-    variance 2 variance lengthscale, for a long one they are straight lines.
+    g(t) = lengthscale^2 (r - 1 + exp(-r)) and r = |t| / lengthscale. The slope of functions drawn
+    from it has the kernel variance * exp(-r): its correlation decays over a lengthscale, and its
+    variance is constant. It is the damped form of `IntegratedBrownian`. For a short lengthscale it
+    approaches `Brownian` with the variance 2 * variance * lengthscale, for a long lengthscale
+    straight lines.
 
     Args:
         lengthscale: Correlation time of the slope, in the units of the inputs.
-        variance: Variance of the slope, in the squared units of the output over those of the input.
+        variance: Variance of the slope, in squared units of the output per squared unit of the
+            input.
         start: Time at which the function is 0, in the units of the inputs.
 
     References:
@@ -165,7 +167,7 @@ class IntegratedOrnsteinUhlenbeck(Trend):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)
 
     def _half_variogram(self, t):
-        # t^2 is a factor of its own, so that the second derivative at 0 is correct.
+        # t^2 is a separate factor, so that the second derivative at 0 is correct.
         return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
 
 
@@ -180,17 +182,17 @@ class LogisticTransition(eqx.Module):
 
 
 class ChangePoint(Kernel):
-    """One kernel before a point in time and another after it.
+    """Kernel that changes from one kernel to another at a point in time.
 
     k(s, t) = (1 - w(s)) (1 - w(t)) before(s, t) + w(s) w(t) after(s, t), with the logistic function
-    w(t) = 1 / (1 + exp(-(t - location) / width)). The functions on either side are independent.
+    w(t) = 1 / (1 + exp(-(t - location) / width)). The functions before and after are independent.
 
     Args:
         before: The kernel before the change.
-        after: The kernel after it.
+        after: The kernel after the change.
         location: Midpoint of the change, in the units of the inputs.
-        width: Width of the change, in the units of the inputs: nine tenths of it lie within three
-            widths on either side of the midpoint.
+        width: Width of the change, in the units of the inputs: w rises from 5 % to 95 % within
+            three widths on either side of the midpoint.
 
     References:
         Lloyd et al. (2014), "Automatic construction and natural-language description of
@@ -232,30 +234,30 @@ class ChangePoint(Kernel):
         return self._as_sum().state_space()
 
     def _as_sum(self) -> Kernel:
-        fading = self.before.modulate(LogisticTransition(self.location, -self.width))
-        return fading + self.after.modulate(LogisticTransition(self.location, self.width))
+        before = self.before.modulate(LogisticTransition(self.location, -self.width))
+        return before + self.after.modulate(LogisticTransition(self.location, self.width))
 
     def _arguments(self):
         return [repr(self.before), repr(self.after), *super()._arguments()]
 
 
 def _on_the_same_side(s, t, covariance):
-    """covariance(|s|, |t|) where both lie on one side of 0, and 0 elsewhere."""
+    """covariance(|s|, |t|) if s and t are on the same side of 0, otherwise 0."""
     return jnp.where((s < 0.0) == (t < 0.0), covariance(jnp.abs(s), jnp.abs(t)), 0.0)
 
 
 @lru_cache
 def _remainder_series() -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (-1)^j / (j + 2)! of `remainder`, and those of its derivative.
+    """Coefficients (-1)^j / (j + 2)! of `remainder`, and coefficients of its derivative.
 
-    They give the last digit for r <= 1.
+    The series are accurate to rounding for r <= 1.
     """
     series = np.array([(-1.0) ** j / math.factorial(j + 2) for j in reversed(range(18))])
     return series, np.polyder(series)
 
 
 def remainder(r, xp: ModuleType = jnp):
-    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0. xp: NumPy or `jax.numpy`."""
+    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0; xp is NumPy or `jax.numpy`."""
     is_small = r < 1.0
     small, large = xp.where(is_small, r, 0.0), xp.where(is_small, 1.0, r)
     closed = (large + xp.expm1(-large)) / xp.square(large)

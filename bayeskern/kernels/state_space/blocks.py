@@ -31,9 +31,9 @@ class Weighted(eqx.Module):
 
 
 class Repeated(eqx.Module):
-    """Matrix with blocks B_i x I on its diagonal; x is the Kronecker product.
+    """Matrix with diagonal blocks B_i x I; x is the Kronecker product.
 
-    A product with an s x s matrix takes s^2 b operations, not s^3.
+    For blocks of size b, a product with an s x s matrix takes s^2 b operations, not s^3.
 
     Attributes:
         blocks: B_i, shapes (b_i, b_i).
@@ -43,7 +43,7 @@ class Repeated(eqx.Module):
     blocks: tuple[jax.Array, ...]
     copies: tuple[int, ...] = eqx.field(static=True)
 
-    # NumPy and JAX arrays on the left leave the product to __rmatmul__.
+    # Makes NumPy and JAX arrays on the left defer to __rmatmul__.
     __array_ufunc__ = None
 
     @property
@@ -64,7 +64,7 @@ class Repeated(eqx.Module):
         return (self.T @ X.T).T
 
     def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
-        """Derivative of tr(C'A X) in A, for each block the sum over its copies."""
+        """Derivative of tr(C'A X) in this matrix A, summed over the copies of each block."""
         if self.copies == (1,):
             return Repeated((C @ X.T,), self.copies)
         parts = zip(self.blocks, self.copies, self._split(C), self._split(X), strict=True)
@@ -79,13 +79,13 @@ class Repeated(eqx.Module):
 
 
 def _times(B, X) -> jax.Array:
-    """B (b, b) times X (b, m, ...), as sums that fill whole registers."""
+    """B (b, b) times X (b, m, ...), as sums that XLA vectorises."""
     columns = B.reshape(*B.shape, *(1,) * (X.ndim - 1))
     return reduce(operator.add, (columns[:, j] * X[j] for j in range(len(B))))
 
 
 def _products(C, X):
-    """The sums of C[i] * X[j] for (b, m, n) arrays: (b, b)."""
+    """Matrix (b, b) of the sums of C[i] * X[j], for arrays (b, m, n)."""
     pairs = jnp.stack([jnp.stack([jnp.sum(c * x, axis=0) for x in X]) for c in C])
-    # In two steps, since XLA computes a sum of all of them number by number.
+    # In two steps: XLA does not vectorise a sum over both axes at once.
     return jnp.sum(jax.lax.optimization_barrier(pairs), axis=-1)

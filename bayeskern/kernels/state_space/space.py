@@ -1,10 +1,10 @@
 """Gaussian processes in time as state-space models, and their algebra.
 
-A Gaussian process has a state-space form if f(t) = h'x(t), where the state x, a vector of s
-numbers, contains all that the past tells about the future: x(t + d) = A x(t) + w with w ~ N(0, Q)
-independent of the past. Sums put states side by side, products multiply them (Kronecker). Sarkka
-and Solin (2019), "Applied Stochastic Differential Equations", chapter 12; Hartikainen and Sarkka
-(2010).
+A Gaussian process has a state-space form if f(t) = h'x(t), where the state x(t), a vector of s
+numbers, is a Markov process: x(t + d) = A x(t) + w with w ~ N(0, Q) independent of the past. The
+state of a sum concatenates the states of its terms; the state of a product is their Kronecker
+product. Sarkka and Solin (2019), "Applied Stochastic Differential Equations", chapter 12;
+Hartikainen and Sarkka (2010).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ MAX_STATE_SIZE = 200
 
 
 class NoStateSpaceError(ValueError):
-    """The kernel has no state-space form with a state of a few numbers."""
+    """The kernel has no state-space form, or its state is too large."""
 
 
 class StateSpace(eqx.Module):
     """A process in time with state x(t) ~ N(0, P(t)) and f(t) = h(t)'x(t) + white noise.
 
-    It is the sum of independent terms, whose states stand side by side. Times are scalars.
+    f is a sum of independent terms, and x concatenates their states. Times are scalars.
 
     Attributes:
         terms: The terms, in the order of their states.
-        white: Variances of white noise that is added to h'x.
+        white: Variances of independent white noises that are added to h'x.
     """
 
     terms: tuple[Term, ...]
@@ -44,18 +44,18 @@ class StateSpace(eqx.Module):
 
     @property
     def size(self) -> int:
-        """Number of numbers in the state, s."""
+        """Size s of the state."""
         return sum(term.size for term in self.terms)
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:
-        """Times before which the form does not hold."""
+        """Start times; before them the state-space form does not hold."""
         return sum((term.starts for term in self.terms), ())
 
     def h(self, t: Float[Array, ""]) -> Float[Array, " s"]:
         """Coefficients of the state in f at the time t."""
-        in_terms = [(term.features(t), term.size) for term in self.terms]
-        return jnp.concatenate([jnp.pad(phi, (0, size - len(phi))) for phi, size in in_terms])
+        pairs = [(term.features(t), term.size) for term in self.terms]
+        return jnp.concatenate([jnp.pad(phi, (0, size - len(phi))) for phi, size in pairs])
 
     def covariance(self, t: Float[Array, ""]) -> Float[Array, "s s"]:
         """Prior covariance of the state, P(t)."""
@@ -83,7 +83,7 @@ class StateSpace(eqx.Module):
         size = self.size * other.size
         if size > MAX_STATE_SIZE:
             raise NoStateSpaceError(
-                f"its state has {size:,} numbers or more, and {MAX_STATE_SIZE} are the most"
+                f"its state has {size:,} numbers or more, and the maximum is {MAX_STATE_SIZE}"
             )
         return StateSpace(tuple(ProductTerm(a, b) for a in self.terms for b in other.terms))
 
@@ -100,7 +100,7 @@ class StateSpace(eqx.Module):
 
 
 class ProductTerm(Term):
-    """Term whose kernel is the product of two: Kronecker products throughout."""
+    """Term whose kernel is a product of two kernels, by Kronecker products."""
 
     first: Term
     second: Term
@@ -125,14 +125,15 @@ class ProductTerm(Term):
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         (A, Q), (B, R) = self.first.transition(t, d), self.second.transition(t, d)
-        # (A P A' + Q) x (B P B' + R) minus the part of the past; a sum, so that nothing cancels.
-        before = A @ self.first.prior(t) @ A.T
-        after = B @ self.second.prior(t) @ B.T + R
-        return jnp.kron(A, B), jnp.kron(before, R) + jnp.kron(Q, after)
+        # The noise (A P A' + Q) x (B S B' + R) - A P A' x B S B', with the priors P and S, is
+        # written as a sum, so that nothing cancels.
+        APA = A @ self.first.prior(t) @ A.T
+        BSB_R = B @ self.second.prior(t) @ B.T + R
+        return jnp.kron(A, B), jnp.kron(APA, R) + jnp.kron(Q, BSB_R)
 
 
 class RescaledTerm(Term):
-    """Term multiplied by sqrt(scale) f(t); None for f stands for 1."""
+    """Term multiplied by sqrt(scale) f(t); f = None means f(t) = 1."""
 
     inner: Term
     scale: jax.Array
@@ -162,10 +163,10 @@ class RescaledTerm(Term):
 
 
 def number(kernel: Parametrized, name: str) -> jax.Array:
-    """A hyperparameter of a kernel of one column, as one number.
+    """Value of a hyperparameter of a kernel of one column, as an array of shape ().
 
     Raises:
-        NoStateSpaceError: It differs from column to column.
+        NoStateSpaceError: The hyperparameter has a value for each of several columns.
     """
     value = jnp.asarray(getattr(kernel, name))
     if value.size != 1:

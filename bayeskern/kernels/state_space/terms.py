@@ -13,21 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Terms of the power series below, to the last digit for arguments up to 2.
+# Number of terms of the power series below, accurate to rounding for arguments up to 2.
 SERIES_TERMS = 28
 
 
 class Term(eqx.Module):
-    """sum_k phi_k(t) g_k(t), with m copies g_k of a process with a state of b numbers.
+    """Process sum_k phi_k(t) g_k(t), with m independent copies g_k of one process.
 
-    The copies are independent, each with its own variance. The first number of a state is the value
-    of its process. The first numbers of all copies come first, then the second ones: s = b m.
+    Each copy has its own variance and a state of b numbers; the first is the value g_k(t). The
+    state of the term has s = b m numbers: the first numbers of all copies, then the second numbers
+    of all copies, and so on.
     """
 
     @property
     @abstractmethod
     def b(self) -> int:
-        """Numbers in the state of a copy."""
+        """Size of the state of a copy."""
 
     @abstractmethod
     def prior(self, t: jax.Array) -> Float[Array, "b b"]:
@@ -37,7 +38,7 @@ class Term(eqx.Module):
     def transition(
         self, t: jax.Array, d: jax.Array
     ) -> tuple[Float[Array, "b b"], Float[Array, "b b"]]:
-        """A, and Q of a copy of variance 1, from the time t to the time t + d."""
+        """Transition matrix A, and noise covariance Q of a copy of variance 1, from t to t + d."""
 
     @property
     def weights(self) -> Float[Array, " m"]:
@@ -46,21 +47,21 @@ class Term(eqx.Module):
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:
-        """Times before which the term is not the process."""
+        """Start times; before them the term does not describe the process."""
         return ()
 
     def features(self, t: jax.Array) -> Float[Array, " m"]:
-        """phi(t)."""
+        """Coefficients phi(t) of the copies."""
         return jnp.ones(1)
 
     @property
     def size(self) -> int:
-        """Numbers in the state of all copies."""
+        """Size s of the state of all copies."""
         return self.b * len(self.weights)
 
 
 class DerivativesTerm(Term):
-    """Term whose state is the process with its first `order` derivatives."""
+    """Term whose state is the process and its first `order` derivatives."""
 
     order: eqx.AbstractVar[int]
 
@@ -72,9 +73,9 @@ class DerivativesTerm(Term):
 class MaternTerm(DerivativesTerm):
     """Matern process with smoothness order + 1/2.
 
-    (1 + D / rate)^(order + 1) f is white noise, with D the derivative. The state has the
-    derivatives divided by powers of the rate. With u = rate * d, A is exp(-u) sum_k (N u)^k / k!
-    for a nilpotent N. Q is an integral of such terms: incomplete gamma functions, which stay exact
+    (1 + D / rate)^(order + 1) f is white noise, where D is the derivative. The k-th number of the
+    state is D^k f / rate^k. With u = rate * d, A is exp(-u) sum_k (N u)^k / k! for a nilpotent
+    matrix N. Q is an integral of such terms, a sum of incomplete gamma functions. They are accurate
     for small u, where P - A P A' would cancel.
     """
 
@@ -93,7 +94,7 @@ class MaternTerm(DerivativesTerm):
 
 
 class IntegratedTerm(DerivativesTerm):
-    """Brownian motion integrated `order` times, 0 with its derivatives at the start."""
+    """Brownian motion integrated `order` times; f and its derivatives start at 0."""
 
     order: int = eqx.field(static=True)
     variance: jax.Array
@@ -111,8 +112,8 @@ class IntegratedTerm(DerivativesTerm):
             power = i + j + 1
             return d**power / (power * math.factorial(i) * math.factorial(j))
 
-        below = range(self.order, -1, -1)
-        Q = [[entry(i, j) for j in below] for i in below]
+        powers = range(self.order, -1, -1)
+        Q = [[entry(i, j) for j in powers] for i in powers]
         return _taylor(d, self.order), self.variance * _matrix(Q)
 
 
@@ -135,17 +136,18 @@ class IntegratedOrnsteinUhlenbeckTerm(Term):
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         r = d / self.lengthscale
-        decayed = -jnp.expm1(-r)
-        A = [[jnp.ones_like(r), self.lengthscale * decayed], [jnp.zeros_like(r), 1.0 - decayed]]
-        # The integral of (1 - exp(-w))^2 up to r: its series where the terms cancel.
-        small = r < 1.0
-        near, far = jnp.where(small, r, 0.0), jnp.where(small, 1.0, r)
-        series = near**3 * jnp.polyval(_squared_decay(), near)
-        closed = far + 2.0 * jnp.expm1(-far) - 0.5 * jnp.expm1(-2.0 * far)
-        among = self.lengthscale * jnp.square(decayed)
+        decay = -jnp.expm1(-r)
+        A = [[jnp.ones_like(r), self.lengthscale * decay], [jnp.zeros_like(r), 1.0 - decay]]
+        # The integral of (1 - exp(-w))^2 over (0, r), by its series if the closed form cancels.
+        is_small = r < 1.0
+        small, large = jnp.where(is_small, r, 0.0), jnp.where(is_small, 1.0, r)
+        series = small**3 * jnp.polyval(_squared_decay(), small)
+        closed = large + 2.0 * jnp.expm1(-large) - 0.5 * jnp.expm1(-2.0 * large)
+        off_diagonal = self.lengthscale * jnp.square(decay)
+        integral = jnp.where(is_small, series, closed)
         Q = [
-            [2.0 * jnp.square(self.lengthscale) * jnp.where(small, series, closed), among],
-            [among, -jnp.expm1(-2.0 * r)],
+            [2.0 * jnp.square(self.lengthscale) * integral, off_diagonal],
+            [off_diagonal, -jnp.expm1(-2.0 * r)],
         ]
         return _matrix(A), self.variance * _matrix(Q)
 
@@ -159,7 +161,7 @@ class PolynomialTerm(DerivativesTerm):
 
     def prior(self, t: jax.Array) -> jax.Array:
         p = self.order
-        # The derivatives of (t - center)^j, j = 0, ..., p, are columns of the matrix of Taylor.
+        # Column j of the matrix: the derivatives 0, ..., p of (t - center)^j.
         factorials = np.array([math.factorial(j) for j in range(p + 1)])
         powers = _taylor(t - self.center, p) * factorials
         return (powers * self.variances) @ powers.T
@@ -171,13 +173,13 @@ class PolynomialTerm(DerivativesTerm):
 class HarmonicTerm(Term):
     """Sum of sine waves with random amplitudes.
 
-    sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
-    The state is the coefficients, which are constant.
+    f(t) = sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
+    The state consists of the coefficients a_j and b_j, which are constant.
 
     Attributes:
         period: The period.
-        variances: w_j of each harmonic.
-        harmonics: Numbers j of the harmonics, which may begin with 0.
+        variances: Variance w_j of each harmonic.
+        harmonics: Numbers j of the harmonics; the first may be 0.
     """
 
     period: jax.Array
@@ -191,7 +193,7 @@ class HarmonicTerm(Term):
         return jnp.concatenate([self.variances, self.variances[-len(self._sines) :]])
 
     def features(self, t: jax.Array) -> jax.Array:
-        # The remainder is exact, so that large times cost no digits.
+        # The remainder is exact, so that large times lose no digits.
         angle = 2.0 * jnp.pi * jnp.mod(t, self.period) / self.period
         cosines, sines = np.array(self.harmonics), np.array(self._sines)
         return jnp.concatenate([jnp.cos(cosines * angle), jnp.sin(sines * angle)])
@@ -211,17 +213,18 @@ class HarmonicTerm(Term):
 def lower_gammas(x: jax.Array, highest: int) -> jax.Array:
     """Integrals of w^m exp(-w) over w from 0 to x, for m = 0, ..., highest.
 
-    The last is a series where 1 - exp(-x) sum_j x^j / j! cancels. The others follow from it by sums
-    of positive numbers: Abramowitz and Stegun (1964), 6.5.22.
+    The integral for the highest m is m! (1 - exp(-x) sum_{j <= m} x^j / j!), or a series for small
+    x, where this cancels. The recursion to lower m adds positive numbers only: Abramowitz and
+    Stegun (1964), 6.5.22.
     """
     m, decay = highest, jnp.exp(-x)
-    small = x < 2.0
-    near, far = jnp.where(small, x, 0.0), jnp.where(small, 2.0, x)
+    is_small = x < 2.0
+    small, large = jnp.where(is_small, x, 0.0), jnp.where(is_small, 2.0, x)
     rising = [math.factorial(m) / math.factorial(m + 1 + j) for j in reversed(range(SERIES_TERMS))]
-    series = near ** (m + 1) * decay * jnp.polyval(jnp.array(rising), near)
+    series = small ** (m + 1) * decay * jnp.polyval(jnp.array(rising), small)
     head = [1.0 / math.factorial(j) for j in reversed(range(m + 1))]
-    closed = math.factorial(m) * -jnp.expm1(jnp.log(jnp.polyval(jnp.array(head), far)) - far)
-    gammas = [jnp.where(small, series, closed)]
+    closed = math.factorial(m) * -jnp.expm1(jnp.log(jnp.polyval(jnp.array(head), large)) - large)
+    gammas = [jnp.where(is_small, series, closed)]
     for k in range(m, 0, -1):
         gammas.append((gammas[-1] + x**k * decay) / k)
     return jnp.stack(gammas[::-1])
@@ -238,8 +241,9 @@ def _lower_gammas_jvp(highest, primals, tangents):
 def _matern_series(order: int) -> tuple[np.ndarray, np.ndarray]:
     """(C + I)^k / k!, (p + 1, s, s), and weights of the incomplete gammas in Q, (s, s, 2 p + 1).
 
-    C is the companion matrix of (1 + D)^(p + 1): exp(C u) = exp(-u) sum_k (C + I)^k u^k / k!, and Q
-    is the integral of its last column times itself, divided by its (0, 0) entry for d = infinity.
+    Here p = order and s = p + 1. C is the companion matrix of (1 + D)^s, with
+    exp(C u) = exp(-u) sum_k (C + I)^k u^k / k!. Q is the integral over u of c c', where c is the
+    last column of exp(C u). It is divided by its (0, 0) entry at u = infinity, for variance 1.
     """
     s = order + 1
     companion = np.diag(np.ones(order), 1)
@@ -273,7 +277,7 @@ def _matrix(rows) -> jax.Array:
 
 
 def _taylor(d, order: int) -> jax.Array:
-    """Matrix that maps the derivatives of a polynomial to those at a time d later."""
+    """Matrix that maps the derivatives of a polynomial at t to its derivatives at t + d."""
     zero = jnp.zeros_like(d)
     return _matrix(
         [
@@ -285,5 +289,5 @@ def _taylor(d, order: int) -> jax.Array:
 
 def _polynomial(powers: np.ndarray, u) -> jax.Array:
     """sum_k powers[k] u^k, for matrices powers (p + 1, s, s)."""
-    # One by one: powers with an array of exponents have no second derivative at 0.
+    # u**k for each k: a power with an array of exponents has no second derivative at 0.
     return jnp.tensordot(jnp.stack([u**k for k in range(len(powers))]), powers, 1)

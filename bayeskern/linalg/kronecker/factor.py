@@ -1,12 +1,13 @@
 """Covariance matrices on full grids, K = K_1 x K_2 x ... + noise I.
 
-From the eigendecompositions K_g = V_g diag(l_g) V_g' follows K = V diag(l_1 x l_2 x ... + noise) V'
-with V = V_1 x V_2 x ..., in time O(sum n_g^3 + n sum n_g) for n = n_1 n_2 ... cells. Saatci (2011),
+K_g is the n_g x n_g Gram matrix of axis g, and x the Kronecker product. The eigendecompositions
+K_g = V_g diag(l_g) V_g' give K = V diag(l_1 x l_2 x ... + noise) V' with V = V_1 x V_2 x ..., in
+O(sum n_g^3 + n sum n_g) time for n = n_1 n_2 ... cells. Saatci (2011),
 "Scalable inference for structured Gaussian process models", chapter 5; Wilson, Gilboa, Nehorai and
 Cunningham (2014), "Fast kernel learning for multidimensional pattern extrapolation".
 
-Derivatives do not pass through the eigenvectors, which have none where eigenvalues coincide, for
-example on two equal axes.
+Derivatives do not pass through the eigenvectors, which are not differentiable if eigenvalues
+coincide, for example on two equal axes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class GridSpectrum(eqx.Module):
     Attributes:
         vectors: Eigenvectors V_g of the K_g, shapes (n_g, n_g).
         factors: Eigenvalues l_g of the K_g, shapes (n_g,).
-        values: Eigenvalues of K, shape (n_1, n_2, ...); NaN where K is not positive definite.
+        values: Eigenvalues of K, shape (n_1, n_2, ...); NaN if K is not positive definite.
         jitter: Number added to the eigenvalues.
     """
 
@@ -49,9 +50,9 @@ class GridSpectrum(eqx.Module):
         scale = noise + reduce(jnp.multiply, [jnp.mean(jnp.diagonal(K)) for K in grams])
         rounding = jax.lax.stop_gradient(values.size * jnp.finfo(values.dtype).eps * scale)
         jitters = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
-        least = jnp.min(values) + jitters
-        enough = (least >= rounding) & (least > 0.0)
-        jitter = jnp.where(jnp.any(enough), jitters[jnp.argmax(enough)], jnp.nan)
+        smallest = jnp.min(values) + jitters
+        suffices = (smallest >= rounding) & (smallest > 0.0)
+        jitter = jnp.where(jnp.any(suffices), jitters[jnp.argmax(suffices)], jnp.nan)
         return cls(vectors, factors, values + jitter, jitter)
 
     def whiten(self, B: AnyArray) -> jax.Array:
@@ -86,7 +87,10 @@ def multiply(matrices: Sequence[AnyArray], T: AnyArray) -> jax.Array:
 
 
 def contract(T: AnyArray, rows: Sequence[AnyArray]) -> jax.Array:
-    """Sum over the cells of T (n_1, n_2, ...) times rows_1 x rows_2 x ..., (m, n_g) each: (m,)."""
+    """Sums over cells of T times row i of rows_1 x row i of rows_2 x ..., for each i: (m,).
+
+    Shapes: T (n_1, n_2, ...), rows_g (m, n_g).
+    """
     first, *others = rows
     total = jnp.asarray(first) @ T.reshape(len(T), -1)
     for row in others:
@@ -99,8 +103,8 @@ def product(grams: Sequence[AnyArray], noise: ArrayLike, B: AnyArray) -> jax.Arr
     return multiply(grams, B) + jnp.multiply(noise, B)
 
 
-# Values are computed from the spectrum alone. Derivatives are those of formulas in the K_g and the
-# noise, which hold near the matrix K_0 of the spectrum.
+# Values are computed from the spectrum alone. Derivatives are taken of formulas in the K_g and the
+# noise that are valid near K_0 = L_0 L_0', the matrix of the spectrum.
 
 
 def solve(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
@@ -116,7 +120,7 @@ def solve(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
 
 
 def _with_derivatives_of(formula: Callable) -> Callable:
-    """Decorator: differentiate formula(spectrum, ...) in place of the function."""
+    """Decorator that differentiates formula(spectrum, ...) instead of the function."""
 
     def decorate(function):
         function = jax.custom_jvp(function)
@@ -132,7 +136,7 @@ def _with_derivatives_of(formula: Callable) -> Callable:
 
 
 def _whiten_near(spectrum, grams, noise, B):
-    # (I + F)^-1/2 L_0^-1
+    # (I + F)^-1/2 L_0^-1 B with F of `_relative_change`, to second order in F.
     W = spectrum.whiten(B)
     FW = _relative_change(spectrum, grams, noise, W)
     return W - 0.5 * FW + 0.375 * _relative_change(spectrum, grams, noise, FW)
@@ -140,12 +144,12 @@ def _whiten_near(spectrum, grams, noise, B):
 
 @_with_derivatives_of(_whiten_near)
 def whiten(spectrum: GridSpectrum, grams, noise, B: AnyArray) -> jax.Array:
-    """L^-1 B for B (n, k) and some L with L L' = K, which can be differentiated twice."""
+    """L^-1 B for B (n, k) and an L with L L' = K; it can be differentiated twice."""
     return spectrum.whiten(B)
 
 
 def _sqrt_mul_near(spectrum, grams, noise, B):
-    # L_0 (I + F)^1/2
+    # L_0 (I + F)^1/2 B, to second order in F.
     FB = _relative_change(spectrum, grams, noise, B)
     FFB = _relative_change(spectrum, grams, noise, FB)
     return spectrum.sqrt_mul(B + 0.5 * FB - 0.125 * FFB)
@@ -164,13 +168,13 @@ def _explained_near(spectrum, grams, noise, cross):
 
 @_with_derivatives_of(_explained_near)
 def explained(spectrum: GridSpectrum, grams, noise, cross) -> jax.Array:
-    """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., given their parts (m, n_g): (m,)."""
+    """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., given the c_g, (m, n_g): (m,)."""
     whitened = [C @ V for C, V in zip(cross, spectrum.vectors, strict=True)]
     return contract(1.0 / spectrum.values, [jnp.square(C) for C in whitened])
 
 
 def _relative_change(spectrum, grams, noise, B):
-    """F B for K = L_0 (I + F) L_0': F is 0, and has the derivatives of K up to the second."""
+    """F B, where K = L_0 (I + F) L_0': F is 0, but its first two derivatives are not."""
     grams, noise = _differentiable((grams, noise), 2)
     grams_0, noise_0 = jax.lax.stop_gradient((grams, noise))
     B = spectrum.whiten_transposed(B)
@@ -178,51 +182,52 @@ def _relative_change(spectrum, grams, noise, B):
 
 
 def logdet(spectrum: GridSpectrum, grams, noise) -> jax.Array:
-    """log |K|, with correct first and second derivatives, and no third ones.
+    """log |K|, which can be differentiated twice.
 
-    In the basis of the eigenvectors, K near these grams is the diagonal matrix of the values plus
-    E. To second order in the off-diagonal entries, log |K| is the sum of the logs of the diagonal
-    minus 1/2 sum_{p != q} E_pq^2 / (values_p values_q), where only the E_pq count whose cells p and
-    q differ on one axis.
+    In the basis of the eigenvectors, K near these grams is diag(values) + E. To second order in E,
+    log |K| is the sum of the logs of the diagonal minus
+    1/2 sum_{p != q} E_pq^2 / (values_p values_q). Cells p and q that differ on several axes
+    contribute terms of higher order only.
     """
     spectrum = jax.lax.stop_gradient(spectrum)
     grams, noise = _differentiable((grams, noise), 2)
-    # The changes are 0, and carry the derivatives.
+    # The changes are 0, but have the derivatives of the grams.
     changes = [
         V.T @ (K - jax.lax.stop_gradient(K)) @ V
         for K, V in zip(grams, spectrum.vectors, strict=True)
     ]
     diagonals = [jnp.diagonal(E) for E in changes]
-    moved = [values + d for values, d in zip(spectrum.factors, diagonals, strict=True)]
-    total = jnp.sum(jnp.log(outer(moved) + noise + spectrum.jitter))
+    factors = [values + d for values, d in zip(spectrum.factors, diagonals, strict=True)]
+    total = jnp.sum(jnp.log(outer(factors) + noise + spectrum.jitter))
     for g, (E, d) in enumerate(zip(changes, diagonals, strict=True)):
         others = [jnp.ones_like(x) if h == g else x for h, x in enumerate(spectrum.factors)]
-        shares = jnp.moveaxis(outer(others) / spectrum.values, g, 0).reshape(len(d), -1)
-        total -= 0.5 * jnp.sum(jnp.square(E - jnp.diag(d)) * (shares @ shares.T))
+        # E_pq is the entry of E_g times the eigenvalues of the other axes.
+        ratios = jnp.moveaxis(outer(others) / spectrum.values, g, 0).reshape(len(d), -1)
+        total -= 0.5 * jnp.sum(jnp.square(E - jnp.diag(d)) * (ratios @ ratios.T))
     return total
 
 
 def _differentiable(x, times: int):
-    """x, which can be differentiated at most `times` times: further derivatives would be wrong."""
+    """Return x, and raise an error if it is differentiated more than `times` times."""
 
     @jax.custom_jvp
-    def same(x):
+    def identity(x):
         return x
 
-    @same.defjvp
-    def _same_jvp(primals, tangents):
+    @identity.defjvp
+    def _identity_jvp(primals, tangents):
         if times == 0:
             raise NotImplementedError(
-                "the log density on a grid has two derivatives, and a third was requested. "
-                "Take solver='dense'."
+                "the log density on a grid has two derivatives, but a third was requested. "
+                "Use solver='dense'."
             )
         return _differentiable(primals[0], times - 1), tangents[0]
 
-    return same(x)
+    return identity(x)
 
 
 def log_density(grams: Sequence[AnyArray], noise: ArrayLike, R: AnyArray) -> jax.Array:
-    """log N(r; 0, K) of each row r of R (..., n), the cells in the order of the grid.
+    """log N(r; 0, K) of each row r of R (..., n), with cells in the order of the grid.
 
     It can be differentiated twice.
 
@@ -235,7 +240,7 @@ def log_density(grams: Sequence[AnyArray], noise: ArrayLike, R: AnyArray) -> jax
         Shape (...); -inf, with a gradient of 0, if K is not positive definite.
     """
     finite = jnp.isfinite(noise) & jnp.all(jnp.array([jnp.all(jnp.isfinite(K)) for K in grams]))
-    # Where the density is -inf, numbers with finite derivatives replace the arguments.
+    # If the density is -inf, the arguments are replaced by numbers with finite derivatives.
     grams = tuple(jnp.where(finite, K, jnp.eye(len(K))) for K in grams)
     spectrum = jax.lax.stop_gradient(GridSpectrum.of(grams, jnp.where(finite, noise, 1.0)))
     proper = finite & jnp.isfinite(spectrum.jitter)
@@ -256,13 +261,13 @@ def log_density(grams: Sequence[AnyArray], noise: ArrayLike, R: AnyArray) -> jax
 class KroneckerFactor(Factor):
     """Covariance matrix on a grid by its eigendecomposition, L = V diag(sqrt(values)).
 
-    Made by `compute`. Each product takes O(n sum n_g) time for a column.
+    Created by `compute`. Products take O(n sum n_g) time per column.
 
     Attributes:
-        spectrum: Eigendecomposition, the cells in the order of the grid.
+        spectrum: Eigendecomposition, with cells in the order of the grid.
         grams: K_1, K_2, ..., shapes (n_g, n_g).
         noise: Noise variance.
-        rows: Row number of each cell, shape (n,).
+        rows: Row of the inputs of each cell, shape (n,).
         jitter: Number added to the diagonal.
     """
 
@@ -276,7 +281,7 @@ class KroneckerFactor(Factor):
     def compute(
         cls, grams: tuple[jax.Array, ...], noise: ArrayLike, rows: jax.Array
     ) -> KroneckerFactor:
-        """Factor K_1 x K_2 x ... + noise I, with a jitter where the least eigenvalue is rounding.
+        """Factor K_1 x K_2 x ... + noise I; add a jitter if K is singular up to rounding.
 
         Raises:
             NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
@@ -315,7 +320,7 @@ class KroneckerFactor(Factor):
         return function(self.spectrum, self.grams, self.noise, columns).reshape(B.shape)
 
     def _to_inputs(self, cells):
-        """Rows (n, ...) in the order of the inputs, from the order of the grid."""
+        """Reorder cells (n, ...) from the order of the grid to the order of the inputs."""
         return jnp.zeros_like(cells).at[self.rows].set(cells, unique_indices=True)
 
 
@@ -323,6 +328,6 @@ def _failure_message(factors) -> str:
     ranges = " and ".join(f"from {min(x):.3g} to {max(x):.3g}" for x in map(np.asarray, factors))
     return (
         "the covariance matrix on the grid is not positive definite: the eigenvalues of its "
-        f"factors run {ranges}. Check the hyperparameters and the inputs, add noise, or run "
+        f"factors range {ranges}. Check the hyperparameters and the inputs, add noise, or run "
         "bayeskern.kernels.check_psd(kernel, X)."
     )

@@ -1,4 +1,4 @@
-"""Full product grids among inputs: the axes of a grid, and the row of each cell."""
+"""Detection of full product grids in inputs: axes of the grid, row of each cell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from bayeskern.kernels.column_groups import Columns, joined
 from bayeskern.linalg.factor import AnyArray
 
-# With more groups of columns, the search for groups that form one axis is skipped.
+# With more groups of columns, groups are not joined into axes: the search would take too long.
 MAX_SEARCHED_GROUPS = 10
 
 
@@ -21,12 +21,12 @@ class NoGridError(ValueError):
 
 
 class Grid(NamedTuple):
-    """Inputs X (n, d) that contain each cell of a product of axes once, in any order.
+    """Grid of inputs X (n, d): each combination of points of the axes is one row.
 
     Attributes:
         columns: Columns of each axis.
-        axes: Row numbers of the points of each axis, shapes (n_1,), (n_2,), ...
-        rows: Row number of each cell, the last axis changing fastest, shape (n,).
+        axes: For each axis, rows of X with its points, shapes (n_1,), (n_2,), ...
+        rows: Row of X of each cell of the grid, the last axis changing fastest, shape (n,).
     """
 
     columns: tuple[Columns, ...]
@@ -35,12 +35,12 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, X: AnyArray, groups: Sequence[Columns]) -> Grid:
-        """Grid with the most axes, each made of one or more of the groups of columns.
+        """Grid with as many axes as possible; an axis consists of whole groups of columns.
 
         Raises:
-            NoGridError: A cell, which the message names, is missing or repeated.
+            NoGridError: A cell is missing or repeated; the message names it.
         """
-        # -0.0 becomes 0.0, which is equal.
+        # Adding 0.0 turns -0.0 into 0.0, so that np.unique treats them alike.
         points = _Points(np.asarray(X) + 0.0)
         groups = sorted(groups)
         n = len(points.X)
@@ -73,13 +73,13 @@ class Grid(NamedTuple):
 
 
 class _Points:
-    """Inputs X (n, d), and their distinct points in some of the columns."""
+    """Inputs X (n, d), and their distinct points in subsets of the columns."""
 
     def __init__(self, X: np.ndarray):
         self.X, self._cache = X, {}
 
     def of(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the distinct points in these columns, and the point of each row."""
+        """Distinct points in these columns: a row of each, and the index of every row's point."""
         if columns not in self._cache:
             values = self.X[:, columns[0]] if len(columns) == 1 else self.X[:, list(columns)]
             _, first, index = np.unique(values, return_index=True, return_inverse=True, axis=0)
@@ -87,41 +87,44 @@ class _Points:
         return self._cache[columns]
 
     def distinct(self, columns: Columns) -> int:
+        """Number of distinct points in these columns."""
         return len(self.of(columns)[0]) if columns else 1
 
     def axes(self, groups: Sequence[Columns]) -> list[Columns]:
-        """Finest axes into which the groups of columns can be joined; else one axis.
+        """Columns of as many axes as possible; one axis if the points are no product.
 
-        Points are a product over two sets of columns if their number is the product of the numbers
-        of distinct points in either set.
+        The points are a product over two sets of columns if their number is the product of the
+        numbers of distinct points in each set.
         """
         if not groups:
             return []
         first, *others = groups
-        most = range(len(others) + 1 if len(groups) <= MAX_SEARCHED_GROUPS else 1)
-        for more in (more for size in most for more in combinations(others, size)):
-            rest = [group for group in others if group not in more]
-            if self._is_product([first, *more], rest, self.distinct(joined(groups))):
-                return [joined([first, *more]), *self.axes(rest)]
+        # The first axis: the first group, joined with as few other groups as possible.
+        sizes = range(len(others) + 1 if len(groups) <= MAX_SEARCHED_GROUPS else 1)
+        for added in (added for size in sizes for added in combinations(others, size)):
+            rest = [group for group in others if group not in added]
+            if self._is_product([first, *added], rest, self.distinct(joined(groups))):
+                return [joined([first, *added]), *self.axes(rest)]
         return [joined(groups)]
 
     def _is_product(self, groups, rest, n: int) -> bool:
-        at_least = (max((self.distinct(g) for g in side), default=1) for side in (groups, rest))
-        if math.prod(at_least) > n:
+        # A cheap test first: a set has at least as many distinct points as each of its groups.
+        bounds = (max((self.distinct(g) for g in side), default=1) for side in (groups, rest))
+        if math.prod(bounds) > n:
             return False
         return self.distinct(joined(groups)) * self.distinct(joined(rest)) == n
 
     def repeated(self) -> tuple[float, ...]:
         """A point that occurs twice."""
         _, index = self.of(tuple(range(self.X.shape[1])))
-        again = np.flatnonzero(np.bincount(index) > 1)[0]
-        return tuple(self.X[index == again][0].tolist())
+        repeated = np.flatnonzero(np.bincount(index) > 1)[0]
+        return tuple(self.X[index == repeated][0].tolist())
 
     def missing(self, groups: Sequence[Columns]) -> str:
-        """Sentence that names the cell that the grid of the groups lacks."""
+        """Clause that names the first missing cell of the grid of the groups."""
         first, index = zip(*(self.of(columns) for columns in groups), strict=True)
         sizes = [len(f) for f in first]
-        # Before the cell that is missing, the sorted rows are the cells in their order.
+        # Up to the first missing cell, the sorted rows and the cells in order are equal.
         occupied = map(tuple, np.transpose(index)[np.lexsort(index[::-1])])
         pairs = zip_longest(product(*map(range, sizes)), occupied)
         cell = next(cell for cell, row in pairs if cell != row)

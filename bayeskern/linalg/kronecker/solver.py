@@ -30,8 +30,8 @@ class KroneckerSolver(Solver):
     """Kronecker products, for full grids and kernels that are products over the axes.
 
     Attributes:
-        axes: Row numbers of the points of each axis; empty until prepared.
-        rows: Row number of each cell of the grid, shape (n,); None until prepared.
+        axes: For each axis, rows of X with its points; empty until prepared.
+        rows: Row of X of each cell of the grid, shape (n,); None until prepared.
         columns: Columns of each axis.
     """
 
@@ -51,15 +51,17 @@ class KroneckerSolver(Solver):
         if self.rows is not None:
             is_same = self._is_prepared_for(X)
             sizes = tuple(map(len, self.axes))
-            return _fits(sizes) if is_same else Refused("it is prepared for another grid")
+            return _fits(sizes) if is_same else Refused("the solver is prepared for another grid")
         if X.shape[1] == 1:
             return Refused("there is one input, and a grid has two axes or more")
         for node in kernel.nodes():
             if isinstance(node, Kernel) and not node.is_a_function:
-                return Refused(f"{node!r} is no product over axes: give its variance as the noise")
+                return Refused(
+                    f"{node!r} is white noise, not a product over axes: pass its variance as noise"
+                )
         groups = _groups(kernel, X)
         if len(groups) < 2:
-            return Refused(f"{kernel!r} is no product of kernels of different columns")
+            return Refused(f"{kernel!r} is not a product of kernels of different columns")
         if is_traced(X):
             return Refused("a grid cannot be recognised in inputs that JAX traces")
         try:
@@ -97,25 +99,28 @@ class KroneckerSolver(Solver):
     def _rows(self) -> jax.Array:
         if self.rows is None:
             raise ValueError(
-                "the grid of the points is not known: prepare the solver for the inputs, "
+                "the solver does not know the grid of the points; prepare it with "
                 "solver.prepare(kernel, X)."
             )
         return self.rows
 
     def _grams(self, kernel: Kernel, X, X_new=None) -> tuple[jax.Array, ...]:
-        """Gram matrices of the axes, whose Kronecker product is k(X) in the order of the grid.
+        """Gram matrices of the axes; their Kronecker product is k(X) in the order of the grid.
 
-        With X_new (m, d) the Gram matrices between X_new and the axes, shape (m, n_g).
+        If X_new (m, d) is given, Gram matrices between X_new and the axes, shapes (m, n_g).
         """
         grams, factors = [], kernel.by_columns(X.shape[1])
         for columns, axis in zip(self.columns, self.axes, strict=True):
             points = (X[axis],) if X_new is None else (X_new, X[axis])
-            on_axis = [factors.pop(group) for group in [*factors] if {*group} <= {*columns}]
+            kernels = [factors.pop(group) for group in [*factors] if {*group} <= {*columns}]
             ones = jnp.ones((len(points[0]), len(axis)))
-            grams.append(reduce(jnp.multiply, (k.evaluate(*points) for k in on_axis), ones))
+            grams.append(reduce(jnp.multiply, (k.evaluate(*points) for k in kernels), ones))
         if factors:
-            across = ", ".join(map(repr, factors.values()))
-            raise ValueError(f"{across} reaches across the axes of the grid that was prepared.")
+            names = ", ".join(map(repr, factors.values()))
+            raise ValueError(
+                f"{names} depends on columns of several axes of the prepared grid; prepare the "
+                "solver for this kernel."
+            )
         return tuple(grams)
 
     def _is_prepared_for(self, X) -> bool:
@@ -126,13 +131,14 @@ class KroneckerSolver(Solver):
 
 def _fits(sizes: tuple[int, ...]) -> Fits:
     n = math.prod(sizes)
-    # Eigenvectors; about twenty products with the matrices of the axes, forward and back.
+    # Operations: eigenvectors of each axis; about twenty products with its matrices, for the value
+    # and the gradient. Memory: 11 vectors of all cells, 7 matrices per axis.
     operations = sum(25.0 * size**3 + 40.0 * n * size for size in sizes)
     return Fits(Cost(operations, 8.0 * (11.0 * n + 7.0 * sum(size**2 for size in sizes))))
 
 
 def _groups(kernel: Kernel, X) -> list[Columns]:
-    """Columns of each factor of the kernel, then each column that no factor uses."""
+    """Column groups: the columns of each factor, and each unused column by itself."""
     d = X.shape[1]
     groups = [columns for columns in kernel.by_columns(d) if columns]
     used = {column for columns in groups for column in columns}

@@ -13,7 +13,12 @@ from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of, without
 from bayeskern.kernels.state_space.space import MAX_STATE_SIZE, NoStateSpaceError
-from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
+from bayeskern.kernels.truncation import (
+    harmonics_of,
+    harmonics_suffice,
+    stated_error,
+    with_harmonics,
+)
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
@@ -77,7 +82,7 @@ class MarkovSolver(Solver):
 
     def factor(self, C: NoisyGram) -> MarkovFactor:
         kernel = self._truncate(C.kernel)
-        enough = certified(kernel)
+        enough = harmonics_suffice(kernel)
         if not is_traced(enough) and not enough:
             raise ValueError(
                 f"{kernel!r} has a lengthscale that asks for more harmonics: its covariances are "
@@ -145,7 +150,7 @@ class MarkovSolver(Solver):
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
         process = self._process(C)
         density = jnp.vectorize(lambda r: log_density(process, r), signature="(n)->()")(R)
-        return jnp.where(certified(self._truncate(C.kernel)), density, -jnp.inf)
+        return jnp.where(harmonics_suffice(self._truncate(C.kernel)), density, -jnp.inf)
 
     def _truncate(self, kernel: Kernel) -> Kernel:
         """The kernel with the solver's number of harmonics for each of its periodic kernels."""

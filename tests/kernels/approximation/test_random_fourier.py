@@ -185,8 +185,8 @@ def test_kernels_without_a_spectral_density_are_refused(kernel, culprit):
 
 def test_error_lists_all_kernels_with_a_spectral_density():
     message = str(spectral_density.no_spectral_density(Linear()))
-    listed = re.search(r"that have one are (.*), and their sums", message)[1]
-    listed = set(re.findall(r"\w+", listed)) - {"and"}
+    listed = re.search(r"Use (.*), or their sums", message)[1]
+    listed = set(re.findall(r"\w+", listed)) - {"or"}
     assert listed <= set(SPECTRAL)
     for name in listed:
         assert type(SPECTRAL[name]).__name__ == name
