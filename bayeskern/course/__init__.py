@@ -1,6 +1,6 @@
-"""The machines of the lecture notes, each about as long as a textbook page.
+"""Estimators and conjugate families of the lecture notes, each about a page long.
 
 Import the estimators from `bayeskern` or `bayeskern.ridge`, and the conjugate families from
-`bayeskern` or `bayeskern.conjugate`. This module imports nothing, because scikit-learn, which the
-estimators need and the conjugate families do not, takes long to import.
+`bayeskern` or `bayeskern.conjugate`. This module imports nothing: only the estimators need
+scikit-learn, which is slow to import.
 """

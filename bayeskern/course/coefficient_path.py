@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class CoefficientPath(NamedTuple):
-    """The minimisers a and b of |y - a - X b|^2 + penalty |b|^2, or |b|_1, for many penalties.
+    """Ridge or lasso coefficients at many penalties.
+
+    They minimise |y - a - X b|^2 + penalty P(b), where P(b) is |b|^2 (ridge) or |b|_1 (lasso).
 
     Attributes:
         penalties: The sorted penalties, (L,).
@@ -47,17 +49,17 @@ class CoefficientPath(NamedTuple):
         Raises:
             ValueError: If there are fewer than two penalties above 0.
         """
-        drawn = self.penalties > 0.0
-        if np.sum(drawn) < 2:
-            raise ValueError(f"plot needs at least two penalties above 0; got {np.sum(drawn)}.")
+        positive = self.penalties > 0.0
+        if np.sum(positive) < 2:
+            raise ValueError(f"plot needs at least two penalties above 0; got {np.sum(positive)}.")
         ax = figure((7.5, 4.2)).subplots() if ax is None else ax
         styles = [(color, line) for line in ("-", "--") for color in COLORS]
-        # With more columns than styles, labels would not tell them apart.
+        # With more columns than styles, labels would be ambiguous.
         has_labels = len(self.columns) <= len(styles)
         for j, (name, values) in enumerate(zip(self.columns, self.coefficients.T, strict=True)):
             color, line = styles[j % len(styles)]
             label = short(name, 20) if has_labels else None
-            ax.plot(self.penalties[drawn], values[drawn], line, color=color, label=label)
+            ax.plot(self.penalties[positive], values[positive], line, color=color, label=label)
         ax.axhline(0.0, color="#8a8a8a", linewidth=0.8, zorder=0)
         ax.set_xscale("log")
         ax.set_xlabel("penalty")
@@ -85,24 +87,25 @@ def coefficient_path(
 
     with |b|_1 the sum of the absolute values. Ridge has a closed form from one singular value
     decomposition of X, b = sum_j v_j s_j u_j'y / (s_j^2 + penalty), the shortest solution if the
-    penalty is 0. The lasso is found by least angle regression, and by coordinate descent where the
-    optimality conditions show that the former failed. All its coefficients are 0 for penalties
-    of at least 2 max_j |x_j'y|, with centered columns if there is an intercept.
+    penalty is 0. The lasso is found by least angle regression or, where its result violates the
+    optimality conditions, by coordinate descent. All lasso coefficients are 0 for penalties of at
+    least 2 max_j |x_j'y|, with centered columns if there is an intercept.
 
     In scikit-learn's terms `Ridge` has the same penalty, and `Lasso` has alpha = penalty / (2 n).
-    As a mode of a posterior with noise variance v, ridge has the prior b_j ~ N(0, v / penalty), and
-    the lasso b_j ~ Laplace(0, 2 v / penalty).
+    With noise variance v, ridge is the posterior mode under the prior b_j ~ N(0, v / penalty), and
+    the lasso under b_j ~ Laplace(0, 2 v / penalty).
 
     Columns are not scaled: a penalty shrinks the coefficients of small-valued columns most.
-    `KernelRidge` has scores along its penalties.
+    `KernelRidge(alpha="loo")` scores penalties and chooses one.
 
     Args:
         X: (n, d), an array or a data frame.
         y: (n,).
         penalties: Several penalties: for ridge 0 or more, in the squared units of X; for the lasso
-            above 0, in the units of X times those of y. By default 100, evenly spaced in the
-            logarithm: for ridge a factor of 1,000 beyond the squared singular values of X at both
-            ends, for the lasso a factor of 1,000 down from where all coefficients are 0.
+            above 0, in the units of X y. By default 100 penalties, evenly spaced on the log scale:
+            for ridge from the smallest nonzero squared singular value of X / 1,000 to the largest
+            times 1,000; for the lasso up to the penalty at which all coefficients are 0, from
+            1 / 1,000 of it.
         kind: "ridge" or "lasso".
         intercept: Whether to fit a, which is not penalised; otherwise a = 0.
 
@@ -110,7 +113,7 @@ def coefficient_path(
         The coefficients, sorted by penalty, with a method `plot`.
 
     Raises:
-        ValueError: For bad input, such as a penalty of 0 for the lasso.
+        ValueError: If the input is invalid, such as a penalty of 0 for the lasso.
 
     Warns:
         UserWarning: If the lasso has not converged at a penalty.
@@ -158,7 +161,7 @@ def _ridge(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:
 def _lasso(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:
     """Penalties (L,) and coefficients (L, d) of the lasso."""
     if penalties is None:
-        # From this penalty on all coefficients are 0.
+        # All coefficients are 0 at this and larger penalties.
         largest = 2.0 * np.max(np.abs(X.T @ y))
         penalties = np.geomspace(1e-3, 1.0, 100) * (largest or 1.0)
     if penalties[0] == 0.0:
@@ -185,7 +188,7 @@ def _lasso(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:
 def _by_angles(X, y, penalties) -> np.ndarray:
     """The lasso by least angle regression, piecewise linear in the penalty: (L, d).
 
-    It is exact unless columns tie, and may be wrong without a warning if they do.
+    It is exact unless columns tie, in which case it may be wrong without a warning.
     """
     # Imported here, because scikit-learn's linear models take long to import.
     from sklearn.linear_model import lars_path
@@ -213,7 +216,7 @@ def _by_descent(X, y, penalties) -> np.ndarray:
 
 
 def _is_optimal(X, y, penalties, coefficients) -> np.ndarray:
-    """Check each row of coefficients (L, d) for optimality, to 1e-6 of the penalty: (L,).
+    """True for each row of coefficients (L, d) that is optimal to 1e-6 of the penalty.
 
     With r = y - X b, 2 x_j'r is penalty sign(b_j), or at most penalty in absolute value if b_j = 0.
     """

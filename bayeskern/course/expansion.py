@@ -41,7 +41,7 @@ class ExpansionClassifier(ClassifierMixin, KernelExpansion):
             X: Points, (m, d), with the columns that `fit` saw.
 
         Returns:
-            f(X): (m,) for two classes, above 0 for the second; (m, classes) for more.
+            f(X): (m,) for two classes, positive for the second; (m, classes) for more.
         """
         return self._values(X)
 
@@ -78,7 +78,7 @@ def read_weighted(
 
 
 def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted class labels in y, (classes,), and the index of each point's label, (n,).
+    """The sorted class labels, (classes,), and the index of each point's label, (n,).
 
     Raises ValueError if y holds real numbers, or one class only.
     """

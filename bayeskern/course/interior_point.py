@@ -1,12 +1,12 @@
-"""An interior-point method for the dual problem of a kernel machine whose loss has kinks.
+"""Interior-point method for the dual of kernel machines with a kinked loss.
 
-If the slope of the loss rises at kinks t_j, from -high_j to -low_j each, the dual problem is the
-quadratic programme
+The slope of the weighted loss of point i rises from -high_ij to -low_ij at kink t_ij, at the rate
+1 / r_i; it jumps if r_i = 0. The dual problem is the quadratic programme
 
     minimise    1/2 b'K b + sum_ij [r_i x_ij^2 / 2 - t_ij x_ij],   b_i = sum_j x_ij,
     subject to  low_ij <= x_ij <= high_ij,   and sum_i b_i = 0 if there is an intercept.
 
-scikit-learn does not replace it: libsvm keeps K in single precision and always has an intercept,
+scikit-learn has no equivalent: libsvm stores K in single precision and always has an intercept,
 and liblinear penalises the intercept.
 
 Mehrotra (1992); Fine and Scheinberg (2001) for kernel machines; Nocedal and Wright (2006),
@@ -21,14 +21,14 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 MAX_STEPS = 100
-# The mean complementarity at which to stop, relative to its start: near what rounding allows.
+# Stop when the mean complementarity falls to this fraction of its start, close to rounding.
 COMPLEMENTARITY_TOL = 1e-16
 # The number of successive steps without progress after which to stop.
 MAX_STALLED_STEPS = 5
-# The part of the way to the nearest bound that a step goes.
+# Fraction of the distance to the nearest bound that a step covers.
 STEP_FRACTION = 0.995
 # A penalty on the length of a step, relative to K. It does not move the minimum, where steps
-# vanish, but limits rounding errors if K is short of full rank.
+# vanish, but limits rounding errors if K is rank deficient.
 PROXIMAL_PENALTY = 1e-14
 
 
@@ -44,11 +44,11 @@ def minimize(
 
     Args:
         K: The Gram matrix, (n, n), positive semidefinite.
-        kinks: t, (m, n).
-        low: Lower bounds, (m, n).
-        high: Upper bounds, (m, n).
-        roundness: r, (n,).
-        intercept: Whether sum b = 0.
+        kinks: Kinks t, (m, n): m for each of n points.
+        low: Lower bounds of x, (m, n).
+        high: Upper bounds of x, (m, n).
+        roundness: r, (n,); 0 for sharp kinks.
+        intercept: True to require sum b = 0.
 
     Returns:
         The best iterate b, (n,); the multiplier of sum b = 0, which is the intercept; and the
@@ -69,25 +69,26 @@ def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate
     """The next iterate, by a predictor and a corrector step."""
     newton = _Newton(K, iterate, roundness, intercept)
     complementarity = iterate.complementarity
-    # The complementarity that a step towards 0 leaves sets the target of the next step.
+    # The complementarity left by the predictor (target 0) sets the target of the corrector.
     predictor = newton.step(0.0)
     predicted = iterate.moved(predictor, 1.0).complementarity
     centering = (predicted / complementarity) ** 3
     moved = iterate.moved(newton.step(centering * complementarity, predictor), STEP_FRACTION)
     if moved.complementarity <= 0.9 * complementarity:
         return moved
-    # The correction can cycle (Cartis 2009): half the target, without the correction.
+    # The corrector can cycle (Cartis 2009): after little progress, step without it and halve the
+    # complementarity.
     return iterate.moved(newton.step(0.5 * complementarity), STEP_FRACTION)
 
 
 class _Iterate(NamedTuple):
-    """x and c, or a step of them, with the slacks of the bounds on x and their multipliers."""
+    """An iterate or a step: x, c, slacks of the bounds on x, and their multipliers z."""
 
     x: np.ndarray
     c: float
     #: K b + c - t + r x - z_below + z_above, which is 0 at the solution
     stationarity: np.ndarray
-    #: x - low and high - x
+    #: the slacks x - low and high - x
     below: np.ndarray
     above: np.ndarray
     z_below: np.ndarray
@@ -100,7 +101,7 @@ class _Iterate(NamedTuple):
         return products / (2 * self.x.size)
 
     def moved(self, step: _Iterate, fraction: float) -> _Iterate:
-        """The iterate after a fraction of a step, which ends at the nearest bound."""
+        """Move by `fraction` of the step, shortened first to the nearest bound."""
         length = 1.0
         # The slacks and multipliers stay above 0.
         for value, change in zip(self[3:], step[3:], strict=True):
@@ -113,8 +114,8 @@ class _Iterate(NamedTuple):
 
 
 def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:
-    """An iterate inside the bounds."""
-    # At the same fraction of every box, so that b sums to 0 with an intercept.
+    """An iterate inside the bounds, with sum b = 0 if there is an intercept."""
+    # x is at the same fraction of each interval from low to high.
     fraction = -low.sum() / np.sum(high - low) if intercept else 0.5
     x = low + fraction * (high - low)
     slope = K @ x.sum(axis=0) - kinks + roundness * x
@@ -124,7 +125,14 @@ def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:
 
 
 class _Newton:
-    """Newton steps from one iterate, all by one factor of a matrix."""
+    """Newton steps from one iterate that share one factorisation.
+
+    A step (dx, dc, dz) with db = sum_j dx_j solves, for a target complementarity,
+
+        K db + dc + r dx - dz_below + dz_above = -stationarity,  sum db = -sum x,
+        below dz_below + z_below dx = target - below z_below - [below z_below of the predictor],
+        above dz_above - z_above dx = target - above z_above - [above z_above of the predictor].
+    """
 
     def __init__(self, K, iterate: _Iterate, roundness, intercept: bool):
         self.K, self.iterate, self.roundness = K, iterate, roundness
@@ -134,23 +142,25 @@ class _Newton:
         self.shifted = ShiftedGram(K, self.e, intercept)
 
     def step(self, target: float, predictor: _Iterate | None = None) -> _Iterate:
-        """A step towards the target complementarity, corrected by the products of a predictor."""
-        now = self.iterate
-        to_below, to_above = target / now.below - now.z_below, target / now.above - now.z_above
+        """A step to the target, with Mehrotra's second-order correction from a predictor."""
+        current = self.iterate
+        # dz at dx = 0.
+        dz_below_0 = target / current.below - current.z_below
+        dz_above_0 = target / current.above - current.z_above
         if predictor is not None:
-            to_below = to_below - predictor.below * predictor.z_below / now.below
-            to_above = to_above - predictor.above * predictor.z_above / now.above
-        right = to_below - to_above - now.stationarity
-        # dx = weights (right - v), with v = K db + dc; summed over kinks, db = g - e v.
-        g = np.sum(self.weights * right, axis=0)
-        db, dc = self.shifted.solve(g / self.e, -now.x.sum())
+            dz_below_0 = dz_below_0 - predictor.below * predictor.z_below / current.below
+            dz_above_0 = dz_above_0 - predictor.above * predictor.z_above / current.above
+        right_side = dz_below_0 - dz_above_0 - current.stationarity
+        # dx = weights (right_side - v), with v = K db + dc; summed over kinks, db = g - e v.
+        g = np.sum(self.weights * right_side, axis=0)
+        db, dc = self.shifted.solve(g / self.e, -current.x.sum())
         rise = self.K @ db + dc
-        # Both forms of v are equal; e is tiny in some rows and huge in others, which decides
-        # the one with less rounding.
+        # The two expressions for v are equal. e is tiny in some rows and huge in others: take the
+        # expression with less rounding in each row.
         v = np.where(self.e * self.K.diagonal() > 1.0, (g - db) / self.e, rise)
-        dx = self.weights * (right - v)
-        dz_below = to_below - now.z_below / now.below * dx
-        dz_above = to_above + now.z_above / now.above * dx
+        dx = self.weights * (right_side - v)
+        dz_below = dz_below_0 - current.z_below / current.below * dx
+        dz_above = dz_above_0 + current.z_above / current.above * dx
         change = rise + self.roundness * dx - dz_below + dz_above
         return _Iterate(dx, dc, change, dx, -dx, dz_below, dz_above)
 
@@ -158,13 +168,13 @@ class _Newton:
 class ShiftedGram:
     """K + diag(1 / e), factored once, bordered by ones if there is an intercept.
 
-    With S = diag(sqrt e) the inverse is S (1 + S K S)^-1 S, which does not divide by e: e may be 0
+    With S = diag(sqrt e) the inverse is S (I + S K S)^-1 S, which does not divide by e: e may be 0
     in some rows and huge in others (Rasmussen and Williams 2006, equation 3.26).
 
     Args:
         K: (n, n), positive semidefinite.
         e: (n,), 0 or more.
-        intercept: Whether there is an intercept.
+        intercept: True if there is an intercept.
     """
 
     def __init__(self, K: np.ndarray, e: np.ndarray, intercept: bool):
@@ -173,7 +183,7 @@ class ShiftedGram:
         self.inverse_times_ones = self._solve(np.ones(len(K))) if intercept else None
 
     def solve(self, v: np.ndarray, total: float = 0.0) -> tuple[np.ndarray, float]:
-        """(b, c) with (K + diag(1 / e)) b + c = v and sum b = total; c = 0 without an intercept."""
+        """Solve (K + diag(1 / e)) b + c = v, sum b = total; c = 0 without an intercept."""
         b = self._solve(v)
         if self.inverse_times_ones is None:
             return b, 0.0
@@ -193,7 +203,7 @@ class ShiftedGram:
             try:
                 return cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
             except np.linalg.LinAlgError:
-                # S K S is positive semidefinite but for its rounding.
+                # S K S is positive semidefinite only up to rounding.
                 floor = len(K) * np.finfo(float).eps * np.max(diagonal)
                 jitter = max(10.0 * jitter, floor)
                 if not np.isfinite(jitter):

@@ -1,4 +1,4 @@
-"""Kernel machines, which minimise a convex loss plus the squared norm of the function."""
+"""Kernel machines: minimise a convex loss plus the squared norm of the function."""
 
 from __future__ import annotations
 
@@ -39,25 +39,26 @@ class _KernelMachine(KernelExpansion):
     penalty: float
 
     def _prepare(self, X: np.ndarray) -> tuple[np.ndarray, float]:
-        """The Gram matrix and the penalty, for points that all have positive weight."""
+        """The Gram matrix and the penalty, for points of positive weight."""
         penalty = validation.positive(self.penalty, "penalty")
         self.kernel_, self.X_fit_ = self._concrete_kernel(), X
         return gram(self.kernel_, X), penalty
 
     def _store(self, minimum: Minimum, penalty: float) -> Self:
+        """Set the attributes of a fit; warn if the duality gap is too large."""
         self.dual_coef_ = minimum.coefficients
         self.intercept_ = minimum.intercept
         self.objective_ = penalty * minimum.value
         self.duality_gap_ = penalty * max(minimum.gap, 0.0)
-        # Relative to the objective, or as rounding relative to the loss of f = 0.
+        # Relative to the objective, plus an allowance for rounding relative to the loss of f = 0.
         tolerance = 1e-6 * minimum.value + 1e-12 * minimum.at_zero
         self.converged_ = bool(minimum.gap <= tolerance)
         self.n_iter_ = minimum.iterations
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped at an objective of {self.objective_:.6g}, which "
-                f"may be {self.duality_gap_:.2g} above its minimum. Rounding allows no more with "
-                f"penalty={penalty:g}: take a larger one.",
+                f"may be {self.duality_gap_:.2g} above its minimum. Rounding limits progress with "
+                f"penalty={penalty:g}: use a larger one.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -66,19 +67,19 @@ class _KernelMachine(KernelExpansion):
 
 @dataclass(eq=False, repr=False)
 class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
-    """A regression machine, which minimises sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2.
+    """Regression that minimises sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c. The squared loss is solved directly, the
-    others by an interior-point method, which takes 10 to 30 factorisations of an n x n matrix.
+    others by an interior-point method with 10 to 30 factorisations of an n x n matrix.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        loss: "squared", (y - f)^2 / 2, with which this is `KernelRidge(alpha=penalty)`; "absolute",
-            |y - f|, a median; "huber", squared for small errors and absolute beyond; or
-            "epsilon_insensitive", 0 for small errors and absolute beyond.
+        loss: "squared", (y - f)^2 / 2, as in `KernelRidge(alpha=penalty)`; "absolute", |y - f|, for
+            a median; "huber", quadratic for small errors and linear for large ones; or
+            "epsilon_insensitive", 0 for small errors and linear for large ones.
             `losses.Huber(delta=1.345)` and `losses.EpsilonInsensitive(epsilon=0.1)` set the limit
             of small errors, in the units of y.
-        penalty: Above 0, in the units of the loss; 1 / C of support vector regression.
+        penalty: The penalty, above 0, in the units of the loss; 1 / C of support vector regression.
         fit_intercept: Whether to add an unpenalised constant c; otherwise c = 0.
 
     Attributes:
@@ -87,10 +88,10 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         dual_coef_: The coefficients b, (n,).
         intercept_: The constant c.
         objective_: The value of the objective.
-        duality_gap_: A bound on the difference of the objective to its minimum:
+        duality_gap_: A bound on the objective minus its minimum. The minimiser f* satisfies
             |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
-        converged_: Whether the gap is at most 1e-6 of the objective plus 1e-12 of the loss of
-            f = 0.
+        converged_: True if the gap is at most 1e-6 times the objective plus 1e-12 times the loss
+            of f = 0.
         n_iter_: The number of iterations.
 
     References:
@@ -119,17 +120,17 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         Args:
             X: Points, (n, d), or a data frame.
             y: Targets, (n,).
-            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the losses, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input.
-            TypeError: For a kernel with distributions in it.
+            ValueError: If X, y or an option is invalid.
+            TypeError: If a hyperparameter of the kernel is not a number.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
+            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective off its minimum.
         """
         X, y, weights, _ = read_weighted(self, X, y, sample_weight, y_numeric=True)
         losses = {
@@ -147,19 +148,19 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
 
 @dataclass(eq=False, repr=False)
 class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
-    """A classifying machine, which minimises sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2.
+    """Classifier that minimises sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c, for labels y_i of -1 or 1. The logistic
-    loss is minimised by scikit-learn's LogisticRegression in the columns of a pivoted Cholesky
-    factor of K, the hinge loss by an interior-point method.
+    loss is minimised by scikit-learn's LogisticRegression, with the columns of a pivoted Cholesky
+    factor of K as features; the hinge loss, by an interior-point method.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        loss: "logistic", log(1 + exp(-y f)), which has probabilities; for more than two classes it
-            is multinomial, with a function f_c for each class and log sum_c exp(f_c) - f_y. Or
-            "hinge", max(1 - y f, 0), the support vector machine; of several classes each is
-            separated from the rest.
-        penalty: Above 0; 1 / C of the support vector machine and of scikit-learn's
+        loss: "logistic", log(1 + exp(-y f)), which gives probabilities; for more than two classes,
+            the multinomial loss log sum_c exp(f_c) - f_y with a function f_c for each class. Or
+            "hinge", max(1 - y f, 0), of the support vector machine; for more than two classes, each
+            is separated from the rest.
+        penalty: The penalty, above 0; 1 / C of the support vector machine and of scikit-learn's
             LogisticRegression.
         fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
@@ -170,10 +171,10 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         dual_coef_: The coefficients b, (n,) for two classes, (n, classes) for more.
         intercept_: The constant c for two classes, (classes,) for more.
         objective_: The value of the objective.
-        duality_gap_: A bound on the difference of the objective to its minimum:
+        duality_gap_: A bound on the objective minus its minimum. The minimiser f* satisfies
             |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
-        converged_: Whether the gap is at most 1e-6 of the objective plus 1e-12 of the loss of
-            f = 0.
+        converged_: True if the gap is at most 1e-6 times the objective plus 1e-12 times the loss
+            of f = 0.
         n_iter_: The number of iterations.
 
     References:
@@ -200,17 +201,17 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         Args:
             X: Points, (n, d), or a data frame.
             y: Class labels, (n,).
-            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the losses, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes a single class.
-            TypeError: For a kernel with distributions in it.
+            ValueError: If the input is invalid, or y has a single class.
+            TypeError: If a hyperparameter of the kernel is not a number.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
+            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective off its minimum.
         """
         X, y, weights, _ = read_weighted(self, X, y, sample_weight)
         loss: MarginLoss = _read_loss(self.loss, {"logistic": Logistic, "hinge": Hinge})
@@ -249,7 +250,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        penalty: Above 0; 1 / C of scikit-learn's LogisticRegression.
+        penalty: The penalty, above 0; 1 / C of scikit-learn's LogisticRegression.
         fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
     References:
@@ -270,7 +271,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
 
 def _read_loss(loss: Any, losses: dict) -> Any:
-    """A loss by its name, or the loss itself if it is one of these."""
+    """The loss of a given name, or `loss` itself if its class is in `losses`."""
     if isinstance(loss, tuple(losses.values())):
         return loss
     return losses[validation.one_of("loss", loss, losses)]()

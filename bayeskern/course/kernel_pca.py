@@ -23,7 +23,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        n_components: The number of components, at most n; None takes all of positive variance.
+        n_components: The number of components, at most n; None keeps all with positive variance.
 
     Attributes:
         eigenvalues_: The eigenvalues of the centered Gram matrix, (components,): n times the
@@ -62,13 +62,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             The transformer.
 
         Raises:
-            ValueError: For bad input, which includes more components than points.
+            ValueError: If the input is invalid, or n_components exceeds n.
         """
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None) -> np.ndarray:
-        """Find the components, and project the same points on them.
+        """Find the components, and project the training points on them.
 
         Args:
             X: Points, (n, d), or a data frame.

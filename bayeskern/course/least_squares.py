@@ -1,4 +1,4 @@
-"""Linear least squares by Cholesky, QR, SVD or gradient descent, with rank and condition number.
+"""Linear least squares, with the rank and the condition number of X.
 
 Golub and Van Loan (2013), chapters 5 and 6.
 """
@@ -19,14 +19,15 @@ from bayeskern.core import validation
 
 # Relative errors of the coefficients at which descent stops.
 LMS_TOL, SGD_TOL = 1e-8, 1e-3
-# The weight of the later iterates in the average of "sgd" (Shamir and Zhang 2013).
+# eta of the polynomial-decay average of "sgd", which favours late iterates (Shamir and Zhang 2013).
 RECENCY = 8
-# Step t of "sgd" has length step / (1 + step mu t / DECAY), about DECAY / (mu t) in the end.
+# Step t of "sgd" has length step / (1 + step mu t / DECAY), about DECAY / (mu t) for large t, with
+# the smallest curvature mu.
 DECAY = 4.0
 
 
 class LeastSquares(NamedTuple):
-    """The minimiser of |y - a - X b|^2 + penalty |b|^2, the shortest if there are several.
+    """The minimiser of |y - a - X b|^2 + penalty |b|^2, with the shortest b.
 
     Attributes:
         coefficients: b, (d,), or (d, k) for y of shape (n, k).
@@ -34,10 +35,10 @@ class LeastSquares(NamedTuple):
         condition_number: The largest singular value of X (centered, if there is an intercept) over
             the smallest; infinite if the smallest is 0.
         solver: The name of the solver used.
-        remark: Why another solver was used than requested; None if it was not.
-        converged: For lms and sgd, whether b is proved to be within 1e-8 (lms) or 1e-3 (sgd) of the
-            minimiser, relative to its size; None for the others.
-        iterations: For lms and sgd, the number of steps; None for the others.
+        remark: The reason if another solver than requested was used; otherwise None.
+        converged: For lms and sgd, True if the relative error of b is proved to be at most 1e-8
+            (lms) or 1e-3 (sgd); None for other solvers.
+        iterations: For lms and sgd, the number of steps; None for other solvers.
         intercept: a, a number or (k,); 0 without an intercept.
         residual_sum_of_squares: |y - a - X b|^2, a number or (k,).
 
@@ -74,20 +75,21 @@ def least_squares(
     batch: int = 32,
     seed: int = 0,
 ) -> LeastSquares:
-    """Minimise |y - a - X b|^2 + penalty |b|^2 over b, and over a if there is an intercept.
+    """Minimise |y - a - X b|^2 + penalty |b|^2 by a direct solver or by descent.
 
-    The shortest b is returned if several are best. The solvers are
+    The minimum is over b, and over a if there is an intercept. If several b are minimisers, the
+    shortest is returned. The solvers are
 
-    - "cholesky" of X'X (or of XX' + penalty, if d > n): fast, with an error of order
+    - "cholesky" of X'X + penalty I (XX' + penalty I if d > n): fast, with an error of order
       condition_number^2 eps;
-    - "qr", which leaves X short of full rank to the SVD;
+    - "qr", replaced by "svd" if X is rank deficient;
     - "svd", in which small singular values count as 0;
     - "lms", gradient descent b += step (X'(y - X b) - penalty b) from b = 0;
-    - "sgd", gradient descent with the gradient estimated from a batch of rows, a step that falls in
-      the end as 1 / t, and averaged iterates.
+    - "sgd", descent along gradients estimated from batches of rows, with step lengths that finally
+      decrease as 1 / t, and averaged iterates.
 
-    "lms" and "sgd" stop when |gradient| / mu, a bound on the error of b with the smallest curvature
-    mu, is small enough, or when the epochs (passes through the data) end.
+    With the smallest curvature mu, |gradient| / mu is a bound on the error of b. "lms" and "sgd"
+    stop when it is small enough, or after the given number of epochs (passes through the data).
 
     Args:
         X: (n, d), an array or a data frame.
@@ -95,10 +97,11 @@ def least_squares(
         solver: One of the solvers above.
         penalty: In the squared units of X, 0 or more; it does not apply to the intercept.
         intercept: Whether to fit a; otherwise a = 0.
-        rank_tolerance: Singular values up to this part of the largest count as 0; None means
+        rank_tolerance: Singular values up to this fraction of the largest count as 0; None means
             max(n, d) eps.
-        step: The length of the steps of "lms" and of the first step of "sgd"; None means 1 / L for
-            "lms", L = |X|^2 + penalty, and a step that fits the batches for "sgd".
+        step: The length of all steps of "lms", or of the first step of "sgd". None means 1 / L for
+            "lms", with L = |X|^2 + penalty and the largest singular value |X|; for "sgd", a length
+            that suits the batch size.
         epochs: The largest number of passes through the data, for "lms" and "sgd".
         batch: The largest number of rows in a batch of "sgd".
         seed: The seed of the batches of "sgd".
@@ -107,8 +110,8 @@ def least_squares(
         The minimiser, with the rank of X, its condition number and the solver.
 
     Raises:
-        ValueError: For bad input, or a step so long that descent diverges.
-        numpy.linalg.LinAlgError: If "cholesky" is asked for and X'X + penalty is singular.
+        ValueError: If the input is invalid, or the step is so long that descent diverges.
+        numpy.linalg.LinAlgError: If solver="cholesky" and X'X + penalty I is singular.
 
     References:
         Golub and Van Loan (2013), "Matrix Computations", chapters 5 and 6. Gower, Loizou, Qian,
@@ -157,7 +160,7 @@ def least_squares(
     return solution._replace(coefficients=b, intercept=a, residual_sum_of_squares=rss)
 
 
-# -- the solvers: X (n, d), Y (n, k); singular values up to tolerance, relative, count as 0 --------
+# -- the solvers: X (n, d), Y (n, k); singular values up to tolerance times the largest count as 0 -
 
 
 def _cholesky(X, Y, penalty: float, tolerance: float) -> LeastSquares:
@@ -169,7 +172,7 @@ def _cholesky(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     low, high = eigenvalues[0], eigenvalues[-1]
     if low + penalty <= size * np.finfo(float).eps * (high + penalty) or (wide and penalty == 0.0):
         raise np.linalg.LinAlgError(
-            f"X'X + penalty is singular to rounding, with X of shape {X.shape} and "
+            f"X'X + penalty I is singular to rounding, with X of shape {X.shape} and "
             f"penalty={penalty:g}, so it has no Cholesky factor. "
             'Take solver="svd", which finds the shortest solution, or a larger penalty.'
         )
@@ -183,18 +186,18 @@ def _cholesky(X, Y, penalty: float, tolerance: float) -> LeastSquares:
 
 def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     n, d = X.shape
-    # With X = Q R (X' = Q R if X is wide) a square system A c = C remains, and b = lift c.
+    # QR of X, or of X' if X is wide, leaves a square problem A c = C, with b = lift c, |b| = |c|.
     if n >= d:
         Q, A = np.linalg.qr(X)
         C, lift = Q.T @ Y, np.eye(d)
     else:
         lift, R = np.linalg.qr(X.T)
         A, C = R.T, Y
-    # The singular values of R are those of X, and tell its rank.
+    # A has the singular values of X, and so its rank.
     values = svdvals(A)
     if _rank(values, tolerance) < len(A):
         solution = _svd(A, C, penalty, tolerance)
-        remark = f"QR found X short of rank {len(A)}; the SVD took over, with rank {solution.rank}."
+        remark = f"X has rank {solution.rank}, not full rank {len(A)}: SVD was used instead of QR."
         return solution._replace(coefficients=lift @ solution.coefficients, remark=remark)
     if penalty > 0.0:
         stacked = np.vstack([A, np.sqrt(penalty) * np.eye(len(A))])
@@ -211,17 +214,18 @@ def _svd(X, Y, penalty: float, tolerance: float) -> LeastSquares:
 
 
 def by_singular_values(X, Y, tolerance: float) -> tuple[np.ndarray, Callable]:
-    """The singular values of X, and the function from a penalty to the coefficients, (d, k).
+    """The singular values of X, and a function from penalty to coefficients, (d, k).
 
-    They are the shortest minimiser of |Y - X b|^2 + penalty |b|^2, V S (S^2 + penalty)^-1 U'Y with
-    X = U S V'. Singular values up to tolerance, relative to the largest, count as 0.
+    The coefficients are the shortest minimiser of |Y - X b|^2 + penalty |b|^2, which is
+    V S (S^2 + penalty I)^-1 U'Y with X = U S V'. Singular values up to tolerance times the largest
+    count as 0.
     """
     U, values, Vt = svd(X, full_matrices=False)
-    r = _rank(values, tolerance)
-    kept, parts = values[:r], U[:, :r].T @ Y
+    rank = _rank(values, tolerance)
+    nonzero, projections = values[:rank], U[:, :rank].T @ Y
 
     def solve(penalty: float) -> np.ndarray:
-        return Vt[:r].T @ ((kept / (np.square(kept) + penalty))[:, None] * parts)
+        return Vt[:rank].T @ ((nonzero / (np.square(nonzero) + penalty))[:, None] * projections)
 
     return values, solve
 
@@ -231,8 +235,8 @@ def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
     largest = values[0] ** 2 + penalty
     if step is not None and step * largest >= 2.0:
         raise ValueError(
-            f"step={step:g} is too long: descent diverges from 2 / L = {2 / largest:g} on. "
-            "Take a shorter one, or None for 1 / L."
+            f"step={step:g} is too long: descent diverges unless step < 2 / L = {2 / largest:g}. "
+            "Use a shorter step, or None for 1 / L."
         )
     step = step or _inverse(largest)
     _, bound = _convergence(X, Y, values, penalty, LMS_TOL)
@@ -247,10 +251,10 @@ def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
 
 def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
     n, values = len(X), svdvals(X)
-    # Batches of equal size that cover all rows: the errors of an epoch then nearly cancel.
+    # Batches of equal size that cover all rows, so that their errors nearly cancel in an epoch.
     steps = -(-n // batch)
     batch = -(-n // steps)
-    # At least the expected smoothness of Gower et al. (2019), proposition 3.8.
+    # An upper bound on the expected smoothness of Gower et al. (2019), proposition 3.8.
     largest_row = n * np.max(np.sum(np.square(X), axis=1))
     smoothness = values[0] ** 2 + largest_row / batch + penalty
     mu, bound = _convergence(X, Y, values, penalty, SGD_TOL)
@@ -259,11 +263,11 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
         X, Y, penalty, length, mu, bound, epochs, key, steps=steps
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        # b = 0 leaves |Y|^2; comparisons with NaN are False.
+        # At b = 0 the sum of squares is |Y|^2. Comparisons with NaN are False.
         sound = np.sum(np.square(Y - X @ b)) <= 2.0 * np.sum(np.square(Y))
     if not sound:
         raise ValueError(
-            f"sgd diverged with step={step}. Take a shorter one, or None for one that fits."
+            f"sgd diverged with step={step}. Use a shorter step, or None for the default."
         )
     iterations = int(epochs) * steps
     return _solution(
@@ -279,21 +283,21 @@ def _convergence(X, Y, values, penalty: float, tol: float) -> tuple[float, tuple
 
     b has converged if |gradient| <= slope |b| + floor: its error is at most |gradient| / mu, and
     the floor is the rounding error of the gradient. mu is the smallest curvature in the span of the
-    rows of X, which b = 0 never leaves.
+    rows of X, which descent from b = 0 never leaves.
     """
     mu = values[max(_rank(values, rounding(X)), 1) - 1] ** 2 + penalty
     return mu, (tol * mu, np.finfo(float).eps * values[0] * np.linalg.norm(Y, axis=0))
 
 
 def _has_converged(b, gradient, bound):
-    """For NumPy and JAX arrays, as is the gradient."""
+    """True if b has converged for every target. For NumPy and JAX arrays."""
     slope, floor = bound
     length, size = ((v**2).sum(axis=0) ** 0.5 for v in (gradient, b))
     return (length <= slope * size + floor).all()
 
 
 def _negative_gradient(X, Y, penalty, b):
-    """Minus half the gradient of the objective."""
+    """Minus half the gradient of the objective. For NumPy and JAX arrays."""
     return X.T @ (Y - X @ b) - penalty * b
 
 
@@ -301,7 +305,7 @@ def _negative_gradient(X, Y, penalty, b):
 def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, *, steps: int):
     n = X.shape[0]
     batch = -(-n // steps)
-    # Rows of 0 fill up the last batch.
+    # Rows of 0 pad the last batch.
     fill = steps * batch - n
     rows_X, rows_Y = (jnp.concatenate([A, jnp.zeros((1, A.shape[1]))]) for A in (X, Y))
 
@@ -335,20 +339,20 @@ def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, *, steps: i
 
 
 def centered(X, Y) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X (n, d) and Y (n, k) or (n,) less the means of their columns, and the means."""
+    """X (n, d) and Y (n, k) or (n,) minus their column means, and these means."""
     X_mean, Y_mean = X.mean(axis=0), Y.mean(axis=0)
-    # A centered constant column is nothing but the rounding of its mean.
+    # A constant column, centered, holds only the rounding error of its mean.
     constant = np.ptp(X, axis=0) <= len(X) * np.finfo(float).eps * np.abs(X_mean)
     return np.where(constant, 0.0, X - X_mean), Y - Y_mean, X_mean, Y_mean
 
 
 def rounding(X: np.ndarray) -> float:
-    """The rounding error of singular values, relative to the largest, as in NumPy's lstsq."""
+    """Relative rounding error of singular values, as in NumPy's lstsq."""
     return max(X.shape) * float(np.finfo(float).eps)
 
 
 def _solution(b, values, tolerance: float, solver: str, **descent) -> LeastSquares:
-    """The result of a solver, with rank and condition number from the singular values of X."""
+    """The result, with rank and condition number from the singular values of X."""
     return LeastSquares(b, _rank(values, tolerance), _condition(values), solver, **descent)
 
 

@@ -1,4 +1,4 @@
-"""Kernel ridge regression by gradient descent: least mean squares in the feature space."""
+"""Kernel ridge regression by gradient descent (least mean squares)."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ MAX_ENTRIES = 64_000_000
 class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     """Kernel ridge regression by gradient descent, with early stopping.
 
-    f = sum_i b_i k(., x_i), by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all points,
-    or a batch of them, drawn again in each epoch. The steps converge to (K + alpha I) b = y, the
-    solution of `KernelRidge(alpha=alpha)`, which interpolates if alpha = 0. Steps stopped early,
-    after few epochs, give a smooth f without a penalty. A batch is a gradient step of the
-    objective b'(K + alpha I) b / 2 - y'b in some coordinates, so the steps need not shrink.
-    There is no intercept: add `Constant()` to the kernel for one.
+    f = sum_i b_i k(., x_i). From b = 0, each step adds step (y - K b - alpha b)_S to b_S, where S
+    holds all points or one batch; batches are drawn anew in each epoch. The steps converge to the
+    solution of (K + alpha I) b = y, as in `KernelRidge(alpha=alpha)`; alpha = 0 interpolates. A few
+    epochs give a smooth f even without a penalty (early stopping). A step is a gradient step of
+    b'(K + alpha I) b / 2 - y'b in the coordinates b_S, so the step length need not decrease. There
+    is no intercept: add `Constant()` to the kernel for one.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        step: The length of a step, below 2 over the largest eigenvalue of K + alpha I on any batch.
-            None takes 1 over its largest sum of absolute values in a row, which no eigenvalue
-            exceeds.
+        step: The step length, below 2 over the largest eigenvalue of K + alpha I on any batch.
+            None takes 1 over the largest absolute row sum on any batch, a bound on the eigenvalues.
         batch: The number of points in S; None means all.
         alpha: The penalty, 0 or more, in the squared units of y.
         epochs: The largest number of passes through the points.
         tol: The relative residual |y - K b - alpha b| / |y| at which to stop; None runs all epochs,
-            which is early stopping.
+            for early stopping.
         seed: The seed of the batches.
 
     Attributes:
@@ -52,7 +51,7 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         intercept_: 0.
         step_: The length of a step.
         residual_norms_: |y - K b - alpha b| at the start and after each epoch, (n_iter_ + 1,).
-        converged_: Whether the relative residual is at most tol.
+        converged_: True if the relative residual is at most tol.
         n_iter_: The number of epochs.
 
     References:
@@ -93,7 +92,7 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
             The estimator.
 
         Raises:
-            ValueError: For bad input, or where the steps diverge.
+            ValueError: If the input is invalid, or the steps diverge.
 
         Warns:
             sklearn.exceptions.ConvergenceWarning: If the epochs end before the relative residual is
@@ -123,12 +122,12 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
                     change = self.step_ * residual[chosen]
                     B[chosen] += change
                     residual -= A.times(chosen, change)
+                # b'(K + alpha I) b / 2 - y'b: 0 at b = 0, and lower unless the steps diverge.
                 objective = -0.5 * np.sum(B * (Y + residual), axis=0)
                 rounding = len(Y) * np.finfo(float).eps * np.sum(np.abs(B) * np.abs(Y), axis=0)
-            # Steps that converge lower the objective, which is 0 at b = 0.
             if not np.all(objective <= rounding):
                 raise ValueError(
-                    f"the steps diverge with step={self.step_:g}. Take a shorter one, or None for "
+                    f"the steps diverge with step={self.step_:g}. Take a shorter step, or None for "
                     f"{A.safe_step(batch):.3g}, which converges."
                 )
             norms.append(np.linalg.norm(residual))
@@ -141,7 +140,7 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         if self.tol is not None and not self.converged_:
             warnings.warn(
                 f"after {self.n_iter_} epochs the residual is {norms[-1] / norms[0]:.2g} of |y|, "
-                f"not yet tol={tol:g}. Give more epochs, a larger tol, or tol=None to stop early "
+                f"above tol={tol:g}. Give more epochs, a larger tol, or tol=None to stop early "
                 "on purpose; KernelRidge solves the same problem directly.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -154,7 +153,7 @@ class _RegularizedGram:
 
     def __init__(self, kernel: Kernel, X: np.ndarray, alpha: float):
         self.kernel, self.X = kernel, X
-        # White noise is on the diagonal of k(X), but not of k(X, X) between two sets.
+        # alpha plus white noise, which k(X) has on its diagonal but k(X, X), of two sets, has not.
         self.shift = alpha + np.asarray(kernel.evaluate_diag(jnp.asarray(X))) - diagonal(kernel, X)
         self.matrix = None
         if len(X) ** 2 <= MAX_ENTRIES:
@@ -162,9 +161,9 @@ class _RegularizedGram:
             np.fill_diagonal(self.matrix, self.matrix.diagonal() + alpha)
 
     def times(self, chosen: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The product of the chosen columns of A, which are its rows too, and v: (n, k)."""
+        """A[:, chosen] @ v, (n, k), by the rows of A, which is symmetric."""
         if self.matrix is not None:
-            # Without a copy where all are chosen.
+            # Indexing copies: avoid it if all rows are chosen.
             rows = self.matrix if len(chosen) == len(self.X) else self.matrix[chosen]
             return rows.T @ v
         product = gram_times(self.kernel, self.X, self.X[chosen], v)
@@ -172,7 +171,7 @@ class _RegularizedGram:
         return product
 
     def safe_step(self, batch: int) -> float:
-        """1 / the largest sum of absolute values in a row of A, over all batches."""
+        """1 / the largest absolute row sum of A on any batch."""
         n, bound = len(self.X), 0.0
         for rows in blocks(n, n):
             if self.matrix is not None:

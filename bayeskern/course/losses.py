@@ -1,12 +1,12 @@
 """Convex losses for kernel machines: values, slopes, conjugates and minimisers.
 
-Each loss minimises J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b, (n,), and over c if there
-is an intercept, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
-s = -b / w, the duality gap
+A loss minimises J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b, (n,), and over c if there is
+an intercept, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
+s = -b / w and the convex conjugate loss*, the duality gap
 
     gap = sum_i w_i [loss(y_i, f_i) + loss*(y_i, s_i) - s_i f_i] >= 0
 
-bounds the difference of J to its minimum (Fenchel and Young; with an intercept if sum b = 0).
+bounds J minus its minimum (Fenchel and Young); with an intercept this requires sum b = 0.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Minimum(NamedTuple):
         coefficients: b, (n,) or (n, classes).
         intercept: c, a number or (classes,).
         iterations: The number of steps.
-        gap: A bound on the difference of J to its minimum.
-        value: J.
+        gap: A bound on J minus its minimum.
+        value: J at b and c.
         at_zero: J at f = 0.
     """
 
@@ -73,7 +73,7 @@ class Loss(ABC):
             f: Predictions, (n,).
 
         Returns:
-            d loss(y, f) / df, or one of the slopes at a kink, (n,).
+            d loss(y, f) / df, (n,); at a kink, one of the slopes between both sides.
         """
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Loss(ABC):
 
         Args:
             y: Targets, (n,).
-            s: Slopes that the loss can have, (n,).
+            s: Slopes within the range of the loss, (n,).
 
         Returns:
             loss*(y, s) = sup_f [s f - loss(y, f)], (n,).
@@ -152,17 +152,17 @@ class Squared(Loss):
 
 
 class Kinked(Loss):
-    """A sum of parts, each linear but for a kink at t_j, which may be rounded.
+    """A sum of parts, each linear on both sides of a kink t_j, which may be rounded.
 
-    Part j is s_j (f - t_j) - roundness s_j^2 / 2, where its slope s_j = (f - t_j) / roundness is
-    limited to the interval from low_j to high_j: without roundness it jumps at the kink.
+    Part j is s_j (f - t_j) - roundness s_j^2 / 2, where the slope s_j = (f - t_j) / roundness is
+    clipped to [low_j, high_j]. With roundness 0 the slope jumps at the kink.
     """
 
     roundness: ClassVar[float] = 0.0
 
     @abstractmethod
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Kinks t, rising, and the lowest and highest slopes of the parts: (m, n) each."""
+        """Kinks t, ascending, and the lowest and highest slopes of the parts: (m, n) each."""
 
     def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         s, distance = self._slopes(y, f)
@@ -172,11 +172,12 @@ class Kinked(Loss):
         return np.sum(self._slopes(y, f)[0], axis=0)
 
     def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
+        # The clipped slopes sum to s: several parts have slope ranges that meet at 0.
         t, low, high = self.kinks(np.broadcast_to(y, np.shape(s)))
         return np.sum(t * np.clip(s, low, high), axis=0) + 0.5 * self.roundness * np.square(s)
 
     def _slopes(self, y, f) -> tuple[np.ndarray, np.ndarray]:
-        """The slope of each part, the nearest to 0 at a sharp kink, and f - t: (m, n) each."""
+        """Slope of each part (at a sharp kink, the one nearest 0) and f - t: (m, n) each."""
         t, low, high = self.kinks(np.broadcast_to(y, np.shape(f)))
         distance = f - t
         if self.roundness:
@@ -195,7 +196,7 @@ class Kinked(Loss):
 class Absolute(Kinked):
     """The absolute loss |y - f|, in the units of y.
 
-    f is a median, and the loss is minus the log density of Laplace noise up to a constant.
+    It is minimised by a median, and is minus the log density of Laplace noise up to a constant.
 
     Examples:
         >>> import numpy as np
@@ -211,11 +212,13 @@ class Absolute(Kinked):
 
 @dataclass(frozen=True)
 class Huber(Kinked):
-    """Huber's loss: (y - f)^2 / 2 up to |y - f| = delta, and delta (|y - f| - delta / 2) beyond.
+    """Huber's loss, quadratic for small errors and linear for large errors.
+
+    It is (y - f)^2 / 2 up to |y - f| = delta, and delta (|y - f| - delta / 2) beyond.
 
     Args:
-        delta: The error from which the loss is linear, in the units of y. With 1.345 standard
-            deviations of Gaussian noise it has 95 % of the efficiency of the squared loss.
+        delta: The error above which the loss is linear, in the units of y. A delta of 1.345
+            standard deviations of Gaussian noise has 95 % of the efficiency of the squared loss.
 
     References:
         Huber (1964), "Robust estimation of a location parameter".
@@ -308,7 +311,7 @@ class MarginLoss(Loss):
 
 @dataclass(frozen=True)
 class Hinge(Kinked, MarginLoss):
-    """The loss of the support vector machine, max(1 - y f, 0), for labels y of -1 or 1.
+    """The support vector machine's loss max(1 - y f, 0), for labels y of -1 or 1.
 
     References:
         Cortes and Vapnik (1995), "Support-vector networks".
@@ -359,7 +362,7 @@ class Logistic(MarginLoss):
         weights: np.ndarray,
         intercept: bool = False,
     ) -> Minimum:
-        """Minimise J, for several classes with the multinomial loss."""
+        """Minimise J; for more than two classes, with the multinomial loss."""
         if classes == 2:
             return super().classify(K, codes, classes, weights, intercept)
         P, c, iterations = _logistic_regression(K, codes, weights, intercept)
@@ -367,6 +370,8 @@ class Logistic(MarginLoss):
         B = weights[:, None] * (Y - P)
         F = K @ B
         squared_norm, F = np.sum(B * F), F + c
+        # Duality gap of each row: log sum_c exp(f_c) + sum_c p_c log p_c - p'f, which is 0 at
+        # p = softmax(f).
         normalizer = np.asarray(logsumexp(F, axis=1))
         negative_entropy = np.sum(xlogy(P, P), axis=1)
         excess = normalizer + negative_entropy - np.sum(P * F, axis=1)
@@ -384,7 +389,7 @@ class Logistic(MarginLoss):
 def _logistic_regression(K, codes, weights, intercept: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """Probabilities (n, classes), intercepts and the number of steps, by scikit-learn.
 
-    K = L L' makes the problem linear in the columns of L, one for each dimension of the rank of K.
+    With K = L L' it is a linear logistic regression on the columns of L, (n, rank of K).
     """
     factor, pivots, rank, _ = dpstrf(K, lower=1)
     L = np.empty((len(K), max(rank, 1)), order="F")

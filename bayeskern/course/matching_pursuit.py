@@ -22,38 +22,38 @@ from bayeskern.kernels.gram_matrix import gram, gram_times
 
 @dataclass(eq=False, repr=False)
 class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
-    """Sparse regression f(x) = intercept + sum_j b_j phi_j(x) on few atoms of a dictionary.
+    """Sparse regression on a few atoms of a dictionary.
 
-    Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
-    for the residual r, and refits all coefficients by least squares, with a growing QR
-    factorisation. Atoms that depend on the chosen ones, to rounding, are left out. The dictionary
-    is an array of shape (n, n) or (n, features), and a copy in single precision; a step costs one
-    product with the copy.
+    f(x) = intercept + sum_j b_j phi_j(x) by orthogonal matching pursuit. Each step takes the atom
+    phi with the largest (phi'r)^2 / phi'phi for the residual r, and refits all coefficients by
+    least squares, with a growing QR factorisation. Atoms that are linearly dependent on the chosen
+    atoms, up to rounding, are skipped. Memory holds the dictionary, (n, n) or (n, features), and a
+    copy in single precision; each step costs one product with the copy.
 
     Args:
         dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
             kernel need not be positive definite); "linear" for the columns of X; or a scikit-learn
-            transformer for the columns it makes of X, which must be numbers.
-        n_nonzero: The number of atoms; "cv", the number with the least cross-validated error, where
-            atoms are chosen again in each fold (a transformer is fitted once); or "loo", the number
-            with the least leave-one-out error given the atoms. "loo" costs nothing, but overfits in
-            large dictionaries, since the atoms were chosen with all of y. None means "cv" unless
-            `tol` is given.
-        tol: The value of |r|^2, in the squared units of y, at which to stop; in place of n_nonzero.
-        fit_intercept: Whether to fit an intercept, around which y and all atoms are centered.
+            transformer, for the numeric columns that it makes from X.
+        n_nonzero: The number of atoms, or how to choose it. "cv" takes the lowest cross-validated
+            error, with atoms chosen anew in each fold (a transformer is fitted once). "loo" takes
+            the lowest leave-one-out error given the atoms: it needs no refits, but overfits with
+            large dictionaries, because all of y chose the atoms. None means "cv" unless `tol` is
+            given.
+        tol: The value of |r|^2, in the squared units of y, at which to stop, instead of n_nonzero.
+        fit_intercept: Whether to fit an intercept; y and the atoms are then centered.
         folds: The number of random folds for "cv".
         seed: The seed of the folds.
 
     Attributes:
-        atoms_: The chosen training points or columns, in order, (k,).
+        atoms_: Indices of the chosen training points or columns, in the order of choice, (k,).
         coef_: Their coefficients, (k,).
         intercept_: The intercept; 0 unless `fit_intercept`.
         kernel_: The kernel; None for another dictionary.
         features_: The fitted transformer; None for another dictionary.
         points_: The chosen points, (k, d), where the dictionary is a kernel.
         path_: The `MatchingPath`; with "loo" it is longer than `atoms_`.
-        cv_errors_: Mean squared errors from 0 atoms on, with "cv".
-        remark_: A sentence on atoms that were left out, or None.
+        cv_errors_: Cross-validated mean squared errors after 0, 1, ... atoms; only with "cv".
+        remark_: A sentence on atoms skipped as linearly dependent, or None.
 
     References:
         Vincent and Bengio (2002), "Kernel matching pursuit", the variant with back-fitting. Mallat
@@ -87,8 +87,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             The estimator.
 
         Raises:
-            ValueError: For bad input.
-            TypeError: If the dictionary is not one of the above.
+            ValueError: If X, y or an option is invalid.
+            TypeError: If `dictionary` has no accepted type.
 
         Warns:
             sklearn.exceptions.ConvergenceWarning: If there are fewer independent atoms than
@@ -97,27 +97,29 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         points, targets = self._read_data(X, y, y_numeric=True, ensure_min_samples=2)
         targets = targets.astype(float)
         for name in ("cv_errors_", "points_"):
-            # An earlier fit may have set it.
+            # Set by an earlier fit.
             self.__dict__.pop(name, None)
         rule = self._rule(len(points))
         atoms = self._dictionary_atoms(X, points)
         means = np.zeros(atoms.shape[1])
         if self.fit_intercept:
-            # A column far from 0 is numerically close to a constant.
+            # Centered, because a column with a large mean is almost collinear with the intercept.
             means = atoms.mean(axis=0)
             atoms = atoms - means
         if isinstance(rule, int) and rule > atoms.shape[1]:
             raise ValueError(
-                f"n_nonzero={rule} is more than the dictionary has atoms, {atoms.shape[1]}. "
-                'Take fewer, or n_nonzero="cv".'
+                f"n_nonzero={rule} exceeds the number of atoms of the dictionary, "
+                f'{atoms.shape[1]}. Use fewer, or n_nonzero="cv".'
             )
         dictionary, stop = Dictionary(atoms), rule
         if rule == "cv":
             self.cv_errors_ = self._cross_validate(dictionary, targets)
             stop = int(np.argmin(self.cv_errors_))
         pursuit = OrthogonalPursuit(dictionary, targets, self.fit_intercept)
-        while not (reached := self._reached(pursuit, stop)) and pursuit.step():
-            pass
+        # "loo" continues until its errors have settled, and then keeps the best number of atoms.
+        reached = self._reached(pursuit, stop)
+        while not reached and pursuit.step():
+            reached = self._reached(pursuit, stop)
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
         self.path_ = pursuit.path()._replace(means=means[pursuit.taken])
         self.atoms_ = self.path_.atoms[:size]
@@ -126,10 +128,10 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             self.points_ = points[self.atoms_]
         self.remark_ = pursuit.remark()
         if not reached and rule not in ("cv", "loo"):
-            asked = f"n_nonzero={rule} atoms" if isinstance(rule, int) else f"tol={rule:g}"
+            request = f"n_nonzero={rule}" if isinstance(rule, int) else f"tol={rule:g}"
             warnings.warn(
-                f"{asked} asked for, but after {size} atoms, with a squared residual of "
-                f"{pursuit.squares[-1]:.3g}, no other atom adds anything. {self.remark_ or ''}",
+                f"{request} was requested, but after {size} atoms no other atom reduces the "
+                f"squared residual, {pursuit.squares[-1]:.3g}. {self.remark_ or ''}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -145,27 +147,27 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             f(X), (m,).
         """
         points = self._read_points(X)
-        level = np.full(len(points), self.intercept_)
+        intercept = np.full(len(points), self.intercept_)
         if not len(self.atoms_):
-            return level
+            return intercept
         if self.kernel_ is not None:
-            return level + gram_times(self.kernel_, points, self.points_, self.coef_)
-        return level + self._columns(X, points)[:, self.atoms_] @ self.coef_
+            return intercept + gram_times(self.kernel_, points, self.points_, self.coef_)
+        return intercept + self._columns(X, points)[:, self.atoms_] @ self.coef_
 
     @property
     def kernel(self) -> Kernel | None:
-        """The dictionary, under the name that the base class knows."""
+        """Alias of `dictionary`, required by `KernelEstimator`."""
         return self.dictionary
 
     # -- when to stop ------------------------------------------------------------------------------
 
     def _rule(self, n: int) -> int | str | float:
-        """The number of atoms, "cv" or "loo"; or the tolerance, a float."""
+        """The stopping rule: a number of atoms, "cv", "loo", or a tolerance (float)."""
         if self.tol is not None:
             if self.n_nonzero is not None:
                 raise ValueError(
                     f"n_nonzero={self.n_nonzero!r} and tol={self.tol!r} both say when to stop: "
-                    "give one of them."
+                    "give only one."
                 )
             return validation.positive(self.tol, "tol", zero=True)
         if self.n_nonzero is None:
@@ -181,6 +183,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         return n_nonzero
 
     def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | float) -> bool:
+        """True if the stopping rule is met."""
         if isinstance(stop, float):
             return pursuit.squares[-1] <= stop
         return len(pursuit.taken) >= stop if isinstance(stop, int) else _settled(pursuit.loo_errors)
@@ -193,7 +196,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         self.features_: Any = None
         if self.dictionary is None or isinstance(self.dictionary, Kernel):
             self.kernel_ = self._concrete_kernel(positive_definite=False)
-            # Between two sets: an atom is a function of a point, without white noise.
+            # gram(k, X, X) instead of gram(k, X): atoms contain no white noise.
             atoms = gram(self.kernel_, X, X)
         else:
             if isinstance(self.dictionary, str):
@@ -211,7 +214,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         return atoms
 
     def _columns(self, original_X, X: np.ndarray) -> np.ndarray:
-        """The columns of a dictionary that is not a kernel: (n, atoms)."""
+        """The columns of a linear or a transformer dictionary: (n, atoms)."""
         if self.features_ is None:
             return X
         columns = self.features_.transform(original_X)
@@ -221,8 +224,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         """The mean squared errors of left-out rows, after 0, 1, ... atoms."""
         if validation.positive_integer(self.folds, "folds") > len(y):
             raise ValueError(
-                f"folds={self.folds} are more than the n_samples = {len(y)} points there are. Take "
-                f'at most {len(y)}, or n_nonzero="loo".'
+                f"folds={self.folds} exceeds the number of points, n_samples = {len(y)}. Use at "
+                f'most {len(y)} folds, or n_nonzero="loo".'
             )
         folds = KFold(self.folds, shuffle=True, random_state=validation.seed(self.seed))
         pursuits = []
@@ -234,12 +237,13 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
         errors = []
         while True:
-            # All folds in step, to stop as soon as their common error has settled.
+            # Advance all folds together, to stop once their mean error has settled.
             errors.append(sum(p.test_squares() for p in pursuits) / len(y))
+            # A list, so that every pursuit takes its step.
             if _settled(errors) or not any([p.step() for p in pursuits]):
                 return np.array(errors)
 
 
 def _settled(errors) -> bool:
-    """True if the error was lowest after k atoms, and higher up to 2 k + 20 atoms."""
+    """True if the lowest error, after k atoms, stood for another k + 20 atoms."""
     return len(errors) > 2 * int(np.argmin(errors)) + 20

@@ -1,4 +1,4 @@
-"""Nearest neighbours by the distance in the feature space of a kernel, or by another distance.
+"""Nearest neighbours by distance in a kernel's feature space or by another metric.
 
 |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z); Yu, Ji and Zhang (2002).
 """
@@ -38,7 +38,7 @@ class _KernelNeighbors(KernelEstimator):
         if self.metric != "kernel" and self.kernel is not None:
             raise ValueError(
                 f"metric={self.metric!r} is a distance without a kernel, but "
-                f"kernel={self.kernel!r} is given. Leave it out, or take metric='kernel'."
+                f"kernel={self.kernel!r} was given. Omit the kernel, or use metric='kernel'."
             )
         self.kernel_ = self._concrete_kernel() if self.metric == "kernel" else None
         # SciPy's name.
@@ -53,12 +53,12 @@ class _KernelNeighbors(KernelEstimator):
             X: Points, (m, d), with the columns that `fit` saw.
 
         Returns:
-            Sorted distances by the metric, and the indices of the training points, each
-            (m, n_neighbors). Of training points at equal distances, the first comes first.
+            Sorted distances and the indices of the training points, each (m, n_neighbors). Training
+            points at equal distances are sorted by index.
 
         Warns:
-            UserWarning: If all training points are equally far from a point in the feature space of
-                the kernel, to rounding.
+            UserWarning: If all training points are equally far from a point in feature space, up to
+                rounding.
         """
         points = self._read_points(X)
         parts, undecided = [], 0
@@ -72,8 +72,8 @@ class _KernelNeighbors(KernelEstimator):
                 undecided += ties
         if undecided and len(self.X_fit_) > 1:
             warnings.warn(
-                f"{undecided} of {len(points)} points are equally far from all training points, to "
-                "rounding, so their neighbours are arbitrary. Take a lengthscale of the order of "
+                f"{undecided} of {len(points)} points are equally far from all training points, up "
+                "to rounding, so their neighbours are arbitrary. Use a lengthscale comparable to "
                 "the distances, or scale the columns of X.",
                 UserWarning,
                 stacklevel=4,
@@ -82,11 +82,12 @@ class _KernelNeighbors(KernelEstimator):
         return np.concatenate(distances), np.concatenate(indices)
 
     def _nearest_by_kernel(self, kernel: Kernel, X) -> tuple[np.ndarray, np.ndarray, int]:
-        """Distances, indices, and the number of points that are equally far from all others."""
+        """Distances, indices, and the number of points with all distances equal."""
         fit_variances, variances = (np.asarray(kernel.diag(A)) for A in (self.X_fit_, X))
-        # Distances without their common part, beside which small values of k would be lost.
+        # The squared distance is k(x, x) + common + 2 D: small k(x, z) would be lost in the first
+        # two terms.
         common = np.min(fit_variances)
-        # Squared distances up to this part of k(x, x) + k(z, z) are the rounding of 0.
+        # Squared distances up to this fraction of k(x, x) + k(z, z) are rounding errors of 0.
         rounding = 64 * np.finfo(float).eps
         D = 0.5 * (fit_variances - common) - gram(kernel, X, self.X_fit_)
         ties = np.sum(np.ptp(D, axis=1) <= rounding * (variances + np.max(fit_variances)))
@@ -116,19 +117,19 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
-            which orders neighbours like the Euclidean distance as long as exp(-r^2 / 2) is neither
-            0 nor 1 to rounding. A warning says if no neighbour is nearer than another.
+            which orders neighbours as the Euclidean distance r does, unless exp(-r^2 / 2) rounds
+            to 0 or 1. A warning is issued if all training points are equally far.
         n_neighbors: The number of neighbours, at most n.
-        weights: "uniform", or "distance" for weights 1 / distance, with which only neighbours at
-            distance 0 count, if there are any.
+        weights: "uniform", or "distance" for weights 1 / distance. If neighbours are at distance 0,
+            only they count.
         metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
             "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
-            largest of them.
+            largest absolute difference.
 
     Attributes:
         kernel_: The kernel, or None with another metric.
         X_fit_: The training points, (n, d).
-        y_fit_: Their targets, (n,) or (n, k).
+        y_fit_: The training targets, (n,) or (n, k).
 
     References:
         Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
@@ -156,7 +157,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes fewer points than neighbours.
+            ValueError: If the input is invalid, or there are fewer points than neighbours.
         """
         points, targets = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
         self._store(points)
@@ -178,34 +179,34 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
 
 @dataclass(eq=False, repr=False)
 class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
-    """The commonest class among the nearest neighbours in the feature space of a kernel.
+    """The commonest class of the nearest neighbours in the feature space of a kernel.
 
-    `metric` names other distances. If n_c of n_neighbors neighbours are in class c, one of C
-    classes, its probability is
+    `metric` names other distances. If n_c of the n_neighbors neighbours are in class c, and there
+    are C classes, the probability of class c is
 
         p_c = (n_c + pseudo_count) / (n_neighbors + C pseudo_count),
 
     the mean of a Dirichlet posterior whose prior counts each class `pseudo_count` times. With
-    weights, n_c is n_neighbors times the weight of class c. Ties go to the class that leads among
-    one neighbour fewer, and so on until one class leads.
+    weights, n_c is n_neighbors times the weight of class c. In a tie, the farthest neighbours are
+    dropped one by one until one class leads.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
-            which orders neighbours like the Euclidean distance as long as exp(-r^2 / 2) is neither
-            0 nor 1 to rounding. A warning says if no neighbour is nearer than another.
+            which orders neighbours as the Euclidean distance r does, unless exp(-r^2 / 2) rounds
+            to 0 or 1. A warning is issued if all training points are equally far.
         n_neighbors: The number of neighbours, at most n.
-        weights: "uniform", or "distance" for weights 1 / distance, with which only neighbours at
-            distance 0 count, if there are any.
+        weights: "uniform", or "distance" for weights 1 / distance. If neighbours are at distance 0,
+            only they count.
         pseudo_count: The prior count of each class, 0 or more.
         metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
             "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
-            largest of them.
+            largest absolute difference.
 
     Attributes:
         classes_: The class labels, (classes,).
         kernel_: The kernel, or None with another metric.
         X_fit_: The training points, (n, d).
-        codes_: The index in `classes_` of the class of each training point, (n,).
+        codes_: The class of each training point, as an index into `classes_`, (n,).
 
     References:
         Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
@@ -235,7 +236,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes fewer points than neighbours.
+            ValueError: If the input is invalid, or there are fewer points than neighbours.
         """
         points, labels = self._read_data(X, y, copy=True)
         check_classification_targets(labels)
@@ -252,7 +253,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
 
         Returns:
             Probabilities, (m, classes). In a tie, the probability of the predicted class is raised
-            by one unit of rounding, so that it is the largest.
+            by one floating-point step, so that it is the largest.
         """
         weights, indices = self._weighted_neighbors(X)
         classes = np.eye(len(self.classes_))[self.codes_[indices]]
@@ -262,8 +263,8 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         total = self._n_neighbors + len(self.classes_) * self._pseudo_count
         p = (counts + self._pseudo_count) / total
         leads = totals == np.max(totals, axis=2, keepdims=True)
-        # The largest number of neighbours without a tie; there is one, as a single neighbour has
-        # one class.
+        # The largest number of neighbours without a tie; it is 1 or more, as one neighbour has one
+        # class.
         untied = np.sum(leads, axis=2) == 1
         count = self._n_neighbors - 1 - np.argmax(untied[:, ::-1], axis=1)
         rows = np.flatnonzero(np.sum(p == np.max(p, axis=1, keepdims=True), axis=1) > 1)
@@ -272,7 +273,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         return p
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the commonest class; ties go to the class that leads among fewer neighbours.
+        """Predict the commonest class; farther neighbours are dropped in a tie.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -285,9 +286,9 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
 
 
 def _smallest(D: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest values in each row of D, sorted, and their columns: (m, count) each.
+    """The sorted smallest values in each row of D, and their columns: (m, count) each.
 
-    Of equal values the first comes first.
+    Equal values are sorted by column.
     """
     columns = np.argsort(D, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(D, columns, axis=1), columns

@@ -18,8 +18,8 @@ class MatchingPath(NamedTuple):
         atoms: The atoms, in the order in which they were taken, (steps,).
         residual_squares: |y - f|^2 after k atoms, (steps + 1,).
         loo_errors: The mean squared leave-one-out error given the first k atoms, (steps + 1,).
-        R: Upper triangular, with R b = Q'y: the chosen columns are Q R, the first of them 1 if
-            there is an intercept.
+        R: The upper triangular factor of the chosen columns, Q R, whose first column is 1 if there
+            is an intercept. The coefficients b solve R b = Q'y.
         Qy: Q'y.
         means: The means that were subtracted from the atoms, (steps,).
     """
@@ -48,20 +48,20 @@ class MatchingPath(NamedTuple):
         constants = len(self.Qy) - len(self.atoms)
         size = k + constants
         b = solve_triangular(self.R[:size, :size], self.Qy[:size]) if size else self.Qy[:0]
-        b, level = b[constants:], b[0] if constants else 0.0
-        return float(level - self.means[:k] @ b), b
+        b, intercept = b[constants:], b[0] if constants else 0.0
+        return float(intercept - self.means[:k] @ b), b
 
 
 class OrthogonalPursuit:
-    """Orthogonal matching pursuit of y step by step.
+    """Orthogonal matching pursuit of y, step by step.
 
     Args:
         dictionary: The p atoms.
         y: Targets, (n,).
-        intercept: Whether there is an intercept.
-        train: Whether each row is fitted, (n,); None means all. The residuals of the other rows
+        intercept: True to fit an intercept.
+        train: True for each row to be fitted, (n,); None means all. The residuals of the other rows
             are updated too.
-        columns: Whether each atom may be chosen, (p,); None means all.
+        columns: True for each atom that may be chosen, (p,); None means all.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class OrthogonalPursuit:
         self._y_squares = self._train @ np.square(y)
         if intercept:
             self._append(*self._direction(np.ones(n)))
-        # |phi|, centered if there is an intercept; 0 for atoms that may not be taken (again).
+        # |phi|, centered if there is an intercept; 0 for atoms that are excluded or already taken.
         remainder = self._remainder_squares()
         independent = remainder > n * np.finfo(float).eps * self._squares
         allowed = self._squares > 0.0 if columns is None else columns & (self._squares > 0.0)
         self._lengths = np.sqrt(
             remainder, out=np.zeros_like(remainder), where=allowed & independent
         )
-        self._passed_over = allowed & ~independent
+        self._skipped = allowed & ~independent
         self.squares: list[float] = []
         self.loo_errors: list[float] = []
         self._record()
@@ -106,17 +106,17 @@ class OrthogonalPursuit:
             if best is None:
                 return False
             q, column = self._direction(self._atoms[:, best])
-            # An atom this close to the span of the others depends on them to rounding.
+            # Closer to the span of the taken atoms, an atom depends on them up to rounding.
             if column[-1] > np.sqrt(eps * self._squares[best]):
                 self._append(q, column)
                 self.taken.append(best)
                 self._lengths[best] = 0.0
                 self._record()
                 return True
-            # Other atoms are then dependent as well: they are all left out at once.
+            # Other atoms may be dependent as well: skip them all at once.
             dependent = self._remainder_squares() <= n * eps * self._squares
             dependent[best] = True
-            self._passed_over |= dependent & (self._lengths > 0.0)
+            self._skipped |= dependent & (self._lengths > 0.0)
             self._lengths[dependent] = 0.0
         return False
 
@@ -139,12 +139,12 @@ class OrthogonalPursuit:
         )
 
     def remark(self) -> str | None:
-        """A sentence on the atoms that were left out as dependent; None if there are none."""
-        if not self._passed_over.any():
+        """A sentence on the atoms skipped as linearly dependent; None if there are none."""
+        if not self._skipped.any():
             return None
         return (
-            f"{np.sum(self._passed_over)} atoms were passed over, as they depend linearly, to "
-            f"rounding, on those taken: the first is atom {np.argmax(self._passed_over)}."
+            f"{np.sum(self._skipped)} atoms were skipped, because they are linearly dependent on "
+            f"the chosen atoms up to rounding; the first is atom {np.argmax(self._skipped)}."
         )
 
     def _remainder_squares(self) -> np.ndarray:
@@ -153,7 +153,7 @@ class OrthogonalPursuit:
         return np.maximum(self._squares - np.sum(np.square(shared), axis=0), 0.0)
 
     def _direction(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The unit vector of the part of a column orthogonal to Q, and the new column of R."""
+        """The normalised part of a column orthogonal to Q, and the new column of R."""
         remainder, coordinates = column, np.zeros(len(self.Q))
         length = self._length(column)
         for _ in range(2):
@@ -162,8 +162,8 @@ class OrthogonalPursuit:
             remainder = remainder - np.einsum("k,kn->n", projection, self.Q)
             coordinates = coordinates + projection
             previous_length, length = length, self._length(remainder)
-            # A second pass removes rounding errors in the span if little is left after the first.
-            # Two passes are enough (Giraud, Langou and Rozloznik 2005).
+            # If little is left after the first pass, a second removes rounding errors in the span
+            # of Q. Two passes are enough (Giraud, Langou and Rozloznik 2005).
             if length > 0.5 * previous_length:
                 break
         unit = remainder / length if length > 0.0 else remainder
@@ -183,7 +183,7 @@ class OrthogonalPursuit:
 
     def _record(self) -> None:
         self.squares.append(float(self._train @ np.square(self.residual)))
-        # The fit of a row of leverage 1 has no leave-one-out residual: the last one stays.
+        # A row of leverage 1 has no leave-one-out residual: it keeps its previous one.
         margin = 1.0 - self._leverage
         sound = margin > len(margin) * np.finfo(float).eps
         np.divide(self.residual, margin, out=self._loo_residual, where=sound)
@@ -193,8 +193,8 @@ class OrthogonalPursuit:
 class Dictionary:
     """Atoms as columns, (n, p), screened in single precision and compared in double.
 
-    Most of the time of a step goes into reading the atoms from memory, which takes half as long in
-    single precision. Once too many atoms are equal in single precision, only double is used.
+    A step spends most of its time reading the atoms from memory, which takes half as long in single
+    precision. Once too many atoms tie in single precision, only double precision is used.
     """
 
     def __init__(self, atoms: np.ndarray):
@@ -202,7 +202,7 @@ class Dictionary:
         # A probabilistic bound on the error of products of unit vectors in single precision
         # (Higham and Mary 2019, section 3, lambda = 8).
         self._error = 8.0 * np.sqrt(len(atoms)) * np.finfo(np.float32).eps
-        # Atoms of length 1 neither overflow nor vanish.
+        # Atoms of length 1 neither overflow nor underflow in single precision.
         lengths = np.sqrt(np.einsum("ij,ij->j", atoms, atoms))
         self._lengths = np.where(lengths > 0.0, lengths, 1.0)
         self._single: np.ndarray | None = np.empty(atoms.shape, np.float32)
@@ -216,7 +216,7 @@ class Dictionary:
         candidates = np.flatnonzero(lengths)
         if not len(candidates):
             return None
-        # A small part of the atoms is read faster one by one than all together.
+        # Up to this number of atoms, reading single columns is faster than reading all.
         max_read_singly = len(lengths) // 64
         if self._single is not None:
             candidates = self._screened(self._single, r, lengths, candidates)
@@ -229,7 +229,10 @@ class Dictionary:
         return int(candidates[best]) if gains[best] > 0.0 else None
 
     def _screened(self, single, r, lengths, candidates) -> np.ndarray:
-        """The candidates that may be the best, to single precision."""
+        """The candidates that may be the best, given the errors of single precision.
+
+        `single` holds unit atoms, so that |phi'r| / length = |unit'r| factor.
+        """
         factors = self._lengths[candidates] / lengths[candidates]
         unit = (r / np.linalg.norm(r)).astype(np.float32)
         gains, error = np.abs(unit @ single)[candidates] * factors, self._error * factors

@@ -18,14 +18,14 @@ from bayeskern.kernels.gram_matrix import gram
 
 @dataclass(eq=False, repr=False)
 class KernelPerceptron(ExpansionClassifier):
-    """The kernel perceptron: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
+    """Kernel perceptron, f_c = sum_i b_ic k(., x_i) for each class c.
 
-    Training goes through the points one by one. If another class than y has the highest f at a
-    point of class y, b rises by 1 for y and falls by 1 for the other class. Training ends after an
-    epoch without mistakes. With two classes f = sum_i b_i k(., x_i), and b_i has the sign of
-    y_i = -1 or 1. If some u of norm 1 has y_i u(x_i) >= margin for all i, there are at most
-    max_i k(x_i, x_i) / margin^2 mistakes (Novikoff 1962). There is no intercept: add `Constant()`
-    to the kernel for one.
+    Training goes through the points one by one. At a mistake at x_i, where another class has the
+    highest f, b_ic rises by 1 for the true class and falls by 1 for the other. Training ends after
+    an epoch without mistakes. With two classes f = sum_i b_i k(., x_i), and b_i has the sign of
+    y_i = -1 or 1. If a function u of norm 1 in the space of the kernel has y_i u(x_i) >= margin for
+    all i, there are at most max_i k(x_i, x_i) / margin^2 mistakes (Novikoff 1962). There is no
+    intercept: add `Constant()` to the kernel for one.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
@@ -39,7 +39,7 @@ class KernelPerceptron(ExpansionClassifier):
         dual_coef_: The coefficients b, (n,) for two classes, (n, classes) for more.
         intercept_: 0.
         mistakes_: The number of mistakes in each epoch, (n_iter_,).
-        converged_: Whether the last epoch had no mistakes.
+        converged_: True if the last epoch had no mistakes.
         n_iter_: The number of epochs.
 
     References:
@@ -73,7 +73,7 @@ class KernelPerceptron(ExpansionClassifier):
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes a single class.
+            ValueError: If the input is invalid, or y has a single class.
 
         Warns:
             sklearn.exceptions.ConvergenceWarning: If the last epoch still had mistakes.
@@ -110,7 +110,7 @@ def _learn(K, codes, epochs: int, rng) -> tuple[np.ndarray, np.ndarray]:
             y, other_values = codes[i], F[i].copy()
             other_values[y] = -np.inf
             rival = np.argmax(other_values)
-            # At first all values are equal, which is a mistake too.
+            # A tie is a mistake too: otherwise nothing would be learned from f = 0.
             if F[i, y] <= other_values[rival]:
                 epoch_mistakes += 1
                 for c, change in ((y, 1.0), (rival, -1.0)):

@@ -29,9 +29,9 @@ class KernelSVR(ExpansionRegressor):
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        C: The weight of the errors, above 0.
-        epsilon: The error that costs nothing, 0 or more, in the units of y.
-        tol: The tolerance of the slopes of the dual problem, in the units of y.
+        C: The weight of the losses, above 0.
+        epsilon: The largest error without loss, 0 or more, in the units of y.
+        tol: libsvm's stopping tolerance for the gradient of the dual problem, in the units of y.
 
     Attributes:
         kernel_: The kernel.
@@ -66,14 +66,14 @@ class KernelSVR(ExpansionRegressor):
         Args:
             X: Points, (n, d), or a data frame.
             y: Targets, (n,).
-            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the losses, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input.
-            TypeError: For a kernel with distributions in it.
+            ValueError: If X, y or an option is invalid.
+            TypeError: If a hyperparameter of the kernel is not a number.
         """
         X, y, weights, used = read_weighted(self, X, y, sample_weight, y_numeric=True)
         machine = svm.SVR(
@@ -86,7 +86,7 @@ class KernelSVR(ExpansionRegressor):
         machine.fit(gram(self.kernel_, X), y, weights)
         support, self.dual_coef_ = machine.support_, machine.dual_coef_[0]
         if not support.size:
-            # All errors are below epsilon: f is constant, and one point represents it.
+            # No error exceeds epsilon: f is constant, and one point represents it.
             support, self.dual_coef_ = np.array([0]), np.zeros(1)
         self.support_, self.X_fit_ = used[support], X[support]
         self.intercept_ = float(machine.intercept_[0])
@@ -99,21 +99,21 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
     """The support vector classifier, by scikit-learn's SVC.
 
     Minimises C sum_i w_i max(1 - y_i f(x_i), 0) + 1/2 |f - c|^2, with an unpenalised constant c and
-    labels y_i of -1 or 1. Several classes are compared in pairs, and the class that wins most often
-    is chosen. For two classes `KernelMachineClassifier(loss="hinge", penalty=1 / C,
+    labels y_i of -1 or 1. Several classes are compared in pairs; the class that wins most often is
+    predicted. For two classes `KernelMachineClassifier(loss="hinge", penalty=1 / C,
     fit_intercept=True)` is slower and more precise.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        C: The weight of the errors, above 0.
-        tol: The tolerance of the margins.
+        C: The weight of the losses, above 0.
+        tol: libsvm's stopping tolerance for the gradient of the dual problem, in the units of f.
 
     Attributes:
         classes_: The class labels, (classes,).
         kernel_: The kernel.
         support_: The indices of the support vectors, (s,).
         X_fit_: The support vectors, (s, d).
-        svc_: scikit-learn's SVC of their Gram matrix.
+        svc_: scikit-learn's SVC, fitted to the Gram matrix of all training points.
         n_iter_: The number of iterations for each pair of classes.
 
     References:
@@ -138,14 +138,14 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         Args:
             X: Points, (n, d), or a data frame.
             y: Class labels, (n,).
-            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the losses, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes a single class.
-            TypeError: For a kernel with distributions in it.
+            ValueError: If the input is invalid, or y has a single class.
+            TypeError: If a hyperparameter of the kernel is not a number.
         """
         X, y, weights, used = read_weighted(self, X, y, sample_weight)
         self.classes_, _ = read_classes(y)
@@ -167,7 +167,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
             X: Points, (m, d), with the columns that `fit` saw.
 
         Returns:
-            f(X): (m,) for two classes, above 0 for the second; votes (m, classes) for more.
+            f(X): (m,) for two classes, positive for the second; votes (m, classes) for more.
         """
         return np.concatenate([self.svc_.decision_function(K) for K in self._gram_rows(X)])
 
@@ -183,7 +183,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         return np.concatenate([self.svc_.predict(K) for K in self._gram_rows(X)])
 
     def _gram_rows(self, X) -> Iterator[np.ndarray]:
-        """k(X, training points) in blocks of rows, with 0 except for the support vectors."""
+        """Yield row blocks of k(X, training points), 0 except for support vectors."""
         points = self._read_points(X)
         n = self.svc_.shape_fit_[0]
         for rows in blocks(len(points), n):

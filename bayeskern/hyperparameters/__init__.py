@@ -1,8 +1,8 @@
-"""Hyperparameters: a number, a NumPyro distribution, or `Free(init)`; their names; sampling them.
+"""Hyperparameters: their values, their dotted names, and sampling them.
 
-An object whose hyperparameters are all numbers is *concrete* and can be evaluated. One that holds
-distributions or free values is a *specification*; `sample` turns it into a concrete one inside a
-NumPyro model.
+A hyperparameter is a number, a NumPyro distribution or `Free(init)`. An object whose
+hyperparameters are all numbers is *concrete* and can be evaluated. An object with distributions or
+free values is a *specification*; `sample` makes it concrete inside a NumPyro model.
 """
 
 from bayeskern.hyperparameters.parametrized import (

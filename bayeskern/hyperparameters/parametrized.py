@@ -1,4 +1,4 @@
-"""Base of all modules with hyperparameters, and the dotted names of hyperparameters."""
+"""Base of all modules with hyperparameters, and their dotted names."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Path = tuple[str | int, ...]
 class PointEstimate(dict):
     """One value for each site of a model, by name.
 
-    `Parametrized.at` uses its values of hyperparameters and ignores the other sites.
+    `Parametrized.at` uses the values of hyperparameters and ignores the other sites.
     """
 
 
 class Parametrized(eqx.Module):
     """A module that declares hyperparameters with `hyperparameter(default)`.
 
-    Each is a number, a NumPyro distribution or `Free`; `sample` gives each of them a value inside a
-    NumPyro model. The module may have children with hyperparameters.
+    Each hyperparameter is a number, a NumPyro distribution or `Free`; `sample` gives it a value
+    inside a NumPyro model. The module may have children with hyperparameters.
 
     Attributes:
-        branches: True if it holds several children, each with a name of its own.
-        is_name: True if it names the child inside it.
+        branches: True if even a single child adds a segment to the dotted names.
+        is_name: True for a module that only gives its child a name.
     """
 
     branches: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class Parametrized(eqx.Module):
         updated = replace(self, paths, [as_hyperparameter(v) for v in values.values()])
         for node in updated.nodes():
             node._check_scalars()
-        # The constraint of a lengthscale depends on its shape, which may have changed.
+        # The constraint of a lengthscale depends on its shape, which `values` may change.
         for site in sites(updated):
             if site.name in values:
                 check(site.name, get(updated, site.path), site.constraint)
@@ -99,7 +99,7 @@ class Parametrized(eqx.Module):
         return self
 
     def children(self) -> Sequence[tuple[Path, Parametrized]]:
-        """Modules with hyperparameters inside this one: (path, child)."""
+        """Direct children with hyperparameters: (path, child)."""
         return []
 
     def nodes(self) -> Iterator[Parametrized]:
@@ -113,7 +113,10 @@ class Parametrized(eqx.Module):
         return type(self).__name__.lower()
 
     def own_name(self) -> str | None:
-        """Name given with `named`, also inside scales, powers and warpings."""
+        """Name given with `named` to this module, or to the module inside its wrappers.
+
+        Wrappers are scales, powers, warpings and so on. None if there is no name.
+        """
         return None
 
     def __repr__(self) -> str:
@@ -156,11 +159,11 @@ def sites(kernel: Parametrized) -> list[Site]:
     """Every hyperparameter of a kernel, in the order in which they are printed.
 
     Names are dotted paths: the names given with `named`, and for an unnamed child of a sum or a
-    product its class in lower case, with `_2` for a repeat. A lone leaf adds no segment. In
-    2 * (3 * k) the inner scale is `scale_2`.
+    product its class in lower case, with `_2` for a repeat. An unnamed kernel outside sums and
+    products adds no segment. In 2 * (3 * k) the inner scale is `scale_2`.
 
     Raises:
-        ValueError: Two hyperparameters have one name.
+        ValueError: Two hyperparameters have the same name.
     """
     all_sites = list(_walk(kernel, (), ()))
     repeated = [name for name, count in Counter(s.name for s in all_sites).items() if count > 1]
@@ -176,36 +179,42 @@ def _walk(
     kernel: Parametrized,
     names: tuple[str, ...],
     path: Path,
-    named: bool = False,
-    above: tuple[str, ...] = (),
+    is_named: bool = False,
+    outer_fields: tuple[str, ...] = (),
 ) -> Iterator[Site]:
     """Yield the sites of a kernel.
+
+    In 2 * (3 * RBF()).named("a"), the own name of the outer scale is "a", so it has the site
+    a.scale and passes ("a",) and is_named=True to the name. The name passes is_named=False to the
+    inner scale, which has no own name: its site is a.scale_2, and RBF adds a.lengthscale.
 
     Args:
         kernel: The kernel.
         names: First segments of the dotted names.
         path: Path of the kernel.
-        named: True if `names` has the name of this kernel already.
-        above: Hyperparameters of the wrappers around it, which share `names`.
+        is_named: True if `names` ends with the own name of this kernel.
+        outer_fields: Hyperparameters of the wrappers around the kernel that share `names`.
     """
-    if not named and (name := kernel.own_name()) is not None:
-        names, named, above = (*names, name), True, ()
+    if not is_named and (name := kernel.own_name()) is not None:
+        names, is_named, outer_fields = (*names, name), True, ()
     for field, subpath, constraint in kernel.own_hyperparameters():
-        above = (*above, field)
-        repeat = "" if above.count(field) == 1 else f"_{above.count(field)}"
+        outer_fields = (*outer_fields, field)
+        count = outer_fields.count(field)
+        repeat = "" if count == 1 else f"_{count}"
         yield Site(".".join((*names, field + repeat)), path + subpath, constraint)
     children = kernel.children()
     if len(children) == 1 and not kernel.branches:
         ((subpath, child),) = children
-        yield from _walk(child, names, path + subpath, named and not kernel.is_name, above)
+        is_child_named = is_named and not kernel.is_name
+        yield from _walk(child, names, path + subpath, is_child_named, outer_fields)
     else:
         labels = _labels([child for _, child in children])
         for label, (subpath, child) in zip(labels, children, strict=True):
-            yield from _walk(child, (*names, label), path + subpath, named=True)
+            yield from _walk(child, (*names, label), path + subpath, is_named=True)
 
 
 def _labels(children: Iterable[Parametrized]) -> list[str]:
-    """A segment for each child: its own name, or its class with `_2`, `_3` for repeats."""
+    """A segment for each child: its own name, or its class, with `_2` for a repeat."""
     counts, labels = Counter(), []
     for child in children:
         label = child.own_name()

@@ -1,4 +1,4 @@
-"""Concrete values of a specification: sites of a NumPyro model, or medians of the priors."""
+"""Make a specification concrete, by NumPyro sites or by medians of the priors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayeskern.hyperparameters.values import Free, is_specified
 
 
 def sample_value(name: str, value: Any, constraint: Constraint = constraints.positive) -> Any:
-    """Sample a distribution, register a free value, or return a number, as a NumPyro site."""
+    """Sample a distribution or register a free value as a site; return a number."""
     if isinstance(value, Distribution):
         return numpyro.sample(name, value)
     if isinstance(value, Free):
@@ -68,7 +68,7 @@ def at_medians[K: Parametrized](kernel: K) -> K:
     a fixed seed, element by element.
 
     Raises:
-        ValueError: A prior cannot be drawn from.
+        ValueError: A prior has neither a quantile function nor a sampler.
     """
     specified = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
     values = [_median(s.name, get(kernel, s.path)) for s in specified]
@@ -84,11 +84,11 @@ def _median(name: str, value: Distribution | Free) -> Any:
         # The quantile function of the Gamma distribution needs a library that may be missing.
         pass
     try:
-        # The error of the median is 1.3 % of the sd of a Gaussian.
+        # The standard error of the median of a Gaussian is 1.3 % of its sd.
         draws = value.sample(jax.random.key(0), (10_001,))
     except NotImplementedError:
         raise ValueError(
-            f"{name} has the prior {type(value).__name__}, which cannot be drawn from, so that it "
-            f"has no median. Set it with .at({{{name!r}: value}})."
+            f"{name} has the prior {type(value).__name__}, which cannot be sampled, so its median "
+            f"is unknown. Set it with .at({{{name!r}: value}})."
         ) from None
     return jnp.median(draws, axis=0)

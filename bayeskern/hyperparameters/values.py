@@ -30,7 +30,7 @@ class Free(eqx.Module):
     """A hyperparameter to be estimated without a prior.
 
     It adds nothing to the objective of `mle` and `map`. Every other inference method averages over
-    hyperparameters and raises an error.
+    hyperparameters, and so raises an error.
 
     Args:
         init: Starting value of the optimization, a number or an array, with the shape and the units
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     class Hyperparameter:
         """The type of a field declared with `hyperparameter(default)`.
 
-        A module takes a number, an array, a distribution or `Free` for it; once the module is
-        concrete, reading it gives an array.
+        It can be set to a number, an array, a distribution or `Free`; in a concrete module its
+        value is an array.
         """
 
         def __get__(self, instance: Any, owner: Any) -> jax.Array: ...
@@ -140,9 +140,9 @@ def hyperparameter(
 
 
 def as_hyperparameter(value: Any) -> Any:
-    """Return distributions, free values and JAX arrays unchanged; read others as numbers."""
+    """Convert numbers to arrays, also in distributions; keep `Free` and JAX arrays."""
     if isinstance(value, Distribution):
-        # Arrays are traced: another prior of the same family does not recompile.
+        # Arrays are traced, so that another prior of the same family does not recompile.
         return jax.tree.map(lambda v: np.asarray(v, float) if type(v) in (int, float) else v, value)
     if isinstance(value, Free | jax.Array):
         return value
@@ -150,7 +150,7 @@ def as_hyperparameter(value: Any) -> Any:
 
 
 def is_specified(value: object) -> TypeGuard[Distribution | Free]:
-    """True for a distribution or a free value, which is not a number yet."""
+    """True for a distribution or a free value, which has no number yet."""
     return isinstance(value, Distribution | Free)
 
 
@@ -169,7 +169,10 @@ def innermost(fn: Distribution) -> Distribution:
 
 
 def check(name: str, value: Any, constraint: Constraint) -> None:
-    """Raise ValueError for a number or a prior outside its constraint; skip traced values."""
+    """Raise ValueError for a number or a prior that violates its constraint.
+
+    Traced values are not checked.
+    """
     if isinstance(value, Free):
         value = value.init
     positive = constraint in (constraints.positive, constraints.nonnegative)
@@ -206,7 +209,7 @@ def _in_words(constraint: Constraint) -> str:
 
 
 def show(value: Any) -> str:
-    """Python expression of a hyperparameter."""
+    """Format a hyperparameter as a Python expression."""
     if isinstance(value, Free):
         return repr(value)
     if isinstance(value, Distribution):

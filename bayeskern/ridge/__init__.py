@@ -1,4 +1,4 @@
-"""Kernel methods without priors, as scikit-learn estimators: ridge regression and its relatives."""
+"""Kernel methods without priors, as scikit-learn estimators."""
 
 from bayeskern.course import losses
 from bayeskern.course.coefficient_path import CoefficientPath, coefficient_path

@@ -1,4 +1,4 @@
-"""Systems of kernel ridge from the solvers of covariance matrices that hold no Gram matrix."""
+"""Kernel ridge systems by solvers that do not store the Gram matrix."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from bayeskern.ridge.systems import RidgeFactor, RidgeSystem, UnpenalisedConstan
 
 
 class Covariances(NamedTuple):
-    """K at weighted points, and the solver that computes with it.
+    """The Gram matrix K of weighted points, represented by a kernel and a solver.
+
+    S = diag(u) and W = S^2, the diagonal matrix of the sample weights.
 
     Attributes:
         kernel: The kernel.
         solver: The solver, prepared for X.
         X: Points, (n, d).
-        u: The square roots of their weights, (n,), above 0.
-        constant: Whether a constant is added without penalty.
+        u: The square roots of the sample weights, (n,), above 0.
+        constant: True if there is an unpenalised constant.
     """
 
     kernel: Kernel
@@ -34,9 +36,9 @@ class Covariances(NamedTuple):
     constant: bool
 
     def at(self, alpha: float) -> RidgeSystem:
-        """The system with one alpha.
+        """The ridge system with matrix S K S + alpha I.
 
-        Raises numpy.linalg.LinAlgError if it is singular to rounding.
+        Raises numpy.linalg.LinAlgError if the matrix is singular to rounding.
         """
         constant = (
             UnpenalisedConstant(self.u, np.zeros_like(self.u), None) if self.constant else None
@@ -44,12 +46,12 @@ class Covariances(NamedTuple):
         return RidgeSystem(SolverFactor(self, alpha), constant)
 
     def systems(self, alphas: np.ndarray) -> Iterator[tuple[int, RidgeSystem]]:
-        """The index of each alpha, and its system, one at a time."""
+        """Yield the index and the system of each alpha."""
         return enumerate(map(self.at, alphas))
 
     @property
     def trace(self) -> float:
-        """The trace of S K S, less what the constant takes of it."""
+        """The trace of S K S, after projecting out the unpenalised constant."""
         weights = np.square(self.u)
         trace = float(weights @ np.asarray(self.kernel.evaluate_diag(jnp.asarray(self.X))))
         if not self.constant:
@@ -59,19 +61,19 @@ class Covariances(NamedTuple):
         )
         return trace - float(weights @ np.asarray(product)) / np.sum(weights)
 
-    def weighted(self, weights: np.ndarray, X_new: np.ndarray) -> np.ndarray:
-        """k(X_new, X) weights, in blocks of X_new (m, d): (m,), or (m, k) for weights (n, k)."""
+    def expansion(self, weights: np.ndarray, X_new: np.ndarray) -> np.ndarray:
+        """k(X_new, X) @ weights, in blocks of rows: (m,), or (m, k) for weights (n, k)."""
         sums = np.empty((len(X_new), weights[0].size))
         K = NoisyGram(self.kernel, jnp.asarray(self.X), 0.0)
         for rows in blocks(len(X_new), len(self.X)):
             for j, w in enumerate(weights.reshape(len(weights), -1).T):
-                # Exact solvers compute the mean from the weights, without noise and residuals.
+                # Exact solvers compute the mean from the weights alone: no noise, no residuals.
                 means = _compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
                 sums[rows, j] = np.asarray(means)[: len(X_new[rows])]
         return sums.reshape(len(X_new), *weights.shape[1:])
 
     def latent_variances(self, system: RidgeSystem, X_new: np.ndarray) -> np.ndarray:
-        """The variances of f, with the constant, at X_new (m, d): (m,)."""
+        """The posterior variances of f plus the constant at X_new (m, d): (m,)."""
         variances = np.empty(len(X_new))
         assert isinstance(system.factor, SolverFactor)
         K = NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise)
@@ -81,15 +83,16 @@ class Covariances(NamedTuple):
             block = _compiled(self.solver.variance, K, None, factor, new)
             variances[rows] = np.asarray(block)[: len(X_new[rows])]
         if self.constant:
-            # The uncertainty of the constant, less the share that f takes back.
+            # Estimating the constant adds (1 - k'B 1)^2 / 1'B 1 with B = (K + alpha W^-1)^-1
+            # (Rasmussen and Williams 2006, equation 2.42); B 1 = S q and 1'B 1 = u'q.
             q = system.factor.solve(self.u)
-            of_constant = self.weighted(self.u * q, X_new)
-            variances += np.square(1.0 - of_constant) / (self.u @ q)
+            kB1 = self.expansion(self.u * q, X_new)
+            variances += np.square(1.0 - kB1) / (self.u @ q)
         return variances
 
 
 class SolverFactor(RidgeFactor):
-    """S K S + alpha I = S (K + alpha W^-1) S by a solver's factor of K + alpha W^-1."""
+    """S K S + alpha I = S (K + alpha W^-1) S, from a factor of K + alpha W^-1."""
 
     def __init__(self, covariances: Covariances, alpha: float):
         super().__init__(float(alpha))
@@ -102,7 +105,7 @@ class SolverFactor(RidgeFactor):
         self._logdet = float(logdet) + 2.0 * float(np.sum(np.log(self.u)))
         if not np.isfinite(self._logdet):
             raise np.linalg.LinAlgError(
-                f"K + {alpha:g} I is singular to rounding. Take a larger alpha, or solver='eigen'."
+                f"K + {alpha:g} I is singular to rounding. Use a larger alpha, or solver='eigen'."
             )
 
     def solve(self, B: np.ndarray) -> np.ndarray:
@@ -118,12 +121,12 @@ class SolverFactor(RidgeFactor):
 
 
 def as_noise(alpha: float | np.ndarray, u: np.ndarray) -> np.ndarray:
-    """alpha W^-1: a number where all weights are 1, otherwise (n,)."""
+    """alpha W^-1 for W = diag(u^2): a number if all weights are 1, otherwise (n,)."""
     weights = np.square(u)
     return alpha / weights if np.any(weights != 1.0) else np.asarray(alpha)
 
 
 @eqx.filter_jit
 def _compiled(method: Callable, *args: Any) -> Any:
-    """A method of a solver or a factor, compiled once for each method and shape."""
+    """Call a method of a solver or a factor, compiled once for each method and shape."""
     return method(*args)

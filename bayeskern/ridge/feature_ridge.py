@@ -1,4 +1,4 @@
-"""Ridge regression on explicit features of a kernel, in one pass over any number of points."""
+"""Ridge regression on explicit features of a kernel, in one pass over the points."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     @abstractmethod
     def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
-        """The transformer that makes the features, unfitted, for n points."""
+        """The unfitted feature transformer for n points."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the function to data, with the features of one block of rows at a time in memory.
+        """Fit the function to data, with the features of one block of rows in memory.
 
         Args:
             X: Points, (n, d), or a data frame.
             y: Targets, (n,) or (n, k).
-            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the squared errors, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input.
+            ValueError: If X, y or an option is invalid.
         """
         points, Y, sqrt_weights = self._read(X, y, sample_weight, first=True)
         if self.fit_intercept and np.sum(sqrt_weights > 0.0) < 2:
             raise ValueError(
-                "a constant and a function cannot be told apart with 1 sample: give at least 2 "
-                "points of positive weight, or partial_fit."
+                "an unpenalised constant needs at least 2 samples of positive weight; got 1 sample."
+                " Give more points, or use partial_fit."
             )
         self._begin(points, Y, sqrt_weights)
         return self._add(points, Y, sqrt_weights)
@@ -64,27 +64,28 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add rows, as if all rows had been given to one `fit` with the features of the first.
+        """Add rows; equals one `fit` to all rows with the features of the first call.
 
-        Landmarks are chosen among the first rows: pass many of them, or pass the landmarks. Only
-        alpha and alphas may change between calls; the other parameters are read by the first one.
+        Landmarks are chosen from the rows of the first call: pass many rows there, or pass the
+        landmarks. Only alpha and alphas may change between calls; the first call fixes the other
+        parameters.
 
         Args:
             X: Points, (n, d), or a data frame.
             y: Targets, (n,) or (n, k).
-            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the squared errors, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input, and for alpha="loo", which goes over the rows twice while
-                they are not kept.
+            ValueError: If X, y or an option is invalid, or if alpha="loo", which needs a second
+                pass over all rows; they are not kept.
         """
         if isinstance(self.alpha, str) and self.alpha == "loo":
             raise ValueError(
-                'alpha="loo" goes over the rows twice, and partial_fit does not keep them. Take '
-                '"gcv" or "evidence", or fit.'
+                'alpha="loo" goes over the rows twice, and partial_fit does not keep them. Use '
+                'alpha="gcv" or alpha="evidence", or call fit.'
             )
         first = not hasattr(self, "features_")
         points, Y, sqrt_weights = self._read(X, y, sample_weight, first)
@@ -110,21 +111,22 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def loo_predict(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
-        """Predict fitted rows, each from all the others, with the same features.
+        """Leave-one-out predictions of fitted rows, with the features held fixed.
 
         The predictions are y_i - r_i / (1 - h_i) with the residual r_i and the leverage
-        h_i = w_i phi_i'(Phi'W Phi + alpha I)^-1 phi_i, to which a constant adds w_i / sum w.
+        h_i = w_i phi_i'(Phi'W Phi + alpha I)^-1 phi_i. With a constant, the features are centered
+        and w_i / sum w is added to h_i.
 
         Args:
             X: All or some of the fitted points, (n, d), which the estimator does not keep.
-            y: Their targets, (n,) or (n, k).
-            sample_weight: Their weights, (n,); None means 1.
+            y: The targets of these points, (n,) or (n, k).
+            sample_weight: The weights of these points, (n,); None means 1.
 
         Returns:
             Predictions, (n,) or (n, k).
 
         Warns:
-            scipy.linalg.LinAlgWarning: If a leverage is so near to 1 that digits are lost.
+            scipy.linalg.LinAlgWarning: If a leverage is so close to 1 that digits are lost.
         """
         check_is_fitted(self)
         points, Y, sqrt_weights = self._read(X, y, sample_weight, first=False)
@@ -146,7 +148,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         if smallest_margin < 1e-6:
             warnings.warn(
                 f"a leverage is within {max(smallest_margin, 0.0):.1g} of 1, so the leave-one-out "
-                "prediction of that row is inaccurate (NaN if no digit is left). Take a larger "
+                "prediction of that row is inaccurate (NaN if no digit is left). Use a larger "
                 "alpha, fewer features, or KernelRidge.",
                 LinAlgWarning,
                 stacklevel=2,
@@ -160,14 +162,13 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         X, y = self._read_data(X, y, multi_output=True, y_numeric=True, reset=first)
         Y = y.reshape(len(y), -1).astype(float)
         sqrt_weights = np.sqrt(read_weights(sample_weight, X))
-        # Refused before any row is added.
+        # Validate alpha and alphas before any row is added.
         read_alphas(self.alphas, read_alpha(self.alpha, Y.shape[1]))
         if first:
             self._single = y.ndim == 1
         elif Y.shape[1] != self._moments.targets:
             raise ValueError(
-                f"y has {Y.shape[1]} columns, but in the rows fitted before it had "
-                f"{self._moments.targets}."
+                f"y has {Y.shape[1]} columns, but the earlier rows have {self._moments.targets}."
             )
         return X, Y, sqrt_weights
 
@@ -177,13 +178,13 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         X, Y = X[used], Y[used]
         self.features_ = self._features(len(X))
         self.features_.fit(X)
-        first = self.features_.transform(X[:1])[0]
-        origin = (first, Y[0].copy()) if self.fit_intercept else None
-        self._moments = Moments(len(first), Y.shape[1], origin)
+        first_phi = self.features_.transform(X[:1])[0]
+        origin = (first_phi, Y[0].copy()) if self.fit_intercept else None
+        self._moments = Moments(len(first_phi), Y.shape[1], origin)
 
     def _add(self, X, Y, sqrt_weights) -> Self:
         """Add rows to the sums, and solve."""
-        # Rows of weight 0 take no part.
+        # Rows of weight 0 are skipped.
         used = sqrt_weights > 0.0
         X, Y, sqrt_weights = X[used], Y[used], sqrt_weights[used]
         for rows, phi in self._feature_blocks(X, sharding.own):
@@ -191,12 +192,12 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         return self._solve(X, Y, sqrt_weights)
 
     def _feature_blocks(self, X, select: Callable = iter) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, their features), for the blocks of rows that `select` takes."""
+        """Yield (rows, features) of each block of rows chosen by `select`."""
         for rows in select(blocks(len(X), self._moments.features)):
             yield rows, self.features_.transform(X[rows])
 
     def _solve(self, X, Y, sqrt_weights) -> Self:
-        """Choose alpha, and solve for the coefficients. X, Y: the rows of a second pass."""
+        """Choose alpha, and solve for the coefficients. X, Y: rows for a second pass."""
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
         forget_path(self)
@@ -216,13 +217,13 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     def _factored(self, alpha: float | np.ndarray) -> RidgeFactor:
         if isinstance(alpha, float):
-            # A singular matrix is left to the eigenvectors, for the shortest of many solutions.
+            # If the matrix is singular, the eigendecomposition gives the shortest solution.
             with suppress(np.linalg.LinAlgError):
                 return CholeskyFactor(self._centered.S.copy(), alpha)
         return Eigendecomposition.of(self._centered.S.copy()).at(alpha)
 
     def _choose(self, eigen: Eigendecomposition, criterion: str, alphas, X, Y, sqrt_weights):
-        """The best of alphas by the criterion; the path becomes attributes of the estimator."""
+        """Choose the best of alphas by the criterion, and set the path attributes."""
         if alphas is None:
             rows = self._centered.rows
             alphas = default_alphas(np.trace(self._centered.S) / rows, rows)
@@ -232,7 +233,11 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         return path.choose(criterion, self, self._single)
 
     def _loo_path(self, eigen: Eigendecomposition, alphas, X, Y, sqrt_weights) -> np.ndarray:
-        """The mean squared leave-one-out residuals, in a second pass: (alphas, targets)."""
+        """The mean squared leave-one-out residuals, in a second pass: (alphas, targets).
+
+        The leverages are those of `loo_predict`: Phi'W Phi = V D V', so with Z = Phi V they are
+        w_i sum_j Z_ij^2 / (D_j + alpha) for all alphas at once.
+        """
         inverse_values = eigen.at(alphas).inverse_values
         P = eigen.V.T @ self._centered.P
         squares = np.zeros((len(alphas), Y.shape[1]))
@@ -257,22 +262,22 @@ class NystromRidge(_FeatureRidge):
 
     f(x) = phi(x)'w + b, with the Nystrom features phi of the landmarks (`kernels.NystromFeatures`),
     minimises sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2, where |w| is the norm of f in the space of
-    the kernel. With all points as landmarks the result is that of `KernelRidge`. Fitting takes
-    O(n m^2) time, and the memory of m x m sums and one block of features, whatever n.
+    the kernel. With all points as landmarks it equals `KernelRidge`. Fitting takes O(n m^2) time.
+    Memory holds m x m sums and one block of features, independent of n.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         landmarks: The number m of landmarks, at most n (None means 100, or n if that is less), or
             the landmarks themselves, (m, d).
-        selection: How landmarks are chosen: "kmeans", "random", "leverage" or "greedy", as in
+        selection: The method to choose landmarks: "kmeans", "random", "leverage" or "greedy", as in
             `kernels.NystromFeatures`.
-        alpha: The penalty, in the squared units of y: a number of 0 or more, an array (k,) of one
-            penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
-            "gcv" or "evidence", as in `KernelRidge`.
-        alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
+        alpha: The penalty, in the squared units of y: a non-negative number, an array (k,) with a
+            penalty for each column of y, or a criterion to choose among `alphas`: "loo", "gcv" or
+            "evidence", as in `KernelRidge`.
+        alphas: Penalties to choose from; None takes 50, as in `KernelRidge`.
         alpha_per_target: Whether to choose an alpha for each column of y.
         fit_intercept: Whether to add an unpenalised constant b.
-        seed: The seed of the choice of landmarks.
+        seed: The random seed for choosing landmarks.
 
     Attributes:
         features_: The fitted `NystromFeatures`.
@@ -280,11 +285,11 @@ class NystromRidge(_FeatureRidge):
         coef_: The coefficients w, (m,) or (m, k).
         intercept_: The constant b, a number or (k,); 0 without a constant.
         alpha_: The penalty, a number or (k,).
-        alphas_: The penalties that were compared, where alpha was chosen.
-        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k), where
-            "loo" chose.
-        gcv_path_: Generalized cross-validation of each, likewise.
-        evidence_path_: The log marginal likelihood of each, likewise.
+        alphas_: The penalties compared, if `alpha` is a criterion.
+        loo_path_: The mean squared leave-one-out residual at each of `alphas_`, (alphas,) or
+            (alphas, k); only for alpha="loo".
+        gcv_path_: The generalized cross-validation score at each of `alphas_`, of this shape.
+        evidence_path_: The log marginal likelihood at each of `alphas_`, of this shape.
 
     References:
         Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines". Rudi,
@@ -322,8 +327,8 @@ class NystromRidge(_FeatureRidge):
                 )
         elif validation.positive_integer(landmarks, "landmarks") > n:
             raise ValueError(
-                f"landmarks={landmarks} is more than the {n} points there are. Take at most {n}, "
-                "or KernelRidge, which uses them all."
+                f"landmarks={landmarks} is more than the {n} points of positive weight. Use at "
+                f"most {n}, or KernelRidge, which uses all points."
             )
         return NystromFeatures(self._concrete_kernel(), landmarks, self.selection, self.seed)
 
@@ -340,33 +345,34 @@ class FourierRidge(_FeatureRidge):
     """Kernel ridge regression with random Fourier features of a stationary kernel.
 
     f(x) = phi(x)'w + b, with phi(x)'phi(z) ~ k(x, z) (`kernels.RandomFourierFeatures`), minimises
-    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2. The difference to `KernelRidge` falls as 1 / sqrt(m).
-    Fitting takes O(n m^2) time, and the memory of m x m sums and one block of features, whatever n.
+    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2. The difference from `KernelRidge` decreases as
+    1 / sqrt(m). Fitting takes O(n m^2) time. Memory holds m x m sums and one block of features,
+    independent of n.
 
     Args:
         kernel: RBF, Matern, RationalQuadratic or another kernel with a spectral density, or their
-            sums and products; None means `RBF()`. ValueError says which part of a kernel has no
-            spectral density.
+            sums and products; None means `RBF()`. For other kernels, a ValueError names the part
+            without a spectral density.
         n_components: The number of features m.
         orthogonal: Whether to draw orthogonal frequencies, which lowers the error.
-        alpha: The penalty, in the squared units of y: a number of 0 or more, an array (k,) of one
-            penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
-            "gcv" or "evidence", as in `KernelRidge`.
-        alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
+        alpha: The penalty, in the squared units of y: a non-negative number, an array (k,) with a
+            penalty for each column of y, or a criterion to choose among `alphas`: "loo", "gcv" or
+            "evidence", as in `KernelRidge`.
+        alphas: Penalties to choose from; None takes 50, as in `KernelRidge`.
         alpha_per_target: Whether to choose an alpha for each column of y.
         fit_intercept: Whether to add an unpenalised constant b.
-        seed: The seed of the frequencies.
+        seed: The random seed for the frequencies.
 
     Attributes:
         features_: The fitted `RandomFourierFeatures`.
         coef_: The coefficients w, (m,) or (m, k).
         intercept_: The constant b, a number or (k,); 0 without a constant.
         alpha_: The penalty, a number or (k,).
-        alphas_: The penalties that were compared, where alpha was chosen.
-        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k), where
-            "loo" chose.
-        gcv_path_: Generalized cross-validation of each, likewise.
-        evidence_path_: The log marginal likelihood of each, likewise.
+        alphas_: The penalties compared, if `alpha` is a criterion.
+        loo_path_: The mean squared leave-one-out residual at each of `alphas_`, (alphas,) or
+            (alphas, k); only for alpha="loo".
+        gcv_path_: The generalized cross-validation score at each of `alphas_`, of this shape.
+        evidence_path_: The log marginal likelihood at each of `alphas_`, of this shape.
 
     References:
         Rahimi and Recht (2007), "Random features for large-scale kernel machines". Yu, Suresh,
@@ -397,6 +403,6 @@ class FourierRidge(_FeatureRidge):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # In the ten dimensions of scikit-learn's check a hundred random features are too few.
+        # scikit-learn checks the score in ten dimensions: a hundred random features are too few.
         tags.regressor_tags.poor_score = True
         return tags

@@ -47,35 +47,36 @@ from bayeskern.ridge.tuning import Objective, WeightedRows, tune
 
 @dataclass(eq=False, repr=False)
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
-    """Kernel ridge regression, which minimises sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2.
+    """Kernel ridge regression: minimise sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2.
 
-    The minimiser is f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients
-    a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept` adds an unpenalised constant. f is
-    the posterior mean of a Gaussian process with kernel k and noise variance alpha / w_i;
+    |f| is the norm of f - b in the space of the kernel. The minimiser is
+    f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients a = (K + alpha W^-1)^-1 (y - b) and
+    W = diag(w); b = 0 unless `fit_intercept` adds an unpenalised constant. f is the posterior mean
+    of a Gaussian process with kernel k and noise variance alpha / w_i;
     `predict(X, return_std=True)` also returns its standard deviation.
 
     Args:
-        kernel: A kernel whose hyperparameters are numbers; None means `RBF()`. Multiquadric, which
-            is not positive definite, is fitted with its sign turned and a constant b, for which it
-            is conditionally positive definite.
-        alpha: The penalty, in the squared units of y: a number of 0 or more (0 interpolates), an
-            array (k,) of one penalty for each column of y, or the criterion that chooses among
-            `alphas`. "loo" is the mean squared leave-one-out residual, "gcv" generalized
-            cross-validation, "evidence" the log marginal likelihood of the Gaussian process.
-        alphas: Penalties to choose from. None takes 50 of them from 1e-8 to 10 n times the mean of
-            diag(K), weighted and, with a constant, centered. A warning says when the best is the
+        kernel: A kernel whose hyperparameters are numbers; None means `RBF()`. Multiquadric is not
+            positive definite: its negative is fitted with a constant b, for which it is
+            conditionally positive definite.
+        alpha: The penalty, in the squared units of y: a non-negative number (0 interpolates), an
+            array (k,) with a penalty for each column of y, or a criterion to choose among `alphas`:
+            "loo", the mean squared leave-one-out residual; "gcv", generalized cross-validation; or
+            "evidence", the log marginal likelihood of the Gaussian process.
+        alphas: Penalties to choose from. None takes 50, from 1e-8 to 10 n times the mean diagonal
+            of K, weighted and, with a constant, centered. A warning is issued if the best is the
             first or the last.
         alpha_per_target: Whether to choose an alpha for each column of y.
         fit_intercept: Whether to add an unpenalised constant b.
-        optimize: "loo", "gcv" or "evidence" finds the `Free(start)` hyperparameters of the kernel
-            by gradient descent. If `alpha` names the same criterion, alpha is optimised too,
-            within the range of `alphas`. None leaves the kernel as it is.
-        solver: How (K + alpha W^-1) a = y is solved. "dense" holds K, n x n numbers, and takes
-            "cholesky" or, to serve many alphas, "eigen". "iterative", conjugate gradients, holds no
-            matrix, for one alpha that is a number; there are no leave-one-out predictions,
-            standard deviations and degrees of freedom then. The others are the exact solvers of
-            `GaussianProcess`, such as "markov", for one column and kernels with a state, in time
-            proportional to n. "auto" takes the fastest exact solver that fits in memory, or
+        optimize: The criterion, "loo", "gcv" or "evidence", by which gradient descent optimises the
+            hyperparameters marked `Free(start)`. If `alpha` names the same criterion, alpha is
+            optimised too, within the range of `alphas`. None leaves the kernel unchanged.
+        solver: The method to solve for a. "dense" stores K, n x n numbers, and takes "cholesky" or,
+            for several alphas or a singular K, "eigen". "iterative", conjugate gradients, stores no
+            matrix; alpha must be one number, and there are no leave-one-out predictions, standard
+            deviations or degrees of freedom. Other names are the exact solvers of
+            `GaussianProcess`, such as "markov", which takes time proportional to n for one column
+            and a kernel with a state. "auto" takes the fastest exact solver that fits in memory, or
             "iterative" if none does.
         tol: The relative residual |y - (K + alpha W^-1) a| / |y| at which "iterative" stops.
         seed: The seed of the preconditioner of "iterative", a whole number from 0 to 2**32 - 1.
@@ -85,15 +86,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         alpha_: The penalty, a number or (k,).
         dual_coef_: The dual coefficients a, (n,) or (n, k).
         intercept_: The constant b, a number or (k,); 0 without a constant.
-        effective_dof_: The trace of the matrix that turns y into fitted values, a number or (k,).
+        effective_dof_: The trace of the matrix that maps y to fitted values, a number or (k,).
         X_fit_: The training points, (n, d).
         solver_: The name of the solver used.
         n_iter_: The steps of "iterative"; None for other solvers.
         residual_: The relative residual that "iterative" reached; None for other solvers.
-        alphas_: The penalties compared, if alpha was chosen.
-        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k).
-        gcv_path_: Generalized cross-validation of each, likewise.
-        evidence_path_: The log marginal likelihood of each, likewise.
+        alphas_: The penalties compared, if `alpha` is a criterion.
+        loo_path_: The mean squared leave-one-out residual at each of `alphas_`, (alphas,) or
+            (alphas, k).
+        gcv_path_: The generalized cross-validation score at each of `alphas_`, of this shape.
+        evidence_path_: The log marginal likelihood at each of `alphas_`, of this shape.
 
     References:
         Saunders, Gammerman and Vovk (1998), "Ridge regression learning algorithm in dual
@@ -130,22 +132,24 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         Args:
             X: Points, (n, d), or a data frame.
             y: Targets, (n,) or (n, k).
-            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+            sample_weight: Non-negative weights w of the squared errors, (n,); None means 1.
 
         Returns:
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes alpha = 0 with points that coincide, and for
-                what the solver does not do.
-            TypeError: For a kernel with distributions in it.
-            numpy.linalg.LinAlgError: Where K + alpha I is singular to rounding, and the solver does
-                not do without its inverse.
+            ValueError: If X, y or an option is invalid, if points coincide and alpha = 0, or if the
+                solver does not support an option.
+            TypeError: If a hyperparameter of the kernel is neither a number nor, with `optimize`,
+                `Free`.
+            numpy.linalg.LinAlgError: If K + alpha I is singular to rounding, and the solver needs
+                its inverse.
 
         Warns:
-            scipy.linalg.LinAlgWarning: Where K + alpha I is singular to rounding, so that the
-                shortest of several solutions is taken.
-            sklearn.exceptions.ConvergenceWarning: Where solver="iterative" did not reach `tol`.
+            scipy.linalg.LinAlgWarning: If K + alpha I is singular to rounding, so that the shortest
+                of several solutions is taken.
+            sklearn.exceptions.ConvergenceWarning: If solver="iterative" does not reach `tol`, or
+                `optimize` stops at a gradient that is not small.
         """
         X, y = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
         allow_free = self.optimize is not None
@@ -159,7 +163,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         forget_path(self)
         self.X_fit_ = X
         self._rows = self._weighted_rows(kernel, X, Y, sample_weight)
-        self.solver_ = self._chosen_solver(kernel, alpha, alphas)
+        self.solver_ = self._solver_name(kernel, alpha, alphas)
         if self.optimize is not None:
             kernel, alpha, alphas = self._tuned(kernel, alpha, alphas)
         self.kernel_ = kernel
@@ -187,9 +191,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict f, and with `return_std` the standard deviation of a new observation.
 
-        The standard deviations are those of the equivalent Gaussian process with noise variance
-        alpha. They mean something if the variance of the kernel is in the squared units of y, as it
-        is after `optimize="evidence"` with a variance marked with Free.
+        The standard deviations belong to the equivalent Gaussian process with noise variance alpha.
+        They are meaningful if the variance of the kernel is in the squared units of y, as after
+        `optimize="evidence"` with a variance marked `Free(start)`.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -206,9 +210,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     def loo_predict(self) -> np.ndarray:
         """Predict each training point from all the others, without refitting.
 
-        The predictions are y_i - [C y]_i / C_ii with C = (K + alpha W^-1)^-1. That equals
-        y_i - r_i / (1 - A_ii) for residuals r = y - A y, and is sound as alpha goes to 0. A point
-        of weight 0 has its plain prediction.
+        The predictions are y_i - [C y]_i / C_ii with C = (K + alpha W^-1)^-1. They equal
+        y_i - r_i / (1 - A_ii) for fitted values A y and residuals r = y - A y, but stay accurate as
+        alpha goes to 0. A point of weight 0 gets its ordinary prediction.
 
         Returns:
             Predictions, (n,) or (n, k).
@@ -227,30 +231,30 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     @property
     def effective_dof_(self) -> float | np.ndarray:
-        """The trace of A, which turns y into fitted values A y: a number, or (k,) for k alphas."""
+        """The trace of A, for fitted values A y: a number, or (k,) for k alphas."""
         return self._system_for("effective_dof_").effective_dof
 
     # -- the system ------------------------------------------------------------------------------
 
     def _weighted_rows(self, kernel: Kernel, X, Y, sample_weight) -> WeightedRows:
-        """The rows of positive weight; rows of weight 0 take no part, but keep their place."""
+        """The rows of positive weight, which `_used` marks among all rows."""
         u = np.sqrt(read_weights(sample_weight, X))
         self._used = used = u > 0.0
         sign = _sign(kernel)
         constant = bool(self.fit_intercept) or sign < 0
         if constant and np.sum(used) < 2:
             raise ValueError(
-                f"a constant and a function cannot be told apart with {np.sum(used)} sample: give "
-                "at least 2 points of positive weight."
+                "an unpenalised constant needs at least 2 samples of positive weight; got "
+                f"{np.sum(used)} sample."
             )
         return WeightedRows(X[used], u[used, None] * Y[used], u[used], sign, constant)
 
-    def _chosen_solver(self, kernel, alpha, alphas) -> str:
-        """The name of the solver; "dense" leaves open which of those with a matrix."""
-        chosen, needs_matrix = isinstance(alpha, str), None
+    def _solver_name(self, kernel, alpha, alphas) -> str:
+        """The name of the solver; "dense" stands for "cholesky" or "eigen"."""
+        is_criterion, needs_matrix = isinstance(alpha, str), None
         if self._rows.sign < 0:
             needs_matrix = "multiquadrics"
-        elif np.ndim(alpha) > 0 or (chosen and self.alpha_per_target and not self._single):
+        elif np.ndim(alpha) > 0 or (is_criterion and self.alpha_per_target and not self._single):
             needs_matrix = "an alpha for each column of y"
         elif self.optimize is not None:
             needs_matrix = f"optimize={self.optimize!r}"
@@ -260,24 +264,24 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             self._rows.X,
             as_noise(1.0, self._rows.u),
             needs_matrix=needs_matrix,
-            needs_factor=f"alpha={alpha!r}" if chosen else None,
-            may_be_singular=0.0 in np.atleast_1d(alphas if chosen else alpha),
+            needs_factor=f"alpha={alpha!r}" if is_criterion else None,
+            may_be_singular=0.0 in np.atleast_1d(alphas if is_criterion else alpha),
         )
 
-    def _system_for(self, wanted: str) -> RidgeSystem:
-        """The system; AttributeError if the solver has no factor for what is wanted."""
+    def _system_for(self, feature: str) -> RidgeSystem:
+        """The system, for a named feature; AttributeError if the solver has no factor."""
         check_is_fitted(self)
         if self._system is None:
             raise AttributeError(
-                f"{wanted} needs a factor of K + alpha I, and solver='iterative' has none. Take "
-                "solver='dense' with fewer points, NystromRidge, or points held out."
+                f"{feature} needs a factor of K + alpha I, and solver='iterative' has none. Use "
+                "solver='dense' with fewer points, NystromRidge, or held-out points."
             )
         return self._system
 
     def _without_matrix(self, alpha, alphas) -> RidgeSystem | None:
-        """The system by a solver that holds no matrix, with alpha or the best of alphas.
+        """The system by a solver without a matrix, with alpha or the best of alphas.
 
-        None if it is singular and solver="auto" may take the matrix instead.
+        None if it is singular and solver="auto" can take the matrix instead.
         """
         X, _, u, _, constant = self._rows
         solver = solver_of(self.kernel_, X, self.solver_, as_noise(1.0, u))  # pyright: ignore[reportArgumentType]
@@ -293,11 +297,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             return None
 
     def _from_matrix(self, alpha, alphas) -> RidgeSystem:
-        """The system by the Gram matrix, with alpha or the best of alphas by the criterion."""
-        chosen = isinstance(alpha, str)
-        if chosen or np.ndim(alpha) > 0:
+        """The system by the Gram matrix, with alpha or the best of alphas."""
+        is_criterion = isinstance(alpha, str)
+        if is_criterion or np.ndim(alpha) > 0:
             if self.solver_ == "cholesky":
-                raise ValueError('solver="cholesky" takes one alpha only. Take "eigen", or "auto".')
+                raise ValueError('solver="cholesky" takes one alpha only. Use "eigen" or "auto".')
         elif self.solver_ != "eigen":
             try:
                 M, constant = self._matrix(self.kernel_, alpha)
@@ -308,16 +312,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 if self.solver_ == "cholesky":
                     raise
         self.solver_ = "eigen"
-        spectrum = self._spectrum(self.kernel_, alphas if chosen else alpha)
-        if chosen:
+        spectrum = self._spectrum(self.kernel_, alphas if is_criterion else alpha)
+        if is_criterion:
             alpha = self._best_alpha(spectrum, alpha, alphas)
         factor = EigenFactor(spectrum.eigen, alpha)
         size = len(spectrum.eigen.values)
         if factor.rank < size:
             warnings.warn(
-                f"K + alpha I is singular to rounding (rank {factor.rank} of {size}), and "
-                "the shortest of many solutions was taken. Take a larger alpha; if X lies far "
-                "from 0 beside its spread, centre it first.",
+                f"K + alpha I is singular to rounding (rank {factor.rank} of {size}), so "
+                "the shortest of many solutions was taken. Use a larger alpha; if the mean of X is "
+                "large compared to its spread, center X first.",
                 LinAlgWarning,
                 stacklevel=3,
             )
@@ -328,7 +332,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         return RidgeSpectrum(Eigendecomposition.of(M), constant)
 
     def _matrix(self, kernel, alpha) -> tuple[np.ndarray, UnpenalisedConstant | None]:
-        """The weighted Gram matrix, centered where there is a constant."""
+        """The weighted Gram matrix, centered if there is a constant."""
         X, _, u, sign, constant = self._rows
         K = gram(kernel, X)
         if alpha is not None and np.any(np.asarray(alpha) == 0.0):
@@ -347,40 +351,39 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         return RegularizationPath.of(spectrum.systems(alphas), T, alphas, u)
 
     def _best_alpha(self, spectrum: RidgeSpectrum | Covariances, criterion: str, alphas):
-        """The best of alphas by the criterion; the path becomes attributes of the estimator."""
+        """Choose the best of alphas by the criterion, and set the path attributes."""
         return self._path(spectrum, alphas).choose(criterion, self, self._single)
 
     def _tuned(self, kernel, alpha, alphas):
-        """The kernel with its free values found, alpha, and the alphas with the one found."""
+        """The optimised kernel, alpha, and alphas with the optimised alpha added."""
         criterion = validation.one_of("optimize", str(self.optimize), CRITERIA)
-        chosen = isinstance(alpha, str)
-        if np.ndim(alpha) > 0 or (chosen and alpha != criterion):
+        is_criterion = isinstance(alpha, str)
+        if np.ndim(alpha) > 0 or (is_criterion and alpha != criterion):
             raise ValueError(
-                f"optimize={criterion!r} goes with one alpha, a number or {criterion!r} again; "
-                f"got {alpha!r}."
+                f"optimize={criterion!r} needs one alpha, a number or {criterion!r}; got {alpha!r}."
             )
-        objective = Objective.of(criterion, kernel, None if chosen else alpha)
-        if not chosen:
+        objective = Objective.of(criterion, kernel, None if is_criterion else alpha)
+        if not is_criterion:
             return tune(objective, None, self._rows)[0], alpha, None
         if alphas is not None and not np.any(alphas > 0.0):
             raise ValueError(
-                "alphas has no penalty above 0, but optimize goes by their logarithms."
+                "alphas has no penalty above 0, but optimize needs the logarithms of alphas."
             )
         alphas = None if alphas is None else alphas[alphas > 0.0]
         path = self._path(self._spectrum(objective.kernel, alphas), alphas)
-        grid, first = path.alphas, path.best(criterion)
-        # The search starts again, at most this often, from an alpha that is better on the path.
+        grid, start = path.alphas, path.best(criterion)
+        # The search restarts, at most this often, from an alpha of the path that is better.
         max_starts = 5
         for _ in range(max_starts):
-            kernel, tuned_alpha = tune(objective, (first, grid[0], grid[-1]), self._rows)
+            kernel, tuned_alpha = tune(objective, (start, grid[0], grid[-1]), self._rows)
             alphas = np.union1d(grid, tuned_alpha)
             path = self._path(self._spectrum(kernel, alphas), alphas)
-            first = path.best(criterion)
+            start = path.best(criterion)
             scores = path.scores(criterion).sum(axis=1)
             best_score = np.max(scores)
             if best_score - scores[alphas == tuned_alpha][0] <= 1e-6 * np.abs(best_score):
                 break
-            # With this kernel another alpha is better, so a better optimum lies beyond.
+            # With this kernel another alpha is better: a better optimum exists.
             objective = objective._replace(kernel=kernel)
         return kernel, criterion, alphas
 
@@ -389,7 +392,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     def _evaluate(self, X):
         if self.solver_ in WITH_MATRIX or self.solver_ == "iterative":
             return super()._evaluate(X)
-        return self._covariances.weighted(self.dual_coef_[self._used], X) + self.intercept_
+        return self._covariances.expansion(self.dual_coef_[self._used], X) + self.intercept_
 
     def _sd(self, X) -> np.ndarray:
         """Standard deviations of new observations at X, of the shape of their means."""
@@ -402,9 +405,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 latent, at_alpha = np.empty(len(X)), system.at(alpha)
                 for rows in blocks(len(X), len(points)):
                     K = sign * u[:, None] * gram(self.kernel_, points, X[rows])
-                    solution, level = at_alpha.solve(K, total=1.0 if constant else 0.0)
+                    # k(x, x) - k'c - b is the variance with a constant if u'c = 1 (kriging).
+                    c, b = at_alpha.solve(K, total=1.0 if constant else 0.0)
                     prior = sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
-                    latent[rows] = prior - np.sum(K * solution, axis=0) - level
+                    latent[rows] = prior - np.sum(K * c, axis=0) - b
             else:
                 latent = self._covariances.latent_variances(system, X)
             variances[:, alphas == alpha] = (np.maximum(latent, 0.0) + alpha)[:, None]
@@ -412,9 +416,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
 
 def _sign(kernel: Kernel) -> float:
-    """-1 for multiquadrics, whose negative is conditionally positive definite, otherwise 1.
+    """-1 for a multiquadric, whose negative is conditionally positive definite; else 1.
 
-    Raises ValueError where a kernel is neither: a multiquadric in a product, or beside others.
+    Raises ValueError for a multiquadric in a product, or together with other kernels.
     """
     leaves = [node for node in kernel.nodes() if not node.children()]
     multiquadrics = [
@@ -426,13 +430,14 @@ def _sign(kernel: Kernel) -> float:
     if len(multiquadrics) < len(leaves) or in_product:
         raise ValueError(
             f"{kernel!r} is not positive definite, because of {multiquadrics[0]!r}, nor is its "
-            "negative conditionally so. Take a multiquadric alone, or InverseMultiquadric."
+            "negative conditionally positive definite. Use a multiquadric alone, or "
+            "InverseMultiquadric."
         )
     return -1.0
 
 
 def _refuse_coinciding(K: np.ndarray, rows: np.ndarray) -> None:
-    """Raise ValueError if the kernel cannot tell two points apart: nothing interpolates them."""
+    """Raise ValueError if two points coincide for the kernel: no f interpolates them."""
     diagonal = np.diagonal(K)
     for i in range(len(K) - 1):
         squared_distances = diagonal[i] + diagonal[i + 1 :] - 2.0 * K[i, i + 1 :]
@@ -441,6 +446,6 @@ def _refuse_coinciding(K: np.ndarray, rows: np.ndarray) -> None:
         if np.any(close):
             j = i + 1 + int(np.argmax(close))
             raise ValueError(
-                f"alpha = 0 interpolates, but rows {rows[i]} and {rows[j]} of X coincide (to the "
-                "kernel). Take an alpha above 0, or merge the rows."
+                f"alpha = 0 interpolates, but rows {rows[i]} and {rows[j]} of X coincide (for "
+                "the kernel). Use an alpha above 0, or merge the rows."
             )

@@ -1,4 +1,4 @@
-"""Sums over rows for ridge regression on features, to which each block of rows adds."""
+"""Sums over rows for ridge regression on features, updated block by block."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from bayeskern.ridge.systems import Eigendecomposition, gaussian_log_density
 
 
 class Moments:
-    """Weighted sums over rows (phi, y): Phi'W Phi, Phi'W Y and the rest.
+    """Weighted sums over rows (phi, y), such as Phi'W Phi and Phi'W Y.
 
-    Where rows are shared out over processes, each sums its own rows, and `centered` adds the sums
-    of all processes.
+    If rows are divided among processes, each sums its own rows, and `centered` adds the sums of all
+    processes.
 
     Args:
         features: The number m of features.
         targets: The number k of columns of y.
-        origin: With a constant, a row (phi, y) that is subtracted from all rows until `centered`
-            subtracts the means, so that an offset costs no digits.
+        origin: A row (phi, y) that is subtracted from all rows, so that an offset costs no digits;
+            `centered` then subtracts the means. None without a constant.
     """
 
     def __init__(self, features: int, targets: int, origin: tuple | None):
         self.features, self.targets, self.origin = features, targets, origin
         self._rows, self._weight, self._log_weights = 0, 0.0, 0.0
         self._total, self._total_y = np.zeros(features), np.zeros(targets)
-        # The lower half, in LAPACK's order.
+        # The lower triangle, in Fortran order.
         self._S = np.zeros((features, features), order="F")
         self._P, self._yy = np.zeros((features, targets)), np.zeros(targets)
 
     def add(self, phi: np.ndarray, Y: np.ndarray, sqrt_weights: np.ndarray) -> None:
-        """Add rows phi (b, m), which is overwritten, Y (b, k) and sqrt_weights (b,), above 0."""
+        """Add rows phi (r, m), overwritten, Y (r, k) and sqrt_weights (r,), above 0."""
         if self.origin is not None:
             phi -= self.origin[0]
             Y = Y - self.origin[1]
         phi *= sqrt_weights[:, None]
         Y = sqrt_weights[:, None] * Y
-        # The transpose of rows in C's order is in LAPACK's order: nothing is copied.
+        # The transpose of a C-ordered array is Fortran-ordered: nothing is copied.
         self._S = dsyrk(1.0, phi.T, beta=1.0, c=self._S, lower=True, overwrite_c=True)
         self._P += phi.T @ Y
         self._yy += np.sum(np.square(Y), axis=0)
@@ -51,7 +51,7 @@ class Moments:
         self._log_weights += 2.0 * np.sum(np.log(sqrt_weights))
 
     def centered(self) -> CenteredMoments:
-        """The sums around the means of phi and y with a constant, around 0 without."""
+        """The sums around the means of phi and y, or around 0 without a constant."""
         S, P, yy, total, total_y = sharding.total(
             (self._S, self._P, self._yy, self._total, self._total_y)
         )
@@ -79,7 +79,8 @@ class CenteredMoments(NamedTuple):
         yy: diag(Y'W Y), (k,).
         mean: The mean of phi, (m,); 0 without a constant.
         mean_y: The mean of y, (k,); 0 without a constant.
-        constant_leverage: What the constant adds to the leverage of a row of weight 1.
+        constant_leverage: The part of the constant in the leverage of a row of weight 1,
+            1 / weight; 0 without a constant.
         rows: The number of rows.
         weight: The sum of the weights w.
         log_weights: The sum of log w.
@@ -96,8 +97,10 @@ class CenteredMoments(NamedTuple):
     log_weights: float
 
     def path(self, eigen: Eigendecomposition, alphas: np.ndarray) -> RegularizationPath:
-        """GCV and the evidence for each alpha, from S = V D V'. Leave-one-out needs the rows."""
-        # Summed over what each axis leaves unexplained, which loses few digits in close fits.
+        """GCV and evidence at each alpha, from S = V D V'; leave-one-out needs the rows."""
+        # With p = V'P, the weighted residuals have the sum of squares
+        # yy - sum_j p_j^2 / D_j + sum_j (alpha / (D_j + alpha))^2 p_j^2 / D_j. A sum of positive
+        # terms loses few digits in close fits.
         D = np.maximum(eigen.values, 0.0)[:, None]
         projections = np.square(eigen.V.T @ self.P)
         dof = self.rows - (self.constant_leverage > 0.0)
@@ -111,7 +114,8 @@ class CenteredMoments(NamedTuple):
                 residual_dof = dof - np.sum(nonzero) + np.sum(shrinkage, axis=0)
                 squares = unexplained + (np.square(shrinkage) / D[nonzero]).T @ projections[nonzero]
             else:
-                # The features span all rows, and alpha, a factor of both, cancels.
+                # The features span all rows: alpha is a factor of the residuals and of their
+                # degrees of freedom, and cancels.
                 shrinkage = inverse[nonzero]
                 residual_dof = np.sum(shrinkage, axis=0)
                 squares = (np.square(shrinkage) / D[nonzero]).T @ projections[nonzero]
@@ -119,6 +123,6 @@ class CenteredMoments(NamedTuple):
             quadratic = (self.yy - inverse.T @ projections) / alphas[:, None]
             logdet = dof * np.log(alphas) + np.sum(np.log1p(D / alphas), axis=0)
         evidence = gaussian_log_density(quadratic, logdet[:, None] - self.log_weights, dof)
-        # alpha = 0 leaves no room for noise.
+        # alpha = 0 is a model without noise, which is never preferred.
         evidence = np.where(alphas[:, None] > 0.0, evidence, -np.inf)
         return RegularizationPath(alphas, None, gcv, evidence)

@@ -1,8 +1,8 @@
-"""Penalties of kernel ridge regression: how they are read, compared and chosen.
+"""Read, compare and choose the penalties of kernel ridge regression.
 
-The criteria are written for NumPy arrays (paths of alpha) and JAX arrays (gradients). C is
-(K + alpha I)^-1; with an unpenalised constant it is the first n x n block of the inverse of the
-bordered matrix. All sums run over the n points.
+The criteria accept NumPy arrays (paths of alpha) and JAX arrays (gradients). C is (K + alpha I)^-1
+or, with an unpenalised constant, the first n x n block of the inverse of the bordered matrix (see
+`bayeskern.ridge.systems`). All sums are over the n points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def loo_sum_of_squares(coefficients, inverse_diagonal):
 
 
 def gcv_ratio(coefficients, inverse_diagonal):
-    """|C t|^2 / (tr C)^2, which is generalized cross-validation but for a factor n.
+    """|C t|^2 / (tr C)^2, generalized cross-validation up to a factor n.
 
     Golub, Heath and Wahba (1979), equation 1.4.
     """
@@ -36,7 +36,7 @@ def gcv_ratio(coefficients, inverse_diagonal):
 
 
 def read_alpha(alpha, targets: int) -> str | float | np.ndarray:
-    """A penalty, an array (targets,) of penalties, or the name of a criterion."""
+    """Read alpha: a penalty, penalties (targets,), or the name of a criterion."""
     if isinstance(alpha, str):
         return validation.one_of("alpha", alpha, CRITERIA)
     numbers = validation.penalties(alpha, "alpha")
@@ -51,13 +51,13 @@ def read_alpha(alpha, targets: int) -> str | float | np.ndarray:
 
 
 def read_alphas(alphas, alpha: str | float | np.ndarray) -> np.ndarray | None:
-    """The penalties to choose from, sorted; None for the default ones."""
+    """Read the penalties to choose from: sorted, or None for the defaults."""
     if alphas is None:
         return None
     if not isinstance(alpha, str):
         raise ValueError(
-            f"alphas are there to choose from, but alpha={alpha!r} leaves no choice. "
-            'Give alpha="loo", "gcv" or "evidence".'
+            f"alphas are penalties to choose from, but alpha={alpha!r} leaves no choice. "
+            'Use alpha="loo", "gcv" or "evidence".'
         )
     numbers = np.unique(validation.penalties(alphas, "alphas"))
     if numbers.size == 0:
@@ -66,16 +66,16 @@ def read_alphas(alphas, alpha: str | float | np.ndarray) -> np.ndarray | None:
 
 
 def default_alphas(mean_variance: float, n: int) -> np.ndarray:
-    """50 penalties, evenly spaced in the logarithm.
+    """50 penalties, evenly spaced on the log scale.
 
-    They run from near interpolation to ten times the largest eigenvalue that a Gram matrix of n
-    points with a mean k(x, x) of `mean_variance` can have.
+    They range from near interpolation to 10 n mean_variance, where n mean_variance is the largest
+    eigenvalue that a Gram matrix of n points can have if the mean of k(x, x) is mean_variance.
     """
     return (mean_variance or 1.0) * np.geomspace(1e-8, 10.0 * n, 50)
 
 
 class RegularizationPath(NamedTuple):
-    """The criteria for many penalties, each (number of alphas, number of targets).
+    """The criteria at many penalties, each (number of alphas, number of targets).
 
     Attributes:
         alphas: The penalties, sorted.
@@ -91,9 +91,9 @@ class RegularizationPath(NamedTuple):
 
     @classmethod
     def of(cls, systems: Iterator, T, alphas, sqrt_weights) -> RegularizationPath:
-        """The path from the systems of alphas, and their indices.
+        """Compute the path from pairs of (indices into alphas, their system).
 
-        Targets T (n, k) are multiplied by sqrt_weights (n,).
+        T: targets times sqrt_weights (n,), (n, k).
         """
         n, targets = T.shape
         weight, log_weights = sqrt_weights @ sqrt_weights, np.sum(np.log(sqrt_weights))
@@ -109,11 +109,11 @@ class RegularizationPath(NamedTuple):
         return cls(alphas, loo, gcv, evidence)
 
     def scores(self, criterion: str) -> np.ndarray:
-        """The values of one criterion, with the sign that makes more better."""
+        """The values of one criterion, signed so that higher is better."""
         return self.evidence if criterion == "evidence" else -getattr(self, criterion)
 
     def best(self, criterion: str, per_target: bool = False) -> float | np.ndarray:
-        """The penalty that a criterion chooses: one for all targets, or one for each."""
+        """The best penalty by a criterion: one for all targets, or one for each."""
         # A penalty without a score is never the best.
         scores = np.nan_to_num(self.scores(criterion), nan=-np.inf)
         if per_target:
@@ -121,18 +121,18 @@ class RegularizationPath(NamedTuple):
         return float(self.alphas[np.argmax(scores.sum(axis=1))])
 
     def choose(self, criterion: str, estimator, single: bool) -> float | np.ndarray:
-        """The penalty for an estimator, which gets `alphas_`, `loo_path_` and the others.
+        """Choose the penalty of an estimator, and set its `alphas_`, `loo_path_` and so on.
 
-        They have an axis for targets unless single. Warns if the penalty is the first or the last
-        of several.
+        The paths have an axis for targets unless `single`. Warns if the penalty is the first or the
+        last of several.
         """
         alpha = self.best(criterion, estimator.alpha_per_target and not single)
         ends = self.alphas[[0, -1]]
         if len(self.alphas) > 1 and np.any(np.isin(alpha, ends)):
             warnings.warn(
-                f"the alpha chosen, {alpha}, is at an end of alphas, which run from {ends[0]:.3g} "
-                f"to {ends[1]:.3g}: the best may lie beyond. Give wider alphas, or ask whether "
-                "the kernel suits the scale of X and y.",
+                f"the chosen alpha, {alpha}, is at an end of alphas, which range from "
+                f"{ends[0]:.3g} to {ends[1]:.3g}: the best may lie beyond. Give wider alphas, or "
+                "check that the kernel suits the scale of X and y.",
                 UserWarning,
                 stacklevel=5,
             )

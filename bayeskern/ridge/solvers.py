@@ -1,4 +1,4 @@
-"""The solvers of kernel ridge regression: how one is chosen, and conjugate gradients."""
+"""Solvers of kernel ridge regression: the choice of one, and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import SOLVERS, Solution, Status, TooLargeError, choose, conjugate_gradients
 from bayeskern.linalg.dense import DenseSolver
 
-#: the solvers that hold the matrix; "dense" is the better of the other two
+#: the solvers that store the Gram matrix; "dense" takes one of the other two
 WITH_MATRIX = ("cholesky", "eigen", "dense")
 SOLVER_NAMES = tuple(dict.fromkeys(("auto", *WITH_MATRIX, "iterative", *SOLVERS)))
 
@@ -32,25 +32,25 @@ def choose_solver(
         requested: The argument `solver` of the estimator.
         kernel: The kernel.
         X: Points, (n, d).
-        noise: alpha W^-1 for some alpha: a number, or (n,).
-        needs_matrix: What was asked for that only solvers with the matrix can do; or None.
-        needs_factor: What was asked for that needs the matrix or a factor; or None.
-        may_be_singular: Whether an alpha is 0, for which a solver needs the matrix.
+        noise: alpha W^-1 for some alpha, with the sample weights W: a number, or (n,).
+        needs_matrix: A requested option that only solvers with the matrix support; or None.
+        needs_factor: A requested option that needs the matrix or a factor; or None.
+        may_be_singular: True if an alpha is 0, for which a solver needs the matrix.
 
     Raises:
-        ValueError: If the solver cannot do what was asked for, or memory does not suffice.
+        ValueError: If the solver does not support an option, or memory does not suffice.
     """
     if requested in WITH_MATRIX:
         return requested
     if requested == "auto":
-        # If only the matrix will do it is tried, even if memory seems to be too small for it.
+        # An option that needs the matrix takes it, even if memory seems too small for it.
         if needs_matrix is not None or (may_be_singular and matrix_fits_in_memory(kernel, X)):
             return "dense"
         return _fastest(kernel, X, noise, needs_factor)
-    refused = needs_matrix or (needs_factor if requested == "iterative" else None)
-    if refused is not None:
+    unsupported = needs_matrix or (needs_factor if requested == "iterative" else None)
+    if unsupported is not None:
         raise ValueError(
-            f"solver={requested!r} does not support {refused}. Take solver='auto', or drop that "
+            f"solver={requested!r} does not support {unsupported}. Use solver='auto', or drop that "
             "option."
         )
     if requested == "iterative":
@@ -58,7 +58,7 @@ def choose_solver(
     if SOLVERS[requested].approximate:
         raise ValueError(
             f"solver={requested!r} approximates the Gram matrix, so that it has no exact dual "
-            "coefficients. Take NystromRidge, or GaussianProcess."
+            "coefficients. Use NystromRidge or GaussianProcess."
         )
     return choose(kernel, X, requested, noise).solver  # pyright: ignore[reportArgumentType]
 
@@ -93,7 +93,7 @@ def _bytes_of_matrix(kernel, X) -> float:
 def solve_iteratively(
     kernel: Kernel, X, alpha: float, T, u, constant: bool, tol: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray, Solution]:
-    """Solve a `RidgeSystem` by conjugate gradients, for points that no matrix has room for.
+    """Solve a `RidgeSystem` by conjugate gradients, without storing a matrix.
 
     Args:
         kernel: The kernel.
@@ -101,12 +101,12 @@ def solve_iteratively(
         alpha: The penalty.
         T: Targets times u, (n, k).
         u: The square roots of the sample weights, (n,).
-        constant: Whether there is an unpenalised constant.
+        constant: True if there is an unpenalised constant.
         tol: The relative residual at which to stop.
         seed: The seed of the preconditioner.
 
     Returns:
-        The coefficients c, (n, k), the constants b, (k,), and how the solver ended.
+        The coefficients c, (n, k), the constants b, (k,), and the solver's `Solution`.
 
     Raises:
         numpy.linalg.LinAlgError: If the matrix is not positive definite, or products are NaN.
@@ -114,6 +114,7 @@ def solve_iteratively(
     Warns:
         sklearn.exceptions.ConvergenceWarning: If the residual is above tol.
     """
+    # x = S c solves (K + alpha W^-1) x = S^-1 t, with S = diag(u) and W = S^2.
     S = u[:, None]
     B = np.concatenate([T, S], axis=1) if constant else T
     noise = alpha / np.square(u)
@@ -126,15 +127,15 @@ def solve_iteratively(
         raise np.linalg.LinAlgError(f"{ending} Take a larger alpha.")
     if not solution.converged:
         warnings.warn(
-            f"{ending} The values of f at the points are off by about that much of "
-            "the size of y. Take a larger alpha, which needs fewer steps, a larger tol, or "
-            "NystromRidge.",
+            f"{ending} The error of f at the points is about that fraction of the size of y. Use "
+            "a larger alpha, which needs fewer steps, a larger tol, or NystromRidge.",
             ConvergenceWarning,
             stacklevel=3,
         )
     c = solution.x / S
     if not constant:
         return c, np.zeros(T.shape[1]), solution
+    # The last column is q = (S K S + alpha I)^-1 u; u'c = 0 gives b.
     c, q = c[:, :-1], c[:, -1]
     b = (u @ c) / (u @ q)
     return c - np.multiply.outer(q, b), b, solution

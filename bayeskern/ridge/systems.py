@@ -1,4 +1,4 @@
-"""Linear systems of kernel ridge regression, from one factor of the regularised Gram matrix.
+"""Linear systems of kernel ridge regression, from one factor of the Gram matrix.
 
 With u the square roots of the sample weights, S = diag(u) and A = S K S + alpha I, the dual
 coefficients c and the unpenalised constant b solve
@@ -24,7 +24,7 @@ from bayeskern.linalg import lapack
 
 
 class RidgeFactor(ABC):
-    """A factor of M + alpha I, M (n, n) symmetric; alpha is a number, or (k,) for k columns."""
+    """A factor of M + alpha I, M (n, n) symmetric; alpha: a number, or (k,) for k columns."""
 
     def __init__(self, alpha: float | np.ndarray):
         self.alpha = alpha
@@ -91,8 +91,8 @@ class Eigendecomposition(NamedTuple):
 
     @classmethod
     def of(cls, M: np.ndarray) -> Eigendecomposition:
-        """M: (n, n) symmetric, which is overwritten."""
-        # The transpose is the same matrix in LAPACK's order, which saves a copy.
+        """Decompose a symmetric M (n, n), which is overwritten."""
+        # The transpose is the same matrix in Fortran order, which saves a copy.
         return cls(*eigh(M.T, driver="evd", overwrite_a=True, check_finite=False))
 
     def at(self, alpha: float | np.ndarray) -> EigenFactor:
@@ -101,11 +101,11 @@ class Eigendecomposition(NamedTuple):
 
 
 class EigenFactor(RidgeFactor):
-    """M + alpha I by the eigenvectors of M, for one alpha or one for each of k columns.
+    """M + alpha I by the eigenvectors of M, for one alpha or for each of k alphas.
 
-    Eigenvectors whose eigenvalue plus alpha is 0 to rounding are left out, so that `solve` finds
-    the shortest of several solutions. `for_loo` keeps them, with the least value that differs from
-    0: the residual [C t]_i / C_ii has a limit there, as both grow without bound.
+    Eigenvectors whose eigenvalue plus alpha is 0 up to rounding are dropped, so that `solve` finds
+    the shortest of several solutions. `for_loo` keeps them, with the smallest value above rounding:
+    numerator and denominator of [C t]_i / C_ii grow without bound, but their ratio has a limit.
     """
 
     def __init__(self, eigen: Eigendecomposition, alpha, keep_all: bool = False):
@@ -116,7 +116,7 @@ class EigenFactor(RidgeFactor):
         kept = values + alpha > floor
         self._bounded = np.maximum(values + alpha, floor)
         nonzero = np.where(self._bounded > 0.0, self._bounded, 1.0)
-        #: 1 / (eigenvalue + alpha), and 0 for the eigenvectors that are left out
+        #: 1 / (eigenvalue + alpha), and 0 for dropped eigenvectors
         self.inverse_values = np.where(kept | keep_all, 1.0 / nonzero, 0.0)
         self.rank = int(np.min(np.sum(kept, axis=0)))
 
@@ -126,7 +126,7 @@ class EigenFactor(RidgeFactor):
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        # In parts, since the squares of V take as much memory as V.
+        # In blocks of rows, because the squares of V take as much memory as V.
         parts = np.array_split(self.eigen.V, 16)
         return np.concatenate([np.square(V) @ self.inverse_values for V in parts])
 
@@ -145,12 +145,14 @@ class EigenFactor(RidgeFactor):
 
 
 class UnpenalisedConstant(NamedTuple):
-    """The column u of an unpenalised constant, and how it was taken out of the matrix.
+    """The column u of an unpenalised constant, and the vector v that centers the matrix.
+
+    The matrix that is factored is M = S K S - (u v' + v u') / |u|.
 
     Attributes:
         u: The square roots of the weights, (n,).
-        v: S K S = M + (u v' + v u') / |u|, with M the matrix that is factored: (n,).
-        spread: The eigenvalue of M for the eigenvector u; None if M is S K S itself.
+        v: v, (n,).
+        spread: The eigenvalue of M for the eigenvector u; None if v = 0 and M = S K S.
     """
 
     u: np.ndarray
@@ -159,15 +161,16 @@ class UnpenalisedConstant(NamedTuple):
 
 
 def centering(K, u):
-    """(u / |u|, v, spread): the Gram matrix K less u v' + v u' is centered, for unit vectors u.
+    """(unit, v, spread) that center K as M = K - unit v' - v unit', with unit = u / |u|.
 
-    Centered, K has u as an eigenvector, with the mean of the other eigenvalues, and is positive
-    definite wherever K is so on the vectors orthogonal to u. For NumPy and JAX arrays.
+    M has the eigenvector unit with the eigenvalue spread, about the mean of the other eigenvalues.
+    w'M w = w'K w for all w orthogonal to u, so M is positive definite if K is for these vectors.
+    For NumPy and JAX arrays.
     """
     unit = u / (u @ u) ** 0.5
     product = K @ unit
     spread = abs(K.trace() - unit @ product) / len(u)
-    # Any positive number will do where K is constant.
+    # spread is 0 if K is constant: any positive number will do.
     spread = spread + (spread == 0.0)
     return unit, product - 0.5 * (unit @ product + spread) * unit, spread
 
@@ -175,11 +178,11 @@ def centering(K, u):
 def without_constant(
     K: np.ndarray, u: np.ndarray | None
 ) -> tuple[np.ndarray, UnpenalisedConstant | None]:
-    """The centered K, written over it, and the constant; (K, None) where u is None."""
+    """Center K in place; return it and the constant, or (K, None) if u is None."""
     if u is None:
         return K, None
     unit, v, spread = centering(K, u)
-    # Row by row, since an outer product would be as large as K.
+    # Row by row, because an outer product would be as large as K.
     for i in range(len(K)):
         K[i] -= unit[i] * v
         K[i] -= v[i] * unit
@@ -187,7 +190,10 @@ def without_constant(
 
 
 class RidgeSystem:
-    """The whole system, from a factor of M + alpha I. T: right-hand sides (n,) or (n, k)."""
+    """The bordered system, from a factor of M + alpha I.
+
+    T stands for right-hand sides, (n,) or (n, k).
+    """
 
     def __init__(self, factor: RidgeFactor, constant: UnpenalisedConstant | None):
         self.factor = factor
@@ -204,16 +210,17 @@ class RidgeSystem:
         return RidgeSystem(self.factor.for_loo(), self.constant)
 
     def solve(self, T: np.ndarray, total: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """(c, b) with (S K S + alpha I) c + u b = T and u'c = total; b is 0 without a constant."""
+        """Solve (S K S + alpha I) c + u b = T, u'c = total; b is 0 without a constant."""
         if self.constant is None:
             return self.factor.solve(T), np.zeros(np.shape(T)[1:])
+        # (M + alpha I) c + u g = T - v total / |u|, with g = b + v'c / |u|.
         u, v, _ = self.constant
         q, norm = self._q, np.sqrt(u @ u)
         T = T - as_column(v, T) * (total / norm)
-        level = (np.sum(as_column(q, T) * as_column(T, q), axis=0) - total) / (u @ q)
-        T = as_column(T, q) - np.multiply.outer(u, level)
+        g = (np.sum(as_column(q, T) * as_column(T, q), axis=0) - total) / (u @ q)
+        T = as_column(T, q) - np.multiply.outer(u, g)
         c = self.factor.solve(T)
-        return c, level - v @ c / norm
+        return c, g - v @ c / norm
 
     def coefficients(self, T: np.ndarray) -> np.ndarray:
         """C T."""
@@ -229,18 +236,18 @@ class RidgeSystem:
 
     @property
     def effective_dof(self) -> float | np.ndarray:
-        """The trace of the matrix that turns t into fitted values: n - alpha tr C."""
+        """The trace of the matrix that maps t to fitted values: n - alpha tr C."""
         dof = self.factor.effective_dof
         if self.constant is None:
             return dof
         return dof + self.alpha * np.sum(np.square(self._q), axis=0) / (self.constant.u @ self._q)
 
     def loo_residuals(self, T: np.ndarray) -> np.ndarray:
-        """t_i minus its prediction from the others: [C t]_i / C_ii."""
+        """t_i minus its prediction from the other points: [C t]_i / C_ii."""
         return self.coefficients(T) / as_column(self.inverse_diagonal, T)
 
     def log_marginal_likelihood(self, t: np.ndarray) -> float | np.ndarray:
-        """log N(t; 0, S K S + alpha I), t (n,); of its part orthogonal to u with a constant."""
+        """log N(t; 0, S K S + alpha I), t (n,); with a constant, orthogonal to u."""
         coefficients, logdet, dof = self.coefficients(t), self.factor.logdet(), len(t)
         if self.constant is not None:
             u = self.constant.u
@@ -258,13 +265,13 @@ class RidgeSystem:
 
 
 class RidgeSpectrum(NamedTuple):
-    """The eigendecomposition of the centered Gram matrix, from which any alpha's system follows."""
+    """The eigendecomposition of the centered Gram matrix: systems of any alpha."""
 
     eigen: Eigendecomposition
     constant: UnpenalisedConstant | None
 
     def systems(self, alphas: np.ndarray) -> Iterator[tuple[slice, RidgeSystem]]:
-        """The indices of alphas, and their system: all of them at once."""
+        """Yield (indices of alphas, their system), all alphas at once."""
         yield slice(None), self.at(alphas)
 
     def at(self, alpha: float | np.ndarray) -> RidgeSystem:
@@ -273,7 +280,7 @@ class RidgeSpectrum(NamedTuple):
 
     @property
     def trace(self) -> float:
-        """The trace of the matrix, less what the constant takes of it."""
+        """The trace of S K S, after projecting out the unpenalised constant."""
         spread = 0.0 if self.constant is None else self.constant.spread
         return float(np.sum(self.eigen.values) - (spread or 0.0))
 
@@ -284,5 +291,5 @@ def gaussian_log_density(quadratic, logdet, dof: int):
 
 
 def as_column(array: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """An array (n,) as a column where the other has columns."""
+    """An array (n,) as a column (n, 1) if `other` has columns."""
     return array[:, None] if np.ndim(array) < np.ndim(other) else array

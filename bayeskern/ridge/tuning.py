@@ -1,4 +1,4 @@
-"""Hyperparameters of kernel ridge regression by gradient descent on a selection criterion."""
+"""Optimise hyperparameters of kernel ridge regression by a selection criterion."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bayeskern.ridge.systems import centering, gaussian_log_density
 
 
 class WeightedRows(NamedTuple):
-    """The points that kernel ridge is fitted to, all of weight above 0.
+    """The points of positive weight, to which kernel ridge is fitted.
 
     Attributes:
         X: Points, (n, d).
         T: Targets times the square roots of the weights, (n, k).
         u: The square roots of the weights, (n,).
         sign: -1 for a multiquadric, whose negative is fitted; otherwise 1.
-        constant: Whether there is an unpenalised constant.
+        constant: True if there is an unpenalised constant.
     """
 
     X: np.ndarray
@@ -41,13 +41,13 @@ class WeightedRows(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """A criterion of kernel ridge as a function of its `Free` hyperparameters, and of alpha.
+    """A criterion of kernel ridge as a function of `Free` hyperparameters and alpha.
 
     Attributes:
-        kernel: The kernel with its free values at their starts.
+        kernel: The kernel with starting values in place of `Free`.
         paths: The paths of the free values in the kernel.
-        constraints: Their constraints.
-        alpha: The penalty; None where it is to be chosen.
+        constraints: The constraints of the free values.
+        alpha: The penalty; None if it is optimised too.
         criterion: "loo", "gcv" or "evidence".
     """
 
@@ -59,28 +59,28 @@ class Objective(NamedTuple):
 
     @classmethod
     def of(cls, criterion: str, kernel: Kernel, alpha: float | None) -> Objective:
-        """The objective of a kernel with `Free` hyperparameters; ValueError if it has none."""
+        """The objective for a kernel; ValueError if it has no `Free` hyperparameters."""
         sites = [
             s for s in hyper.sites(kernel) if isinstance(hyper.get(kernel, s.path), hyper.Free)
         ]
         if not sites:
             raise ValueError(
-                f"optimize={criterion!r} has nothing to find: no hyperparameter of {kernel!r} is "
-                "marked with Free(start). Mark some, or leave optimize out."
+                f"optimize={criterion!r} has nothing to optimise: no hyperparameter of {kernel!r} "
+                "is marked with Free(start). Mark some, or leave optimize out."
             )
         paths = tuple(s.path for s in sites)
         free: list[Any] = [hyper.get(kernel, path) for path in paths]
         starts = [value.init for value in free]
-        # Free values that are numbers in the kernel may pass into a compiled function.
+        # With numbers in place of `Free`, the kernel may pass into a compiled function.
         start = hyper.replace(kernel, paths, map(jnp.asarray, starts)).require_concrete()
         return cls(start, paths, tuple(s.constraint for s in sites), alpha, criterion)
 
     def start(self) -> np.ndarray:
-        """The starts of the free values in unconstrained coordinates; without log alpha."""
+        """The starting values in unconstrained coordinates, without log alpha."""
         return np.array(ravel_pytree(self._unconstrained())[0])
 
     def at(self, position):
-        """(kernel, alpha) at unconstrained coordinates; a log alpha to be chosen comes last."""
+        """(kernel, alpha) at unconstrained coordinates; the last is log alpha if free."""
         start, unravel = ravel_pytree(self._unconstrained())
         free = unravel(position[: start.size])
         values = [biject_to(c)(v) for c, v in zip(self.constraints, free, strict=True)]
@@ -97,37 +97,37 @@ def tune(objective: Objective, alphas: tuple | None, rows: WeightedRows) -> tupl
 
     Args:
         objective: The criterion.
-        alphas: The first alpha, the lowest and the highest allowed; None if alpha is fixed.
+        alphas: Start, lower bound and upper bound of alpha; None if alpha is fixed.
         rows: The data.
 
     Returns:
         The kernel and alpha at the minimum.
 
     Warns:
-        sklearn.exceptions.ConvergenceWarning: If the steps end where the gradient is not small.
+        sklearn.exceptions.ConvergenceWarning: If the steps end at a gradient that is not small.
     """
     data = jnp.asarray(rows.X), jnp.asarray(rows.T), jnp.asarray(rows.u)
-    # The value that the line search sees where the criterion has none.
-    rejected = 1e10
+    # The value for the line search where the criterion is not finite.
+    rejected_value = 1e10
 
     def evaluate(position):
         value, gradient = _evaluate(position, objective, *data, rows.sign, rows.constant)
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
-            return rejected, np.zeros_like(position)
+            return rejected_value, np.zeros_like(position)
         return float(value), np.array(gradient)
 
     start = objective.start()
     bounds: list[tuple] = [(None, None)] * len(start)
     if alphas is not None:
-        first, lowest, highest = np.log(alphas)
-        start, bounds = np.append(start, first), [*bounds, (lowest, highest)]
+        log_alpha, lowest, highest = np.log(alphas)
+        start, bounds = np.append(start, log_alpha), [*bounds, (lowest, highest)]
     optimum = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds)
     gradient_norm = np.max(np.abs(optimum.jac))
-    # Criteria are means over points, or logarithms: below 1e-4 little is left to gain.
-    if optimum.fun >= rejected or (not optimum.success and gradient_norm > 1e-4):
+    # Criteria are means over points, or logarithms: a gradient below 1e-4 leaves little to gain.
+    if optimum.fun >= rejected_value or (not optimum.success and gradient_norm > 1e-4):
         warnings.warn(
             f"optimize={objective.criterion!r} stopped where the gradient is {gradient_norm:.2g}: "
-            f"{optimum.message}. Start elsewhere, or scale X and y to be of order 1.",
+            f"{optimum.message}. Use other starting values, or scale X and y to be of order 1.",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -146,7 +146,7 @@ def _evaluate(position, objective, X, T, u, sign, constant):
 
 
 def _loss(criterion: str, K, T, alpha, u, constant: bool):
-    """The log of a root mean squared error up to a constant, or minus the mean log evidence."""
+    """Log RMSE up to a constant, or minus the mean log marginal likelihood."""
     coefficients, inverse_diagonal, logdet = _solve(K, T, alpha, u, constant)
     columns = inverse_diagonal[:, None]
     if criterion == "loo":
@@ -159,7 +159,7 @@ def _loss(criterion: str, K, T, alpha, u, constant: bool):
 
 
 def _solve(K, T, alpha, u, constant: bool):
-    """(C T, diag C, log |A|), A restricted to the vectors orthogonal to u with a constant."""
+    """(C T, diag C, log |A|); with a constant, A acts on vectors orthogonal to u."""
     A = K + alpha * jnp.eye(K.shape[0])
     if not constant:
         inverse, coefficients, logdet = inverse_and_logdet(A, T)
@@ -167,6 +167,7 @@ def _solve(K, T, alpha, u, constant: bool):
     unit, v, spread = centering(K, u)
     A = A - unit[:, None] * v - v[:, None] * unit
     inverse, coefficients, logdet = inverse_and_logdet(A, T - jnp.outer(unit, unit @ T))
+    # C is the inverse of M + alpha I without its eigenvector `unit`.
     eigenvalue = alpha + spread
     diagonal = jnp.diagonal(inverse) - jnp.square(unit) / eigenvalue
     return coefficients, diagonal, logdet - jnp.log(eigenvalue)

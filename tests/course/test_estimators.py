@@ -151,7 +151,7 @@ BAD_ARGUMENTS = [
     (KernelMachineRegressor(loss=losses.Hinge()), "Hinge() is not known"),
     (KernelMachineRegressor(penalty=0.0), "penalty must be a positive number"),
     (KernelMatchingPursuit(n_nonzero=61), "n_nonzero=61 is more than the number"),
-    (KernelMatchingPursuit("linear", n_nonzero=3), "more than the dictionary has atoms, 2"),
+    (KernelMatchingPursuit("linear", n_nonzero=3), "exceeds the number of atoms"),
     (KernelMatchingPursuit(n_nonzero=2.5), "n_nonzero must be a whole number"),
     (KernelMatchingPursuit(n_nonzero="looo"), "Did you mean 'loo'"),
     (KernelMatchingPursuit(tol=-1.0), "tol must be a nonnegative number, got -1.0"),
@@ -160,7 +160,7 @@ BAD_ARGUMENTS = [
     (KernelMatchingPursuit("lineer"), "Did you mean 'linear'"),
     (KernelMatchingPursuit(3), 'dictionary must be a kernel, "linear"'),
     (KernelMatchingPursuit((100 * Linear() + 1e4).exp()), "is NaN or infinite at some"),
-    (KernelMatchingPursuit(folds=61), "folds=61 are more than"),
+    (KernelMatchingPursuit(folds=61), "folds=61 exceeds"),
     (KernelMatchingPursuit(RBF().on(["age"])), "are names, but X is an array"),
     (KernelPCA(n_components=61), "n_components=61 is more than"),
     (KernelPCA(n_components=0), "n_components must be a whole number"),
@@ -182,7 +182,7 @@ BAD_ARGUMENTS = [
     (KernelRidge(Multiquadric().modulate(np.sum)), "not positive definite"),
     (KernelRidge(optimize="loo"), "marked with Free"),
     (KernelRidge(RBF(Free(1.0)), optimize="aic"), "optimize='aic'"),
-    (KernelRidge(RBF(Free(1.0)), "gcv", optimize="loo"), "goes with one alpha"),
+    (KernelRidge(RBF(Free(1.0)), "gcv", optimize="loo"), "needs one alpha, a number"),
     (KernelRidge(RBF(Free(1.0)), "loo", alphas=[0.0], optimize="loo"), "no penalty above 0"),
     (KernelRidge(RBF(Free(1.0), dist.LogNormal()), optimize="loo"), "variance of"),
     (KernelRidge(alpha="loo", solver="iterative"), "does not support alpha='loo'"),
@@ -213,7 +213,7 @@ def test_bad_arguments_are_refused(machine, message):
 
 def test_intercept_needs_two_points():
     for machine in (KernelRidge(fit_intercept=True), NystromRidge(fit_intercept=True)):
-        with pytest.raises(ValueError, match="with 1 sample"):
+        with pytest.raises(ValueError, match="got 1 sample"):
             machine.fit(X[:1], Y[:1])
 
 

@@ -88,7 +88,7 @@ def test_reported_objective_is_in_units_of_the_loss():
 
 def test_tiny_penalty_warns_of_rounding():
     # A penalty so small that what it weighs is lost beside the losses.
-    with pytest.warns(ConvergenceWarning, match="above its minimum.*take a larger one"):
+    with pytest.warns(ConvergenceWarning, match="above its minimum.*use a larger one"):
         machine = KernelMachineClassifier(Matern12(), "hinge", 1e-13).fit(X, TWO)
     assert not machine.converged_
     assert machine.duality_gap_ > 1e-6 * machine.objective_

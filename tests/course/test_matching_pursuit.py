@@ -237,10 +237,10 @@ def test_dependent_atoms_are_skipped_with_a_remark():
     with pytest.warns(ConvergenceWarning, match="n_nonzero=5 .* after 3 atoms"):
         model = linear(n_nonzero=5).fit(D, Y_WIDE)
     assert len(model.atoms_) == 3
-    assert model.remark_.startswith("4 atoms were passed over")
+    assert model.remark_.startswith("4 atoms were skipped")
     expected = B @ np.linalg.lstsq(B, Y_WIDE)[0]
     np.testing.assert_allclose(model.predict(D), expected, atol=1e-12)
-    with pytest.warns(ConvergenceWarning, match="tol=0.1 asked for, but after 3 atoms"):
+    with pytest.warns(ConvergenceWarning, match="tol=0.1 was requested, but after 3 atoms"):
         linear(tol=0.1).fit(D, Y_WIDE)
 
 

@@ -120,7 +120,7 @@ def test_columns_are_found_by_name():
         (RBF(), [0.0, np.nan], "X has 1 value that is NaN"),
         (RBF([1.0, 2.0]), [0.0, 1.0], r"lengthscale has shape \(2,\) but the points have 1"),
         (RBF(dist.ImproperUniform(dist.constraints.positive, (), ())), [0.0, 1.0],
-         "lengthscale has the prior ImproperUniform, which cannot be drawn from"),
+         "lengthscale has the prior ImproperUniform, which cannot be sampled"),
         (Custom(lambda x, z: np.nan), [0.0, 1.0], "is NaN or infinite at some of these points"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A probability with a beta prior: heads and tails."""
+"""Beta prior on a probability, of heads and tails."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bayeskern.likelihoods import Binomial, Likelihood
 class BetaBernoulli(ConjugateModel):
     """y_i ~ Bernoulli(p), p ~ Beta(a, b), so p | y ~ Beta(a + heads, b + tails).
 
-    It is itself a NumPyro model, model(y=None), with the site `p`. y are 0 or 1; or, with
-    `trials=`, numbers of successes in that many trials. The prior is worth a + b trials, a of which
-    were heads. A new observation is Bernoulli, and beta-binomial for several trials.
+    An instance is a NumPyro model, model(y=None), with the site `p`. y are 0 or 1 or,
+    with `trials=`, numbers of successes in `trials` trials. The prior is worth a + b trials, a of
+    them heads. A new observation is Bernoulli, or beta-binomial for several trials.
 
     Args:
         a: The number of heads that the prior is worth, above 0.
@@ -64,7 +64,7 @@ class BetaBernoulli(ConjugateModel):
             The model.
 
         Raises:
-            ValueError: If the mean is not between 0 and 1, or the strength not above 0.
+            ValueError: If mean is not between 0 and 1, or strength is not above 0.
         """
         mean, strength = validation.level(mean, "mean"), validation.positive(strength, "strength")
         return cls(strength * mean, strength * (1.0 - mean))

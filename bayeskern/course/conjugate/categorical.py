@@ -1,4 +1,4 @@
-"""Probabilities of several classes with a Dirichlet prior."""
+"""Dirichlet prior on the probabilities of several classes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _several_above_0(value, name: str) -> np.ndarray:
 class DirichletCategorical(ConjugateModel):
     """y_i ~ Categorical(p), p ~ Dirichlet(concentration): the posterior adds the counts.
 
-    It is itself a NumPyro model, model(y=None), with the site `p` of shape (K,); y are classes
-    0, ..., K - 1. The prior is worth sum(concentration) observations, concentration_k of which were
-    of class k. A new observation is categorical.
+    An instance is a NumPyro model, model(y=None), with the site `p` of shape (K,); y are classes
+    0, ..., K - 1. The prior is worth sum(concentration) observations, concentration_k of them in
+    class k. A new observation is categorical.
 
     Args:
-        concentration: The numbers of observations of each class that the prior is worth, shape
+        concentration: The number of observations of each class that the prior is worth, shape
             (K,), above 0.
 
     Raises:
@@ -59,7 +59,7 @@ class DirichletCategorical(ConjugateModel):
 
     @classmethod
     def of(cls, mean: ArrayLike, strength: float) -> Self:
-        """The model whose prior is worth `strength` observations in the proportions `mean`.
+        """The model whose prior is worth `strength` observations in proportions `mean`.
 
         Args:
             mean: The prior mean of p, shape (K,), above 0; its sum is 1.
@@ -69,8 +69,8 @@ class DirichletCategorical(ConjugateModel):
             The model.
 
         Raises:
-            ValueError: If the means are not probabilities that sum to 1, or the strength is not
-                above 0.
+            ValueError: If mean does not hold probabilities that sum to 1, or strength is not above
+                0.
         """
         shares = _several_above_0(mean, "mean")
         if not np.isclose(shares.sum(), 1.0):
@@ -89,7 +89,7 @@ class DirichletCategorical(ConjugateModel):
 
     @property
     def strength(self) -> np.floating:
-        """The number of observations that the prior is worth: the sum of the concentrations."""
+        """The number of observations that the prior is worth: sum(concentration)."""
         return self.concentration.sum()
 
     def parameters(self) -> dict:
@@ -107,14 +107,16 @@ class DirichletCategorical(ConjugateModel):
         return scipy.stats.rv_discrete(values=(np.arange(len(self.mean)), self.mean))
 
     def _prediction(self, n, extra, seed):
-        # Draws beside the exact probabilities.
-        return self._of_classes(self.mean, self._draw_new(n, extra, jax.random.key(seed), 4000))
+        # Draws in addition to the exact probabilities.
+        return self._class_prediction(
+            self.mean, self._draw_new(n, extra, jax.random.key(seed), 4000)
+        )
 
     def _prediction_at(self, point, y):
-        return self._of_classes(point["p"][0], y)
+        return self._class_prediction(point["p"][0], y)
 
-    def _of_classes(self, p, y) -> ResponsePrediction:
-        """The prediction of classes by their probabilities p (K,), with draws y (S, n)."""
+    def _class_prediction(self, p, y) -> ResponsePrediction:
+        """The prediction of classes with probabilities p (K,), with draws y (S, n)."""
         probabilities = np.tile(p, (y.shape[1], 1))
         mean = probabilities if len(p) > 2 else probabilities[:, 1]
         return ResponsePrediction(y, mean, probabilities, tuple(range(len(p))))

@@ -1,7 +1,7 @@
-"""The base of conjugate families: NumPyro model, posterior, evidence, updates and predictions.
+"""Base of conjugate families: model, posterior, evidence, updates and predictions.
 
 A prior is conjugate if the posterior belongs to the same family, whatever the data. The posterior
-is then the model itself with other numbers in its prior.
+is then the same model with other prior parameters.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def finite(name: str) -> Callable:
 
 
 class ConjugateModel(eqx.Module):
-    """y_i ~ p(y | theta), independent, with a prior on theta that is conjugate to them.
+    """Independent y_i ~ p(y | theta), with a conjugate prior on theta.
 
     p(y | theta) is an exponential family. The prior counts as `strength` observations of mean
-    `mean`, so that n observations whose mean is ybar move the expectation of the next one to
+    `mean`: after n observations of mean ybar, the expectation of the next one is
 
         (strength * mean + n * ybar) / (strength + n)
 
@@ -58,7 +58,7 @@ class ConjugateModel(eqx.Module):
         mean: E[y] under the prior.
         strength: The number of observations that the prior is worth.
         likelihood: The likelihood that checks y.
-        extra_defaults: Default values of what the likelihood needs beside y.
+        extra_defaults: Default values of the extra arguments of the likelihood.
         seen: log p(y) of all observations given to `update`; None if there are none.
     """
 
@@ -82,7 +82,7 @@ class ConjugateModel(eqx.Module):
 
     @abstractmethod
     def observation(self, **values) -> Distribution:
-        """The distribution of y given theta and the extra values of the likelihood."""
+        """The distribution of y, given theta and the extra values of the likelihood."""
 
     @abstractmethod
     def given(self, y, **extra) -> Self:
@@ -112,21 +112,21 @@ class ConjugateModel(eqx.Module):
         """Check the observations.
 
         Args:
-            y: Observations, shape (n,); None for only those given to `update`.
+            y: Observations, shape (n,); None if all were given to `update`.
             **extra: The extra values of the likelihood, by name: one number, or n of them.
 
         Returns:
             The model and its arguments: y, and a dict of arrays.
 
         Raises:
-            ValueError: If y is empty, not finite or outside of the support, naming the row, or if
-                there are no observations at all.
+            ValueError: If y is empty, not finite or outside the support (the message names the
+                row), or if there are no observations at all.
         """
         if y is None and self.seen is None:
             raise ValueError("there are no data: give y, or update the model with data first.")
         if y is None:
-            none = jnp.zeros(0, int)
-            return self, (none, dict.fromkeys(self.likelihood.needs, none))
+            empty = jnp.zeros(0, int)
+            return self, (empty, dict.fromkeys(self.likelihood.needs, empty))
         n = len(np.atleast_1d(y))
         if n == 0:
             raise ValueError("y is empty: give at least one observation.")
@@ -134,7 +134,7 @@ class ConjugateModel(eqx.Module):
         return self, (y, extra)
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """The model and its arguments, read from a file."""
+        """The model and its arguments, from the arguments in a file."""
         y, extra = args
         return self.prepare(y if len(y) else None, **extra)
 
@@ -146,14 +146,14 @@ class ConjugateModel(eqx.Module):
             if np.ndim(value) and len(value) != n:
                 raise ValueError(
                     f"{name} has {len(value)} values for {n} observations: give one number for "
-                    "all of them, or one for each."
+                    "all observations, or one for each."
                 )
         return {**self.extra_defaults, **extra}
 
     # -- the posterior ----------------------------------------------------------------------------
 
     def exact(self, y, extra: dict | None = None) -> ClosedForm:
-        """The posterior, and log p(y) of all observations, including those given to `update`.
+        """The posterior, and log p of all observations, those given to `update` included.
 
         Args:
             y: Observations as `prepare` returned them, shape (n,).
@@ -166,8 +166,8 @@ class ConjugateModel(eqx.Module):
     def _log_evidence(self, posterior: Self, y, extra) -> float:
         """log p(y) = log p(y, theta) - log p(theta | y), for any theta.
 
-        This formula needs no normalising constants: Besag (1989), "A candidate's formula". The
-        posterior mean is the theta at which values far from 0 lose no digits.
+        This formula of Besag (1989), "A candidate's formula", needs no normalising constants. theta
+        is the posterior mean, at which values far from 0 lose no digits.
         """
         at_mean: Any = init_to_mean()
         theta: Any = handlers.substitute(posterior.parameters, substitute_fn=at_mean)()
@@ -175,7 +175,7 @@ class ConjugateModel(eqx.Module):
         return float(joint - log_density(posterior.parameters, (), {}, theta)[0])
 
     def draw(self, key: jax.Array, n: int) -> dict:
-        """n draws of theta from the prior, by site."""
+        """n draws of theta from the prior: site name -> array."""
         keys = jax.random.split(key, n)
         return jax.vmap(self._draw_one)(keys)
 
@@ -188,7 +188,7 @@ class ConjugateModel(eqx.Module):
         """Condition the model on observations: the posterior becomes its prior.
 
         `bk.infer(model)` conditions on all observations given to `update`, and `bk.infer(model, y)`
-        on y as well. The log evidence is that of all of them.
+        on y as well. The log evidence is log p of all these observations.
 
         Args:
             y: Observations, shape (n,).
@@ -198,7 +198,8 @@ class ConjugateModel(eqx.Module):
             The updated model.
 
         Raises:
-            ValueError: If y is empty, not finite or outside of the support, naming the row.
+            ValueError: If y is empty, not finite or outside the support (the message names the
+                row).
 
         Examples:
             >>> import bayeskern as bk
@@ -207,8 +208,8 @@ class ConjugateModel(eqx.Module):
         """
         _, (y, extra) = self.prepare(y, **extra)
         posterior = self.given(y, **extra)
-        seen = np.asarray(self._log_evidence(posterior, y, extra))
-        return dataclasses.replace(posterior, seen=seen)
+        log_evidence = np.asarray(self._log_evidence(posterior, y, extra))
+        return dataclasses.replace(posterior, seen=log_evidence)
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -217,18 +218,18 @@ class ConjugateModel(eqx.Module):
     ) -> Quantiles:
         """Predict new observations.
 
-        theta is integrated out in closed form, whatever the draws; at a point estimate the
-        observations are drawn at the point.
+        theta is integrated out in closed form, without the draws. A single draw is a point
+        estimate: observations are then drawn given this theta.
 
         Args:
             draws: Posterior draws of theta, each of shape (S, ...).
-            data: The data that the model was fitted to.
+            data: (y, extra), the arguments that the model was fitted to.
             n: The number of new observations; by default the number of values in `extra`, or 1.
             seed: The seed of the draws.
             **extra: The extra values of the likelihood, by name: one number, or n of them.
 
         Returns:
-            A `ClosedFormPrediction`; a `SampledPrediction` at a point estimate.
+            A `ClosedFormPrediction`, or a `SampledPrediction` for a point estimate.
         """
         if n is None:
             n = max([1, *map(np.size, extra.values())])
@@ -241,11 +242,11 @@ class ConjugateModel(eqx.Module):
         return self.given(y, **seen_extra)._prediction(n, extra, seed)
 
     def _prediction_at(self, point: dict, y):
-        """The prediction at one value of theta, repeated S times, from draws y (S, n)."""
+        """The prediction given one theta, repeated in `point`, from draws y (S, n)."""
         return SampledPrediction("y", y)
 
     def _prediction(self, n: int, extra: dict, seed: int):
-        """The prediction of n observations under the prior. seed: the seed of the draws."""
+        """The prediction of n observations under the prior; `seed` is for the draws."""
         distribution = self.new(**{name: np.asarray(value) for name, value in extra.items()})
         return ClosedFormPrediction(distribution, n, partial(self._draw_new, n, extra))
 
@@ -257,11 +258,11 @@ class ConjugateModel(eqx.Module):
     def _observe(self, draws: dict, n: int, extra: dict, key) -> np.ndarray:
         """n observations at each of S draws of theta: (S, n)."""
 
-        def at(theta, key):
+        def observe(theta, key):
             return self.observation(**theta, **extra).expand([n]).sample(key)
 
         keys = jax.random.split(key, len(next(iter(draws.values()))))
-        return np.asarray(jax.vmap(at)(draws, keys))
+        return np.asarray(jax.vmap(observe)(draws, keys))
 
     def __repr__(self) -> str:
         names = [f.name for f in dataclasses.fields(self) if f.name != "seen"]

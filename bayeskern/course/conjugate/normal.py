@@ -1,4 +1,4 @@
-"""A mean with a normal prior, and noise of known or unknown variance."""
+"""Normal prior on a mean, with noise of known or unknown variance."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from bayeskern.likelihoods import Gaussian, Likelihood
 class NormalNormal(ConjugateModel):
     """y_i ~ N(mu, noise), mu ~ N(mean, variance), with known noise.
 
-    Precisions add up: the posterior precision of mu is 1 / variance + n / noise, and its mean is
-    that of prior and observations, weighted by their precisions. It is itself a NumPyro model,
-    model(y=None), with the site `mu`. The prior is worth noise / variance observations. A new
-    observation is normal.
+    Precisions add up: the posterior precision of mu is 1 / variance + n / noise. The posterior mean
+    is the precision-weighted average of the prior mean and the observations. An instance is a
+    NumPyro model, model(y=None), with the site `mu`. The prior is worth noise / variance
+    observations. A new observation is normal.
 
     Args:
         mean: The prior mean of mu, in the units of y.
@@ -64,7 +64,7 @@ class NormalNormal(ConjugateModel):
             The model.
 
         Raises:
-            ValueError: If the mean is not finite, or one of the others not above 0.
+            ValueError: If mean is not finite, or strength or noise is not above 0.
         """
         noise = validation.positive(noise, "noise")
         return cls(mean, noise / validation.positive(strength, "strength"), noise)  # pyright: ignore[reportArgumentType]
@@ -93,26 +93,25 @@ class NormalGamma(ConjugateModel):
     """y_i ~ N(mu, 1 / precision), both unknown.
 
     precision ~ Gamma(a, b) and mu | precision ~ N(mean, 1 / (strength precision)). With S the sum
-    of squares around the mean ybar of n observations, the posterior has
+    of squares around the mean ybar of n observations, the posterior has the same form with
 
-        strength + n,
-        (strength mean + n ybar) / (strength + n),
-        a + n / 2,
-        b + S / 2 + strength n (ybar - mean)^2 / (2 (strength + n))
+        strength -> strength + n,
+        mean -> (strength mean + n ybar) / (strength + n),
+        a -> a + n / 2,
+        b -> b + S / 2 + strength n (ybar - mean)^2 / (2 (strength + n)).
 
-    in place of strength, mean, a and b. It is itself a NumPyro model, model(y=None), with the sites
-    `precision` and `mu`. The prior is worth `strength` observations of mu, and 2 a of the
-    precision, whose squares around mu sum to 2 b. A new observation is Student t with 2 a degrees
-    of freedom.
+    An instance is a NumPyro model, model(y=None), with the sites `precision` and `mu`. The prior is
+    worth `strength` observations for mu and, for the precision, 2 a observations whose squared
+    deviations from mu sum to 2 b. A new observation is Student t with 2 a degrees of freedom.
 
     Args:
         mean: The prior mean of mu, in the units of y.
         strength: The number of observations that the prior of mu is worth, above 0.
-        a: The concentration of the precision, above 0.
-        b: The rate of the precision, in the squared units of y, above 0.
+        a: The concentration of the gamma prior of the precision, above 0.
+        b: The rate of the gamma prior of the precision, in the squared units of y, above 0.
 
     Raises:
-        ValueError: If the mean is not finite, or one of the others not above 0.
+        ValueError: If mean is not finite, or strength, a or b is not above 0.
 
     References:
         Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, section 3; Gelman
@@ -147,7 +146,7 @@ class NormalGamma(ConjugateModel):
             The model.
 
         Raises:
-            ValueError: If the mean is not finite, or one of the others not above 0.
+            ValueError: If mean is not finite, or variance or strength is not above 0.
         """
         half = 0.5 * validation.positive(strength, "strength")
         return cls(mean, strength, half, half * validation.positive(variance, "variance"))
@@ -162,7 +161,7 @@ class NormalGamma(ConjugateModel):
 
     def given(self, y) -> Self:
         n, strength = y.size, self.strength + y.size
-        # Around its own mean, so that y far from 0 loses no digits.
+        # Squares around ybar, so that y far from 0 loses no digits.
         ybar = y.sum() / max(n, 1)
         squares = jnp.sum(jnp.square(y - ybar))
         squares += self.strength * n / strength * jnp.square(ybar - self.mean)

@@ -1,4 +1,4 @@
-"""A rate with a gamma prior: of counts, and of waiting times."""
+"""Gamma prior on a rate, of counts or of waiting times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayeskern.likelihoods import Exponential, Likelihood, Poisson
 
 
 class GammaRate(ConjugateModel):
-    """A rate of events ~ Gamma(a, b), with mean a / b: worth a events in the time b."""
+    """Base of models with rate ~ Gamma(a, b): worth a events in the time b."""
 
     a: np.ndarray = eqx.field(converter=above_0("a"))
     b: np.ndarray = eqx.field(converter=above_0("b"))
@@ -27,17 +27,17 @@ class GammaRate(ConjugateModel):
         return {"rate": numpyro.sample("rate", dist.Gamma(self.a, self.b))}
 
     def after(self, events, time) -> Self:
-        """The model after this many more events in this much more time."""
+        """The model after `events` more events in `time` more units of time."""
         return dataclasses.replace(self, a=self.a + events, b=self.b + time)
 
 
 class GammaPoisson(GammaRate):
     """y_i ~ Poisson(rate), rate ~ Gamma(a, b), so rate | y ~ Gamma(a + sum(y), b + n).
 
-    It is itself a NumPyro model, model(y=None), with the site `rate`. For counts over unequal
-    times, areas or populations pass these as `exposure=`: y_i ~ Poisson(exposure_i rate), and b
-    grows by the sum of the exposures. The prior is worth b observations whose counts sum to a. A
-    new observation is negative binomial.
+    An instance is a NumPyro model, model(y=None), with the site `rate`. For counts over
+    unequal times, areas or populations, pass these as `exposure=`: y_i ~ Poisson(exposure_i rate),
+    and b grows by the sum of the exposures. The prior is worth b observations with counts
+    that sum to a. A new observation is negative binomial.
 
     Args:
         a: The number of events that the prior is worth, above 0.
@@ -51,7 +51,8 @@ class GammaPoisson(GammaRate):
         Conjugate priors for exponential families.
 
     Examples:
-        Deaths of asthma in a city of 200,000, three in a year, per 100,000 (Gelman et al. 2013):
+        Rate of asthma deaths per 100,000 people, after three deaths in a year in a city of 200,000
+        (Gelman et al. 2013):
 
         >>> import bayeskern as bk
         >>> model = bk.GammaPoisson(3.0, 5.0).update([3], exposure=2.0)
@@ -75,7 +76,7 @@ class GammaPoisson(GammaRate):
             The model.
 
         Raises:
-            ValueError: If one of them is not above 0.
+            ValueError: If mean or strength is not above 0.
         """
         strength = validation.positive(strength, "strength")
         return cls(strength * validation.positive(mean, "mean"), strength)
@@ -103,9 +104,9 @@ class GammaPoisson(GammaRate):
 class GammaExponential(GammaRate):
     """y_i ~ Exponential(rate), rate ~ Gamma(a, b), so rate | y ~ Gamma(a + n, b + sum(y)).
 
-    It is itself a NumPyro model, model(y=None), with the site `rate`; y are waiting times. The
-    prior is worth a - 1 waiting times with the sum b; if a is 1 or less the expected waiting time
-    is infinite. A new observation is Lomax (a Pareto that begins at 0).
+    An instance is a NumPyro model, model(y=None), with the site `rate`; y are waiting times.
+    The prior is worth a - 1 waiting times with the sum b; if a <= 1, the expected waiting time is
+    infinite. A new observation has a Lomax distribution (a Pareto distribution that starts at 0).
 
     Args:
         a: One more than the number of waiting times that the prior is worth, above 0.
@@ -139,7 +140,7 @@ class GammaExponential(GammaRate):
             The model.
 
         Raises:
-            ValueError: If one of them is not above 0.
+            ValueError: If mean or strength is not above 0.
         """
         strength = validation.positive(strength, "strength")
         return cls(strength + 1.0, strength * validation.positive(mean, "mean"))
@@ -155,7 +156,7 @@ class GammaExponential(GammaRate):
         return self.a - 1.0
 
     def observation(self, rate) -> dist.Distribution:
-        # NumPyro's exponential distribution has no waiting time of 0.
+        # NumPyro's exponential distribution excludes a waiting time of 0.
         return self.likelihood.of_log_mean(-jnp.log(rate))
 
     def given(self, y) -> Self:
