@@ -243,7 +243,7 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
             last = series.calendar.labels(series.times[[count - 1]])[0]
             raise ValueError(
                 f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
-                "take an earlier one."
+                "take an earlier cutoff."
             )
     return [int(count) for count in counts]
 

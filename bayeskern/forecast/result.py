@@ -331,9 +331,9 @@ class Forecast(Quantiles):
     def effects(self, level: float = 0.95) -> pd.DataFrame:
         """Effect of one unit of each regressor, or of an event or holiday.
 
-        Effects are those of the leading structure, averaged over its hyperparameters. They are in
-        the units of the series, or factors if its logarithm was fitted. `decompose` shows effects
-        that have a kernel of their own.
+        The structure with the largest weight determines the effects, averaged over its
+        hyperparameters. They are in the units of the series, or factors if its logarithm was
+        fitted. `decompose` shows effects that have a kernel of their own.
 
         Args:
             level: Probability of the central intervals.
@@ -355,6 +355,8 @@ class Forecast(Quantiles):
 
     def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """Components of the leading structure at given times, with their intervals.
+
+        The leading structure has the largest weight.
 
         The trend carries the level of the series, in its units. The other components have mean
         near 0 over the observed times or, if the logarithm was fitted, are factors near 1. For

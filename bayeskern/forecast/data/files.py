@@ -1,6 +1,6 @@
 """Tables in files: CSV and similar text, Excel, Parquet and JSON, each optionally gzipped.
 
-The content decides what a file is, since file names are often wrong.
+The content determines the type of a file, because file names are often wrong.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ DELIMITERS = ";\t|,"
 # First bytes of files that hold no table, and their kind.
 NOT_TABLES = {
     b"%pdf": "a PDF",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet of Excel 97 (.xls)",
-    b"{\\rtf": "a text of a word processor",
+    b"\xd0\xcf\x11\xe0": "an Excel 97 spreadsheet (.xls)",
+    b"{\\rtf": "a word processor document (RTF)",
     b"<!doctype html": "a web page",
     b"<html": "a web page",
     b"<?xml": "XML",
     b"\x89png": "a picture",
     b"\xff\xd8\xff": "a picture",
-    b"sqlite format 3": "a database of SQLite",
+    b"sqlite format 3": "an SQLite database",
     b"\x89hdf": "HDF5 or NetCDF",
     b"cdf": "NetCDF",
-    b"\x80\x04\x95": "a pickle of Python",
+    b"\x80\x04\x95": "a Python pickle",
 }
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",

@@ -50,7 +50,7 @@ def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     if steps == 0:
         last = calendar.labels(calendar.times[-1:])[0]
         raise ValueError(
-            f"horizon={horizon!r} has no step in it: the series ends at {last}, and is "
+            f"horizon={horizon!r} contains no step: the series ends at {last} and is "
             f"{calendar.description}."
         )
     return min(steps, most + 1)

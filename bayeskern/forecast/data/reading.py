@@ -114,7 +114,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
                 columns, time = columns | {INDEX_COLUMN: index}, INDEX_COLUMN
         table = Table(columns)
     else:
-        hint = "An array has no columns: give its times as times=, and a frame of regressors."
+        hint = "An array has no columns: use times= and a frame of regressors."
         _refuse_options(None, options, "time value regressors sheet encoding", hint)
         name, table, time = None, _from_values(source, times), INDEX_COLUMN
     columns, time, value = choose_columns(table.columns, time, options.value, options.regressors)
@@ -122,8 +122,8 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
         example = f'"time{delimiter}value"' if delimiter else '"value"'
         raise ValueError(
-            f"{source} has no header: its first line is {table.header}. Put one such as {example} "
-            "before it."
+            f"{source} has no header: its first line is {table.header}. Put a header such as "
+            f"{example} before it."
         )
     return Series.of(
         name or value,
