@@ -44,16 +44,16 @@ def adapt_proposal(
     """Refit a proposal to its weighted draws, then draw from it.
 
     Args:
-        q: The proposal; one that cannot be refitted is drawn from as it is.
+        q: The proposal, left unchanged if it cannot be refitted.
         target: The posterior.
         count: Draws of the last round.
-        rounds: Rounds before it.
+        rounds: Rounds before the last one, each with a refit.
         rng: Random numbers.
         bar: Progress bar, which has a step for each round.
     """
     previous, round_count = None, count // 2
     if is_costly(target):
-        # As many draws as a covariance needs.
+        # Enough draws to estimate a covariance.
         round_count = min(round_count, max(1024, 40 * target.size))
     for i in range(rounds):
         if not isinstance(q, Refittable):
@@ -75,7 +75,7 @@ def weighted_sample(
 
 
 def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
-    """A Student t at each influential mode, weighted by Laplace's evidence.
+    """Mixture of a Student t at each influential mode, weighted by Laplace's evidence.
 
     Args:
         optimum: The modes.
@@ -84,16 +84,17 @@ def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
     modes = (optimum, *optimum.influential)
     trils = [mode.inverse_root[0] for mode in modes]
     log_evidence = np.array([mode.log_evidence for mode in modes])
+    # A mode without evidence weighs as much as the best mode. Without any, all weigh the same.
     log_weights = np.where(np.isfinite(log_evidence), log_evidence, log_evidence[0])
     log_weights = log_weights if np.all(np.isfinite(log_weights)) else np.zeros(len(modes))
     return Elliptical(np.stack([m.z for m in modes]), np.stack(trils), log_weights, tails)
 
 
 def tempered_weights(weights: Weights, min_ess: float) -> np.ndarray:
-    """Weights raised to the power at which `min_ess` of them are effective, at most 1.
+    """Weights raised to the largest power <= 1 that gives `min_ess` effective draws.
 
-    With few effective draws a covariance would be too small, and the next round would have fewer
-    still.
+    With fewer effective draws, a covariance would be too small, and the next round would have even
+    fewer.
     """
     finite = np.isfinite(weights.log)
     min_ess = min(min_ess, 0.5 * finite.sum())

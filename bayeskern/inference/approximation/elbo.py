@@ -1,7 +1,7 @@
-"""Adam on the ELBO, for several fits side by side; a single fit is a stack of one.
+"""Maximise the ELBO by Adam, for several fits side by side, or a single one.
 
-On a small model most of the cost of a step is the start of its many small operations, so that
-several fits by vmap are cheaper than one after the other.
+Most of the cost of a step of a small model is the launch of many small operations, so that several
+fits under vmap are cheaper than one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayeskern.inference.approximation.guides import Guide, UserGuide
 from bayeskern.inference.approximation.stopping import StoppingRule
 from bayeskern.inference.model.target import Target
 
-# Steps between two tests of the ELBO.
+# Steps between two tests of the stopping rule.
 STRETCH_STEPS = 100
 # Draws for each step: the score-function gradient is noisier.
 PARTICLES = {"pathwise": 8, "score": 64}
@@ -51,19 +51,19 @@ def maximize_elbo(
 ) -> list[MaximizedELBO]:
     """Maximise the ELBO of each family by Adam, at falling learning rates.
 
-    Each fit goes through the rates at its own pace; finished fits wait for the others.
+    Each fit has a stopping rule for each rate; finished fits wait for the others.
 
     Args:
         families: Families of one structure and shape.
-        targets: A target for each, all of one structure and shape.
-        seeds: A seed for each.
+        targets: Target of each fit, all of one structure and shape.
+        seeds: Seed of each fit.
         gradient: "pathwise" or "score".
         rates: Learning rates.
-        steps: Steps of each fit, at most.
+        steps: Maximum number of steps of each fit.
         progress: True to show a progress bar.
     """
     family, target = Batched.of(families), Batched.of(targets)
-    # A family starts with sds of 1 or of 0.1 in its own coordinates.
+    # Two starts for each fit, with sds of 1 and of 0.1 in the coordinates of its family.
     starts = [_states(families, seeds, width) for width in (1.0, 0.1)]
     state = _better_start(family, target, starts, gradient)
     schedules = [LearningRateSchedule(rates, steps) for _ in families]
@@ -87,7 +87,7 @@ class LearningRateSchedule:
 
     Args:
         rates: Learning rates.
-        steps: Steps in all, at most.
+        steps: Maximum number of steps in all.
     """
 
     def __init__(self, rates: Sequence[float], steps: int):
@@ -101,7 +101,7 @@ class LearningRateSchedule:
 
     @property
     def next(self) -> tuple[float, int]:
-        """Learning rate and steps of the next stretch; 0 and 0 where the fit is finished."""
+        """Learning rate and steps of the next stretch; 0 and 0 if the fit is finished."""
         if self.finished:
             return 0.0, 0
         return self.rates[0], min(STRETCH_STEPS, self.steps - self.steps_taken)
@@ -121,8 +121,8 @@ class LearningRateSchedule:
                 self.stopping, self.averages = StoppingRule(), []
 
     def end(self, last: Any) -> MaximizedELBO:
-        """Result of the fit; `last` are the parameters after the last step."""
-        # The iterates wander about the optimum; their mean over the second half does not.
+        """Result of the fit; `last` holds the parameters after the last step."""
+        # Iterates fluctuate around the optimum: average them over the second half.
         half = self.averages[len(self.averages) // 2 :] or [last]
         mean = jax.tree.map(lambda *x: np.mean(x, axis=0), *half)
         doubt = None if self.stopping.reached else self.stopping.describe(self.steps)
@@ -138,7 +138,7 @@ class AdamState(NamedTuple):
 
 
 class Batched(eqx.Module):
-    """Pytrees of one structure, whose common arrays, such as data, are held once.
+    """Stack of pytrees of one structure, with a single copy of arrays that they share.
 
     Attributes:
         stacked: Arrays that differ, with an axis of pytrees in front.
@@ -153,7 +153,7 @@ class Batched(eqx.Module):
         """Stack pytrees that differ in arrays only."""
         arrays, others = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
         if not all(eqx.tree_equal(others[0], other) for other in others):
-            raise ValueError("they differ in more than arrays, so that they cannot be stacked.")
+            raise ValueError("the fits differ in more than arrays, so they cannot be stacked.")
         stacked = jax.tree.map(lambda *x: None if _is_shared(x) else jnp.stack(x), *arrays)
         shared = jax.tree.map(lambda *x: x[0] if _is_shared(x) else None, *arrays)
         return cls(stacked, eqx.combine(shared, others[0]))
@@ -170,7 +170,7 @@ def _item(stacked: Any, i: int) -> Any:
 def _states(families: Sequence[Guide | UserGuide], seeds: Sequence[int], width: float) -> AdamState:
     """State of fits before the first step, with sds of `width`."""
     params = [family.init(width) for family in families]
-    # In NumPy, since each of JAX's functions would be compiled for itself.
+    # In NumPy, because JAX would compile each of these small functions.
     stacked, optimisers = (
         jax.tree.map(lambda *x: np.stack(x), *starts)
         for starts in (params, [optax.adam(1.0).init(start) for start in params])
@@ -187,16 +187,16 @@ def _better_start(
     rates, counts = np.zeros(fits), np.zeros(fits, int)
 
     def elbo(start):
-        # No step is taken, by the function that takes steps, so that nothing else is compiled.
+        # `_run_steps` with counts of 0 takes no step, and avoids another compilation.
         by_step = _run_steps(family, target, start, rates, counts, length, gradient)[2]
         return np.mean(np.asarray(by_step)[:, :length], axis=1)
 
     elbos = [elbo(start) for start in starts]
     # NaN is worse than any number.
-    first = ~(elbos[1] > elbos[0]) & np.isfinite(elbos[0])
+    use_first = ~(elbos[1] > elbos[0]) & np.isfinite(elbos[0])
 
     def choose(x, y):
-        return np.where(first.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
+        return np.where(use_first.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
 
     params = jax.tree.map(choose, *(start.params for start in starts))
     return starts[0]._replace(params=params)
@@ -206,7 +206,7 @@ def _better_start(
 def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, gradient):
     """State of each fit after `counts` steps, its mean parameters, and its ELBO by step.
 
-    length: Largest of the counts, at most STRETCH_STEPS; the ELBO is computed in as many steps.
+    length: Largest of the counts, at most STRETCH_STEPS: the number of ELBO values computed.
     """
 
     def run_fit(family, target, state, rate, count):
@@ -216,7 +216,7 @@ def _run_steps(families: Batched, targets: Batched, states, rates, counts, lengt
     stacked = families.stacked, targets.stacked, states, rates, counts
     if len(rates) > 1:
         return jax.vmap(run_fit)(*stacked)
-    # A single fit goes without vmap, which takes time to compile.
+    # A single fit runs without vmap, which takes longer to compile.
     return jax.tree.map(lambda x: x[None], run_fit(*_item(stacked, 0)))
 
 
@@ -230,14 +230,15 @@ def _adam_steps(family, target, state, rate, count, length, gradient):
     def step(i, carried):
         params, optimiser, total, elbos = carried
         (_, elbo), slope = slope_of(params, jax.random.fold_in(key, i))
-        updates, moved = optax.adam(rate).update(slope, optimiser, params)
-        # A step with a gradient that is not finite, or past the last step, is not taken.
-        sound = jnp.all(jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]))
-        take = sound & (i < count)
-        new = optax.apply_updates(params, updates)
+        updates, new_optimiser = optax.adam(rate).update(slope, optimiser, params)
+        # Skip steps whose gradient is not finite, and steps after the last one.
+        is_finite = jnp.all(jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]))
+        take = is_finite & (i < count)
+        new_params = optax.apply_updates(params, updates)
         params, optimiser = jax.tree.map(
-            lambda a, b: jnp.where(take, a, b), (new, moved), (params, optimiser)
+            lambda a, b: jnp.where(take, a, b), (new_params, new_optimiser), (params, optimiser)
         )
+        # Sum of the parameters over the steps, for their mean.
         total = jax.tree.map(lambda t, p: t + jnp.where(i < count, p, 0.0), total, params)
         return params, optimiser, total, elbos.at[i].set(elbo)
 
@@ -262,7 +263,7 @@ def _loss_and_elbo(family, target, params, key, gradient):
     if gradient == "pathwise":
         return -elbo, elbo
     z, gain = jax.lax.stop_gradient((z, log_p - log_q))
-    # Each draw against the mean of the others, which is unbiased and less noisy.
+    # gain_i minus the mean gain of the other draws: an unbiased gradient with less noise.
     advantage = (gain - jnp.mean(gain)) * (particles / (particles - 1))
     log_q = jax.vmap(lambda z: family.log_density(params, z))(z)
     return -jnp.mean(advantage * log_q), elbo

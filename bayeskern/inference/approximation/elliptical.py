@@ -12,7 +12,7 @@ from scipy.special import gammaln, log_softmax, logsumexp, softmax
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
 
-# Least share of a part of a mixture, so that no mode is lost by chance.
+# Minimum share of a part of a mixture, so that no mode is lost by chance.
 MIN_PART_SHARE = 0.02
 
 
@@ -39,13 +39,13 @@ class Elliptical:
 
     @classmethod
     def around(cls, z: np.ndarray, tails: float | None, wider: float = 1.0) -> Elliptical:
-        """A single distribution at the moments of draws z (n, d), `wider` times as wide."""
+        """A single distribution with the moments of draws z (n, d), `wider` times as wide."""
         mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
         return cls.of(mean, wider * robust_cholesky(covariance), tails)
 
     @classmethod
     def joined(cls, mixtures: Sequence[Elliptical]) -> Elliptical:
-        """One mixture of the parts of several, with the weights that they have."""
+        """One mixture of all parts of these mixtures, with their log weights unchanged."""
         arrays = zip(*((m.means, m.trils, m.log_weights) for m in mixtures), strict=True)
         means, trils, log_weights = map(np.concatenate, arrays)
         return cls(means, trils, log_weights, mixtures[0].tails)
@@ -80,9 +80,10 @@ class Elliptical:
         return np.asarray(logsumexp(self.log_parts(z), axis=1))
 
     def refit(self, z: np.ndarray, weights: np.ndarray) -> Elliptical:
-        """A copy with each part at the weighted moments of its share of draws z (n, d).
+        """A copy with each part refitted to its share of the weighted draws z (n, d).
 
-        The covariance becomes the scale also of a Student t, which is deliberately wider for it.
+        The weighted covariance is the scale matrix also of a Student t, which is wider than the
+        draws on purpose.
         Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general
         mixture classes", equations 14-16.
         """
@@ -109,5 +110,7 @@ class Elliptical:
         log_det = np.sum(np.log(np.diag(tril)))
         if tails is None:
             return -0.5 * square - 0.5 * d * np.log(2.0 * np.pi) - log_det
-        size = gammaln(0.5 * (tails + d)) - gammaln(0.5 * tails) - 0.5 * d * np.log(tails * np.pi)
-        return size - log_det - 0.5 * (tails + d) * np.log1p(square / tails)
+        log_norm = (
+            gammaln(0.5 * (tails + d)) - gammaln(0.5 * tails) - 0.5 * d * np.log(tails * np.pi)
+        )
+        return log_norm - log_det - 0.5 * (tails + d) * np.log1p(square / tails)

@@ -1,9 +1,8 @@
-"""Families of distributions for SVI: normal ones, autoguides, user-defined guides.
+"""Variational families for SVI: normal, NumPyro autoguides, user-defined guides.
 
-A family draws z with its log density, differentiably in its parameters, which are an unconstrained
-pytree. All but user-defined guides work in coordinates u with z = centre + A u, in which a
-posterior close to Gaussian is close to standard normal, so that one learning rate suits every
-model.
+`draw` gives z and log q(z), both differentiable in the parameters, an unconstrained pytree. Except
+for user-defined guides, q is a density of whitened coordinates u with z = centre + A u. A nearly
+Gaussian posterior is nearly standard normal in u, so that one learning rate suits every model.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class Guide(eqx.Module):
 
     Attributes:
         name: Name of the family.
-        centre: (d,).
-        A: Lower triangular, and diagonal for some families, (d, d).
+        centre: Origin of u, (d,).
+        A: Scale of u, lower triangular, or diagonal for some families, (d, d).
     """
 
     name: str = eqx.field(static=True)
@@ -47,7 +46,7 @@ class Guide(eqx.Module):
     A: jax.Array
 
     def init(self, scale: float) -> Parameters:
-        """Parameters of a distribution with sds `scale` in u."""
+        """Initial parameters, with sds `scale` in u."""
         raise NotImplementedError
 
     def distribution(self, params: Parameters) -> dist.Distribution:
@@ -61,8 +60,8 @@ class Guide(eqx.Module):
         if intermediates:
             log_q = q.log_prob(u, intermediates)
         else:
-            # Without the derivative of log q in its parameters, which is zero on average: the
-            # gradient has no noise where q is exact (Roeder, Wu and Duvenaud, 2017).
+            # "Sticking the landing" (Roeder, Wu and Duvenaud, 2017): without the score term, whose
+            # mean is zero, the gradient has no noise if q is exact.
             log_q = self.distribution(jax.lax.stop_gradient(params)).log_prob(u)
         return self.centre + self.A @ u, jnp.sum(log_q) - self.log_det
 
@@ -81,7 +80,7 @@ class Guide(eqx.Module):
         return FittedFlow(self, params) if self.name == "flow" else self.gaussian(params)
 
     def gaussian(self, params: Parameters) -> Elliptical:
-        """The fitted normal distribution over z, of families that have one."""
+        """The fitted normal distribution over z; not defined for a flow."""
         mean, factor = jax.device_get(_mean_and_factor(self, params))
         A = np.asarray(self.A)
         return Elliptical.of(np.asarray(self.centre) + A @ mean, triangular_root(A @ factor))
@@ -90,12 +89,12 @@ class Guide(eqx.Module):
 class GaussianGuide(Guide):
     """Normal distributions, with a diagonal ("mean_field") or a full covariance.
 
-    The covariance is L L' with L = diag(s) (1 + lower), as in NumPyro's
-    AutoMultivariateNormal, which takes seconds to be traced.
+    The covariance is L L' with L = diag(s) (I + lower), as in NumPyro's AutoMultivariateNormal,
+    which is not used because JAX takes seconds to trace it.
     """
 
     def init(self, scale: float) -> Parameters:
-        """Parameters of a distribution with sds `scale` in u."""
+        """Initial parameters, with sds `scale` in u."""
         d = self.centre.shape[0]
         # s = log(1 + exp(softplus_inverse)).
         params = {"loc": jnp.zeros(d), "softplus_inverse": jnp.full(d, np.log(np.expm1(scale)))}
@@ -114,7 +113,7 @@ class AutoGuide(Guide):
     """One of NumPyro's autoguides."""
 
     def init(self, scale: float) -> Parameters:
-        """Parameters of a distribution with sds `scale` in u."""
+        """Initial parameters, with sds `scale` in u."""
         return _autoguide(self.name, self.centre.shape[0], scale).start
 
     def distribution(self, params: Parameters) -> dist.Distribution:
@@ -143,12 +142,12 @@ class _BuiltGuide(NamedTuple):
 @by_one_thread
 @lru_cache(maxsize=64)
 def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
-    """An autoguide for d coordinates, which depends on no model and no data."""
+    """Cached autoguide for d coordinates, independent of model and data."""
 
     def model():
         numpyro.sample("u", dist.ImproperUniform(constraints.real, (), (d,)))
 
-    # The guide may be built while JAX traces, and must not hold anything traced.
+    # Constants: JAX may be tracing, and a cached guide must not hold tracers.
     with jax.ensure_compile_time_eval():
         start = init_to_value(values={"u": jnp.zeros(d)})
         if name == "flow":
@@ -162,11 +161,11 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
 
 
 class UserGuide(eqx.Module):
-    """A NumPyro guide for the sites of a model, or the class of an autoguide.
+    """A user-defined guide for the latent sites of a model, or an autoguide.
 
     Attributes:
         target: The model.
-        guide: The guide.
+        guide: The NumPyro guide.
     """
 
     target: Target
@@ -175,7 +174,7 @@ class UserGuide(eqx.Module):
     def __init__(self, target: Target, guide: Callable | type):
         self.target = target
         self.guide = guide(target.model) if isinstance(guide, type) else guide
-        # An autoguide traces its model when it is first called, and keeps the trace.
+        # A first call outside compiled functions: an autoguide keeps the trace of its first call.
         self._trace(jax.random.key(0))
 
     @by_one_thread
@@ -201,13 +200,14 @@ class UserGuide(eqx.Module):
 
     def _require_same_sites(self, sites: dict[str, dict[str, Any]]) -> None:
         model_sites = {s.name for s in self.target.latents}
-        # Without the auxiliary site of an autoguide, from which the others follow.
+        # The other sites of an autoguide are functions of its auxiliary site, which is left out.
         guide_sites = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
         missing, extra = sorted(model_sites - guide_sites), sorted(guide_sites - model_sites)
         if missing or extra:
-            problem = f"no site {missing}" if missing else f"sites {extra}, which the model has not"
+            problem = f"no site {missing}" if missing else f"sites {extra} that the model lacks"
             raise ValueError(
-                f"the guide has {problem}: give each latent site of the model one of the same name."
+                f"the guide has {problem}. Its sites need the names of the latent sites of the "
+                "model, one for each."
             )
 
     def approximation(self, params: Parameters) -> Approximation:
@@ -216,7 +216,7 @@ class UserGuide(eqx.Module):
 
 
 class FittedGuide(eqx.Module):
-    """A family with its parameters, as a distribution to draw z from."""
+    """The fitted distribution over z of a family with these parameters."""
 
     family: Guide | UserGuide
     params: Parameters
@@ -227,7 +227,7 @@ class FittedGuide(eqx.Module):
 
 
 class FittedFlow(FittedGuide):
-    """A flow with its parameters, whose density is known everywhere."""
+    """The fitted distribution of a flow, with a log density at any z."""
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q(z): (n, d) -> (n,)."""
@@ -270,6 +270,7 @@ def _constrain(params: Parameters, constraints: dict[str, constraints.Constraint
 
 @eqx.filter_jit
 def _mean_and_factor(family, params):
-    """Mean of q(u) and a root of its covariance, without Cholesky, which may fail."""
+    """Mean of q(u) and a square root of its covariance."""
+    # A factor that q already has: a Cholesky factorisation of the covariance may fail.
     q = family.distribution(params)
     return q.mean, q.scale_tril if hasattr(q, "scale_tril") else jnp.diag(jnp.sqrt(q.variance))

@@ -1,4 +1,4 @@
-"""Distributions that can be drawn from with their density, for use as proposals."""
+"""Proposal distributions: draws with their log densities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves,
 
 
 class Approximation(Protocol):
-    """A distribution over z that can be drawn from with its density."""
+    """A distribution over z that gives draws with their log densities."""
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws (n, d) and log q of each (n,)."""
@@ -29,7 +29,7 @@ class Approximation(Protocol):
 
 @runtime_checkable
 class Evaluable(Approximation, Protocol):
-    """An approximation whose density is known everywhere."""
+    """An approximation with a log density at any z."""
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q(z): (n, d) -> (n,)."""
@@ -46,7 +46,7 @@ class Refittable(Approximation, Protocol):
 
 
 class Sample(NamedTuple):
-    """Draws z (S, d) with log p and log q of each, (S,)."""
+    """S draws z (S, d) with log p(z) and log q(z), (S,)."""
 
     z: np.ndarray
     log_p: np.ndarray
@@ -77,12 +77,12 @@ class DistributionProposal(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class DefensiveMixture:
-    """A mixture of a proposal of any shape and, for a share of the draws, a Student t.
+    """A mixture of a proposal and a Student t, which guards against light tails.
 
     Attributes:
         main: The proposal.
         guard: The Student t.
-        share: Share of the Student t.
+        share: Share of the Student t in the mixture.
     """
 
     main: Evaluable
@@ -91,8 +91,8 @@ class DefensiveMixture:
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws (n, d) and log q of each (n,)."""
-        of_guard = int(self.share * n)
-        parts = self.main.draw(rng, n - of_guard)[0], self.guard.draw(rng, of_guard)[0]
+        guard_count = int(self.share * n)
+        parts = self.main.draw(rng, n - guard_count)[0], self.guard.draw(rng, guard_count)[0]
         z = np.concatenate(parts)
         return z, self.log_density(z)
 
@@ -124,7 +124,7 @@ class PriorProposal:
 
 @eqx.filter_jit
 def _draw_with_density(q, seed, n):
-    # A flow knows the density of its own draws; inverting it would cost much more.
+    # Intermediates of its draws give the density of a flow, without an expensive inversion.
     distribution, key = q.distribution, jax.random.key(seed)
     z, intermediates = distribution.sample_with_intermediates(key, (n,))
     return z, distribution.log_prob(z, intermediates) if intermediates else distribution.log_prob(z)

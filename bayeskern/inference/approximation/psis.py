@@ -19,9 +19,9 @@ class Weights(NamedTuple):
 
     Attributes:
         log: Log weights, normalised so that the weights sum to one, (S,).
-        khat: Shape of the tail of the weights; NaN where it is unknown, -inf where all weights of
+        khat: Pareto shape of the tail of the weights; NaN if it is unknown, -inf if all weights of
             the tail are equal.
-        raw: Log ratios log p - log q, -inf where they are not finite, (S,).
+        raw: Log ratios log p - log q, (S,); -inf in place of values that are not finite.
     """
 
     log: np.ndarray
@@ -42,7 +42,7 @@ class Weights(NamedTuple):
     def log_evidence(self) -> Estimate:
         """Log of the mean ratio, with its standard error by the delta method.
 
-        The ratios are not smoothed, since that would bias their mean.
+        The ratios are not smoothed, because smoothing would bias their mean.
         """
         count, total = len(self.raw), np.asarray(logsumexp(self.raw))
         if not np.isfinite(total):
@@ -65,9 +65,8 @@ def pareto_smooth(log_ratios: ArrayLike) -> Weights:
     """Pareto smoothed weights.
 
     Args:
-        log_ratios: log p - log q of each draw, (S,). A ratio of -inf is a weight of zero. NaN or
-            +inf leave k-hat unknown, and so do ratios so large that only rounding distinguishes
-            them.
+        log_ratios: log p - log q of each draw, (S,). A ratio of -inf is a weight of zero. k-hat is
+            unknown if a ratio is NaN or +inf, or if rounding hides differences between the ratios.
     """
     from arviz_stats.base.array import array_stats
 
@@ -81,7 +80,7 @@ def pareto_smooth(log_ratios: ArrayLike) -> Weights:
     khat = np.nan if invalid else _khat_without_fit(log_ratios)
     if khat is not None:
         return Weights(log_ratios - logsumexp(log_ratios), khat, log_ratios)
-    # The fit cannot take -inf; these weights are zero all the same.
+    # The fit needs finite ratios; the weights of ratios of -inf are set to zero after it.
     ratios = np.maximum(log_ratios - np.max(log_ratios), -1e4)
     # ArviZ takes minus the log ratios.
     log, khat = array_stats.psislw(-ratios)
@@ -90,10 +89,10 @@ def pareto_smooth(log_ratios: ArrayLike) -> Weights:
 
 
 def _khat_without_fit(log_ratios: np.ndarray) -> float | None:
-    """k-hat of ratios to which no Pareto tail can be fitted; None where one can."""
+    """k-hat of ratios to which no Pareto tail can be fitted; None if one can."""
     count, largest = len(log_ratios), np.max(log_ratios)
     tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
-    # The exponentials of a tail that spans more than 500 have no digits left.
+    # In a tail that spans more than 500, the smaller ratios vanish beside the largest.
     is_wide = largest - tail[0] > 500.0
     if not is_wide and np.spacing(abs(largest)) > 1e-3:
         # Rounding hides differences of less than a thousandth between the log ratios.
@@ -134,7 +133,7 @@ def resample(
             flatten the weights a little.
     """
     if not replace:
-        # On the log scale, where a weight of zero does not overflow.
+        # The smallest keys Exp(1) / w; on the log scale, a weight of zero does not overflow.
         log_exponential = np.log(rng.exponential(size=len(weights)))
         keys = log_exponential - np.log(np.maximum(weights, np.finfo(float).tiny))
         # Draws without weight are never chosen.
@@ -156,8 +155,8 @@ class Shift(NamedTuple):
     """Difference of two weighted samples in each of m columns.
 
     Attributes:
-        mean: Difference of the means, in sds of the second sample, (m,).
-        log_sd: Log ratio of the sds, absolute, (m,).
+        mean: Absolute difference of the means, in sds of the second sample, (m,).
+        log_sd: Absolute log ratio of the sds, (m,).
         ks: Kolmogorov-Smirnov distance, (m,).
     """
 
@@ -174,13 +173,13 @@ def weighted_difference(
 ) -> Shift:
     """Difference of draws x (S, m) from draws y (T, m).
 
-    It is infinite in columns where a draw that has weight is not finite.
+    It is infinite in columns with a draw of positive weight that is not finite.
 
     Args:
         x: Draws, (S, m).
         y: Draws, (T, m).
-        x_weights: Weights that sum to one, (S,); None for equal ones.
-        y_weights: Weights that sum to one, (T,); None for equal ones.
+        x_weights: Weights that sum to one, (S,); None for equal weights.
+        y_weights: Weights that sum to one, (T,); None for equal weights.
     """
     u = np.full(len(x), 1.0 / len(x)) if x_weights is None else x_weights
     w = np.full(len(y), 1.0 / len(y)) if y_weights is None else y_weights
@@ -199,7 +198,7 @@ def _finite_difference(
     x: np.ndarray, y: np.ndarray, u: np.ndarray, w: np.ndarray
 ) -> list[np.ndarray]:
     """Fields of `Shift` for finite x and y with weights u and w."""
-    # Around a common point, since squares of large numbers would lose the difference.
+    # Subtract a common point: squares of large numbers would lose the difference.
     centre = np.median(y, axis=0)
     x, y = x - centre, y - centre
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -207,14 +206,14 @@ def _finite_difference(
         x_sd = np.sqrt(u @ np.square(x - x_mean))
         y_sd = np.sqrt(w @ np.square(y - y_mean))
         shift, ratio = np.abs(x_mean - y_mean) / y_sd, np.abs(np.log(x_sd / y_sd))
-    both = np.concatenate([x, y])
-    # Constants that agree do not differ.
-    constant = np.all(both == both[0], axis=0)
-    order = np.argsort(both, axis=0)
+    pooled = np.concatenate([x, y])
+    # The same constant in both samples is no difference.
+    constant = np.all(pooled == pooled[0], axis=0)
+    order = np.argsort(pooled, axis=0)
     steps = np.concatenate([u, -w])[order]
     gap = np.abs(np.cumsum(steps, axis=0))
-    # Between equal values the distribution functions have no step yet.
-    values = np.take_along_axis(both, order, axis=0)
-    is_step = np.concatenate([values[1:] != values[:-1], np.ones((1, both.shape[1]), bool)])
+    # Equal values make one step of the distribution functions, at the last of them.
+    values = np.take_along_axis(pooled, order, axis=0)
+    is_step = np.concatenate([values[1:] != values[:-1], np.ones((1, pooled.shape[1]), bool)])
     ks = np.max(np.where(is_step, gap, 0.0), axis=0)
     return [np.where(constant, 0.0, difference) for difference in (shift, ratio, ks)]

@@ -13,7 +13,7 @@ class StoppingOptions:
 
     Attributes:
         short_steps: Steps of the short horizon.
-        long_steps: Steps of the long horizon, at most.
+        long_steps: Maximum number of steps of the long horizon.
         min_rise_errors: Standard errors that a rise must exceed to count.
     """
 
@@ -29,8 +29,8 @@ class StoppingRule:
     """Test whether the ELBO still rises, at one learning rate.
 
     The mean of the last h steps is compared with the mean of the h steps before, for a short and
-    for a long h, each against its standard error. A slow rise shows on the long horizon only, and
-    the end of a fast one on the short horizon first; noise shows on neither.
+    for a long h, each against its standard error. A slow rise shows on the long horizon only;
+    the end of a fast rise shows on the short horizon first. Noise shows on neither.
 
     Attributes:
         elbo: The ELBO of all steps.
@@ -59,12 +59,12 @@ class StoppingRule:
         return not gain <= STOPPING.min_rise_errors * error + 1e-12 * abs(self.latest)
 
     def gain(self, horizon: int) -> tuple[float, float]:
-        """Rise from one horizon to the next, and its standard error."""
-        before, after = self.elbo[-2 * horizon : -horizon], self.elbo[-horizon:]
+        """Rise of the mean ELBO between the last two horizons, and its standard error."""
+        previous, latest = self.elbo[-2 * horizon : -horizon], self.elbo[-horizon:]
         if not np.all(np.isfinite(self.elbo[-2 * horizon :])):
             return np.nan, np.nan
-        error = np.sqrt(np.var(before) / horizon + np.var(after) / horizon)
-        return float(np.mean(after) - np.mean(before)), float(error)
+        error = np.sqrt(np.var(previous) / horizon + np.var(latest) / horizon)
+        return float(np.mean(latest) - np.mean(previous)), float(error)
 
     def describe(self, steps: int) -> str:
         """Sentence on a fit that reached its step limit while the ELBO still rose."""
@@ -73,6 +73,6 @@ class StoppingRule:
             return f"Stopped at the step limit ({steps}) before the last learning rate."
         gain, error = self.gain(horizon)
         return (
-            f"Stopped at the step limit ({steps}), the ELBO rising by {gain:.2g} ± {error:.1g} in "
-            f"{horizon} steps: give it more steps."
+            f"Stopped at the step limit ({steps}) with the ELBO rising by {gain:.2g} ± {error:.1g} "
+            f"in {horizon} steps: give it more steps."
         )

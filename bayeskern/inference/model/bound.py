@@ -19,7 +19,7 @@ class BoundModel(NamedTuple):
         kwargs: Its named arguments.
         coords: Labels along named axes.
         dims: Names for the axes of sites.
-        original: Positional and named arguments before the model prepared them.
+        original: Positional and named arguments as the user passed them.
     """
 
     model: Callable
@@ -38,15 +38,13 @@ class BoundModel(NamedTuple):
         coords: dict | None = None,
         dims: dict | None = None,
     ) -> BoundModel:
-        """The model with its arguments; a model that `PreparesData` sets its default priors.
+        """Bind a model to its arguments, after its method `prepare` if it has one.
 
         Raises TypeError if coords or dims are not dicts.
         """
         for name, value in (("coords", coords), ("dims", dims)):
             if value is not None and not hasattr(value, "items"):
-                raise TypeError(
-                    f"{name} must be a dict, as ArviZ takes it, got {type(value).__name__}."
-                )
+                raise TypeError(f"{name} must be a dict, as in ArviZ, got {type(value).__name__}.")
         original = (args, kwargs)
         if isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
@@ -54,7 +52,7 @@ class BoundModel(NamedTuple):
         return cls(model, args, kwargs, coords, dict(dims or {}), original)
 
     def target(self) -> Target:
-        """The log density. Raises ValueError where coords or dims do not match the sites."""
+        """Log density; raises ValueError if coords or dims do not match the sites."""
         target = Target.of(self.model, self.args, self.kwargs)
         if self.coords or self.dims:
             require_axes(target.sites(), self.coords, self.dims)

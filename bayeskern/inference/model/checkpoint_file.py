@@ -16,14 +16,14 @@ import numpy as np
 from bayeskern.core import files, sharding
 from bayeskern.inference.model.target import Target
 
-# Smallest time between two writes, and largest share of the time that writing may take.
+# Minimum seconds between two writes, and maximum share of the run time spent on writing.
 MIN_SECONDS, MAX_SHARE = 1.0, 0.1
 
 
 class CheckpointFile:
-    """Arrays of a run by their names, with a fingerprint of the run.
+    """File with the named arrays of a run and a fingerprint of the run.
 
-    Of several processes the first one writes, to a folder that all of them see.
+    With several processes, the first one writes; all of them must be able to read the folder.
 
     Args:
         path: Name of the file.
@@ -42,7 +42,7 @@ class CheckpointFile:
         self._due = 0.0
 
     def write_when_due(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool) -> None:
-        """Write the file, unless it was written recently and this is not the last time."""
+        """Write the file if `last` is true or the last write is long enough ago."""
         start = time.monotonic()
         if start < self._due and not last:
             return
@@ -60,16 +60,16 @@ class CheckpointFile:
     def read(self) -> dict[str, np.ndarray] | None:
         """The arrays; None if there is no file.
 
-        Raises ValueError if it is not a checkpoint, or belongs to another run.
+        Raises ValueError if the file is not a checkpoint, or belongs to another run.
         """
         arrays = self._arrays() if self.path.exists() else None
-        # No process continues, and writes, before all have read.
+        # A barrier: no process may continue, and overwrite the file, before all have read it.
         readers = sharding.total(np.array(arrays is not None, int))
         _, processes = sharding.processes()
         if 0 < readers < processes:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} is seen by {readers} of {processes} processes. "
-                "Give a path in a folder that all of them see."
+                f"checkpoint={str(self.path)!r} exists for {readers} of {processes} processes. "
+                "Give a path in a folder that all processes share."
             )
         if arrays is not None and arrays.pop("fingerprint") != self.fingerprint:
             raise self.other_run()
@@ -83,9 +83,9 @@ class CheckpointFile:
         """State in the file, a NamedTuple of arrays; None if there is no file.
 
         Args:
-            kind: The NamedTuple.
-            log_densities: From the state to log densities at some of its points: those that the
-                model computes, and those that the state holds.
+            kind: Type of the state, a NamedTuple.
+            log_densities: Function of the state that returns log densities at some of its points:
+                as the model computes them, and as the state stores them.
 
         Raises:
             ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -100,9 +100,9 @@ class CheckpointFile:
         return state
 
     def require_same_density(self, computed: np.ndarray, stored: np.ndarray) -> None:
-        """Raise ValueError unless the model computes the log densities in the file.
+        """Raise ValueError unless the model reproduces the log densities in the file.
 
-        The fingerprint covers the data, and not the code of the model.
+        The fingerprint covers the data, but not the code of the model.
         """
         if not np.allclose(computed, stored, rtol=1e-6, atol=1e-6):
             raise self.other_run()
@@ -131,7 +131,7 @@ def fingerprint(target: Target, settings: tuple) -> str:
     """Hash of the settings, the latent sites, and all arrays and numbers of model and data."""
     generator = jax.config.jax_default_prng_impl
     digest = hashlib.sha256(repr((settings, generator, target.latents)).encode())
-    # The arguments by themselves too, since static arrays are no leaves of the target.
+    # The arguments are added separately, because static arrays are not leaves of the target.
     for leaf in jax.tree.leaves((target, target.args, target.kwargs)):
         if isinstance(leaf, np.ndarray | np.generic | jax.Array):
             if isinstance(leaf, jax.Array) and is_key(leaf):
@@ -139,7 +139,7 @@ def fingerprint(target: Target, settings: tuple) -> str:
             array = np.asarray(leaf)
             digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
         else:
-            # The text of a function holds its address.
+            # The repr of a function contains its address: hash only the name of its type.
             plain = isinstance(leaf, bool | int | float | complex | str)
             digest.update(repr(leaf if plain else type(leaf).__name__).encode())
     return digest.hexdigest()

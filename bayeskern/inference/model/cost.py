@@ -1,6 +1,6 @@
-"""Cost of a log density, from its program and not from a clock.
+"""Cost of a log density: the array elements that its jaxpr computes.
 
-It is the same on every machine.
+Unlike a run time, the cost is the same on every machine.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from jax.typing import ArrayLike
 
 from bayeskern.inference.model.target import Target
 
-# A density that computes more numbers than this takes a third of a millisecond or more.
+# A density that computes more array elements takes at least a third of a millisecond.
 MAX_CHEAP_NUMBERS = 2**18
-# Programs of log densities, by the identity of their targets.
+# Jaxprs of log densities, by the `id` of their targets.
 _programs: dict[int, Jaxpr] = {}
 
 
@@ -28,7 +28,7 @@ def is_costly(target: Target) -> bool:
 
 
 def cost(target: Target) -> int:
-    """Number of numbers that the log density computes."""
+    """Number of array elements that the log density computes."""
     return numbers_made(_program(target))
 
 
@@ -38,7 +38,7 @@ def largest_array(target: Target) -> int:
 
 
 def numbers_made(jaxpr: Jaxpr) -> int:
-    """Number of numbers that a program computes; loops of unknown length count once."""
+    """Number of array elements that a jaxpr computes; a `while` loop counts one pass."""
     total = 0
     for equation in jaxpr.eqns:
         inner = _inner(equation)
@@ -50,7 +50,7 @@ def numbers_made(jaxpr: Jaxpr) -> int:
 
 
 def has_open_loop(target: Target) -> bool:
-    """True if the log density runs a loop whose length depends on values, as ODE solvers do."""
+    """True if the log density has a `while` loop, as ODE solvers do."""
     return _has_open_loop(_program(target))
 
 
@@ -70,13 +70,13 @@ def _log_density(target: Target, z: ArrayLike) -> jax.Array:
 
 
 def log_density_program(target: Target) -> ClosedJaxpr:
-    """The log density as a program of the arrays of a target and z."""
-    # Of a compiled function, since JAX keeps the trace of one.
+    """Jaxpr of the log density, a function of the arrays of a target and of z."""
+    # Through a compiled function, because JAX caches its trace.
     return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0]
 
 
 def _program(target: Target) -> Jaxpr:
-    """The program of a target, kept for as long as the target lives."""
+    """Jaxpr of the log density of a target, cached while the target exists."""
     key = id(target)
     if key not in _programs:
         _programs[key] = log_density_program(target).jaxpr
@@ -94,7 +94,7 @@ def _inner(equation: JaxprEqn) -> list[Jaxpr]:
 
 
 def inner_programs(equation: JaxprEqn) -> list[Jaxpr | ClosedJaxpr]:
-    """Programs that an operation runs, as a loop or a function call does."""
+    """Jaxprs inside an operation, such as a loop or a function call."""
     return [p for p in jax.tree.leaves(equation.params, is_leaf=_is_program) if _is_program(p)]
 
 

@@ -1,4 +1,4 @@
-"""A target at many points: log densities, sites, and draws from its prior."""
+"""Evaluate a target at many points: log densities, sites and prior draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log_densities(
     Args:
         target: The log density.
         z: Points in unconstrained coordinates, (n, d).
-        progress: Whether to show a progress bar after two seconds.
+        progress: True to show a progress bar after two seconds.
         jacobian: As in `Target.log_density`.
         prior: As in `Target.log_density`.
 
@@ -42,24 +42,25 @@ def log_densities(
         log p(z), (n,).
     """
     costly = is_costly(target)
-    # All calls have the same number of rows, so that the density is compiled once.
+    # All calls have the same number of rows, so that the density is compiled once; np.resize
+    # repeats points to fill the last call.
     rows = BATCH if costly else 4096
     parts = np.resize(z, (-(-len(z) // rows) * rows, z.shape[1])).reshape(-1, rows, z.shape[1])
     counts = np.minimum(rows, len(z) - rows * np.arange(len(parts)))
     total = len(z)
     bar = Progress("log densities", total, progress, delay=PROGRESS_DELAY_SECONDS)
     with bar, one_blas_thread():
-        finished = count(rows, rows)
+        rows_done = count(rows, rows)
 
         def evaluate(part: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
             points, used_rows = map(jnp.asarray, part)
             values = jax.device_get(_log_densities(target, points, used_rows, jacobian, prior))
-            bar.to(min(next(finished), total))
+            bar.to(min(next(rows_done), total))
             return values
 
-        # The first part runs alone, since several threads would each compile.
+        # The first part runs alone: otherwise every thread would compile the density.
         first, *others = zip(parts, counts, strict=True)
-        # Devices that share work must run in one order.
+        # The devices of a mesh must all run the parts in the same order.
         threaded = costly and current_mesh() is None
         first_values = evaluate(first)
         values = in_threads(evaluate, others) if threaded else map(evaluate, others)
@@ -70,7 +71,7 @@ def log_densities(
 def _log_densities(
     target: Target, z: jax.Array, used_rows: jax.Array, jacobian: bool, prior: bool
 ) -> jax.Array:
-    """log p at the first `used_rows` rows of z, by batches; 0 in batches without any of them."""
+    """log p at the first `used_rows` rows of z, in batches; 0 in unused batches."""
     rows, d = z.shape
     batch = points_at_once(target, rows)
 
@@ -79,7 +80,7 @@ def _log_densities(
 
     def body(i: jax.Array, values: jax.Array) -> jax.Array:
         part = jax.lax.dynamic_slice(z, (i * batch, 0), (batch, d))
-        # A batch of one is not mapped, since that would change the program.
+        # A single point is evaluated without vmap, which would change the program.
         new = jax.vmap(density)(part) if batch > 1 else density(part[0])[None]
         return jax.lax.dynamic_update_slice(values, new.astype(z.dtype), (i * batch,))
 
@@ -87,11 +88,11 @@ def _log_densities(
 
 
 def points_at_once(target: Target, rows: int) -> int:
-    """Batch size for a vectorised log density; on a CPU its arrays have to fit into the cache."""
+    """Batch size of a vectorised log density; on a CPU, its arrays fit into the cache."""
     batch = min(rows, BATCH)
     if jax.default_backend() == "cpu":
         in_cache = 2**18 // max(1, largest_array(target))
-        # A power of two divides the number of rows; a remainder would be compiled once more.
+        # A power of two divides the number of rows; a shorter last batch would be compiled again.
         batch = min(batch, 2 ** int(np.log2(max(1, in_cache))))
     return batch
 
@@ -112,7 +113,7 @@ def constrain(target: Target, z: ArrayLike) -> dict[str, np.ndarray]:
     flat = by_chunk(
         lambda part: _constrain(target, jnp.asarray(part)), z.reshape(-1, z.shape[2]), size
     )
-    # A compiled function returns dictionaries sorted by name.
+    # Restore the order of the model: a compiled function sorts dictionaries by name.
     order = dict.fromkeys([*(s.name for s in target.latents), *target.deterministics])
     return {
         name: np.reshape(flat.get(name, np.zeros(0)), (*z.shape[:2], *shapes[name].shape))
@@ -122,7 +123,7 @@ def constrain(target: Target, z: ArrayLike) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 def _sites(target: Target, z: jax.Array) -> dict[str, jax.Array]:
-    # Compiled, since JAX keeps the trace of such a function.
+    # Compiled, because JAX caches the trace of a compiled function.
     return target.constrain(z)
 
 
@@ -146,12 +147,12 @@ def draw_prior(target: Target, rng: np.random.Generator, spread: ArrayLike) -> n
     Args:
         target: The model.
         rng: Source of the seeds.
-        spread: For each draw, the sd of coordinates without a proper prior, (n,).
+        spread: Sd of the coordinates without a proper prior, for each of n draws: (n,).
 
     Returns:
         z, (n, d).
     """
-    # Draws are made in blocks of one size, so that they are compiled once.
+    # All blocks of draws have the same size, so that the program is compiled once.
     block = 256
     count = np.size(spread)
     padded = np.resize(np.asarray(spread, float), -(-count // block) * block)

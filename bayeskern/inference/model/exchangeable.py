@@ -20,7 +20,7 @@ from bayeskern.core.batching import BATCH
 from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.target import Target
 
-# Largest number of copies of a mode: all orders of four members.
+# Maximum number of copies of a mode, enough for all orders of four members.
 MAX_COPIES = 24
 
 
@@ -31,7 +31,7 @@ class Exchange:
     Attributes:
         target: The density.
         size: K, the number of members.
-        axes: Axes along which they lie, by the name of each site.
+        axes: Site name -> axes along which the members lie.
     """
 
     target: Target
@@ -42,20 +42,21 @@ class Exchange:
         return f"{self.size} members of {', '.join(self.axes)}"
 
     def permuted(self, z: np.ndarray, orders: np.ndarray) -> np.ndarray:
-        """z (n, d) with the members of each row in the order of `orders`, (n, K) or (1, K)."""
+        """z (n, d) with the members of each row reordered by `orders`, (n, K) or (1, K)."""
         values = self._values(z)
         for name, axes in self.axes.items():
             for axis in axes:
                 shape = np.ones(values[name].ndim, int)
                 shape[[0, axis + 1]] = orders.shape
-                at = np.reshape(orders, shape)
-                values[name] = np.take_along_axis(values[name], at, axis=axis + 1)
+                indices = np.reshape(orders, shape)
+                values[name] = np.take_along_axis(values[name], indices, axis=axis + 1)
         return self._joined(values)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Log density of the constrained values of the exchanged sites: (n,).
+        """Log density at z (n, d), without Jacobians that depend on the order: (n,).
 
-        Without a Jacobian, since that of a simplex depends on the order of its components.
+        The Jacobian of a simplex depends on the order of its components. The Jacobian of plain
+        sites, which acts on each value separately, stays.
         """
         log_p = log_densities(self.target, z)
         if self._is_plain:
@@ -63,28 +64,29 @@ class Exchange:
         return log_p - jax.device_get(_unconstrained(self.target, self._values(z))[1])
 
     def holds(self, z: np.ndarray) -> bool:
-        """True if the density at z (n, d) does not change in two other orders.
+        """True if a swap and a cyclic shift leave the density at z (n, d) unchanged.
 
         A swap of two members and a cyclic shift generate all orders.
         """
         orders = np.repeat([self.swap, np.roll(np.arange(self.size), 1)], len(z), axis=0)
-        others = self.permuted(np.tile(z, (2, 1)), orders)
-        log_p = self.log_density(np.concatenate([z, others]))
-        before, after = log_p[: len(z)], log_p[len(z) :].reshape(2, -1)
-        # The order of a sum changes a log density by rounding. Written so that NaN does not agree.
-        return bool(np.all(np.abs(after - before) <= 1e-6 + 1e-8 * np.abs(before)))
+        reordered = self.permuted(np.tile(z, (2, 1)), orders)
+        log_p = self.log_density(np.concatenate([z, reordered]))
+        original, permuted = log_p[: len(z)], log_p[len(z) :].reshape(2, -1)
+        # A sum in another order differs by rounding. NaN is unequal: its comparison is False.
+        return bool(np.all(np.abs(permuted - original) <= 1e-6 + 1e-8 * np.abs(original)))
 
     def sort_keys(self, z: np.ndarray) -> np.ndarray:
-        """A number for each member that does not depend on its position: (n, K)."""
+        """A number for each member, independent of its position: (n, K)."""
         values = self._values(z)
+        # Plain sites first, then sites with fewer axes.
         site = min(self.axes, key=lambda name: (name not in self._plain_sites, values[name].ndim))
         members = np.moveaxis(values[site], self.axes[site][0] + 1, 1)
-        # Squares, since the sum of a simplex is one.
+        # Squares, because a simplex always sums to one.
         members = members if site in self._plain_sites else np.square(members)
         return np.sum(members.reshape(len(z), self.size, -1), axis=-1)
 
     def copies(self, z: np.ndarray) -> np.ndarray:
-        """Copies of a point z (d,) in all other orders, or in one of many: (m, d)."""
+        """Copies of z (d,) in all other orders, or in one if there are too many: (m, d)."""
         orders = self.swap[None]
         if math.factorial(self.size) <= MAX_COPIES:
             orders = np.array(list(itertools.permutations(range(self.size)))[1:])
@@ -146,14 +148,14 @@ class Exchanges:
         return float(sum(math.lgamma(exchange.size + 1) for exchange in self.exchanges))
 
     def sorted(self, z: np.ndarray) -> np.ndarray:
-        """z (..., d) in a canonical order, the same for all orders of a point."""
+        """z (..., d) in a canonical order: all reordered copies of a point become equal."""
         flat = z.reshape(-1, z.shape[-1])
         if not self or not len(flat):
             return z
         flat = flat.copy()
         for exchange in self.exchanges:
             orders = np.argsort(exchange.sort_keys(flat), axis=1, kind="stable")
-            # Sorted points are left as they are, to the last digit.
+            # Points in canonical order are returned unchanged, to the last digit.
             moved = np.any(orders != np.arange(exchange.size), axis=1)
             if moved.any():
                 flat[moved] = exchange.permuted(flat[moved], orders[moved])
@@ -174,7 +176,7 @@ class Exchanges:
         return z
 
     def swapped(self, z: np.ndarray) -> list[np.ndarray]:
-        """z (..., d) with two members exchanged, for each exchange."""
+        """For each exchange, z (..., d) with the first two members exchanged."""
         flat = z.reshape(-1, z.shape[-1])
         return [e.permuted(flat, e.swap[None]).reshape(z.shape) for e in self.exchanges]
 
@@ -192,42 +194,47 @@ def find_exchanges(target: Target, z: np.ndarray) -> Exchanges:
 
     Args:
         target: The density.
-        z: Random points at which densities are compared, none of them symmetric: (n, d).
+        z: Random points (n, d) at which densities are compared. At a point with equal members,
+            a swap would prove nothing.
 
     Returns:
-        Exchanges that hold at all points, each of as few sites as possible.
+        Exchanges that hold at all points, each along as few axes as possible.
     """
     sizes = sorted({n for latent in target.latents for n in latent.shape if n > 1})
-    held: list[Exchange] = []
+    exchanges: list[Exchange] = []
     for size in sizes:
         choices = map(partial(Exchange, target, size), _choices(target, size))
         for choice in sorted(choices, key=lambda c: sum(map(len, c.axes.values()))):
-            # A choice with an exchange that holds for a part of its axes is redundant.
-            if not any(_within(e, choice) for e in held) and choice.holds(z):
-                held.append(choice)
-    return Exchanges(tuple(held))
+            # A choice is redundant if an exchange holds along a subset of its axes.
+            if not any(_within(e, choice) for e in exchanges) and choice.holds(z):
+                exchanges.append(choice)
+    return Exchanges(tuple(exchanges))
 
 
 def _choices(target: Target, size: int) -> list[dict[str, tuple[int, ...]]]:
-    """Choices of axes of this size, by the names of sites."""
-    along = {
+    """Candidates for `Exchange.axes`: site name -> axes of this size."""
+    axes_by_site = {
         latent.name: tuple(i for i, n in enumerate(latent.shape) if n == size)
         for latent in target.latents
         if size in latent.shape
     }
-    # Each axis, all of them, or none.
-    several = [
-        list(dict.fromkeys([*((axis,) for axis in axes), axes, ()])) for axes in along.values()
+    # For each site: one of its axes, all of them, or none.
+    options = [
+        list(dict.fromkeys([*((axis,) for axis in axes), axes, ()]))
+        for axes in axes_by_site.values()
     ]
-    if math.prod(map(len, several)) > 64:
-        # Too many choices: only the first axes of all sites together.
-        return [{name: axes[:1] for name, axes in along.items()}]
-    named = (dict(zip(along, axes, strict=True)) for axes in itertools.product(*several))
-    return [chosen for c in named if (chosen := {name: axes for name, axes in c.items() if axes})]
+    if math.prod(map(len, options)) > 64:
+        # Too many choices: only the first axis of every site, all together.
+        return [{name: axes[:1] for name, axes in axes_by_site.items()}]
+    choices = (
+        {name: axes for name, axes in zip(axes_by_site, combination, strict=True) if axes}
+        for combination in itertools.product(*options)
+    )
+    return [choice for choice in choices if choice]
 
 
 def _within(part: Exchange, whole: Exchange) -> bool:
-    """True if all axes of an exchange are among those of another one."""
+    """True if all axes of the exchange `part` are axes of the exchange `whole`."""
     return part.size == whole.size and all(
         set(axes) <= set(whole.axes.get(name, ())) for name, axes in part.axes.items()
     )
@@ -235,6 +242,6 @@ def _within(part: Exchange, whole: Exchange) -> bool:
 
 @eqx.filter_jit
 def _unconstrained(target: Target, values: dict[str, np.ndarray]) -> tuple[jax.Array, jax.Array]:
-    """z (n, d) and the log determinants of the Jacobian at values of the latent sites."""
+    """z (n, d) at n values of the latent sites, and log |d value / d z| of each, (n,)."""
     arrays = {name: jnp.asarray(value) for name, value in values.items()}
     return jax.lax.map(target.unconstrain, arrays, batch_size=BATCH)

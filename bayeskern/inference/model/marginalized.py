@@ -17,7 +17,8 @@ class Marginalized(NamedTuple):
 
     Attributes:
         target: The marginal target.
-        recover: Draws of the sites of the full model, as in `bayeskern.protocols.Marginal`.
+        recover: Maps draws of the marginal to draws of the full model; as in
+            `bayeskern.protocols.Marginal`.
         seed: Seed of the fit.
     """
 
@@ -29,8 +30,9 @@ class Marginalized(NamedTuple):
         """Sites of the full model at z (chains, draws, d): each (chains, draws, *site)."""
         chains, count = z.shape[:2]
         marginal_draws = join_chains(constrain(self.target, z))
-        # A key of its own: recovered sites must not repeat the random numbers of the draws.
+        # Another key: recovered sites must not repeat the random numbers of the draws.
         key = jax.random.fold_in(jax.random.key(self.seed), 3)
+        # A single point, such as a mode, gets the conditional mean.
         full_draws = self.recover(marginal_draws, key, chains * count == 1)
         return {
             name: np.asarray(values).reshape(chains, count, *values.shape[1:])

@@ -1,7 +1,7 @@
-"""A model and its data as a log density on R^d, and the way back.
+"""A model and its data as a log density on R^d, and the map from z to its sites.
 
-Every latent site is mapped to the real line by the bijection of its support, and all of them are
-laid out in one flat vector z. A `numpyro.param` site takes part as a value without a prior.
+The bijection of its support maps every latent site to unconstrained values; the values of all sites
+form one flat vector z. A `numpyro.param` site is a latent without a prior.
 """
 
 from __future__ import annotations
@@ -50,23 +50,24 @@ from bayeskern.protocols import DoesNotApplyError, PreparesData
 class Target(eqx.Module):
     """log p(z) for a NumPyro model and its arguments, z in R^d.
 
-    A pytree: passed to a compiled function, new data of the same shapes do not recompile. `of`
-    makes one from a model.
+    A pytree: compiled functions that take a target do not recompile for new data of the same
+    shapes. `Target.of` builds one from a model.
 
     Attributes:
         sorted_model: The model, with the leaves of its distributions in a fixed order.
         arguments: Positional and named arguments, as compiled functions take them.
         latents: Latent sites that z holds.
-        without_prior: Latents that cannot be drawn, with an improper prior or none.
-        without_scale: Latents of `without_prior` whose density has no scale: there is no evidence.
+        without_prior: Latents with an improper prior or none, which cannot be drawn.
+        without_scale: Latents of `without_prior` whose density has an arbitrary constant factor, so
+            that the evidence is undefined.
         deterministics: Deterministic sites, in the order of the model.
-        subsampled: True if a plate takes part of its rows at a time and holds no latent.
+        subsampled: True if the log density can be estimated from some rows: a plate is subsampled,
+            no subsampled plate holds a latent, and no latent is discrete.
         discrete: Discrete latent sites, which are summed out.
-        kinked: Sites whose density has kinks, so that its curvature says nothing.
+        kinked: Sites whose density has kinks, where its curvature is meaningless.
         approximate: Observed sites that integrate a latent out approximately.
         nesting: Depth of nested plates.
-        conditioned: True if a site is observed, or a factor or an unnormalised density stands for
-            data.
+        conditioned: True if the model has an observed site, a factor or an unnormalised density.
     """
 
     sorted_model: Callable
@@ -117,16 +118,16 @@ class Target(eqx.Module):
 
     @classmethod
     def _traced(cls, model: Callable, traced_arguments: tuple[tuple, dict]) -> Target:
-        """`of`, by an abstract trace of the model.
+        """Target from an abstract trace of the model.
 
-        Where a param site holds a network, the model has one param site for each of its arrays.
+        A param site that holds a network is replaced by one param site for each of its arrays.
         """
         site_fields: dict[str, Any] = {}
 
         def run(traced_arguments: tuple[tuple, dict]) -> None:
             nonlocal model
             args, kwargs = arguments.without_static(traced_arguments)
-            # The bounds of a support may be traced, so that they are read in here.
+            # Sites are read inside the trace, because the bounds of a support may be tracers.
             trace = _first_trace(model, args, kwargs)
             if any(map(is_network, trace.values())):
                 model = OneParamEach(model)
@@ -151,7 +152,7 @@ class Target(eqx.Module):
 
     @property
     def holds_data(self) -> bool:
-        """True if its arrays are constants, since the model reads their values."""
+        """True if array arguments are static, because the model reads their values."""
         leaves = jax.tree.leaves(self.arguments, is_leaf=arguments.is_static)
         return any(isinstance(leaf, arguments.StaticArray) for leaf in leaves)
 
@@ -190,7 +191,7 @@ class Target(eqx.Module):
         return jnp.concatenate([jnp.ravel(unconstrained[s.name]) for s in self.latents])
 
     def constrain(self, z: ArrayLike) -> dict[str, jax.Array]:
-        """Values of all latent and deterministic sites at z (d,), latent ones first."""
+        """Values of all latent and deterministic sites at z (d,), latent sites first."""
         trace = self.trace(z)
         names = [*(s.name for s in self.latents), *self.deterministics]
         return {name: jnp.asarray(trace[name]["value"]) for name in names}
@@ -208,9 +209,10 @@ class Target(eqx.Module):
 
     @by_one_thread
     def draw_prior(self, key: jax.Array, spread: ArrayLike) -> jax.Array:
-        """One z (d,) from the prior.
+        """One draw z (d,) from the prior.
 
-        Coordinates without a proper prior are normal around their first value, with sd `spread`.
+        Coordinates without a proper prior are normal with sd `spread`, around the initial value of
+        a param site or around 0.
         """
         key, jitter = jax.random.split(key)
         model = handlers.substitute(FullPlates(self.model), substitute_fn=centre_improper)
@@ -229,11 +231,13 @@ class Target(eqx.Module):
     # -- log densities ----------------------------------------------------------------------------
 
     def log_density(self, z: ArrayLike, jacobian: bool = True, prior: bool = True) -> jax.Array:
-        """Log density at z (d,). Values without a prior have no density and no Jacobian.
+        """Log density at z (d,), with all rows of subsampled plates.
+
+        A `numpyro.param` site contributes neither a density nor a Jacobian.
 
         Args:
-            z: Unconstrained coordinates. A subsampled plate counts with all its rows.
-            jacobian: True for the density of z, False for that of the model's own parameters.
+            z: Unconstrained coordinates, (d,).
+            jacobian: True for the density of z, False for the density of the constrained values.
             prior: False to leave out the densities of the latent sites: log p(data | z).
 
         Returns:
@@ -248,15 +252,15 @@ class Target(eqx.Module):
         )
 
     def noisy_log_density(self, z: ArrayLike, key: jax.Array) -> jax.Array:
-        """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
+        """Estimate of log p(z) from random rows of subsampled plates, drawn with `key`."""
         return self._log_density(self.model, z, key=key)
 
     def log_density_without(self, sites: Collection[str], z: ArrayLike) -> jax.Array:
-        """log p(z) of the unconstrained parameters, less the densities of some sites, by name."""
+        """log p(z) without the log densities of the sites with these names."""
         return self._log_density(FullPlates(self.model), z, includes=lambda name: name not in sites)
 
     def log_prior(self, z: ArrayLike) -> jax.Array:
-        """Log density of the draws of `draw_prior`."""
+        """Log prior density at z (d,), which `draw_prior` draws from."""
         if self.discrete:
             return self._summed(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
@@ -279,7 +283,7 @@ class Target(eqx.Module):
             z: Unconstrained coordinates, (d,).
             jacobian: As in `log_density`.
             includes: True for the name of a site whose density is in the sum.
-            key: Random key for plates.
+            key: Random key for the rows of subsampled plates.
         """
         placed = self._placed(model, z, key)
         log_probs, trace = compute_log_probs(placed, self.args, self.kwargs, {})
@@ -293,7 +297,7 @@ class Target(eqx.Module):
         return total + self._log_det(z, self.trace(z)) if jacobian else total
 
     def _placed(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
-        """The model with its latents at z (d,); other draws follow from the key."""
+        """The model with its latents fixed at z (d,); `key` seeds all other draws."""
         key = jax.random.key(0) if key is None else key
         return at_unconstrained(model, self.unravel(z), key)
 
@@ -307,7 +311,7 @@ class Target(eqx.Module):
 
     @by_one_thread
     def site_log_probs(self, draw: dict) -> dict[str, jax.Array]:
-        """Log density of each sample site, summed, at one draw of the latents."""
+        """Total log density of each sample site, at one draw of the latents."""
         model = handlers.seed(FullPlates(self.model), jax.random.key(0))
         log_probs, _ = compute_log_probs(model, self.args, self.kwargs, draw)
         return {name: jnp.sum(value) for name, value in log_probs.items()}
@@ -363,7 +367,7 @@ class Target(eqx.Module):
     def require_summable(self) -> None:
         """Raise ValueError, naming the site, if discrete latents cannot be summed out."""
         if self.discrete and self.latents:
-            # At random, since equal parameters could hide a mistake.
+            # Random values, because equal parameters could hide a mistake.
             z = np.random.default_rng(0).normal(size=self.size)
             DiscreteModel(self._placed(FullPlates(self.model), z), self).require_summable()
 
@@ -392,15 +396,15 @@ class Target(eqx.Module):
         """Raise DoesNotApplyError, naming the sites, if some densities have kinks."""
         if self.kinked:
             raise DoesNotApplyError(
-                f"{method} needs a density with a curvature, but that of the site "
+                f"{method} needs the curvature of the density, but the density of the site "
                 f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution). Take "
                 "method='nuts', or method='map' for the mode alone."
             )
 
 
 def _traceable(model: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Arguments as compiled functions take them."""
-    # A model that has prepared its data holds large arrays, which are not copied again.
+    """Arguments as traced arrays and static values."""
+    # A model with `prepare` has converted its data, which may be large: do not copy them again.
     return (args, kwargs) if isinstance(model, PreparesData) else arguments.as_jax((args, kwargs))
 
 
@@ -431,7 +435,7 @@ def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]
         if name not in params and validation.is_improper(site["fn"])
     }
     unnormalized = {n for n, site in samples.items() if validation.is_unnormalized(site["fn"])}
-    # A latent in a subsampled plate has values for all rows, which cannot be taken in part.
+    # A latent in a subsampled plate has a value for every row, so that all rows are needed.
     latent_plates = {f.name for s in latent_sites.values() for f in s["cond_indep_stack"]}
     deterministics = tuple(n for n, site in trace.items() if site["type"] == "deterministic")
     nesting = [-f.dim for site in trace.values() for f in site.get("cond_indep_stack", ())]
@@ -439,7 +443,7 @@ def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]
         "latents": tuple(starmap(Latent.of, latent_sites.items())),
         "without_prior": tuple(n for n in latent_sites if n in params | improper),
         "without_scale": tuple(n for n in latent_sites if n in params | (improper - unnormalized)),
-        # Deterministics may follow from values that were summed out.
+        # Deterministics may depend on discrete latents, which are summed out.
         "deterministics": () if discrete else deterministics,
         "subsampled": bool(subsampled) and not discrete and not subsampled & latent_plates,
         "discrete": discrete,
@@ -451,7 +455,7 @@ def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]
 
 
 def _is_latent(name: str, site: dict, trace: dict[str, dict]) -> bool:
-    """True for a latent sample site, or a param site that is not drawn from a prior elsewhere."""
+    """True for a latent sample site, or a param site whose value no sample site draws."""
     if site["type"] == "param":
         return not has_prior(name, trace)
     return site["type"] == "sample" and not site["is_observed"]

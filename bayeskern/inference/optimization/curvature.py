@@ -1,4 +1,4 @@
-"""Derivatives of -log p: the Hessian, or Gauss-Newton's or Fisher's matrix."""
+"""Curvature of -log p: the Hessian, the Gauss-Newton matrix or the Fisher matrix."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def derivatives(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Value, gradient and Hessian of a function at z (d,).
 
-    The Hessian is that of automatic differentiation. Functions with derivatives in reverse mode
-    only have finite differences of the gradient instead.
+    The Hessian comes from automatic differentiation, or from finite differences of the gradient if
+    the function has no forward mode.
     """
     try:
         return _derivatives(objective, z, forward=True)
@@ -48,13 +48,14 @@ def derivatives(
 def _derivatives(objective, z, forward):
     """`derivatives`; the Hessian by forward mode, or by central differences of the gradient."""
     differentiate = jax.value_and_grad(objective)
-    # The gradient comes from a solver, whose tolerance a shorter step would show.
+    # The gradient comes from a solver: a shorter step would amplify its tolerance.
     steps = 1e-4 * jnp.maximum(1.0, jnp.abs(z))
 
     def difference(direction):
+        # A unit vector: one entry of the step is not zero.
         step = steps * direction
-        ahead, behind = differentiate(z + step)[1], differentiate(z - step)[1]
-        return (ahead - behind) / (2.0 * jnp.sum(step))
+        right, left = differentiate(z + step)[1], differentiate(z - step)[1]
+        return (right - left) / (2.0 * jnp.sum(step))
 
     if forward:
         (value, gradient), tangent_map = jax.linearize(differentiate, z)

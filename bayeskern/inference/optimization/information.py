@@ -1,14 +1,14 @@
-"""Curvature through the parameters of observed distributions: Gauss-Newton, Fisher.
+"""Gauss-Newton and Fisher matrices, by the parameters of observed distributions.
 
-The Hessian of -log p(y | theta(z)) is J' H J plus a sum of slopes times second derivatives of
-theta. H is the Hessian in the parameters theta of the observed distributions, J = d theta / d z.
-The sum has no sign, and both matrices leave it out. Fisher's matrix has the mean of H over y for H.
-Gauss-Newton's takes parameters in which -log p(y | theta) is convex; for an exponential family
-these are the natural ones, in which H does not depend on y, so that the two matrices agree
-(Martens 2020, section 9.2).
+Let theta(z) be these parameters, J = d theta / d z, and H the Hessian of l = -log p(y | theta) in
+theta. The Hessian of l in z is J' H J + sum_i (d l / d theta_i) d^2 theta_i / d z^2. The sum may be
+indefinite, and both matrices leave it out. The Fisher matrix is J' E[H] J, with the mean over y.
+The Gauss-Newton matrix is J' H J with parameters theta in which l is convex. An exponential family
+is convex in its natural parameters, where H does not depend on y: the two matrices agree (Martens
+2020, section 9.2).
 
-J' E[H] J is the Hessian of the mean of -log p(y | theta(z)) over y ~ p(y | theta(z0)), at z = z0,
-where the slope of that mean in theta is 0. No J is formed, and no inverse of theta is needed.
+J' E[H] J is computed as the Hessian at z = z0 of the mean of l(z) over y ~ p(y | theta(z0)). The
+gradient of this mean in theta is 0 at z0, so that neither J nor the inverse of theta(z) is needed.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ KINDS = ("gauss_newton", "fisher")
 
 
 def _at_mean(p, q):
-    """Log density of q at the mean of p, for log densities that are linear in y."""
-    # The mean of a count is no count, which NumPyro's checks would refuse.
+    """Log density of q at the mean of p: E[log q(y)] if log q is linear in y."""
+    # The mean of counts is not a whole number, which NumPyro's validation would reject.
     q = copy.copy(q)
     q._validate_args = False
     return q.log_prob(p.mean)
 
 
 def _over_classes(p, q):
-    """Mean of log q over the classes, by the probabilities of p."""
+    """Mean of log q over the classes, weighted by the probabilities of p."""
     classes = jnp.arange(p.probs.shape[-1])
     return jnp.sum(p.probs * jax.vmap(q.log_prob, out_axes=-1)(classes), axis=-1)
 
 
-# Distributions of a transformed value or in other parameters, as distributions whose
-# Kullback-Leibler divergence NumPyro has.
+# NumPyro has the Kullback-Leibler divergence of these equivalent distributions, of a transformed
+# value or with other parameters.
 STANDARD_FORMS: dict[type, Callable] = {
     dist.LogNormal: lambda p: dist.Normal(p.loc, p.scale),
     dist.InverseGamma: lambda p: dist.Gamma(p.concentration, p.rate),
@@ -83,20 +83,20 @@ def _minus_divergence(p, q):
 
 
 def _student_t(p, q):
-    """Second-order expansion around p: Lange, Little and Taylor (1989)."""
+    """Second-order expansion of E[log q] around q = p (Lange, Little and Taylor, 1989)."""
     df, loc, scale = q.df - p.df, (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
     v = p.df
-    of_df = 0.25 * (polygamma(1, 0.5 * v) - polygamma(1, 0.5 * (v + 1.0)))
-    of_df -= 0.5 * (v + 5.0) / (v * (v + 1.0) * (v + 3.0))
-    of_location_and_scale = ((v + 1.0) * loc**2 + 2.0 * v * scale**2) / (v + 3.0)
-    of_both = -4.0 * df * scale / ((v + 1.0) * (v + 3.0))
-    return -0.5 * (of_location_and_scale + of_both + of_df * df**2)
+    df_information = 0.25 * (polygamma(1, 0.5 * v) - polygamma(1, 0.5 * (v + 1.0)))
+    df_information -= 0.5 * (v + 5.0) / (v * (v + 1.0) * (v + 3.0))
+    location_and_scale = ((v + 1.0) * loc**2 + 2.0 * v * scale**2) / (v + 3.0)
+    df_and_scale = -4.0 * df * scale / ((v + 1.0) * (v + 3.0))
+    return -0.5 * (location_and_scale + df_and_scale + df_information * df**2)
 
 
-def _location_and_scale(p, q, of_location: float, of_scale: float):
-    """Second-order expansion around p, by the information in units of the scale."""
+def _location_and_scale(p, q, location_information: float, scale_information: float):
+    """Second-order expansion of E[log q] around q = p; information at a scale of 1."""
     loc, scale = (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
-    return -0.5 * (of_location * loc**2 + of_scale * scale**2)
+    return -0.5 * (location_information * loc**2 + scale_information * scale**2)
 
 
 EXPONENTIAL_FAMILIES: dict[type, Callable] = {
@@ -134,9 +134,13 @@ EXPONENTIAL_FAMILIES: dict[type, Callable] = {
 # Distributions whose Hessian in their parameters depends on y.
 OTHER_FAMILIES: dict[type, Callable] = {
     dist.StudentT: _student_t,
-    dist.Cauchy: partial(_location_and_scale, of_location=1.0 / 2.0, of_scale=1.0 / 2.0),
+    dist.Cauchy: partial(
+        _location_and_scale, location_information=1.0 / 2.0, scale_information=1.0 / 2.0
+    ),
     dist.Logistic: partial(
-        _location_and_scale, of_location=1.0 / 3.0, of_scale=(3.0 + np.pi**2) / 9.0
+        _location_and_scale,
+        location_information=1.0 / 3.0,
+        scale_information=(3.0 + np.pi**2) / 9.0,
     ),
     dist.OrderedLogistic: _over_classes,
     OrderedCategorical: _over_classes,
@@ -146,13 +150,18 @@ OTHER_FAMILIES: dict[type, Callable] = {
 
 
 class ConvexForm(NamedTuple):
-    """Parameters in which -log p is convex for every y, and the inverse map."""
+    """Parameters in which -log p is convex for every y.
+
+    Attributes:
+        parameters: Distribution -> these parameters, a tuple.
+        distribution: (distribution of the same type, *parameters) -> distribution.
+    """
 
     parameters: Callable
     distribution: Callable
 
 
-# Burridge (1981) for the location and the scale, Pratt (1981) for the cutpoints.
+# Convexity: Burridge (1981) for the location and the scale, Pratt (1981) for the cutpoints.
 CONVEX_FORMS: dict[type, ConvexForm] = {
     dist.Logistic: ConvexForm(
         lambda p: (p.loc / p.scale, 1.0 / p.scale),
@@ -167,17 +176,17 @@ CONVEX_FORMS: dict[type, ConvexForm] = {
         lambda p, eta, cutpoints: OrderedCategorical(eta, cutpoints, p.link),
     ),
 }
-# Further distributions of each kind, beside the exponential families.
+# Distributions that each kind supports besides the exponential families.
 FURTHER_FAMILIES = {"gauss_newton": CONVEX_FORMS, "fisher": OTHER_FAMILIES}
 
-# -- the density with that curvature ---------------------------------------------------------------
+# -- a function with this curvature ----------------------------------------------------------------
 
 
 class LocalDensity(eqx.Module):
-    """A function whose Hessian at z0 is Gauss-Newton's or Fisher's matrix of -log p.
+    """A function whose Hessian at z0 is the Gauss-Newton or Fisher matrix of -log p.
 
-    The log densities of observed sites are averaged over y ~ p(y | z0), or taken with parameters
-    that are linear in z - z0. Priors, factors and the Jacobian stay as they are.
+    The log densities of observed sites are averaged over y ~ p(y | z0), or evaluated at parameters
+    linearised around z0. Priors, factors and the Jacobian of the supports are exact.
 
     Attributes:
         target: The model.
@@ -225,9 +234,9 @@ class LocalDensity(eqx.Module):
 
 
 class _FixedLogProbs(Distribution):
-    """A distribution with given log probabilities, whatever the value."""
+    """A distribution with the same log probabilities for every value."""
 
-    # A mask looks for a value in the support.
+    # A mask replaces masked values by a value in the support.
     support = constraints.real  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, log_probs: jax.Array, like: Distribution):
@@ -241,7 +250,7 @@ class _FixedLogProbs(Distribution):
 
 
 def _replace_innermost(fn: Distribution, base: Distribution) -> Distribution:
-    """`base` inside NumPyro's wrappers around the distribution of a value."""
+    """`fn` with `base` in place of the distribution inside all wrappers."""
     if not isinstance(fn, WRAPPERS):
         return base
     outer = copy.copy(fn)
@@ -270,7 +279,7 @@ def require_information(target: Target, kind: str) -> None:
         kind: One of `KINDS`.
 
     Raises:
-        DoesNotApplyError: With the name of the site.
+        DoesNotApplyError: The message names the site.
     """
     if target.discrete:
         raise DoesNotApplyError(

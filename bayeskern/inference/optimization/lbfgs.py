@@ -1,9 +1,9 @@
-"""L-BFGS from several starts, in compiled stretches, so that progress shows.
+"""L-BFGS from several starts, in compiled stretches between progress updates.
 
 Nocedal and Wright (2006), "Numerical optimization", algorithm 7.5, with the line search of Lewis
-and Overton (2013), "Nonsmooth optimization via quasi-Newton methods", which takes an infinite value
-for a high one. One loop has one evaluation of the objective in each iteration, so that the
-objective is compiled once: optax's L-BFGS evaluates it in several places.
+and Overton (2013), "Nonsmooth optimization via quasi-Newton methods", which treats an infinite
+value as a high value. The loop evaluates the objective in one place, so that it is compiled once;
+optax's L-BFGS evaluates it in several places.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ class LBFGSOptions:
     """Options of the optimiser.
 
     Attributes:
-        memory: Pairs of differences that approximate the curvature.
+        memory: Maximum number of pairs (step, change of the gradient), which approximate the
+            curvature.
         stretch: Steps between two updates of the progress bar.
         patience: Steps without improvement after which a search is at its limit of precision.
-        max_tries: Evaluations of a line search, after which the curvature is forgotten; without
-            any curvature the search ends.
-        curvature_share: A step is long enough where the slope has risen to this share of the
-            first slope (the weak Wolfe condition).
-        decrease_share: A step is short enough where the value has fallen by this share of what
-            the first slope predicts (the Armijo condition).
-        rounding: Relative difference of values that is rounding.
+        max_tries: Evaluations of a line search after which all pairs are dropped; a search without
+            pairs ends.
+        curvature_share: A step is long enough if the slope at its end is at least this share of the
+            slope at its start, which is negative (the weak Wolfe condition).
+        decrease_share: A step is short enough if the value falls by at least this share of the
+            linear prediction, length times slope at the start (the Armijo condition).
+        rounding: Relative difference of values that counts as a rounding error.
         expansion: Factor of the length after a step that was too short.
-        gradient_tol: Largest component of the gradient at which a search ends: well below the one
-            that counts as zero.
+        gradient_tol: Largest component of the gradient at which a search ends, well below
+            `ModeCriteria.gradient_tol`.
     """
 
     memory: int = 20
@@ -71,7 +72,7 @@ class SearchState(NamedTuple):
         count: Pairs so far.
         taken: Steps so far.
         idle: Steps since the value last fell.
-        stopped: True where no lower point can be found.
+        stopped: True if no lower point can be found.
     """
 
     z: np.ndarray
@@ -115,7 +116,8 @@ class SearchState(NamedTuple):
 
     @property
     def running(self) -> np.ndarray:
-        """True where a search has not ended, as before its first evaluation."""
+        """True for searches that have not ended, such as before their first evaluation."""
+        # NaN, the gradient before the first evaluation, counts as steep.
         steep = ~(abs(self.gradient).max(axis=-1) <= OPTIONS.gradient_tol)
         return steep & (self.idle < OPTIONS.patience) & ~self.stopped
 
@@ -131,31 +133,31 @@ def minimise(
 
     Args:
         objective: A pytree that is called with z (d,).
-        starts: Starts, (k, d); not read where there is a state.
-        steps: Steps of each search, at most.
+        starts: Starts, (k, d); ignored if there is a state.
+        steps: Maximum number of steps of each search.
         report: Called between stretches with the steps so far and the state.
-        state: State of an earlier search, which is continued.
+        state: State of an earlier search to continue.
 
     Returns:
         Lowest z of each search (k, d), its value (k,) and its gradient (k, d). The value is
-        infinite where none was finite.
+        infinite if a search found no finite value.
     """
-    now = SearchState.at(np.asarray(starts, float)) if state is None else state
-    taken, stretch = max(0, int(np.max(now.taken))), OPTIONS.stretch
+    current = SearchState.at(np.asarray(starts, float)) if state is None else state
+    taken, stretch = max(0, int(np.max(current.taken))), OPTIONS.stretch
     for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
-        now = jax.device_get(_stretch(objective, now, np.array(min(end, steps))))
-        report(min(end, steps), now)
-        if not np.any(now.running):
+        current = jax.device_get(_stretch(objective, current, np.array(min(end, steps))))
+        report(min(end, steps), current)
+        if not np.any(current.running):
             break
-    return now.z, now.value, now.gradient
+    return current.z, current.value, current.gradient
 
 
 def evaluate(
     objective: Callable[[jax.Array], jax.Array], z: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value (k,) and gradient (k, d) at points z (k, d), by the program of a search.
+    """Value (k,) and gradient (k, d) at points z (k, d), by the program of `minimise`.
 
-    Both are (inf, NaN) where one of them is not finite.
+    At a point where one of them is not finite, the value is inf and the gradient NaN.
     """
     state = SearchState.at(np.asarray(z, float))
     state = jax.device_get(_stretch(objective, state, np.array(0)))
@@ -190,16 +192,16 @@ def _stretch(objective, state, steps):
 
 
 def _try_again(s: SearchState, low) -> SearchState:
-    """State after a length that was too short (where `low`), or too long."""
+    """State after a rejected length: too short if `low`, else too long."""
     short, long = jnp.where(low, s.length, s.short), jnp.where(low, s.long, s.length)
     length = jnp.where(jnp.isinf(long), OPTIONS.expansion * s.length, 0.5 * (short + long))
-    # Without a finite value at the start there is nothing to search.
+    # A search from a start without a finite value ends.
     stopped = s.stopped | jnp.isinf(s.value)
     return s._replace(short=short, long=long, length=length, tries=s.tries + 1, stopped=stopped)
 
 
 def _restart(s: SearchState) -> SearchState:
-    """State along the gradient without pairs; stopped where there were none before."""
+    """State of a search along the gradient without pairs; stopped if there were none."""
     new = s._replace(inverses=jnp.zeros_like(s.inverses), count=jnp.zeros_like(s.count))
     return _begin_line_search(new._replace(stopped=s.count == 0))
 
@@ -208,6 +210,7 @@ def _accept(s: SearchState, z, value, gradient) -> SearchState:
     """State at a new lowest point."""
     step, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
     product, newest = step @ change, s.count % OPTIONS.memory
+    # A pair is stored only if its curvature is positive.
     curved = product > 1e-16 * jnp.sqrt((step @ step) * (change @ change))
     pairs, inverses = jnp.asarray(s.pairs), jnp.asarray(s.inverses)
     pair = jnp.where(curved, jnp.stack([step, change]), pairs[:, newest])
@@ -242,6 +245,8 @@ def _begin_line_search(s: SearchState) -> SearchState:
         step, change, inverse, weight = pair
         return q + (weight - inverse * (change @ q)) * step, None
 
+    # The two loops around the initial inverse Hessian, (s'y / y'y) times the identity, with the
+    # newest step s and change y of the gradient.
     q, weights = jax.lax.scan(backward, -s.gradient, (pairs[0], pairs[1], inverses))
     size = 1.0 / jnp.where(s.count > 0, inverses[0] * (pairs[1, 0] @ pairs[1, 0]), 1.0)
     direction, _ = jax.lax.scan(

@@ -1,4 +1,4 @@
-"""Modes of a density, and what their curvature says about them."""
+"""Modes of a density, with their curvature, evidence and problems."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
 
 @dataclass(frozen=True)
 class ModeCriteria:
-    """Criteria by which an end of a search is a mode, and by which a mode matters.
+    """Criteria for the end of a search to be a mode, and for a mode to matter.
 
     Attributes:
         gradient_tol: Gradient component below which the gradient counts as zero.
-        newton_step_tol_sds: Newton step, in posterior sds, below which it counts as zero too:
-            rounding keeps the gradient of an ill-conditioned density from ever being small.
+        newton_step_tol_sds: Newton step, in posterior sds, below which the gradient counts as zero
+            too: rounding keeps the gradient of an ill-conditioned density large.
         log_density_tol_nats: Log densities closer than this count as equal.
         min_share: Share of the evidence below which a mode does not matter, within `radius_sds`.
-        radius_sds: Distance from the best mode from which smaller shares matter: a share s at r
-            sds adds s r^2 to the variance, in its units.
-        max_log_density: Log density above which a density is unbounded: a billion rows of data do
-            not come close.
+        radius_sds: Distance from the best mode beyond which smaller shares matter: a share s at a
+            distance of r sds multiplies the variance by about 1 + s r^2.
+        max_log_density: Log density above which a density counts as unbounded; a billion rows of
+            data stay far below.
     """
 
     gradient_tol: float = 1e-4
@@ -41,8 +41,8 @@ CRITERIA = ModeCriteria()
 
 
 def _no_search(i: int) -> Optimum:
-    """Default of `Optimum.at`, for a mode that no search with several ends has found."""
-    raise ValueError(f"there is no search whose end {i} could be looked up.")
+    """Default of `Optimum.at`, for a mode without a search."""
+    raise ValueError(f"this optimum has no search, and so no end {i}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,20 +53,21 @@ class Optimum:
         z: The mode in unconstrained coordinates, (d,).
         log_density: log p(z).
         gradient: The gradient of -log p, (d,).
-        curvature: Computes the Hessian of -log p, (d, d), or the matrix in its place; `hessian`
-            caches it.
+        curvature: Computes the Hessian of -log p, (d, d), or its Gauss-Newton or Fisher matrix;
+            `hessian` caches the result.
         ends: End of the search from each start, (starts, d).
         start_log_densities: log p at the end of each search, (starts,).
         coordinates: A name for each coordinate, d of them.
         mode: Kind of the mode: "unconstrained", "constrained" or "likelihood".
-        at: The optimum at the i-th end, from its index.
-        proper: True if every coordinate has a prior, without which there is no evidence.
-        unexplained: Number of searches from draws whose density the known modes did not explain;
-            their ends are the last of `ends`. None where no such draws were looked for.
-        unexplained_places: Unexplained draws of highest density, (m, d): there may be much mass
-            around a mode that its curvature does not show.
-        exchanges: Members that can be exchanged without a change of the density; the modes are
-            known in every order of them, or in two orders if there are many.
+        at: Function of i, the optimum at the i-th end.
+        proper: True if the evidence is defined: the density includes the priors, and no prior has
+            an arbitrary constant factor.
+        unexplained: Number of searches from unexplained draws, whose ends follow the ends from the
+            starts; None if no unexplained draws were looked for.
+        unexplained_places: Unexplained draws of highest density, (m, d): they may mark mass around
+            a mode that its curvature does not show.
+        exchanges: Exchangeable members. The modes are known in all orders of the members, or in two
+            orders if there are too many.
     """
 
     z: np.ndarray
@@ -90,7 +91,7 @@ class Optimum:
 
     @cached_property
     def hessian(self) -> np.ndarray:
-        """Hessian of -log p, or the matrix in its place, (d, d)."""
+        """Hessian of -log p, or its Gauss-Newton or Fisher matrix, (d, d)."""
         return np.asarray(self.curvature())
 
     @cached_property
@@ -104,24 +105,25 @@ class Optimum:
     def inverse_root(self) -> tuple[np.ndarray, str | None]:
         """Lower triangular L with L L' = H^-1, and a sentence on any repair of H.
 
-        L is that of `ScaledEigen.inverse_root`, or the unit matrix where H is not finite. The
-        sentence is None where H is positive definite.
+        L comes from `ScaledEigen.inverse_root`; it is the unit matrix if H is not finite. The
+        sentence is None if H is positive definite.
         """
         if not np.all(np.isfinite(self.hessian)):
             unit = np.eye(len(self.z))
             return unit, "The Hessian at the mode is not finite; a unit covariance stands in."
-        values, vectors, _ = self._axes
-        tril, repaired = self._axes.inverse_root(), ~(values > MIN_CURVATURE)
+        values, vectors, _ = self._scaled_eigen
+        tril, repaired = self._scaled_eigen.inverse_root(), ~(values > MIN_CURVATURE)
         if not repaired.any():
             return tril, None
         largest = np.argmax(np.abs(vectors[:, repaired]), axis=0)
         directions = ", ".join(
-            f"it {'rises' if value < -MIN_CURVATURE else 'is flat'} along {self.coordinates[i]}"
+            f"{'rises' if value < -MIN_CURVATURE else 'is flat'} along {self.coordinates[i]}"
             for i, value in zip(largest, values[repaired], strict=True)
         )
         return tril, (
-            f"The Hessian at the mode had to be repaired ({directions}): the draws mean nothing "
-            "there. Give that site a proper prior, or take method='nuts'."
+            f"The Hessian at the mode had to be repaired: the density {directions}. Draws along "
+            "these directions are meaningless: give that site a proper prior, or take "
+            "method='nuts'."
         )
 
     @property
@@ -129,13 +131,13 @@ class Optimum:
         """Distance to the mode in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
         if not self.least_curved()[0] > 0:
             return np.nan
-        values, vectors, size = self._axes
+        values, vectors, size = self._scaled_eigen
         projection = vectors.T @ (self.gradient / size)
         return float(np.sqrt(np.sum(np.square(projection) / values)))
 
     @property
     def converged(self) -> bool:
-        """True if the gradient or the Newton step is zero; False for NaN."""
+        """True if the gradient or the Newton step counts as zero; False for NaN."""
         return bool(
             self.gradient_norm < CRITERIA.gradient_tol
             or self.distance < CRITERIA.newton_step_tol_sds
@@ -182,22 +184,22 @@ class Optimum:
 
     @cached_property
     def influential(self) -> tuple[Optimum, ...]:
-        """Other modes that change means or sds, which distant ones do with a small share."""
+        """Other modes that change means or sds; distant modes do so with a smaller share."""
         least = np.log(CRITERIA.min_share)
         return tuple(other for other in self.others if self.log_effect(other) > least)
 
     def log_share(self, other: Optimum) -> float:
-        """Log ratio of the evidence of another mode to that of this one.
+        """Log of the evidence of another mode divided by the evidence of this mode.
 
-        Without a prior the log ratio of the densities: there is no evidence then, and a mode where
-        a variance has gone to zero is flat, with an integral as large as one likes.
+        If the evidence is undefined, the log ratio of the densities: a mode at which a variance
+        tends to zero is flat, so that its integral is arbitrarily large.
         """
         if not self.proper:
             return other.log_density - self.log_density
         return other.log_evidence - self.log_evidence
 
     def log_effect(self, other: Optimum) -> float:
-        """Log of the share of another mode, times (r / radius_sds)^2 at r > radius_sds."""
+        """Log share of another mode r sds away, plus log max(1, (r / radius_sds)^2)."""
         step, radius = other.z - self.z, CRITERIA.radius_sds
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
@@ -205,7 +207,7 @@ class Optimum:
         return float(self.log_share(other) + (np.log(squared / radius**2) if distant else 0.0))
 
     def is_elsewhere(self, z: np.ndarray) -> bool:
-        """True if z (d,) lies more than a posterior sd from this mode, or at NaN."""
+        """True if z (d,) is more than one posterior sd from this mode, or NaN."""
         step = z - self.z
         if not np.any(step):
             return False
@@ -221,11 +223,11 @@ class Optimum:
         """Smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
         if not np.all(np.isfinite(self.hessian)):
             return np.nan, "an unknown direction"
-        values, vectors, _ = self._axes
+        values, vectors, _ = self._scaled_eigen
         return values[0], self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
 
     @cached_property
-    def _axes(self) -> ScaledEigen:
+    def _scaled_eigen(self) -> ScaledEigen:
         return ScaledEigen.of(self.hessian)
 
     def evidence(self) -> dict[str, float | int | str]:
@@ -240,24 +242,25 @@ class Optimum:
     @property
     def search_evidence(self) -> dict[str, int | str]:
         """Evidence on the search: unexplained draws, exchangeable members."""
-        followed = "not looked for" if self.unexplained is None else self.unexplained
-        evidence: dict[str, int | str] = {"unexplained_draws_followed": followed}
+        searches = "not looked for" if self.unexplained is None else self.unexplained
+        evidence: dict[str, int | str] = {"unexplained_draws_followed": searches}
         return evidence | ({"exchangeable": f"{self.exchanges}"} if self.exchanges else {})
 
     def bounded(self) -> Optimum:
-        """This optimum; ValueError, naming a coordinate, where the density has no bound."""
+        """This optimum; raises ValueError if the density is unbounded."""
         if self.log_density > CRITERIA.max_log_density:
             coordinate = self.coordinates[int(np.argmax(np.abs(self.z)))]
             raise ValueError(
-                f"the log density grows without end, to {self.log_density:.2g} as {coordinate} "
-                "does, so it has no integral. Give that coordinate a proper prior, or bounds."
+                f"the log density grows without bound along {coordinate}, to "
+                f"{self.log_density:.2g}, so it has no integral. Give that "
+                "coordinate a proper prior, or bounds."
             )
         return self
 
     def problem(self) -> str | None:
-        """One sentence on what is wrong with this optimum; None if nothing is."""
+        """Sentence on the problem of this optimum; None if it has none."""
         if not self.converged:
-            # Where the curvature is not finite the density goes on rising, or ends.
+            # The density rises further, or ends, along a coordinate without finite curvature.
             slope = np.where(np.isfinite(np.diag(self.hessian)), np.abs(self.gradient), np.inf)
             steepest = self.coordinates[int(np.argmax(slope))]
             return (
@@ -286,5 +289,5 @@ class Optimum:
 
 
 def _is_new(z: np.ndarray, modes: list[Optimum]) -> bool:
-    """True if z lies outside all of these modes."""
+    """True if z (d,) lies outside all of these modes."""
     return all(mode.is_elsewhere(z) for mode in modes)

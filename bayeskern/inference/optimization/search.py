@@ -44,19 +44,19 @@ def find_optimum(
     checkpoint: str | Path | None = None,
     hessian: str = "exact",
 ) -> Optimum:
-    """Best mode of log p(z) from several starts; it knows the other modes found.
+    """Best mode of log p(z) from several starts, with the other modes in `others`.
 
     Args:
         target: The model.
         starts: Number of starts.
         seed: Seed of the starts.
-        steps: Steps of L-BFGS, at most.
+        steps: Maximum number of L-BFGS steps.
         progress: True to show a progress bar.
         jacobian: As in `Target.log_density`.
         prior: As in `Target.log_density`.
         title: Title of the progress bar.
-        candidates: Draws from the prior for each start but the first.
-        checkpoint: A file that is kept up to date, and from which a killed search continues.
+        candidates: Draws from the prior for each start except the first.
+        checkpoint: File to which the search is saved, and from which a killed search continues.
         hessian: Curvature of the modes, as in `hessian_at`.
 
     Raises:
@@ -67,11 +67,11 @@ def find_optimum(
     objective = NegativeLogDensity(target, jacobian, prior)
     file = state = None
     if checkpoint is not None:
-        # Not the number of steps: a search that was too short may continue with more.
+        # Without the number of steps: a search that was too short may continue with more.
         settings = (objective.mode, starts, seed)
         file = CheckpointFile(checkpoint, "a search for modes", target, settings)
         state = file.read_as(SearchState, lambda s: (objective.values(s.z), s.value))
-    begin = initial_positions(objective, starts, seed, candidates) if state is None else state.z
+    positions = initial_positions(objective, starts, seed, candidates) if state is None else state.z
     with Progress(title, steps, progress) as bar:
 
         def report(steps_taken: int, state: SearchState) -> None:
@@ -79,10 +79,10 @@ def find_optimum(
             if file is not None:
                 file.write(state._asdict())
 
-        z, values, gradients = minimise(objective, begin, steps, report=report, state=state)
+        z, values, gradients = minimise(objective, positions, steps, report=report, state=state)
     if not np.all(np.isfinite(values)):
         z, values, gradients = _restart_nonfinite(
-            objective, begin, (z, values, gradients), seed, steps
+            objective, positions, (z, values, gradients), seed, steps
         )
     ends = SearchEnds(objective, hessian, z, values, gradients)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
@@ -100,8 +100,8 @@ class SearchEnds:
         objective: The function that was minimised.
         hessian: Curvature of the modes, as in `hessian_at`.
         z: Ends, (k, d).
-        values: The objective there, (k,).
-        gradients: Its gradient there, (k, d).
+        values: The objective at the ends, (k,).
+        gradients: Its gradient at the ends, (k, d).
     """
 
     objective: NegativeLogDensity
@@ -126,12 +126,12 @@ class SearchEnds:
             copies = exchanges.copies(mode.z)
             for begin in range(0, len(copies), rows):
                 part = copies[begin : begin + rows]
-                # As many rows as in the first search, whose program is compiled.
+                # Repeat rows up to the number of the first search, whose program is compiled.
                 padded = np.resize(part, (rows, part.shape[1]))
                 self.add(part, *(x[: len(part)] for x in evaluate(self.objective, padded)))
 
     def best(self, **fields: Any) -> Optimum:
-        """The optimum at the lowest end, with further fields of `Optimum` about the search."""
+        """The optimum at the lowest end, with other values for these fields of `Optimum`."""
         best = self.at(int(np.argmin(self.values)))
         return replace(best, ends=self.z, start_log_densities=-self.values, **fields)
 
@@ -160,33 +160,33 @@ class SearchEnds:
 
 def _restart_nonfinite(
     objective: NegativeLogDensity,
-    begin: np.ndarray,
+    positions: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray, np.ndarray],
     seed: int,
     steps: int,
 ) -> list[np.ndarray]:
-    """Ends of searches, after failed ones have restarted at a finite density.
+    """Ends of searches, after failed searches have restarted at a finite density.
 
     Nothing is compiled. Raises ValueError, naming the site, if the density is finite at no start.
 
     Args:
         objective: The function that is minimised.
-        begin: Starts, (k, d).
-        ends: z (k, d), the objective there and its gradient, from each start.
+        positions: Starts, (k, d).
+        ends: End z (k, d) of the search from each start, with the objective and its gradient.
         seed: Seed of the finite starts.
-        steps: Steps of each search, at most.
+        steps: Maximum number of steps of each search.
     """
     target, failed = objective.target, ~np.isfinite(ends[1])
     if failed.all():
-        refuse_bad_data(target, begin[0])
+        refuse_bad_data(target, positions[0])
     starts = finite_positions(
-        target, partial(evaluate, objective), int(failed.sum()), seed, len(begin)
+        target, partial(evaluate, objective), int(failed.sum()), seed, len(positions)
     )
     if failed.all() and not len(starts):
-        refuse_nonfinite(target, begin[0])
+        refuse_nonfinite(target, positions[0])
     replaced = np.flatnonzero(failed)[: len(starts)]
-    # A search from NaN ends at once.
-    restarts = np.full(begin.shape, np.nan)
+    # The other rows are NaN: a search from NaN ends at once.
+    restarts = np.full(positions.shape, np.nan)
     restarts[replaced] = starts
     results = [np.array(x) for x in ends]
     for old, new in zip(results, minimise(objective, restarts, steps), strict=True):
@@ -197,12 +197,12 @@ def _restart_nonfinite(
 def _search_unexplained(
     ends: SearchEnds, starts: int, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
-    """Best mode after searches from draws of the prior that the modes do not explain.
+    """Best mode after searches from prior draws that the known modes do not explain.
 
-    Each round begins where the density is highest above normal distributions at the modes known by
-    then; the last round finds no new mode.
+    Each round starts at the draws whose density most exceeds the normal distributions at the modes
+    known so far. A round without a new mode is the last.
     """
-    followed, places, exchanges = 0, np.zeros((0, ends.z.shape[1])), Exchanges()
+    searches, places, exchanges = 0, np.zeros((0, ends.z.shape[1])), Exchanges()
     objective, optimum = ends.objective, ends.best()
     count = UNEXPLAINED.count(cost(objective.target))
     rng = stream(seed, "unexplained")
@@ -213,34 +213,34 @@ def _search_unexplained(
         excess = excess_log_density(draws, log_density, modes)
         unexplained = np.flatnonzero(excess > UNEXPLAINED.min_excess_nats)
         places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
-        begin = draws[highest(excess, unexplained, starts)]
-        if not len(begin):
+        positions = draws[highest(excess, unexplained, starts)]
+        if not len(positions):
             break
-        # As many rows as in the first search, whose program is compiled.
-        padded = np.resize(begin, (starts, begin.shape[1]))
+        # Repeat rows up to the number of the first search, whose program is compiled.
+        padded = np.resize(positions, (starts, positions.shape[1]))
         with Progress(f"{title}, unexplained", steps, progress) as bar:
             results = minimise(
                 objective, padded, steps, report=lambda taken, _, bar=bar: bar.to(taken)
             )
-        ends.add(*(x[: len(begin)] for x in results))
-        followed += len(begin)
+        ends.add(*(x[: len(positions)] for x in results))
+        searches += len(positions)
         optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
-    # A mode of the prior or of the likelihood alone is a point, for which one order is enough.
+    # A constrained mode or a maximum of the likelihood is a point: one order is enough.
     if objective.jacobian and objective.prior:
         order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
         if np.all(np.isfinite(log_density[order])):
             exchanges = find_exchanges(objective.target, draws[order])
     if exchanges:
         ends.add_exchanged_modes(exchanges, starts)
-    return ends.best(unexplained=followed, unexplained_places=places, exchanges=exchanges)
+    return ends.best(unexplained=searches, unexplained_places=places, exchanges=exchanges)
 
 
 def _polish(
     objective: NegativeLogDensity, z: np.ndarray, value: float, gradient: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """z, value and gradient after Newton steps, while they halve the gradient."""
+    """z, value and gradient after Newton steps, each of which halves the gradient."""
     while np.max(np.abs(gradient)) > OPTIONS.gradient_tol:
         hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):
@@ -248,7 +248,7 @@ def _polish(
         new_z = z - np.linalg.lstsq(hessian, gradient)[0]
         new_value, new_gradient, _ = map(np.asarray, derivatives(objective, new_z))
         new_value = float(new_value)
-        # At least half the gradient, so that this ends; NaN is no improvement.
+        # Each step must halve the gradient, so that the loop ends; NaN does not.
         halved = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
         if not (halved and new_value <= value + CRITERIA.log_density_tol_nats):
             break

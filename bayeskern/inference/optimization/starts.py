@@ -18,12 +18,12 @@ class SearchStarts:
     """Options of the starts of searches.
 
     Attributes:
-        candidates: Draws from the prior for each start but the first.
+        candidates: Draws from the prior for each start except the first.
         median_draws: Draws from the prior whose median is the first start.
-        spread_sds: Scale of the draws of values without a prior, around their given values.
-        prior_draws: Where no start is finite: draws from the prior.
-        uniform_draws: Where no start is finite: uniform draws on (-radius, radius)^d.
-        radius: Half the width of that box, as in NumPyro and Stan.
+        spread_sds: Sd of the coordinates without a proper prior, around their initial values.
+        prior_draws: Draws from the prior from which failed searches may restart.
+        uniform_draws: Uniform draws on (-radius, radius)^d from which they may restart.
+        radius: Half the width of this box, as in NumPyro and Stan.
     """
 
     candidates: int = 16
@@ -42,32 +42,32 @@ def initial_positions(
 ) -> np.ndarray:
     """Starts of a search: (count, d).
 
-    The first start is the median of draws from the prior. Half of the others are the best of
-    `candidates` draws for each; the rest are any draws and their reflections in the median. Values
-    without a prior have their given value in the first start, and candidates that are spread widely
-    around it, in unconstrained coordinates. The density or its gradient need not be finite at a
-    start: `finite_positions` has others.
+    The first start is the median of draws from the prior. For the others, candidates are drawn. The
+    best candidates make one half of these starts; the other half are the first of the other
+    candidates, each with its reflection in the median. Coordinates without a proper prior have
+    their initial value in the first start, and spread widely around it in the candidates. The
+    density or its gradient need not be finite at a start: `finite_positions` gives replacements.
 
     Args:
         objective: -log p.
         count: Number of starts.
         seed: Seed of the draws.
-        candidates: Draws for each start but the first.
+        candidates: Draws for each start except the first.
     """
-    middle, more = STARTS.median_draws, candidates * (count - 1)
-    spread = np.r_[np.zeros(middle), np.full(more, STARTS.spread_sds)]
+    median_draws, candidate_draws = STARTS.median_draws, candidates * (count - 1)
+    spread = np.r_[np.zeros(median_draws), np.full(candidate_draws, STARTS.spread_sds)]
     draws = draw_prior(objective.target, stream(seed, "starts"), spread)
-    first, others = np.median(draws[:middle], axis=0), draws[middle:]
+    first, others = np.median(draws[:median_draws], axis=0), draws[median_draws:]
     if count == 1:
         return first[None]
     order, half = np.argsort(objective.values(others)), (count - 1) // 2
-    anywhere = others[np.sort(order[half:])][: count // 2]
+    unselected = others[np.sort(order[half:])][: count // 2]
     # If a draw leads to a mode on one side of the median, its reflection leads to the other side.
     with np.errstate(invalid="ignore"):
-        # A draw at the edge of a support lies at infinity, and its reflection nowhere.
-        reflected = 2.0 * first - anywhere
-    pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
-    # The best draws lead to high modes, the pairs to modes that are not.
+        # A draw at the edge of a support is infinite, and its reflection may be NaN.
+        reflected = 2.0 * first - unselected
+    pairs = np.stack([unselected, reflected], axis=1).reshape(-1, len(first))
+    # The best draws lead to high modes, the pairs to lower modes too.
     return np.concatenate([first[None], others[order[:half]], pairs])[:count]
 
 
@@ -78,21 +78,21 @@ def finite_positions(
     seed: int,
     rows: int,
 ) -> np.ndarray:
-    """Positions with a finite density and gradient: at most `count`, (m, d).
+    """At most `count` positions with a finite density and gradient: (m, d).
 
-    Draws from the prior come first, then uniform ones. They are evaluated `rows` at a time, until
-    there are enough.
+    Draws from the prior come first, then uniform draws. They are evaluated `rows` at a time, until
+    `count` of them are finite.
 
     Args:
         target: The model.
-        evaluate: From z (rows, d), minus the log density (rows,) and its gradient (rows, d).
+        evaluate: z (rows, d) -> minus the log density (rows,) and its gradient (rows, d).
         count: Number of positions wanted.
         seed: Seed of the draws.
         rows: Rows that `evaluate` takes.
     """
     rng = stream(seed, "finite starts")
     prior = draw_prior(target, rng, np.full(STARTS.prior_draws, STARTS.spread_sds))
-    # A distribution whose `sample` is a dummy gives the same draw again and again.
+    # Drop repeated draws: the `sample` of a distribution may be a dummy.
     _, first = np.unique(prior, axis=0, return_index=True)
     uniform = rng.uniform(-STARTS.radius, STARTS.radius, (STARTS.uniform_draws, target.size))
     candidates = np.concatenate([prior[np.sort(first)], uniform])

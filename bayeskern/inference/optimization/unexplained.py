@@ -18,14 +18,14 @@ class UnexplainedSearch:
     """Options of a search that starts where the density is unexplained.
 
     Attributes:
-        prior_draws: Draws from the prior at which the density is compared, at most.
-        draws: Draws in all, at most: the others are normal, with the moments of the prior.
-        min_draws: Draws in all, at least.
-        max_numbers: Numbers that the density may compute at all draws together, which limits
-            the draws.
+        prior_draws: Maximum number of draws from the prior.
+        draws: Maximum number of draws in all; the others are normal with the moments of the prior.
+        min_draws: Minimum number of draws in all.
+        max_numbers: Array elements that the density may compute for all draws together, which
+            limits their number.
         min_excess_nats: Excess of the log density below which a draw is explained.
-        max_rounds: Rounds of searches, each with the modes of the rounds before.
-        places: Draws to keep where the searches from them have found nothing new.
+        max_rounds: Maximum number of rounds of searches; each uses the modes of earlier rounds.
+        places: Maximum number of unexplained draws to keep, those of highest density.
         max_size: Coordinates above which no Hessians are computed and no round is made.
         exchange_draws: Draws at which exchanges of members are tried.
     """
@@ -41,7 +41,7 @@ class UnexplainedSearch:
     exchange_draws: int = 3
 
     def count(self, numbers_made: int) -> int:
-        """Number of draws for a density that computes `numbers_made` numbers."""
+        """Number of draws for a density that computes this number of array elements."""
         affordable = self.max_numbers // max(1, numbers_made)
         return min(max(affordable, self.min_draws), self.draws)
 
@@ -51,13 +51,13 @@ def wide_draws(
 ) -> np.ndarray:
     """Draws from the prior, and normal draws with their moments: (count, d).
 
-    Values without a prior are spread widely around their given values.
+    Coordinates without a proper prior have sd 3 around their initial values.
 
     Args:
         target: The model.
         rng: Random numbers.
         count: Number of draws.
-        prior_draws: Draws from the prior, at most.
+        prior_draws: Maximum number of draws from the prior.
     """
     z = draw_prior(target, rng, np.full(min(count, prior_draws), 3.0))
     finite = z[np.all(np.isfinite(z), axis=1)]
@@ -71,10 +71,10 @@ def wide_draws(
 def excess_log_density(
     z: np.ndarray, log_density: np.ndarray, modes: Sequence[Optimum]
 ) -> np.ndarray:
-    """Log density minus that of normal distributions at the known modes.
+    """Excess of the log density over normal distributions at the known modes.
 
-    log p(z) - log sum_k p(m_k) exp(-(z - m_k)' H_k (z - m_k) / 2): 0 everywhere for a normal
-    density, and large near an unknown mode.
+    log p(z) - log sum_k p(m_k) exp(-(z - m_k)' H_k (z - m_k) / 2), with modes m_k and Hessians H_k:
+    0 everywhere for a normal density, and large near an unknown mode.
 
     Args:
         z: Points, (n, d).
@@ -93,5 +93,5 @@ def excess_log_density(
 
 
 def highest(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` of the rows (m,), those with the highest values (n,)."""
+    """The `count` of `rows` (m,), or fewer, that have the highest `values` (n,)."""
     return rows[np.argsort(-values[rows], kind="stable")[:count]]

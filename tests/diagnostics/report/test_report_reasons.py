@@ -108,7 +108,7 @@ def test_few_draws_have_no_loo():
 @pytest.mark.slow
 def test_posterior_without_arviz_groups_has_a_report(tmp_path):
     posterior = bk.infer(slashed, Y[0], **QUICK)
-    with pytest.raises(ValueError, match="would have one name") as error:
+    with pytest.raises(ValueError, match="would have the same name") as error:
         posterior.to_arviz()
     text = report(posterior, tmp_path / "r.html").read_text(encoding="utf-8")
     assert str(error.value) in text.replace("&#39;", "'")

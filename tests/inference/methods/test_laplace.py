@@ -136,8 +136,8 @@ def test_positive_definite_hessian_is_inverted():
 @pytest.mark.parametrize(
     ("hessian", "says"),
     [
-        (np.diag([2.0, -1.0, 3.0]), "it rises along b"),
-        (np.diag([2.0, 1.0, 0.0]), "it is flat along c"),
+        (np.diag([2.0, -1.0, 3.0]), "density rises along b"),
+        (np.diag([2.0, 1.0, 0.0]), "density is flat along c"),
         (np.diag([-2.0, 1.0, 0.0]), "rises along a.*is flat along c"),
         (np.diag([np.nan, 1.0, 1.0]), "not finite"),
     ],

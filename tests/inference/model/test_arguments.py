@@ -166,7 +166,9 @@ def test_data_frames_that_a_model_indexes_are_refused():
         mu = numpyro.sample("mu", dist.Normal())
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=df["y"])
 
-    with pytest.raises(ValueError, match=r"a data frame as an array.*infer\(model, df\['x'\]"):
+    with pytest.raises(
+        ValueError, match=r"a data frame, which became an array.*infer\(model, df\['x'\]"
+    ):
         Target.of(model, (pd.DataFrame({"x": Y, "y": Y}),), {})
 
 

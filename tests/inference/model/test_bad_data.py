@@ -198,8 +198,8 @@ MISSING = r"has 2 missing values \(None or masked\), the first in row 1"
         (X, MASKED, f"^the argument 'y' {MISSING}"),
         (pd.Series(NONE), Y, f"^the argument 'X' {MISSING}"),
         (X, pd.Series([1, None, 2, 3, 4, 5], dtype="Int64").astype(object), "has 1 missing value "),
-        (X, WORDS, "^the observed site 'y' has values that are no numbers, of type <U4"),
-        (WORDS, Y, "^the argument 'X' has values that are no numbers, of type <U4"),
+        (X, WORDS, "^the observed site 'y' has values of type <U4, which are not numbers"),
+        (WORDS, Y, "^the argument 'X' has values of type <U4, which are not numbers"),
         (X, Y.astype(object), r"site 'y' has numbers of type object.*astype\(float\)"),
     ],
 )

@@ -94,7 +94,7 @@ def test_models_are_traced_twice_in_the_first_call_only(monkeypatch):
         normal(y)
 
     require_reproducible(Target.of(model, (Y,), {}))
-    monkeypatch.setattr(reproducible, "_traced_again", None)
+    monkeypatch.setattr(reproducible, "_trace_again", None)
     require_reproducible(Target.of(model, (Y + 1.0,), {}))
     # Arguments of another shape are another program.
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Errors that name the site, argument, row or value that makes a density infinite or NaN."""
+"""Errors that name the cause of an infinite or NaN density: site, argument, row, value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayeskern.inference.model.trace.validation import is_observed
 
 
 class Parameter(NamedTuple):
-    """A parameter of a distribution, and True for each of its values that is allowed."""
+    """A parameter of a distribution; `is_allowed` is True where its constraint holds."""
 
     name: str
     value: jax.Array
@@ -29,7 +29,7 @@ class Parameter(NamedTuple):
 
 
 class ObservedSite(NamedTuple):
-    """Observed values, True for each that is inside the support, and the kind of distribution."""
+    """Values of an observed site, mask of its support, and name of its distribution."""
 
     value: jax.Array
     is_inside: jax.Array
@@ -37,7 +37,7 @@ class ObservedSite(NamedTuple):
 
 
 class SampleSite(NamedTuple):
-    """Log density of a sample site, its gradient, the shape of the value, and its distribution."""
+    """Log density of a sample site, its gradient, shape of its value, its distribution."""
 
     value: jax.Array
     gradient: jax.Array
@@ -47,15 +47,15 @@ class SampleSite(NamedTuple):
 
 
 def refuse_bad_data(target: Target, z: ArrayLike) -> None:
-    """Raise ValueError where the data alone make every density infinite or NaN.
+    """Raise ValueError if the data alone make every density infinite or NaN.
 
-    That is so for observed values that are NaN or infinite, or outside a support that does not
-    depend on a latent.
+    They do so if observed values are NaN or infinite, or lie outside a support that depends on no
+    latent.
     """
     sites = jax.device_get(_observed(target, z))
     for name, site in sites.items():
         _refuse_nonfinite_values(f"the observed site {name!r}", site.value)
-    # An output of this program for each site, which may be independent of its input z.
+    # One output for each site; without dead code, the program shows which outputs depend on z.
     program = jax.make_jaxpr(lambda z: [s.is_inside for s in _observed(target, z).values()])(
         jnp.asarray(z)
     )
@@ -68,19 +68,19 @@ def refuse_bad_data(target: Target, z: ArrayLike) -> None:
 def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
     """Raise ValueError naming the sites at which the density, or its gradient, is not finite.
 
-    Called only where no start had a finite density, so that the good case costs nothing. The
-    message has the cause, where it is known: bad data, NaN among the arguments, invalid parameters.
+    Called only if no start has a finite density, so that the checks cost nothing otherwise. The
+    message names a known cause: bad data, NaN among the arguments or invalid parameters.
     """
     z = jnp.asarray(z)
     refuse_bad_data(target, z)
     sites = jax.device_get(_sample_sites(target, z))
-    for what, field in (("log density", "value"), ("gradient", "gradient")):
+    for quantity, field in (("log density", "value"), ("gradient", "gradient")):
         wrong = {k: v for k, v in sites.items() if not np.all(np.isfinite(getattr(v, field)))}
         if wrong:
             shown = ", ".join(
                 f"{k!r} ({float(v.value):.4g}, shape {v.shape})" for k, v in wrong.items()
             )
-            place = f"the {what} is not finite where the fit would start, at site {shown}"
+            place = f"the {quantity} is not finite where the fit would start, at site {shown}"
             for argument, array in named_arrays(target.model, target.args, target.kwargs):
                 _refuse_nonfinite_values(f"{place}; the argument {argument!r}", array)
             for site in wrong.values():
@@ -91,13 +91,13 @@ def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
                 f"{place}. Check the data of that site, and the support and the scale of its prior."
             )
     raise ValueError(
-        "the log density is not finite at any start, though each site is by itself: the values "
-        "overflow. Put the data on a scale of about 1."
+        "the log density is not finite at any start, although the log density of each site is: "
+        "their sum overflows. Rescale the data to about 1."
     )
 
 
 def _refuse_nonfinite_values(owner: str, values: ArrayLike) -> None:
-    # NaN may cause infinite values, which are named only where none is NaN.
+    # Report infinite values only if no value is NaN: NaN may be their cause.
     for kind, is_bad in (("NaN", np.isnan), ("infinite", np.isinf)):
         bad = is_bad(np.asarray(values, float))
         if bad.any():
@@ -113,7 +113,7 @@ def _refuse_outside(name: str, site: ObservedSite) -> None:
     """Raise ValueError naming the first value outside the support of a distribution."""
     if np.all(site.is_inside):
         return
-    # One number may stand for many, and an event has one support.
+    # A scalar that stands for many observations has no index; value[index] may be an event.
     value, outside = np.asarray(site.value), ~np.asarray(site.is_inside)
     index = tuple(np.argwhere(outside)[0]) if np.ndim(value) >= outside.ndim else ()
     others = f" ({counted(outside.sum() - 1, 'other is', 'others are')} too)"
@@ -131,10 +131,10 @@ def _refuse_parameters(place: str, site: SampleSite) -> None:
             continue
         index = tuple(np.argwhere(~np.asarray(is_allowed))[0])
         # NumPyro gives a single number the shape (1,).
-        of = scalar_name(parameter, index if np.size(value) > 1 else ())
+        parameter_name = scalar_name(parameter, index if np.size(value) > 1 else ())
         raise ValueError(
-            f"{place}; {of} of its {site.kind} is {_shown(np.asarray(value)[index])}, which is not "
-            "allowed. Check how the model computes it."
+            f"{place}; {parameter_name} of its {site.kind} is {_shown(np.asarray(value)[index])}, "
+            "which is not allowed. Check how the model computes it."
         )
 
 
@@ -175,7 +175,7 @@ def _is_inside(site: dict) -> jax.Array:
 def _sample_sites(target: Target, z: jax.Array) -> dict[str, SampleSite]:
     """Sample sites by name.
 
-    Compiled, since NumPyro refuses invalid parameters that are not traced, without their site.
+    Compiled, because outside a trace NumPyro rejects invalid parameters without naming their site.
     """
 
     def densities(z: jax.Array) -> tuple[dict[str, jax.Array], dict[str, dict]]:

@@ -14,10 +14,10 @@ from bayeskern.inference.model.target import Target
 
 
 def forgets_data(target: Target) -> bool:
-    """True if no site is observed, and data are None or the density does not depend on them.
+    """True if no site is observed, and an argument is None or an array has no effect.
 
-    The posterior is the prior then. A density without data does not count, nor does one that
-    depends on all its arrays.
+    The posterior then equals the prior. False for a model without arguments, and for a density
+    that depends on all arrays.
     """
     return not target.conditioned and (_is_called_with_none(target) or _ignores_an_array(target))
 
@@ -33,15 +33,16 @@ def _is_called_with_none(target: Target) -> bool:
 
 
 def _ignores_an_array(target: Target) -> bool:
-    """True if the density does not depend on some array that the model is called with."""
+    """True if the density is independent of an array among the arguments."""
     arguments, rest = eqx.partition(target.arguments, eqx.is_array)
 
     def log_density(arguments: tuple, z: jax.Array) -> jax.Array:
-        whole = eqx.tree_at(lambda t: t.arguments, target, eqx.combine(arguments, rest))
-        return whole.log_density(z)
+        complete = eqx.tree_at(lambda t: t.arguments, target, eqx.combine(arguments, rest))
+        return complete.log_density(z)
 
     arrays = jax.tree.map(jnp.asarray, arguments)
     program = jax.make_jaxpr(log_density)(arrays, jnp.zeros(target.size)).jaxpr
     _, used = dce_jaxpr(program, [True] * len(program.outvars))
+    # The last entry of `used` is for z.
     leaves = zip(jax.tree.leaves(arrays), used, strict=False)
     return any(np.ndim(leaf) > 0 and not is_used for leaf, is_used in leaves)

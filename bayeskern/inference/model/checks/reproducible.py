@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from bayeskern.inference.model.cost import inner_programs, log_density_program
 from bayeskern.inference.model.target import Target
 
-# Programs of log densities that are known not to change. JAX keeps a program for the next call of
+# Jaxprs of log densities that are known to be reproducible. JAX caches a jaxpr for later calls of
 # the same model with arguments of the same shapes.
 _reproducible: weakref.WeakSet[ClosedJaxpr] = weakref.WeakSet()
 
@@ -28,8 +28,8 @@ _reproducible: weakref.WeakSet[ClosedJaxpr] = weakref.WeakSet()
 def require_reproducible(target: Target) -> None:
     """Raise ValueError if the log density at a point changes when the model runs again.
 
-    Random numbers of Python or NumPy are constants to JAX, which differ each time. The density is
-    traced once more, in the first call; nothing is computed unless the two programs differ.
+    Random numbers of Python or NumPy are constants of the jaxpr, which differ between traces. The
+    first call traces the density again, and evaluates it only if the two jaxprs differ.
     """
     if not target.latents:
         return
@@ -37,29 +37,33 @@ def require_reproducible(target: Target) -> None:
     (compiled,) = inner_programs(program.eqns[0])
     if compiled in _reproducible:
         return
-    again = _traced_again(target)
-    # A model that caches a result has two programs and one density.
-    if list(_operations(program)) == list(_operations(again)) or np.allclose(
-        _values(program, target), _values(again, target), rtol=1e-9, atol=1e-9, equal_nan=True
+    second_program = _trace_again(target)
+    # A model that caches a result may have two jaxprs of the same density.
+    if list(_operations(program)) == list(_operations(second_program)) or np.allclose(
+        _values(program, target),
+        _values(second_program, target),
+        rtol=1e-9,
+        atol=1e-9,
+        equal_nan=True,
     ):
         _reproducible.add(compiled)
         return
     raise ValueError(
         "the log density differs between two evaluations at the same point: the model draws random "
-        "numbers of Python or NumPy, or changes something that it reads. Draw them by "
-        "numpyro.sample, or draw them before the call and pass them to the model as data."
+        "numbers with Python or NumPy, or modifies something that it reads. Draw random numbers "
+        "with numpyro.sample, or before the call, and pass them to the model as data."
     )
 
 
-def _traced_again(target: Target) -> ClosedJaxpr:
-    """The program of the log density, from a new run of the model."""
-    # A new function, since JAX keeps the trace of an old one.
-    again = eqx.filter_jit(lambda target, z: target.log_density(z))
-    return eqx.filter_make_jaxpr(again)(target, jnp.zeros(target.size))[0]
+def _trace_again(target: Target) -> ClosedJaxpr:
+    """Jaxpr of the log density, from a new run of the model."""
+    # A new function, because JAX caches the trace of an old one.
+    log_density = eqx.filter_jit(lambda target, z: target.log_density(z))
+    return eqx.filter_make_jaxpr(log_density)(target, jnp.zeros(target.size))[0]
 
 
 def _operations(program: Jaxpr | ClosedJaxpr) -> Iterator[tuple]:
-    """Operations of a program in order, with the numbers that they hold."""
+    """Operations of a jaxpr in order, with their constants."""
     if isinstance(program, ClosedJaxpr):
         yield tuple(_bytes(x) for x in program.consts)
         program = program.jaxpr
@@ -79,7 +83,7 @@ def _bytes(x: ArrayLike) -> bytes:
 
 
 def _values(program: ClosedJaxpr, target: Target) -> np.ndarray:
-    """Log density at 32 points, uniform on (-2, 2)^d, by its program."""
+    """Log density by its jaxpr at 32 points, uniform on (-2, 2)^d: (32,)."""
     arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
     z = np.random.default_rng(0).uniform(-2.0, 2.0, (32, target.size))
     density = jaxpr_as_fun(program)

@@ -1,8 +1,8 @@
-"""Arguments of a model as compiled functions take them.
+"""Arguments of a model as traced arrays and static values.
 
 Numeric arrays are traced, so that new data of the same shapes do not compile again; everything else
-is static. A model that reads the values of its arrays, as in `len(np.unique(group))`, cannot have
-them traced: they become static (`StaticArray`), and other data compile again.
+is static. If a model reads the values of its arrays, as in `len(np.unique(group))`, its arrays
+become static too (`StaticArray`), and other data compile again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from bayeskern.core.formatting import counted
 
-# Errors of JAX where a model reads the value of a tracer.
+# Errors that JAX raises if a model reads the value of a tracer.
 CONCRETIZATION_ERRORS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
@@ -33,25 +33,25 @@ CONCRETIZATION_ERRORS = (
 
 @contextmanager
 def forbid_value_inspection() -> Iterator[None]:
-    """Raise ValueError where a model with static arguments reads a value that JAX traces."""
+    """Raise ValueError if a model with static arguments reads the value of a tracer."""
     try:
         yield
     except CONCRETIZATION_ERRORS as error:
         raise ValueError(
-            "the model looks at a value that JAX has yet to compute, as by `if`, int() or NumPy: "
-            "what it draws, the rows of a plate, or jax.numpy of its data. Use NumPy on data, and "
-            "on the others jax.numpy, such as jnp.where."
+            "the model looks at a value that JAX has yet to compute, as `if`, int() and NumPy do: "
+            "a draw, the rows of a plate, or a result of jax.numpy. Use NumPy on data only, and "
+            "jax.numpy, such as jnp.where, on everything else."
         ) from error
 
 
 @jax.tree_util.register_static
 class StaticArray:
-    """Array that is never traced; two are equal if their values are."""
+    """Array that is never traced; equal to an array of equal shape, type and values."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.value = array
         self._key = (array.shape, str(array.dtype), array.tobytes())
-        # Computed once, since every call of a compiled function asks for it.
+        # Computed once, because every call of a compiled function hashes its static arguments.
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
@@ -63,9 +63,9 @@ class StaticArray:
 
 @jax.tree_util.register_static
 class StaticObject:
-    """Copy of an object without a hash, such as a Namespace; two are equal if their contents are.
+    """Copy of an unhashable object, such as a Namespace, compared by its contents.
 
-    A copy, since compiled functions would not notice a change of the object itself.
+    A copy, because compiled functions would not notice a later change of the object.
     """
 
     def __init__(self, value: object) -> None:
@@ -82,7 +82,7 @@ class StaticObject:
         try:
             return self is other or bool(self._value == other._value)
         except (TypeError, ValueError):
-            # Objects that hold arrays cannot be compared as a whole, and compile again.
+            # `==` is ambiguous for objects that hold arrays; as different, they compile again.
             return False
 
     def __hash__(self) -> int:
@@ -97,13 +97,13 @@ def model_arguments(
     model_kwargs: dict | None,
     options: dict,
 ) -> dict:
-    """Named arguments of a model, from those of a function that has options of its own.
+    """Named arguments of a model, passed to a function that has options of its own.
 
     Args:
-        caller: The function.
+        caller: The function, such as `infer`.
         model: The model.
         args: Positional arguments of the model.
-        kwargs: Named arguments that were passed to the function for the model.
+        kwargs: Named arguments of the function that are not its options.
         model_kwargs: Further named arguments of the model.
         options: Values of the function's own options.
 
@@ -131,15 +131,15 @@ def model_arguments(
         if value is not default and value != default:
             raise ValueError(
                 f"{name}={value!r} may be meant for {caller.__name__} or for the model, which has "
-                f"an argument of that name. Give the model's in model_kwargs={{{name!r}: ...}}."
+                f"an argument of that name. Pass the model's in model_kwargs={{{name!r}: ...}}."
             )
     return named
 
 
 def as_jax(arguments: Any) -> Any:
-    """A tree of arguments with numeric arrays and data frames as JAX arrays, others static.
+    """Convert a tree of arguments: numeric arrays and data frames become JAX arrays.
 
-    NumPy's integers and booleans become Python's, which are static, as are objects of other kinds.
+    Everything else becomes static; NumPy integers and booleans become Python ones.
     """
     return jax.tree.map(_as_jax, arguments, is_leaf=_is_frame)
 
@@ -150,8 +150,8 @@ def _as_jax(x: Any) -> Any:
     if isinstance(x, np.bool_ | np.integer):
         return x.item()
     if isinstance(x, np.ndarray | np.floating):
-        # Strings and dates cannot be traced. Numbers become arrays of JAX, since the indices of a
-        # plate are traced and cannot index a NumPy array.
+        # Strings and dates cannot be traced. Numbers become JAX arrays, because the indices of a
+        # plate are tracers, which cannot index a NumPy array.
         return jnp.asarray(x) if x.dtype.kind in "biufc" else StaticArray(x)  # pyright: ignore[reportArgumentType]
     return x if isinstance(x, jax.Array | Hashable) else StaticObject(x)  # pyright: ignore[reportGeneralTypeIssues]
 
@@ -162,7 +162,7 @@ def _is_frame(x: object) -> bool:
 
 
 def make_static(arguments: Any) -> Any:
-    """A tree of arguments with every array as a StaticArray, which is not traced."""
+    """Replace every array in a tree of arguments by a StaticArray."""
     return jax.tree.map(
         lambda x: StaticArray(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x,
         arguments,
@@ -175,7 +175,7 @@ def is_static(x: object) -> bool:
 
 
 def without_static(arguments: Any) -> Any:
-    """A tree of arguments as the user passed it: the inverse of StaticArray and StaticObject."""
+    """Replace every StaticArray and StaticObject in a tree of arguments by its value."""
     return jax.tree.map(lambda x: x.value if is_static(x) else x, arguments, is_leaf=is_static)
 
 
@@ -208,13 +208,13 @@ def _missing(array: Any, is_object: bool) -> np.ndarray:
 
 
 def refuse_no_numbers(owner: str, values: Any) -> None:
-    """Raise ValueError where values are missing, or are not numbers.
+    """Raise ValueError if values are missing or not numeric.
 
     Args:
-        owner: Their owner in a message, such as "the argument 'X'".
+        owner: Name of the values in a message, such as "the argument 'X'".
         values: The values.
     """
-    # Traced arrays have a dtype, and lists have none.
+    # Tracers have a dtype, but cannot be converted to NumPy; lists have none.
     dtype = getattr(values, "dtype", None) or np.asarray(values).dtype
     is_object = jnp.issubdtype(dtype, np.object_)
     absent = _missing(values, is_object)
@@ -232,13 +232,13 @@ def refuse_no_numbers(owner: str, values: Any) -> None:
         )
     if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
         raise ValueError(
-            f"{owner} has values that are no numbers, of type {dtype}. Code them first, as in "
+            f"{owner} has values of type {dtype}, which are not numbers. Encode them first, as in "
             "`labels, y = np.unique(y, return_inverse=True)`."
         )
 
 
 def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> Exception | None:
-    """A clearer error for an error in the first call of a model, where its cause is known."""
+    """Clearer error for a failed first call of a model; None if its cause is unknown."""
     leaves = jax.tree.leaves((args, kwargs), is_leaf=_is_frame)
     frames = [x for x in leaves if hasattr(x, "columns")]
     message = str(error)
@@ -246,16 +246,17 @@ def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> E
         columns = list(frames[0].columns)
         first = columns[0] if columns else "x"
         return ValueError(
-            f"the model gets a data frame as an array, with the columns {columns}, and failed with "
-            f"it: {error}. Give it the columns that it needs, as infer(model, df[{first!r}], ...)."
+            f"the model failed with a data frame, which became an array with the columns "
+            f"{columns}: {error}. Pass the columns that it needs, as in "
+            f"infer(model, df[{first!r}], ...)."
         )
     if isinstance(error, TypeError) and "carry" in message and re.search(r"\w+32\[", message):
         return TypeError(
-            "the carry of a scan starts with 32 bits, and goes on with 64, in which bayeskern "
-            "computes: start it without a dtype, as by jnp.zeros(()) or jnp.asarray(0), or end the "
-            f"step with .astype of the type that it started with. JAX says: {error}"
+            "the carry of a scan starts with 32 bits and continues with 64, the precision of "
+            "bayeskern. Start it without a dtype, as in jnp.zeros(()) or jnp.asarray(0), or end a "
+            f"step with .astype of the initial dtype. JAX says: {error}"
         )
-    # Messages of JAX about arrays without numbers, or with missing ones.
+    # Messages of JAX about arrays that are not numeric or have missing values.
     not_numeric = re.search("abstract array|masked array|valid JAX|dtype object", message)
     if isinstance(error, TypeError | ValueError) and not_numeric:
         try:

@@ -1,4 +1,4 @@
-"""Names and labels of the axes of sites, and data sets that carry them, as ArviZ reads them."""
+"""Names and labels of the axes of sites, and ArviZ data sets with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) ->
 
     Raises:
         ValueError: If a site, an axis or a number of labels does not match.
-        TypeError: If names or labels have another type.
+        TypeError: If names or labels are not lists.
     """
     for name, names in dims.items():
         validation.one_of("dims: site", name, sites)
@@ -38,8 +38,8 @@ def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) ->
         named = [axis for axis in names if axis is not None]
         if len(set(named)) < len(named) or set(named) & {"chain", "draw"}:
             raise ValueError(
-                f"dims of {name!r} are {named}: axes need names of their own, other than 'chain' "
-                "and 'draw', which the draws have."
+                f"dims of {name!r} are {named}: axes need different names, other than 'chain' and "
+                "'draw', the axes of the draws."
             )
     for axis, labels in coords.items():
         if np.ndim(labels) != 1:
@@ -53,18 +53,21 @@ def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) ->
 def _axes(
     name: str, shape: tuple[int, ...], site: ModelSite | None, coords: Mapping, dims: Mapping
 ) -> list[str | None]:
-    """Names of the axes of values of this shape, by plates and by dims, with as many labels."""
+    """Names of the axes of values of this shape, from plates and dims.
+
+    Raises ValueError if dims has too many names, or coords another number of labels than indices.
+    """
     names: list[str | None] = [None] * len(shape)
-    # Sizes differ where a plate was subsampled; some sites are not in the model.
+    # The names fit equal sizes only: a plate may be subsampled. Some values are not sites.
     if site and site.shape[: len(shape)] == tuple(shape):
         names = list(site.names[: len(shape)])
     own_names = list(dims.get(name, []))
     ndim = len(site.shape) if site else len(shape)
     if len(own_names) > ndim:
-        has = f"has {ndim}" if ndim else "is one number"
+        actual = f"it has {ndim}" if ndim else "it is one number"
         raise ValueError(
             f"dims names {counted(len(own_names), 'axis', 'axes')} of {name!r}, {own_names}, "
-            f"but it {has}."
+            f"but {actual}."
         )
     # Fewer names than axes name the last axes.
     first = ndim - len(own_names)
@@ -97,10 +100,10 @@ def dataset(
         sites: Sites of the model, from `Target.sites`.
         coords: Labels along named axes.
         dims: Names for the axes of sites.
-        masks: True for the observations that `values` hold, in the shape of the site; by site, all
-            of them for a site that is not there.
+        masks: Site name -> array of the shape of the site, True for the observations in `values`;
+            a site without a mask has all its observations.
         sample_dims: Names of the first axes.
-        rows: Indices of the draws of each chain, where not all are there.
+        rows: Indices of the kept draws of each chain; None for all draws.
         thinned: Note on thinned draws, an attribute of the data set.
 
     Returns:
@@ -122,7 +125,7 @@ def dataset(
         shape = np.shape(value)[len(sample_dims) :] if mask is None else mask.shape
         names = _axes(name, shape, sites.get(name), labels, dims)
         if mask is not None:
-            # Unmasked observations lie along one axis, labelled by their index among all.
+            # Selected observations lie along one axis, labelled by their index among all.
             observed = f"{name}_observed"
             index = labels.get(names[0]) if mask.ndim == 1 and names[0] is not None else None
             labels[observed] = (np.arange(mask.size) if index is None else index)[mask.ravel()]
@@ -139,8 +142,10 @@ def dataset(
 
 
 def netcdf_name(name: str, names: Mapping | Sequence[str] = ()) -> str:
-    """A name that may stand in a netCDF file, where "/" divides groups."""
+    """Name with "." in place of "/", which separates groups in a netCDF file."""
     safe = name.replace("/", ".")
     if safe != name and safe in names:
-        raise ValueError(f"sites {name!r} and {safe!r} would have one name; rename one of them.")
+        raise ValueError(
+            f"sites {name!r} and {safe!r} would have the same name; rename one of them."
+        )
     return safe

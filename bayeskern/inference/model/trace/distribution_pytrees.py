@@ -1,8 +1,8 @@
 """Distributions whose leaves have the same order in every process.
 
-NumPyro lists the parameters of a distribution in the order of a set of names, which differs from
-one process to the next. Compiled functions that take a model as an argument would then differ too,
-and JAX's cache of compiled functions would be hit only by chance.
+NumPyro flattens the parameters of a distribution in the order of a set of names, which differs
+between processes. Compiled functions with a model as argument would then differ too, and JAX would
+find them in its cache only by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpyro.distributions import Distribution
 
 
 class _SortedLeaves(eqx.Module):
-    """Distribution of a kind taken apart; JAX sorts the parameters by their names."""
+    """Type and parameters of a distribution; JAX flattens a dict sorted by its keys."""
 
     parameters: dict[str, Any]
     kind: type[Distribution] = eqx.field(static=True)
@@ -36,7 +36,7 @@ class _SortedLeaves(eqx.Module):
 
 
 def sort_leaves(tree: Any) -> Any:
-    """The tree with every distribution in it taken apart."""
+    """Replace every distribution in a tree by its type and its parameters."""
     return jax.tree.map(
         lambda x: _SortedLeaves.of(x) if isinstance(x, Distribution) else x,
         tree,

@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 
 def require_enumerable(name: str, site: dict) -> None:
     """Raise ValueError if a discrete latent site cannot be summed out."""
-    instead = (
-        "If it is data, pass them (its obs was None). Otherwise sum it out in the model (for "
-        "example with dist.MixtureSameFamily)"
+    advice = (
+        "If its values are data, pass them (its obs was None). Otherwise sum it out in the model "
+        "(for example with dist.MixtureSameFamily)"
     )
     if not site["fn"].has_enumerate_support:
         raise ValueError(
             f"the latent site {name!r} is discrete and has infinitely many values, so it cannot be "
-            f"summed out. {instead}, or give it a bounded support."
+            f"summed out. {advice}, or give it a bounded support."
         )
     if find_spec("funsor") is None:
         raise ValueError(
-            f"the latent site {name!r} is discrete, and these backends need continuous latents. "
-            f"{instead}, or let funsor do it: pip install 'bayeskern[discrete]'."
+            f"the latent site {name!r} is discrete, and inference needs continuous latents. "
+            f"{advice}, or let funsor sum it out: pip install 'bayeskern[discrete]'."
         )
 
 
 def require_plates(name: str, site: dict, discrete: Iterable[str]) -> None:
-    """Raise ValueError if a sample site has an axis outside a plate, beside discrete latents.
+    """Raise ValueError if a site beside discrete latents has an axis outside a plate.
 
-    The values of discrete latents are enumerated along an axis of their own. An axis outside a
-    plate would be mistaken for it: with another size the model fails, and with the same size its
-    density is silently wrong.
+    The values of a discrete latent are enumerated along an extra axis. An axis outside a plate
+    would be mistaken for it: the model fails if the sizes differ, and its density is silently wrong
+    if they agree.
     """
     if is_step(site):
-        # NumPyro tells the steps of a scan apart.
+        # NumPyro keeps the steps of a scan on a separate axis.
         return
     batch, in_plates = _batch_shape(site), _plates(site)
     for axis in range(-len(batch), 0):
         if batch[axis] != 1 and axis not in in_plates:
             raise ValueError(
-                f"the site {name!r} has an axis of {batch[axis]} outside a plate. Where discrete "
-                f"latents ({', '.join(map(repr, discrete))}) are summed out, every axis must lie "
-                f"in a plate: put the site under `with numpyro.plate('rows', {batch[axis]}):`."
+                f"the site {name!r} has an axis of {batch[axis]} outside a plate. To sum out the "
+                f"discrete latents ({', '.join(map(repr, discrete))}), put every axis in a "
+                f"plate, as in `with numpyro.plate('rows', {batch[axis]}):`."
             )
 
 
@@ -65,12 +65,12 @@ class NoPointwiseError(ValueError):
 
 
 class DiscreteModel(NamedTuple):
-    """A model with values at its continuous latents, whose discrete latents are summed out.
+    """A model with fixed continuous latents, whose discrete latents are summed out.
 
     Attributes:
         model: The model.
-        target: Its arguments, its discrete sites, and the depth of its nested plates, to the left
-            of which values are enumerated.
+        target: Holds the arguments, the discrete sites and the depth of nested plates; values are
+            enumerated along axes to the left of the plates.
     """
 
     model: Callable
@@ -88,7 +88,7 @@ class DiscreteModel(NamedTuple):
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
         """Draw of the discrete sites given everything else, by backward sampling.
 
-        Raises ValueError, naming a site of it, if the model has a scan.
+        Raises ValueError, naming a site in the scan, if the model has a scan.
         """
         from numpyro.contrib import funsor
 
@@ -96,8 +96,8 @@ class DiscreteModel(NamedTuple):
         if step:
             raise ValueError(
                 f"discrete sites cannot be drawn beside a scan (the site {step!r} is in one): "
-                "NumPyro sums them out there, and does not draw them. Write the steps as a loop in "
-                "Python, under numpyro.contrib.funsor.markov."
+                "NumPyro can only sum them out. Write the steps as a Python loop, under "
+                "numpyro.contrib.funsor.markov."
             )
         sampler = funsor.infer_discrete(
             funsor.config_enumerate(self.model),
@@ -120,23 +120,23 @@ class DiscreteModel(NamedTuple):
 
         Raises:
             NoPointwiseError: If several observations of a site share a discrete latent, or the
-                model has a scan, whose steps are not told apart.
+                model has a scan.
         """
         step = self._site_of_scan()
         if step:
             raise NoPointwiseError(
-                "the observations have no log likelihood of their own where discrete sites are "
-                f"summed out beside a scan (the site {step!r} is in one)."
+                "the observations have no separate log likelihoods if discrete sites are summed "
+                f"out beside a scan (the site {step!r} is in one)."
             )
         sampled, factors, discrete = self._sampled(), self._factors(), set(self.target.discrete)
         return {name: _given_the_rest(name, sampled, factors, discrete) for name in observed}
 
     def require_summable(self) -> None:
-        """Raise ValueError, naming the site, if a density is wrong with all values at once.
+        """Raise ValueError, naming the site, if enumeration gives a wrong density.
 
-        The densities are compared with those at four random assignments of values: a model that
-        sums over the axis of the values, or takes it for one of its own, would be silently wrong.
-        Models with a scan are not checked.
+        The enumerated densities are compared with the densities at four random assignments of
+        values: a model that sums over the enumeration axis, or takes it for one of its own axes,
+        would be silently wrong. Models with a scan are not checked.
         """
         import funsor
 
@@ -147,10 +147,9 @@ class DiscreteModel(NamedTuple):
             enumerated = self._factors()
         except Exception as reason:
             raise ValueError(
-                f"the model cannot be computed for all values of {names} at once, which lie along "
-                f"an axis of their own, to the left of all others ({type(reason).__name__}: "
-                f"{reason}). Before an axis of an event write z[..., None]; put observations in a "
-                "plate."
+                f"the model fails for all values of {names} at once, which lie along an extra axis "
+                f"to the left of all others ({type(reason).__name__}: {reason}). Before an axis of "
+                "an event write z[..., None]; put observations in a plate."
             ) from reason
         rng = np.random.default_rng(0)
         for _ in range(4):
@@ -159,7 +158,7 @@ class DiscreteModel(NamedTuple):
                 support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
                 index = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
                 values[name] = support[index]
-                # As a funsor of the plates of the site.
+                # A funsor with the plates of the site as inputs.
                 indices[name] = funsor.to_funsor(
                     jnp.asarray(index), funsor.Bint[len(support)], _plates(sampled[name])
                 )
@@ -167,14 +166,15 @@ class DiscreteModel(NamedTuple):
             for name, site in assigned.items():
                 if not _agree(enumerated[name](**indices), site):
                     raise ValueError(
-                        f"the site {name!r} has another density with all values of {names} at once "
-                        "than with single values, so that they cannot be summed out. The values "
-                        "lie along the leftmost axis: keep it (no sum over a plate, no use outside "
-                        "of the plate, z[..., None] before an axis of an event), and let a "
-                        "DiscreteUniform begin at 0."
+                        f"the site {name!r} has another density for all values of {names} at once "
+                        "than for single values, so they cannot be summed out. The values lie "
+                        "along the leftmost axis. Keep this axis: write no sum over a plate, use "
+                        "no site outside its plate, and write z[..., None] before an axis of an "
+                        "event. A DiscreteUniform must begin at 0."
                     )
 
     def _sampled(self) -> dict[str, dict]:
+        """Sample sites in a trace of the model."""
         trace = handlers.trace(self.model).get_trace(*self.target.args, **self.target.kwargs)
         return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
@@ -183,13 +183,14 @@ class DiscreteModel(NamedTuple):
         return next((name for name, site in self._sampled().items() if is_step(site)), None)
 
     def _enumerated(self) -> Callable:
+        """The model with all values of its discrete latents at once, along extra axes."""
         from numpyro.contrib import funsor
 
         model = funsor.config_enumerate(self.model)
         return funsor.enum(model, first_available_dim=-self.target.nesting - 1)
 
     def _factors(self) -> dict[str, Funsor]:
-        """Log density of each site as a funsor of its plates and the discrete sites."""
+        """Log density of each site, a funsor with its plates and discrete sites as inputs."""
         import funsor
         from numpyro.contrib import funsor as numpyro_funsor
         from numpyro.contrib.funsor.infer_util import plate_to_enum_plate
@@ -207,14 +208,14 @@ class DiscreteModel(NamedTuple):
 
 
 def _plates(site: dict) -> dict[int, str]:
-    """Name of the plate of each axis in a plate."""
+    """Axis -> name of its plate."""
     return {frame.dim: frame.name for frame in site["cond_indep_stack"]}
 
 
 def _batch_shape(site: dict) -> tuple[int, ...]:
     """Shape of the log density of the value of a site."""
-    value, fn = np.shape(site["value"]), site["fn"]
-    return np.broadcast_shapes(fn.batch_shape, value[: len(value) - fn.event_dim])
+    shape, fn = np.shape(site["value"]), site["fn"]
+    return np.broadcast_shapes(fn.batch_shape, shape[: len(shape) - fn.event_dim])
 
 
 def _agree(log_prob: Funsor, site: dict) -> bool:
@@ -232,7 +233,7 @@ def _agree(log_prob: Funsor, site: dict) -> bool:
 def _given_the_rest(
     name: str, sampled: dict[str, dict], factors: dict[str, Funsor], discrete: set[str]
 ) -> jax.Array:
-    """log p(y_i | the rest) of one site, from all factors that its discrete latents reach."""
+    """log p(y_i | the rest) of a site, from all factors that share its discrete latents."""
     import funsor
 
     latents, reached = _connected(name, factors, discrete)
@@ -241,11 +242,12 @@ def _given_the_rest(
         plates = set(_plates(sampled[other]).values())
         if not plates <= set(axes) or (other in latents and plates != set(axes)):
             raise NoPointwiseError(
-                f"the observations of {name!r} have no log likelihood of their own: the discrete "
+                f"the observations of {name!r} have no separate log likelihoods: the discrete "
                 f"latents ({', '.join(map(repr, sorted(latents)))}) tie several of them together. "
-                "LOO takes a latent for each observation, in the plate of the observations."
+                "LOO needs a latent for each observation, in the plate of the observations."
             )
     rest = [factors[n] for n in sorted(reached - {name})]
+    # log p(y_i, the rest) - log p(the rest).
     density = _summed_out([factors[name], *rest], latents)
     if rest:
         density = density - _summed_out(rest, latents)

@@ -14,9 +14,9 @@ import numpyro
 
 
 def located(error: Exception) -> Exception | None:
-    """The error with the site, or the file and line of the model, before its message.
+    """Copy of an error with the site, or the line of the model, before its message.
 
-    None where the line is unknown, or where the model or this package raised the error on purpose.
+    None if the line is unknown, or if the model or this package raised the error itself.
     """
     package = str(Path(__file__).parents[3])
     libraries = (package, *(module.__path__[0] for module in (jax, numpyro, numpy, equinox)))
@@ -25,12 +25,12 @@ def located(error: Exception) -> Exception | None:
     if type(error) not in (ValueError, TypeError) or not in_model:
         return None
     frame = in_model[-1]
-    around = _nodes_at(frame.filename, frame.lineno or 0)
-    raised_here = any(isinstance(node, ast.Raise) for node in around)
+    nodes = _nodes_at(frame.filename, frame.lineno or 0)
+    raised_here = any(isinstance(node, ast.Raise) for node in nodes)
     if raised_here or frames[-1].filename.startswith(package):
         return None
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
-    sites = [name for node in around if (name := _site_name(node))]
+    sites = [name for node in nodes if (name := _site_name(node))]
     if sites:
         # The last node in breadth-first order is the innermost.
         where = f"site {sites[-1]!r} ({where})"

@@ -29,8 +29,8 @@ class FullPlates(Messenger):
 class OneParamEach(Messenger):
     """Replace a param site that holds a network by one site for each of its arrays.
 
-    The sites are called `<net>$params.<array>`, with the names of arrays that NumPyro gives to
-    those with a prior: `layers[0].weight`.
+    The sites are called `<net>$params.<array>`. Arrays have the names that NumPyro gives to arrays
+    with a prior, such as `layers[0].weight`.
     """
 
     def process_message(self, msg: dict) -> None:
@@ -44,11 +44,12 @@ class OneParamEach(Messenger):
             numpyro.param(f"{msg['name']}.{_path(path)}", array, **msg["kwargs"])
             for path, array in arrays
         ]
-        # The outer handlers see the arrays only.
+        # The outer handlers see the sites of the arrays, and not the network.
         msg["value"], msg["stop"] = jax.tree.unflatten(structure, values), True
 
 
 def _path(path: Iterable[Any]) -> str:
+    """Name of an array, from its path in the tree of a network."""
     parts = (f".{part.key}" if hasattr(part, "key") else str(part) for part in path)
     return "".join(parts).lstrip(".")
 
@@ -59,7 +60,7 @@ def is_network(site: dict) -> bool:
 
 
 def has_prior(name: str, trace: dict) -> bool:
-    """True if an array of a network, a param site, is drawn from a prior by another site."""
+    """True if another site draws the network array of this param site from a prior."""
     net, _, array = name.partition("$params.")
     return f"{net}/{array}" in trace
 
@@ -78,19 +79,20 @@ class Unmasked(Messenger):
 class DrawObserved(Messenger):
     """Draw the observed sites too, in the shape of their data.
 
-    Each step of a scan is drawn after the steps before it. Where there are fewer data than steps,
-    the first steps stay at their data. Raises CannotDrawError where a distribution has no `sample`.
+    Each step of a scan is drawn given the steps before it. If there are fewer data than steps, the
+    first steps keep their data. Raises CannotDrawError if a distribution has no `sample`.
 
     Args:
         fn: The model.
-        zero: Observed sites that become zero.
-        given: Observed sites that stay at their data.
+        zero: Observed sites that are set to zero.
+        given: Observed sites that keep their data.
     """
 
     def __init__(
         self, fn: Callable, zero: Collection[str] = (), given: Collection[str] = ()
     ) -> None:
         self.zero, self.given = zero, given
+        # Sites with fewer data than steps of their scan.
         self._continued: set[str] = set()
         super().__init__(fn)
 
@@ -113,7 +115,7 @@ class DrawObserved(Messenger):
             msg["value"], msg["is_observed"] = None, False
 
     def _enter(self, scan: dict) -> None:
-        """Remove the data of a scan, and handle its steps."""
+        """Remove the data of a scan, and apply this handler to its steps."""
         step, start, xs, length, reverse = scan["args"]
         steps = length if length is not None else len(jax.tree.leaves(xs)[0])
         scan["args"] = (DrawObserved(step, self.zero, self.given), start, xs, length, reverse)
@@ -123,7 +125,7 @@ class DrawObserved(Messenger):
         ]
 
     def _without_data(self, values: Callable | dict, steps: int) -> Callable | dict:
-        """Values that `condition` keeps in a scan: given sites, and data of fewer steps."""
+        """Values that a scan keeps: given sites, and data that cover its first steps only."""
         if callable(values):
             return lambda site: values(site) if site["name"] in self.given else None
         short = {name for name, v in values.items() if 0 < len(jnp.atleast_1d(v)) < steps}
@@ -132,14 +134,14 @@ class DrawObserved(Messenger):
 
 
 def without_data(model: Callable) -> Callable:
-    """The model without its observed sites, whose density is that of the prior."""
+    """The model without its observed sites: its density is the prior density."""
     return handlers.block(
         model, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"]
     )
 
 
 def at_unconstrained(model: Callable, values: dict[str, jax.Array], key: jax.Array) -> Callable:
-    """The model with latent sites at the images of unconstrained values.
+    """The model with latent sites fixed at given unconstrained values.
 
     Args:
         model: The model.
@@ -156,7 +158,7 @@ def at_unconstrained(model: Callable, values: dict[str, jax.Array], key: jax.Arr
         step = site["infer"].get("_scan_current_index")
         event_dims = transform.domain.event_dim - transform.codomain.event_dim
         if step is not None and jnp.ndim(u) > len(site["fn"].shape()) + event_dims:
-            # The part of one step of a scan.
+            # The value at one step of a scan.
             u = u[step]
         return transform(u)
 
@@ -164,7 +166,7 @@ def at_unconstrained(model: Callable, values: dict[str, jax.Array], key: jax.Arr
 
 
 def centre_improper(site: dict) -> jax.Array | None:
-    """A value for a site that cannot be drawn: the image of 0. For `substitute_fn`."""
+    """Image of 0 for an improper site, else None; for `substitute_fn`."""
     fn = site.get("fn")
     if fn is None or site["type"] != "sample" or not is_improper(fn):
         return None

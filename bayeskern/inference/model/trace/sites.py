@@ -33,7 +33,7 @@ class Latent(NamedTuple):
         name: Its name.
         is_param: True for a `numpyro.param`.
         shape: Shape of its value.
-        unconstrained_shape: Shape of its value mapped to the real line.
+        unconstrained_shape: Shape of its unconstrained value.
     """
 
     name: str
@@ -89,13 +89,16 @@ def inspect_sites(target: Target) -> dict[str, ModelSite]:
 
 
 def _conditions_on_data(name: str, fn: Distribution) -> bool:
-    """True if a distribution conditions new values on the observed ones; not inside a wrapper."""
+    """True if a distribution conditions new values on the observed ones.
+
+    Raises ValueError, naming the site, for such a distribution inside a wrapper.
+    """
     base = innermost(fn)
     if isinstance(base, ConditionsOnData) and base is not fn:
         raise ValueError(
-            f"the site {name!r} is a {type(base).__name__} under a plate, a mask or to_event; its "
-            "values could not be conditioned on. Give each process a site of its own (and mask= to "
-            "the process)."
+            f"the site {name!r} is a {type(base).__name__} under a plate, a mask or to_event, so "
+            "that new values cannot be conditioned on its data. Give each process its own site, "
+            "and pass mask= to the process."
         )
     return isinstance(base, ConditionsOnData)
 
@@ -132,8 +135,9 @@ class Upstream(NamedTuple):
     """Observed sites on whose values other sites depend.
 
     Attributes:
-        given: All of them, such as a covariate with a distribution of its own.
-        fixed: Those that depend on no latent, such as a parameter that `condition` fixes.
+        given: All such sites, for example a covariate with its own distribution.
+        fixed: Sites of `given` that depend on no latent, such as a parameter that `condition`
+            fixes.
     """
 
     given: frozenset[str]
@@ -145,12 +149,12 @@ def upstream_sites(
     arguments: tuple[tuple, dict] | None = None,
     shapes: dict[str, tuple[int, ...]] | None = None,
 ) -> Upstream:
-    """Observed sites that others depend on, by the provenance of the densities.
+    """Observed sites that other sites depend on, by the provenance of the densities.
 
     Args:
         target: The model.
-        arguments: Positional and named arguments; by default those of the fit.
-        shapes: Shapes of latents that differ from those of the fit.
+        arguments: Positional and named arguments; by default, the arguments of the fit.
+        shapes: Shapes of latents that differ from the fit.
 
     Returns:
         The sites, from abstract traces.
@@ -166,12 +170,13 @@ def upstream_sites(
             if site["type"] != "sample" or is_factor(site):
                 continue
             order.append(name)
-            # The steps of a scan depend on one another only.
+            # Data in a scan are left out: only other steps depend on them.
             if site["is_observed"] and not site.get("_control_flow_done", False):
                 value = jnp.asarray(site["value"])
                 data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
 
     jax.eval_shape(collect, latents)
+    # No site depends on the last one.
     if not any(order.index(name) < len(order) - 1 for name in data):
         return Upstream(frozenset(), frozenset())
 
@@ -199,7 +204,7 @@ def trace_at(
         key: Random key for all other sites.
         args: Positional arguments of the model.
         kwargs: Named arguments of the model.
-        extend: True to draw latents of members of a plate beyond those in `draw`.
+        extend: True to draw latents of plate members that are not in `draw`.
 
     Returns:
         Sites by name.
@@ -232,7 +237,7 @@ def _sample_shape(site: dict) -> tuple[int, ...]:
 
 
 def _has_new_members(site: dict, shape: tuple[int, ...]) -> bool:
-    """True if the shape of a draw differs from that of its site in longer plates only."""
+    """True if a site has longer plates than a draw, and its other axes are equal."""
     fn, expected = site["fn"], (*_sample_shape(site), *site["fn"].shape())
     if len(shape) != len(expected) or is_step(site):
         return False
@@ -244,19 +249,19 @@ def _has_new_members(site: dict, shape: tuple[int, ...]) -> bool:
 def _require_same_shape(site: dict, shape: tuple[int, ...]) -> None:
     expected = (*_sample_shape(site), *site["fn"].shape())
     if is_step(site):
-        # The part of one step of a scan.
+        # The site is one step of a scan; the draw holds all steps.
         shape = shape[1:]
     if shape != expected:
         raise ValueError(
-            f"the latent site {site['name']!r} has shape {expected} at these arguments, but "
+            f"the latent site {site['name']!r} has shape {expected} with these arguments, but "
             f"its draws have shape {shape}: there are no draws of it for new groups or points. "
-            "Keep its plate; give new values a site of another name; or take extend=True, which "
-            "draws new members at the end of a plate from their prior given the draw."
+            "Keep its plate; give new values a site with another name; or pass extend=True to draw "
+            "new members at the end of a plate from their prior given the draw."
         )
 
 
 def _axis_names(site: dict, shape: tuple[int, ...]) -> tuple[str | None, ...]:
-    """Names of the axes of a site: of its plates, and of `infer={"event_dims": [...]}`."""
+    """Names of the axes of a site, from its plates and `infer={"event_dims": [...]}`."""
     names: list[str | None] = [None] * len(shape)
     batch = len(shape) - (site["fn"].event_dim if site["type"] == "sample" else 0)
     for frame in site["cond_indep_stack"]:

@@ -38,7 +38,7 @@ class LogDensity(eqx.Module):
     """A bare log density on R^size as a model without data: log p(z) = f(z) - log Z.
 
     `bk.infer(bk.LogDensity(f, size))` draws its one site `z` by any method. `log_evidence` is
-    log Z, the log of the integral of exp(f), where the method estimates it.
+    log Z, the log of the integral of exp(f), if the method estimates it.
 
     Args:
         f: Function of one point, (size,) to a number, written in JAX.
@@ -80,8 +80,8 @@ class LogDensity(eqx.Module):
             value = jax.eval_shape(self.f, jnp.zeros(self.size))
         except CONCRETIZATION_ERRORS as error:
             raise TypeError(
-                "f must be written in JAX, and it looks at a value that JAX has yet to compute, as "
-                "NumPy's functions, float() and `if` do. Take jax.numpy and jnp.where."
+                "f must be written in JAX, but it looks at a value that JAX has yet to compute, as "
+                "NumPy functions, float() and `if` do. Use jax.numpy and jnp.where."
             ) from error
         if getattr(value, "shape", None) != ():
             raise ValueError(
@@ -90,7 +90,7 @@ class LogDensity(eqx.Module):
         value = np.asarray(self.f(jnp.zeros(self.size)))
         if not np.isfinite(value):
             raise ValueError(
-                f"f is {value} at 0, where the methods begin. Move it, so that 0 is a likely "
-                "point: LogDensity(lambda z: f(z + there), size)."
+                f"f is {value} at 0, where the methods begin. Shift it, so that 0 is a likely "
+                "point: LogDensity(lambda z: f(z + likely_point), size)."
             )
         return self, ()

@@ -15,7 +15,7 @@ from bayeskern.protocols import ApproximatesLatent
 
 
 def subsampled(trace: dict) -> set[str]:
-    """Plates of a trace that take part of their rows at a time."""
+    """Names of the subsampled plates in a trace."""
     plates = {name: site["args"] for name, site in trace.items() if site["type"] == "plate"}
     return {name for name, (size, part) in plates.items() if part not in (None, size)}
 
@@ -23,8 +23,8 @@ def subsampled(trace: dict) -> set[str]:
 def require_valid(name: str, site: dict) -> None:
     """Raise ValueError, naming the site, if it cannot be fitted.
 
-    Refused are names of axes of the draws, values whose shape differs from that of the plates or
-    the distribution, and discrete latents that cannot be summed out.
+    Rejects the names of axes of the draws, values whose shape does not fit the plates or the
+    distribution, and discrete latents that cannot be summed out.
     """
     kind = site["type"]
     # ArviZ would lose a plate of such a name.
@@ -56,7 +56,7 @@ def is_kinked(site: dict) -> bool:
 
 
 def is_approximate(site: dict) -> bool:
-    """True if a site integrates a latent out approximately, so that it has to be assessed."""
+    """True if a site integrates a latent out approximately, which has to be assessed."""
     observed = site["type"] == "sample" and site["is_observed"]
     return observed and isinstance(innermost(site["fn"]), ApproximatesLatent)
 
@@ -82,7 +82,7 @@ def is_unnormalized(fn: Distribution) -> bool:
 
 
 class CannotDrawError(ValueError):
-    """A site has a density only: new data, or members of a plate, cannot be drawn."""
+    """A distribution has no `sample`: new data or plate members cannot be drawn."""
 
 
 def require_sample(name: str, fn: Distribution) -> None:
@@ -98,12 +98,12 @@ def require_sample(name: str, fn: Distribution) -> None:
 def _require_plate_shape(name: str, site: dict) -> None:
     shape = jnp.shape(site["value"])
     for frame in site["cond_indep_stack"]:
-        # Axes of events may stand behind those of plates, so that any axis may be the plate's.
+        # Event axes may follow the axis of the plate, so the plate may be any axis.
         if frame.size not in shape:
             raise ValueError(
-                f"the deterministic {name!r} has shape {shape} inside plate {frame.name!r}, whose "
-                f"{frame.size} rows ought to be one of its axes. Move it out of the plate, or give "
-                "it the shape of the plate."
+                f"the deterministic {name!r} has shape {shape} inside plate {frame.name!r}, but "
+                f"no axis has the {frame.size} rows of the plate. Move it out of the plate, or "
+                "give it the shape of the plate."
             )
 
 
@@ -117,7 +117,7 @@ def _require_data_shape(name: str, site: dict) -> None:
         broadcast = np.broadcast_shapes(value, expected)
     except ValueError:
         broadcast = None
-    # One number may stand for many observations; (n,) against (n, 1) is a mistake.
+    # A scalar may stand for many observations; (n,) against (n, 1) is a mistake.
     if broadcast != value and value != ():
         raise ValueError(
             f"the observed site {name!r} has values of shape {value} but its distribution has "
