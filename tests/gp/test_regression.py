@@ -205,7 +205,7 @@ def test_harmonics_of_a_periodic_kernel_cover_its_prior():
             assert prepared.prepared.harmonics == (8,)
             # A lengthscale that the prior does not have.
             first["season.periodic.lengthscale"] = 0.3
-            with pytest.raises(ValueError, match="asks for more harmonics"):
+            with pytest.raises(ValueError, match="needs more harmonics"):
                 prepared.at(first).condition(*data)
     for ours, theirs in zip(found["markov"], found["dense"], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)

@@ -198,7 +198,7 @@ BAD = {
     "B with NaN": ({"B": np.where(B > 2.0, np.nan, B)}, "B has .* NaN or infinite"),
     "no columns": ({"B": B[:, :0]}, "B has shape"),
     "noise of another length": ({"noise": NOISE[:4]}, r"noise must be .* got shape \(4,\)"),
-    "negative noise": ({"noise": -0.1}, "noise must be finite variances of 0 or more"),
+    "negative noise": ({"noise": -0.1}, "noise must be finite and at least 0"),
     "noise NaN": ({"noise": np.nan}, "noise must be finite"),
     "X with NaN": ({"X": np.where(X > 2.0, np.nan, X)}, "X has .* NaN or infinite"),
     "tol": ({"tol": 0.0}, "tol must be a positive number"),

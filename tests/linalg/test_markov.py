@@ -197,7 +197,7 @@ def test_one_time_and_repeated_times():
 
 def test_repeated_times_without_noise_are_refused():
     X = jnp.array([[0.0], [1.0], [1.0]])
-    with pytest.raises(NotPositiveDefiniteError, match=r"time 1\.0 follows .* solver='dense'"):
+    with pytest.raises(NotPositiveDefiniteError, match=r"time 1\.0 is .* solver='dense'"):
         SOLVER.factor(NoisyGram(Matern32(), X, 0.0))
 
     def density(kernel):
@@ -327,7 +327,7 @@ def test_known_times_are_sorted_once():
     assert isinstance(prepared.applicability(Matern32(), X), Fits)
     for other in (X[::-1], X[:2]):
         refused = prepared.applicability(Matern32(), other)
-        assert refused.reason == "it is prepared for other times"
+        assert refused.reason == "the solver is prepared for other times"
 
     @jax.jit
     def of_known_times(lengthscale):

@@ -42,7 +42,12 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
         (Matern32(), np.ones((1000, 2)), "dense", "there are 2 inputs"),
         (Brownian(start=0.5), LONG, "dense", "a trend starts at 0.5"),
         (Brownian(start=0.0), LONG, "markov", "not dense"),
-        (Brownian(start=dist.Normal(-9.0, 1.0)), LONG, "dense", "a trend starts at nan"),
+        (
+            Brownian(start=dist.Normal(-9.0, 1.0)),
+            LONG,
+            "dense",
+            "the start of a trend has no value yet",
+        ),
         ((Matern52() + Matern12()) ** 4, LONG, "dense", "its state has 256 numbers"),
         ((Matern52() + Matern12()) ** 20, LONG, "dense", "its state has 256 numbers or more"),
         (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),

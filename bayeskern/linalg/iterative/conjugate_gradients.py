@@ -1,7 +1,7 @@
 """Conjugate gradients with a Nystrom preconditioner.
 
-They serve Gram matrices too large for memory. A product with k(X) takes O(n^2) operations and O(n)
-memory. The number of products depends on the eigenvalues that the preconditioner leaves. Hestenes
+For Gram matrices too large for memory: a product with k(X) takes O(n^2) operations and O(n) memory.
+The number of products depends on the eigenvalues of the preconditioned matrix. Hestenes
 and Stiefel (1952); Frangella, Tropp and Udell (2023), "Randomized Nystrom preconditioning".
 """
 
@@ -25,7 +25,7 @@ from bayeskern.linalg.iterative.tiled_gram import TiledGram
 
 
 class Status(StrEnum):
-    """Outcome of conjugate gradients: convergence, or the reason why not."""
+    """Outcome of conjugate gradients: convergence, or the reason for failure."""
 
     CONVERGED = "it converged"
     EXHAUSTED = "the iterations are used up"
@@ -39,8 +39,8 @@ class Solution(NamedTuple):
 
     Attributes:
         x: Solution, of the shape of the right-hand sides.
-        status: Convergence, or the reason why not.
-        residual: |b - (k(X) + noise I) x| / |b|, computed from x; the largest of several columns.
+        status: Convergence, or the reason for failure.
+        residual: |b - (k(X) + noise I) x| / |b|, computed from x; for several columns, the largest.
         iterations: Number of steps, each with one product.
     """
 
@@ -67,32 +67,32 @@ def conjugate_gradients(
     seed: int = 0,
     progress: bool = False,
 ) -> Solution:
-    """Solve (k(X) + noise I) x = b by conjugate gradients, without holding the matrix.
+    """Solve (k(X) + noise I) x = b by conjugate gradients, without storing the matrix.
 
     Memory holds a few vectors and the preconditioner, n numbers for each landmark. The values of
-    the mean f = k(X) x at X are within residual |b| of those of the exact x. Columns of B are
-    solved for side by side, each by its own steps, and share the tiles of the matrix.
+    the posterior mean k(X) x are accurate to residual |b|. Columns of B are solved side by side,
+    with step lengths of their own, and share the products with the matrix.
 
     Args:
-        kernel: A positive definite kernel of numbers.
+        kernel: A positive definite kernel whose hyperparameters are numbers.
         X: Inputs, shape (n, d) or (n,).
         noise: Noise variance, a number or shape (n,).
         B: Right-hand sides, shape (n,) or (n, k).
         tol: Relative residual at which the iteration stops.
         max_iterations: Maximum number of steps.
-        rank: Number of landmarks of the preconditioner. By default 10 sqrt(n), or as many as an
-            eighth of the memory holds.
+        rank: Number of landmarks of the preconditioner. By default 10 sqrt(n), or fewer to fit in
+            an eighth of the memory.
         seed: Seed of the landmarks, a whole number from 0 to 2**32 - 1.
         progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        The solution with its status. Check the status: nothing is raised where the iteration did
-        not converge, and x is then the best solution so far.
+        The solution with its status. Check the status: if the iteration does not converge, no error
+        is raised, and x is the best solution so far.
 
     Raises:
         TypeError: A hyperparameter is still a distribution or free.
-        ValueError: Input has other shapes, or is NaN or infinite; noise is negative; the kernel is
-            not positive definite by construction, or NaN at some of the points.
+        ValueError: Input has a wrong shape, or is NaN or infinite; noise is negative; the kernel is
+            known not to be positive definite, or is NaN or infinite at some of the points.
 
     Examples:
         >>> import numpy as np
@@ -119,7 +119,7 @@ def conjugate_gradients(
     def multiply(V):
         return gram @ V + noise[:, None] * V
 
-    # Columns of zeros are solved by zeros.
+    # The solution for a column of zeros is 0; its size 1 avoids a division by 0.
     sizes = np.linalg.norm(columns, axis=0)
     sizes[sizes == 0.0] = 1.0
     digits = math.ceil(max(-10.0 * math.log10(tol), 1.0))
@@ -127,8 +127,8 @@ def conjugate_gradients(
 
         def report(R):
             residual = np.max(np.linalg.norm(R, axis=0) / sizes)
-            done = -10.0 * math.log10(residual) if residual > tol else digits
-            bar.to(int(np.clip(done, 0, digits)), f"residual {residual:.1e}")
+            position = -10.0 * math.log10(residual) if residual > tol else digits
+            bar.to(int(np.clip(position, 0, digits)), f"residual {residual:.1e}")
 
         solution = _solve(multiply, precondition, columns, sizes, tol, max_iterations, report)
     return solution._replace(x=solution.x.reshape(B.shape))
@@ -137,8 +137,9 @@ def conjugate_gradients(
 class Preconditioner(NamedTuple):
     """Inverse of D^1/2 (L L' + I) D^1/2, where D^1/2 L L' D^1/2 approximates k(X).
 
-    D is the noise with white noise of the kernel. k(X) minus its Nystrom approximation is positive
-    semidefinite, so that no eigenvalue of the preconditioned matrix is below 1.
+    D is the noise variance plus the variance of white noise in the kernel. k(X) minus its Nystrom
+    approximation is positive semidefinite, so all eigenvalues of the preconditioned matrix are at
+    least 1.
 
     Attributes:
         root: Square roots of D, shape (n, 1).
@@ -159,13 +160,13 @@ class Preconditioner(NamedTuple):
         The landmarks are drawn by their ridge leverage scores, which depend on the kernel and,
         unlike pivots, are robust to outliers. Musco and Musco (2017).
         """
-        # scikit-learn takes half a second to import.
+        # Imported here, because scikit-learn takes half a second to import.
         from bayeskern.kernels.approximation import NystromFeatures
 
         variances, smooth = np.asarray(kernel.evaluate_diag(jnp.asarray(X))), diagonal(kernel, X)
         features = NystromFeatures(kernel, rank, "leverage", seed)
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
-        # White noise has no features. Rounding errors remain without any noise.
+        # White noise has no features. The rounding error keeps D positive without any noise.
         white = np.maximum(variances - smooth, 0.0)
         rounding = len(X) * np.finfo(float).eps * np.mean(variances)
         root = np.sqrt(noise + white + rounding)[:, None]
@@ -184,65 +185,65 @@ def _solve(multiply, precondition, B, sizes, tol, max_iterations, report) -> Sol
     """Solution for B (n, k), with the norms `sizes` of its columns.
 
     The residual in the recurrence of conjugate gradients drifts away from the true residual b - Ax.
-    Where the former alone has reached tol, the iteration restarts from the true residual, for as
-    long as a restart at least halves it.
+    If only the recurrence has reached tol, the iteration restarts from the true residual, as long
+    as each restart at least halves it.
     """
-    x, R, residual, taken = np.zeros_like(B), B, np.inf, 0
+    x, R, residual, n_steps = np.zeros_like(B), B, np.inf, 0
     while True:
-        step, steps, status = _descend(
-            multiply, precondition, R, tol * sizes, max_iterations - taken, report
+        change, n_new, status = _descend(
+            multiply, precondition, R, tol * sizes, max_iterations - n_steps, report
         )
-        taken += steps
-        R = B - multiply(x + step)
-        new = np.max(np.linalg.norm(R, axis=0) / sizes)
-        if not np.isfinite(new):
-            return Solution(x, Status.NOT_FINITE, float(residual), taken)
-        before, residual = residual, min(residual, new)
-        x = x + step if new <= before else x
+        n_steps += n_new
+        R = B - multiply(x + change)
+        new_residual = np.max(np.linalg.norm(R, axis=0) / sizes)
+        if not np.isfinite(new_residual):
+            return Solution(x, Status.NOT_FINITE, float(residual), n_steps)
+        old_residual, residual = residual, min(residual, new_residual)
+        x = x + change if new_residual <= old_residual else x
         if residual <= tol:
             status = Status.CONVERGED
         elif status is Status.CONVERGED:
-            if new <= 0.5 * before:
+            if new_residual <= 0.5 * old_residual:
                 continue
             status = Status.STALLED
-        return Solution(x, status, float(residual), taken)
+        return Solution(x, status, float(residual), n_steps)
 
 
 def _descend(
     multiply: Callable, precondition: Callable, R, goals, max_iterations: int, report: Callable
 ) -> tuple[np.ndarray, int, Status]:
-    """x, number of steps and status, with |R - A x| at most `goals` by its recurrence, from x = 0.
+    """Solve A x = R from x = 0 until |R - A x| <= goals by the recurrence of the residual.
 
-    R: (n, k); goals: (k,). Golub and Van Loan (2013), algorithm 11.5.1. A column that has reached
-    its goal is no longer changed.
+    R: (n, k); goals: (k,). A column that has reached its goal stays fixed. Returns x, the number of
+    steps and the status. Golub and Van Loan (2013), algorithm 11.5.1.
     """
     x, Z = np.zeros_like(R), precondition(R)
     directions, products = Z, np.sum(R * Z, axis=0)
     active = np.linalg.norm(R, axis=0) > goals
-    for taken in range(max_iterations):
+    for n_steps in range(max_iterations):
         if not np.any(active):
-            return x, taken, Status.CONVERGED
+            return x, n_steps, Status.CONVERGED
         AD = multiply(directions)
         curvatures = np.sum(directions * AD, axis=0)
         if not np.all(np.isfinite(curvatures)):
-            return x, taken, Status.NOT_FINITE
+            return x, n_steps, Status.NOT_FINITE
         if np.any(active & ((curvatures <= 0.0) | (products <= 0.0))):
-            return x, taken, Status.INDEFINITE
+            return x, n_steps, Status.INDEFINITE
         lengths = np.divide(products, curvatures, np.zeros_like(products), where=active)
         x, R = x + lengths * directions, R - lengths * AD
         report(R)
         active &= np.linalg.norm(R, axis=0) > goals
-        Z, before = precondition(R), products
+        Z, old_products = precondition(R), products
         products = np.sum(R * Z, axis=0)
         directions = Z + directions * np.divide(
-            products, before, np.zeros_like(products), where=active
+            products, old_products, np.zeros_like(products), where=active
         )
     return x, max_iterations, Status.EXHAUSTED if np.any(active) else Status.CONVERGED
 
 
 def _default_rank(n: int) -> int:
-    in_memory = 0.125 * validation.machine_memory() / (8.0 * n)
-    return max(1, int(min(n, 10.0 * math.sqrt(n), in_memory)))
+    memory_limit = 0.125 * validation.machine_memory() / (8.0 * n)
+    return max(1, int(min(n, 10.0 * math.sqrt(n), memory_limit)))
 
 
 def _read_noise(noise, n: int) -> np.ndarray:
@@ -250,10 +251,11 @@ def _read_noise(noise, n: int) -> np.ndarray:
         variances = np.broadcast_to(np.asarray(noise, dtype=float), (n,))
     except (TypeError, ValueError):
         raise ValueError(
-            f"noise must be a variance, or one for each of {n} points, got shape {np.shape(noise)}."
+            f"noise must be a number, or a variance for each of the {n} points; got shape "
+            f"{np.shape(noise)}."
         ) from None
     if not np.all(np.isfinite(variances) & (variances >= 0.0)):
-        raise ValueError("noise must be finite variances of 0 or more. Check for NaN and signs.")
+        raise ValueError("noise must be finite and at least 0. Check for NaN and signs.")
     return variances
 
 

@@ -1,10 +1,12 @@
 """Log density of a state-space model, with a hand-written derivative.
 
-The derivative is a backward pass over the times: the slopes of the density of all later values in
-the mean and covariance of the state at one time follow from those at the next time. The pass takes
-about as long as the filter, which is run again for it, block by block; differentiating through the
-filter would take several times as long. Koopman and Shephard (1992), "Exact score for
-time series models in state space form".
+The derivative is a backward pass over the times. It propagates the gradient of the density of all
+later values in the mean and covariance of the state, from each time to the previous one. The pass
+takes about as long as the filter, and recomputes the filter block by block; automatic
+differentiation of the filter would take several times as long. Koopman and Shephard (1992), "Exact
+score for time series models in state space form".
+
+In the code, g_x is the gradient of the log density in x.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from bayeskern.linalg.markov.factor import (
     ObservedProcess,
     Row,
     in_blocks,
-    moves,
+    transitions,
 )
 
 
@@ -37,8 +39,8 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
         A number; -inf, with a gradient of 0, if K is not positive definite.
     """
     d = jnp.diff(process.t, append=process.t[-1:])
-    rows = (process.t, d, process.noise, process.counts, r[process.order])
-    # Integers have no derivatives that could be added up.
+    rows = (process.t, d, process.noise, process.observed, r[process.order])
+    # As floats: gradients in integers could not be added up.
     return _log_density(
         *jax.tree.map(lambda x: jnp.asarray(x, float), (process.space, process.initial.P, rows))
     )
@@ -46,7 +48,11 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
 
 @jax.custom_jvp
 def _log_density(space: StateSpace, P, rows):
-    """P: covariance of the state at the first time; rows: t, d, noise, counts, r, each (n,)."""
+    """Log density of the values.
+
+    P: covariance of the state at the first time. rows: times t, steps d to the next time, noise,
+    observed and residuals r, each (n,).
+    """
     end, _ = _filter(space, P, rows)
     return end.value(rows)
 
@@ -64,7 +70,7 @@ class FilterState(NamedTuple):
     Attributes:
         x: Mean of the state, shape (s,).
         covariance: Covariance of the state.
-        total: Sum of squared scaled innovations and log variances so far.
+        total: Sum of v^2 / S + log S over the innovations v with variances S so far.
         positive: Whether all variances so far are positive.
     """
 
@@ -75,26 +81,26 @@ class FilterState(NamedTuple):
 
     def value(self, rows) -> jax.Array:
         """Log density after the last time."""
-        counted = jnp.sum(rows[3])
-        value = -0.5 * (self.total + counted * jnp.log(2.0 * jnp.pi))
+        n_observed = jnp.sum(rows[3])
+        value = -0.5 * (self.total + n_observed * jnp.log(2.0 * jnp.pi))
         return jnp.where(self.positive & jnp.isfinite(value), value, -jnp.inf)
 
     def step(self, row: Row, y: jax.Array) -> tuple[FilterState, tuple]:
-        """State at the next time, and the numbers that its derivative needs."""
+        """State at the next time, and the arrays that the backward pass needs."""
         S, gain, covariance = self.covariance.update(row)
-        v = row.counts * (y - row.h @ self.x)
+        v = row.observed * (y - row.h @ self.x)
         positive, S = self.positive & (S > 0.0), jnp.where(S > 0.0, S, 1.0)
         x, total = self.x + gain * v, self.total + v * v / S + jnp.log(S)
-        kept = (x, covariance.P, S, gain, v)
-        return FilterState(row.A @ x, covariance.predict(row), total, positive), kept
+        saved = (x, covariance.P, S, gain, v)
+        return FilterState(row.A @ x, covariance.predict(row), total, positive), saved
 
 
 def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
-    """Last state of the filter, and the states before each block."""
+    """Last state of the filter, and the state before each block."""
 
     def over_block(state, block):
-        t, d, noise, counts, r = block
-        steps = Row(*moves(space, t, d), noise, counts)
+        t, d, noise, observed, r = block
+        steps = Row(*transitions(space, t, d), noise, observed)
         end, _ = jax.lax.scan(lambda s, data: (s.step(*data)[0], None), state, (steps, r))
         return end, state
 
@@ -111,52 +117,57 @@ def _value_and_gradient(space: StateSpace, P, rows):
     end, starts = _filter(space, P, rows)
 
     def over_block(carry, block):
-        slope, of_space = carry
-        state, (t, d, noise, counts, r) = block
-        (A, Q, h), pull = jax.vjp(moves, space, t, d)
-        rows = Row(A, Q, h, noise, counts)
-        _, kept = jax.lax.scan(lambda s, data: s.step(*data), state, (rows, r))
-        slope, (of_rows, of_r) = jax.lax.scan(_step_back, slope, (rows, *kept), reverse=True)
-        more, of_t, of_d = pull((of_rows.A, of_rows.Q, of_rows.h))
-        of_space = jax.tree.map(jnp.add, of_space, more)
-        return (slope, of_space), (of_t, of_d, of_rows.noise, of_rows.counts, of_r)
+        slope, g_space = carry
+        state, (t, d, noise, observed, r) = block
+        (A, Q, h), pullback = jax.vjp(transitions, space, t, d)
+        rows = Row(A, Q, h, noise, observed)
+        _, saved = jax.lax.scan(lambda s, data: s.step(*data), state, (rows, r))
+        slope, (g_rows, g_r) = jax.lax.scan(_step_back, slope, (rows, *saved), reverse=True)
+        g_block, g_t, g_d = pullback((g_rows.A, g_rows.Q, g_rows.h))
+        g_space = jax.tree.map(jnp.add, g_space, g_block)
+        return (slope, g_space), (g_t, g_d, g_rows.noise, g_rows.observed, g_r)
 
     slope = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
     blocks = starts, in_blocks(space.size, *rows)
     carry = slope, jax.tree.map(jnp.zeros_like, space)
-    ((_, of_P), of_space), of_rows = jax.lax.scan(over_block, carry, blocks, reverse=True)
+    ((_, g_P), g_space), g_rows = jax.lax.scan(over_block, carry, blocks, reverse=True)
     n = len(rows[0])
-    of_rows = tuple(x.reshape(-1)[:n] for x in of_rows)
+    g_rows = tuple(x.reshape(-1)[:n] for x in g_rows)
     value = end.value(rows)
     gradient = jax.tree.map(
-        lambda x: jnp.where(jnp.isfinite(value), x, 0.0), (of_space, of_P, of_rows)
+        lambda x: jnp.where(jnp.isfinite(value), x, 0.0), (g_space, g_P, g_rows)
     )
     return value, gradient
 
 
 def _step_back(slope, data):
-    """Slopes in the mean and covariance of this state, from those in the next state.
+    """One step of the backward pass: gradients at a time from gradients at the next time.
+
+    Args:
+        slope: Gradients in the mean (s,) and covariance (s, s) of the state at the next time.
+        data: Row, and the arrays saved by `FilterState.step`: x and P given the value, S, gain, v.
 
     Returns:
-        The slopes (s,), (s, s); then the slopes in the row and in its value.
+        Gradients in the mean and covariance at this time; then in the row and in its residual.
     """
-    of_x, of_P = slope
+    g_x, g_P = slope
     row, x, P, S, gain, v = data
-    # The step from x, P to A x, A P A' + Q, which is symmetric in its two factors A.
-    one_side = of_P @ row.A
-    of_A = jax.tree.map(
-        jnp.add, row.A.slope(of_x[:, None], x[:, None]), row.A.slope(2.0 * one_side, P)
+    # The step from x, P to A x, A P A' + Q. By symmetry, both factors A have the same gradient.
+    one_side = g_P @ row.A
+    g_A = jax.tree.map(
+        jnp.add, row.A.slope(g_x[:, None], x[:, None]), row.A.slope(2.0 * one_side, P)
     )
-    (of_Q,) = jax.vjp(Weighted.dense, row.Q)[1](of_P)
-    of_x, of_P = row.A.T @ of_x, row.A.T @ one_side
-    # The value, by which x = m + p v / S and P = M - p p' / S, with p = M h and S = h'p + noise.
-    u = of_P @ gain
-    e = v / S - gain @ of_x
-    of_S = 0.5 * row.counts * (jnp.square(v / S) - 1.0 / S) - (of_x @ gain) * v / S + gain @ u
-    of_p = of_x * (v / S) - 2.0 * u + of_S * row.h
-    of_h = P @ of_p + gain * (S * (gain @ of_p + of_S)) + (x - gain * v) * e
-    of_x = of_x + row.h * e
-    half = 0.5 * of_p
-    of_P = of_P + half[:, None] * row.h + row.h[:, None] * half
-    of_row = Row(of_A, of_Q, of_h, of_S, jnp.zeros_like(S))
-    return (of_x, of_P), (of_row, -e)
+    (g_Q,) = jax.vjp(Weighted.dense, row.Q)[1](g_P)
+    g_x, g_P = row.A.T @ g_x, row.A.T @ one_side
+    # The update by the value: x = m + p v / S and P = M - p p' / S with the predicted mean m and
+    # covariance M, p = M h, S = h'p + noise and v = y - h'm. e is minus the gradient in y.
+    u = g_P @ gain
+    e = v / S - gain @ g_x
+    g_S = 0.5 * row.observed * (jnp.square(v / S) - 1.0 / S) - (g_x @ gain) * v / S + gain @ u
+    g_p = g_x * (v / S) - 2.0 * u + g_S * row.h
+    g_h = P @ g_p + gain * (S * (gain @ g_p + g_S)) + (x - gain * v) * e
+    g_x = g_x + row.h * e
+    half = 0.5 * g_p
+    g_P = g_P + half[:, None] * row.h + row.h[:, None] * half
+    g_row = Row(g_A, g_Q, g_h, g_S, jnp.zeros_like(S))
+    return (g_x, g_P), (g_row, -e)

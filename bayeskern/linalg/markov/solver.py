@@ -25,7 +25,7 @@ from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_
 from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
-# Numbers of the draws that are made at a time, 128 MB.
+# Array elements per batch of draws (128 MB).
 DRAWS_BATCH_NUMBERS = 2**24
 
 
@@ -34,9 +34,9 @@ class MarkovSolver(Solver):
 
     Attributes:
         harmonics: Number of harmonics of each periodic kernel; None until prepared.
-        order: Order of the times, shape (n,); None where they are not known yet. Sorting within a
-            program takes longer than the filter, and XLA would sort times that are constants of the
-            program while it compiles, for minutes.
+        order: Indices that sort the times, shape (n,); None if the times are traced. They are
+            precomputed, because sorting inside a program takes longer than the filter, and XLA
+            would sort constant times during compilation, which takes minutes.
     """
 
     harmonics: tuple[int | None, ...] | None = eqx.field(static=True, default=None)
@@ -50,7 +50,7 @@ class MarkovSolver(Solver):
         if X.shape[1] != 1:
             return Refused(f"there are {X.shape[1]} inputs, and time is one")
         if self.order is not None and not _is_order(self.order, X):
-            return Refused("it is prepared for other times")
+            return Refused("the solver is prepared for other times")
         kernel = self._truncate(kernel)
         try:
             space = kernel.state_space()
@@ -60,14 +60,16 @@ class MarkovSolver(Solver):
         if s == 0:
             return Refused("white noise alone has no state")
         if s > MAX_STATE_SIZE:
-            return Refused(f"its state has {s:,} numbers, and {MAX_STATE_SIZE} are the most")
+            return Refused(f"its state has {s:,} numbers, and the maximum is {MAX_STATE_SIZE}")
         unknown = [is_traced(start) or is_traced(X) for start in space.starts]
         for start, is_unknown in zip(space.starts, unknown, strict=True):
-            # In NumPy: JAX traces what it computes even where the numbers are known.
+            # NumPy, not JAX: under `jit`, JAX traces a comparison even if its operands are known.
             if not is_unknown and not np.asarray(X).min() >= np.asarray(start):
-                return Refused(f"a trend starts at {float(start):g}, and not before the first time")
-        # Two products with blocks of b x b, forward and back; the state before each block of times,
-        # and those of one block with the arrays of its derivative.
+                if np.isnan(float(start)):
+                    return Refused("the start of a trend has no value yet")
+                return Refused(f"a trend starts at {float(start):g}, after the first time")
+        # Operations: products of s x s matrices with b x b blocks, forward and backward. Memory:
+        # the state before each block of times; the states of one block and their derivatives.
         b, length = max(term.b for term in space.terms), block_length(s)
         blocks = n / length + 3.0 * length
         cost = Cost(12.0 * n * s**2 * (b + 4.0), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
@@ -82,18 +84,19 @@ class MarkovSolver(Solver):
 
     def factor(self, C: NoisyGram) -> MarkovFactor:
         kernel = self._truncate(C.kernel)
-        enough = harmonics_suffice(kernel)
-        if not is_traced(enough) and not enough:
+        suffice = harmonics_suffice(kernel)
+        if not is_traced(suffice) and not suffice:
             raise ValueError(
-                f"{kernel!r} has a lengthscale that asks for more harmonics: its covariances are "
-                f"{stated_error(kernel)}. Prepare the model for it, or give more harmonics."
+                f"{kernel!r} has a lengthscale that needs more harmonics: its covariances are "
+                f"{stated_error(kernel)}. Prepare the solver with this kernel, or set a larger "
+                "`harmonics` of the kernel."
             )
         return MarkovFactor.compute(self._process(C))
 
     def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
         space = part_of(self._truncate(C.kernel), part).state_space()
         if space.starts:
-            # New times may lie before the start, where there is no state-space form.
+            # New times may precede the start; there the state-space form does not hold.
             return super().mean(C, part, r, weights, X_new)
         if space.size == 0:
             return jnp.zeros(len(X_new))
@@ -101,14 +104,14 @@ class MarkovSolver(Solver):
 
     def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
         kernel = self._truncate(C.kernel)
-        space, of_part = kernel.state_space(), part_of(kernel, part).state_space()
+        space, part_space = kernel.state_space(), part_of(kernel, part).state_space()
         if space.starts:
             return super().variance(C._replace(kernel=kernel), part, factor, X_new)
-        counted = np.ones(space.size) if part is None else _state_mask(kernel, part)
+        mask = np.ones(space.size) if part is None else _state_mask(kernel, part)
         noise = C.noise + sum(space.white)
         # White noise at new times is independent of the data.
-        white = sum(of_part.white)
-        return variances(space, counted, C.X[:, 0], noise, C.observed, X_new[:, 0]) + white
+        white = sum(part_space.white)
+        return variances(space, mask, C.X[:, 0], noise, C.observed, X_new[:, 0]) + white
 
     def deviations(
         self, C: NoisyGram, part: str | None, factor: Factor, X_new, key: jax.Array, size: int
@@ -118,34 +121,34 @@ class MarkovSolver(Solver):
         Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
         """
         C = C._replace(kernel=self._truncate(C.kernel))
-        space, own = C.kernel.state_space(), part_of(C.kernel, part)
+        space, part_kernel = C.kernel.state_space(), part_of(C.kernel, part)
         if space.starts:
             return super().deviations(C, part, factor, X_new, key, size)
         others = None if part is None else without(C.kernel, part)
         n, t = len(C.X), C.X[:, 0]
         times, noise = jnp.concatenate([t, X_new[:, 0]]), C.noise + sum(space.white)
-        white = sum(own.state_space().white)
-        draw_own, draw_others = _sampler(own, times), _sampler(others, t)
+        white = sum(part_kernel.state_space().white)
+        draw_part, draw_others = _sampler(part_kernel, times), _sampler(others, t)
 
         def draw(key):
             keys = jax.random.split(key, 4)
-            f = draw_own(keys[0])
+            f = draw_part(keys[0])
             error = jnp.sqrt(noise) * jax.random.normal(keys[1], (n,))
             y = f[:n] + draw_others(keys[2]) + error
             y = y if C.observed is None else jnp.where(C.observed, y, 0.0)
             explained = self.mean(C, part, y, factor.solve(y), X_new)
             # White noise at new times is independent of the data.
-            new = jnp.sqrt(white) * jax.random.normal(keys[3], explained.shape)
-            return f[n:] - explained + new
+            white_noise = jnp.sqrt(white) * jax.random.normal(keys[3], explained.shape)
+            return f[n:] - explained + white_noise
 
         batch = max(1, DRAWS_BATCH_NUMBERS // len(times))
         return jax.lax.map(draw, jax.random.split(key, size), batch_size=min(batch, size))
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
-        # Not by the factor, which would only agree with itself.
+        # Without the factor, so that residual checks of its solutions are independent of it.
         process = self._process(C)
-        multiplied = product(process, b) + process.unsorted(process.noise) * b
-        return multiplied if C.observed is None else jnp.where(C.observed, multiplied, b)
+        Cb = product(process, b) + process.unsorted(process.noise) * b
+        return Cb if C.observed is None else jnp.where(C.observed, Cb, b)
 
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
         process = self._process(C)
@@ -153,18 +156,18 @@ class MarkovSolver(Solver):
         return jnp.where(harmonics_suffice(self._truncate(C.kernel)), density, -jnp.inf)
 
     def _truncate(self, kernel: Kernel) -> Kernel:
-        """The kernel with the solver's number of harmonics for each of its periodic kernels."""
+        """The kernel, with the solver's numbers of harmonics in its periodic kernels."""
         return with_harmonics(kernel, self.harmonics or harmonics_of(kernel))
 
     def _process(self, C: NoisyGram) -> ObservedProcess:
-        """The process at its times; white noise is part of the noise."""
+        """Observed process of a matrix; white noise of the kernel is added to the noise."""
         space = self._truncate(C.kernel).state_space()
         noise = C.noise + sum(space.white)
         return ObservedProcess.of(space, C.X[:, 0], noise, C.observed, self.order)
 
 
 def _is_order(order, X) -> bool:
-    """True if the order can be that of the times X (n, 1), which may be traced."""
+    """True unless `order` is known not to sort the times X (n, 1)."""
     if len(order) != X.shape[0]:
         return False
     if is_traced(X) or is_traced(order):
@@ -176,13 +179,13 @@ def _sampler(kernel: Kernel | None, t) -> Callable:
     """Function from a key to a draw of the process at times t (n,), without white noise."""
     if kernel is None or kernel.state_space().size == 0:
         return lambda key: jnp.zeros(t.shape)
-    # A jitter of the size of rounding errors.
+    # A jitter, because the covariance matrix without noise may be singular up to rounding.
     jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
     root = MarkovFactor.compute(ObservedProcess.of(kernel.state_space(), t, jitter))
     return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
 
 
 def _state_mask(kernel: Kernel, name: str) -> np.ndarray:
-    """1.0 for the numbers of the state that belong to a component, 0.0 for the others: (s,)."""
+    """Mask of the state variables of a component, 1.0 or 0.0: (s,)."""
     sizes = [term.state_space().size for _, term in kernel.terms_of_sum()]
     return np.repeat(np.array(in_component(kernel, name), float), sizes)

@@ -1,4 +1,4 @@
-"""Solver by Vecchia's approximation: points are conditioned on neighbours."""
+"""Vecchia's approximation as a solver: points are conditioned on neighbours."""
 
 from __future__ import annotations
 
@@ -35,30 +35,29 @@ from bayeskern.linalg.neighbors.factor import (
 )
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
-# Search trees of the last inputs, since new points come chunk after chunk.
+# Cache of the latest search trees: new points arrive in chunks.
 _trees = Memory(4)
-# New points get this multiple of the neighbours of old ones, since each is computed only once. In
-# five dimensions that halves the loss of the approximation, and more.
+# Predictions use this multiple of `m` neighbours, because each is computed only once. In five
+# dimensions it more than halves the loss of the approximation.
 NEW_POINT_NEIGHBORS_RATIO = 4
-# The loss of the approximation is estimated from dense matrices of patches of points close to one
-# another: the size of a patch, and the number of patches.
+# The loss of the approximation is estimated from dense matrices of patches of nearby points:
+# points per patch, and number of patches.
 PATCH_SIZE, PATCHES = 2000, 4
 
 
 class NeighborsSolver(Solver):
     """Vecchia's approximation: each point is conditioned on its nearest neighbours.
 
-    It takes n m^3 operations, for any inputs. Any kernel has such an approximation, stationary or
-    not; `error_estimate` quantifies its loss. Rows that are not observed can be neighbours of old
-    points, but not of new ones.
+    It takes O(n m^3) operations for any kernel, stationary or not, and any inputs. `error_estimate`
+    quantifies the loss. Unobserved rows can be neighbours of rows of X, but not of new points.
 
     Attributes:
         m: Number of neighbours.
         scale: Divisors of the columns of X for distances, shape (d,).
-        order: Order of the rows; each is conditioned on rows that precede it, shape (n,).
-        neighbors: Nearest preceding rows of each row, shape (n, m). A row's own number fills the
-            places that are left.
-        mesh: Devices that the log density is shared out over, or None for one.
+        order: Order of the rows, shape (n,); each row is conditioned on preceding rows.
+        neighbors: Nearest preceding rows of each row, shape (n, m), padded with the row's own
+            number.
+        mesh: Devices over which the log density is divided; None for a single device.
     """
 
     m: int = eqx.field(static=True, default=30)
@@ -75,14 +74,14 @@ class NeighborsSolver(Solver):
     ) -> Fits | Refused:
         if self.neighbors is None and is_traced(X):
             return Refused(
-                "the search for neighbours needs known inputs, and these are being traced by JAX. "
-                "GPRegression searches by itself; for GaussianProcess prepare the solver "
-                "beforehand, bayeskern.linalg.solver_of(kernel, X, 'neighbors'), and pass it as "
+                "the search for neighbours needs known inputs, and JAX traces these inputs. "
+                "GPRegression prepares the solver itself; for GaussianProcess prepare it outside "
+                "of the model, bayeskern.linalg.solver_of(kernel, X, 'neighbors'), and pass it as "
                 "solver"
             )
         n, m = X.shape[0], min(self.m, X.shape[0])
-        # Factors and solutions of the neighbours of each point, and their covariances with their
-        # derivative; the rows, and the arrays of one block.
+        # Operations: for each point, m x m factorisations and solutions, and the covariances of the
+        # neighbours with their derivatives. Memory: the row numbers, and the arrays of one block.
         operations = n * (m**3 + 200.0 * m**2)
         return Fits(Cost(operations, 8.0 * (1.5 * n * m + 10.0 * max(BLOCK_NUMBERS, m**2))))
 
@@ -113,27 +112,28 @@ class NeighborsSolver(Solver):
         return self._given_nearest(C, part, X_new)[2]
 
     def covariance(self, C: NoisyGram, part: str | None, factor: Factor | None, X_new) -> jax.Array:
-        # The covariance of the errors f_i - b_i'y_N(i), each with its own neighbours. Its diagonal
-        # is that of `variance`, and it is a covariance matrix for any neighbours.
+        # The covariance matrix of the errors f_i - b_i'y_N(i) of new points i with neighbours N(i),
+        # k_ij - b_i'k(N(i), j) - k(i, N(j)) b_j + b_i'C(N(i), N(j)) b_j. It is positive
+        # semidefinite for any neighbours, and has the diagonal of `variance`.
         rows, b, _ = self._given_nearest(C, part, X_new)
         kernel, target, X = C.kernel, part_of(C.kernel, part), C.X
         neighbors = X[rows.ravel()]
-        # The part of y that a second point at the same inputs does not share.
-        shared = jax.vmap(lambda x: kernel.evaluate(x[None], x[None])[0, 0])(neighbors)
-        own = kernel.evaluate_diag(neighbors) - shared + C.noise_of_rows()[rows.ravel()]
+        # Variance of the noise and of white noise in the kernel, which rows do not share.
+        smooth = jax.vmap(lambda x: kernel.evaluate(x[None], x[None])[0, 0])(neighbors)
+        noise = kernel.evaluate_diag(neighbors) - smooth + C.noise_of_rows()[rows.ravel()]
 
         def of_point(point):
             b_i, rows_i = point
-            among = kernel.evaluate(X[rows_i], neighbors)
-            among = among + jnp.where(rows_i[:, None] == rows.ravel(), own, 0.0)
-            weighted = jnp.sum((b_i @ among).reshape(rows.shape) * b, axis=1)
-            return weighted, b_i @ target.evaluate(X[rows_i], X_new)
+            C_i = kernel.evaluate(X[rows_i], neighbors)
+            C_i = C_i + jnp.where(rows_i[:, None] == rows.ravel(), noise, 0.0)
+            explained = jnp.sum((b_i @ C_i).reshape(rows.shape) * b, axis=1)
+            return explained, b_i @ target.evaluate(X[rows_i], X_new)
 
-        among, cross = jax.lax.map(of_point, (b, rows))
-        return target.evaluate(X_new) - cross - cross.T + among
+        explained, cross = jax.lax.map(of_point, (b, rows))
+        return target.evaluate(X_new) - cross - cross.T + explained
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
-        # With the approximate matrix; k(X) + noise I would take n^2 operations.
+        # Uses the approximate matrix; k(X) + noise I would take n^2 operations.
         factor = self.factor(C)
         return factor.sqrt_mul(factor.sqrt_transpose_mul(b))
 
@@ -143,15 +143,16 @@ class NeighborsSolver(Solver):
         return jnp.vectorize(density, signature="(n)->()")(R)
 
     def error_estimate(self, C: NoisyGram) -> float:
-        # The Kullback-Leibler divergence of the approximation is the sum of 1/2 log d_i / s_i, with
-        # s_i the variance of y_i given all rows before it: a pivot of the dense matrix.
+        # The Kullback-Leibler divergence of the approximation is sum_i 1/2 log(d_i / s_i), with
+        # d_i the variance of y_i given its neighbours, and s_i the variance given all preceding
+        # rows, a pivot of the dense matrix.
         scale, order, neighbors = self._prepared_for(C.X)
         X, noise = C.X, C.noise_of_rows()
         observed = np.ones(len(X), bool) if C.observed is None else np.asarray(C.observed)
 
-        def of_point(at_rows, counts):
+        def of_point(at_rows, is_used):
             X, noise = at_rows
-            return conditional(C.kernel, X, noise, counts)[1]
+            return conditional(C.kernel, X, noise, is_used)[1]
 
         rows, pivots = [], []
         for patch, inner in _patches(np.asarray(X / scale), np.asarray(order)):
@@ -164,21 +165,21 @@ class NeighborsSolver(Solver):
         return float(jnp.mean(losses)) if len(losses) else 0.0
 
     def _prepared_for(self, X) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Scale, order and neighbours, if they are those of inputs like X."""
+        """Scale, order and neighbours; raises ValueError if X has another number of points."""
         scale, order, neighbors = self.scale, self.order, self.neighbors
         if scale is None or order is None or neighbors is None or len(order) != X.shape[0]:
             raise ValueError(
-                f"the solver does not know the neighbors of these {X.shape[0]:,} points: prepare "
-                "it for the inputs, solver.prepare(kernel, X)."
+                f"the solver does not know the neighbours of these {X.shape[0]:,} points; prepare "
+                "it with solver.prepare(kernel, X)."
             )
         return scale, order, neighbors
 
     def _given_nearest(self, C: NoisyGram, part: str | None, X_new):
-        """Each new point conditioned on y at the k points nearest to it.
+        """Condition each new point on y at its k nearest observed points.
 
         Returns:
-            The rows of these points and the weights b of y there, both (n_new, k), and the variance
-            of f, or of its component, (n_new,).
+            Rows of the nearest points and weights b of their y, both (n_new, k), and the
+            conditional variance of f, or of its component, (n_new,).
         """
         X, observed = jnp.asarray(C.X), None if C.observed is None else jnp.asarray(C.observed)
         rows = self._nearest(X, X_new, observed)
@@ -186,9 +187,9 @@ class NeighborsSolver(Solver):
 
         def of_point(point):
             x, rows = point
-            counts = jnp.ones(rows.shape, bool) if observed is None else observed[rows]
-            among = NoisyGram(C.kernel, X[rows], noise[rows], counts).dense()
-            c = jnp.where(counts, target.evaluate(X[rows], x[None])[:, 0], 0.0)
+            is_used = jnp.ones(rows.shape, bool) if observed is None else observed[rows]
+            among = NoisyGram(C.kernel, X[rows], noise[rows], is_used).dense()
+            c = jnp.where(is_used, target.evaluate(X[rows], x[None])[:, 0], 0.0)
             b = solve(among, c, assume_a="pos")
             return b, target.evaluate_diag(x[None])[0] - c @ b
 
@@ -198,49 +199,49 @@ class NeighborsSolver(Solver):
     def _nearest(self, X, X_new, observed) -> jax.Array:
         """Rows of the k observed points nearest to each new point: (n_new, k).
 
-        A tree finds them in a fraction of the time that all distances would take, but outside of
-        JAX.
+        A callback, because JAX has no search trees, which are much faster than all distances.
         """
         scale, *_ = self._prepared_for(X)
-        counts = jnp.ones(X.shape[0], bool) if observed is None else observed
+        is_used = jnp.ones(X.shape[0], bool) if observed is None else observed
         k = min(NEW_POINT_NEIGHBORS_RATIO * self.m, X.shape[0])
         rows = jax.ShapeDtypeStruct((X_new.shape[0], k), jnp.int32)
         scaled = jax.lax.stop_gradient((X / scale, X_new / scale))
         return jax.pure_callback(
-            partial(_look_up, k), rows, *scaled, counts, vmap_method="sequential"
+            partial(_look_up, k), rows, *scaled, is_used, vmap_method="sequential"
         )
 
 
-def _look_up(k: int, X, X_new, counts) -> np.ndarray:
+def _look_up(k: int, X, X_new, is_used) -> np.ndarray:
     """`NeighborsSolver._nearest` for NumPy arrays of scaled points."""
-    X, X_new, counts = map(np.asarray, (X, X_new, counts))
-    counted = np.flatnonzero(counts)
-    if len(counted) == 0:
+    X, X_new, is_used = map(np.asarray, (X, X_new, is_used))
+    used_rows = np.flatnonzero(is_used)
+    if len(used_rows) == 0:
         return np.zeros((len(X_new), k), np.int32)
-    tree = _trees.recall((X.tobytes(), counts.tobytes()), lambda: KDTree(X[counted]))
+    tree = _trees.recall((X.tobytes(), is_used.tobytes()), lambda: KDTree(X[used_rows]))
     _, closest = nearest(tree, X_new, k)
-    # Where fewer than k rows count, a row that does not count fills the rest.
-    rest = np.full((len(X_new), k - closest.shape[1]), np.argmin(counts))
-    return np.concatenate([counted[closest], rest], axis=1).astype(np.int32)
+    # If fewer than k rows are observed, pad with an unobserved row.
+    rest = np.full((len(X_new), k - closest.shape[1]), np.argmin(is_used))
+    return np.concatenate([used_rows[closest], rest], axis=1).astype(np.int32)
 
 
 @eqx.filter_jit
 def _pivots(C: NoisyGram) -> jax.Array:
-    """Variance of each value given all rows before it; NaN where there is no Cholesky factor."""
+    """Variance of each value given all preceding rows; NaN if there is no Cholesky factor."""
     return jnp.square(jnp.diagonal(DenseFactor.compute(C.dense()).L))
 
 
 def _patches(X: np.ndarray, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Patches of points close to one another, in order, and the places of their central points.
+    """Patches of nearby points: rows sorted by `order`, and indices of their central points.
 
-    One patch of all points, if they are few. X: scaled, (n, d).
+    A single patch of all points if they are few. X: scaled, (n, d).
     """
-    place = np.argsort(order)
+    position = np.argsort(order)
     if len(X) <= PATCH_SIZE:
         yield order, np.arange(len(X))
         return
     tree = KDTree(X)
     for center in np.random.default_rng(0).choice(len(X), PATCHES, replace=False):
         _, closest = nearest(tree, X[center], PATCH_SIZE)
-        in_order = np.argsort(place[closest])
-        yield closest[in_order], np.flatnonzero(in_order < PATCH_SIZE // 10)
+        sorting = np.argsort(position[closest])
+        # `closest` is sorted by distance: its first tenth are the central points.
+        yield closest[sorting], np.flatnonzero(sorting < PATCH_SIZE // 10)
