@@ -103,9 +103,9 @@ def coefficient_path(
         y: (n,).
         penalties: Several penalties: for ridge 0 or more, in the squared units of X; for the lasso
             above 0, in the units of X y. By default 100 penalties, evenly spaced on the log scale:
-            for ridge from the smallest nonzero squared singular value of X / 1,000 to the largest
-            times 1,000; for the lasso up to the penalty at which all coefficients are 0, from
-            1 / 1,000 of it.
+            for ridge from 1e-3 times the smallest to 1e3 times the largest nonzero squared singular
+            value of X; for the lasso up to the penalty at which all coefficients become 0, from
+            1e-3 times this penalty.
         kind: "ridge" or "lasso".
         intercept: Whether to fit a, which is not penalised; otherwise a = 0.
 

@@ -71,14 +71,14 @@ def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate
     complementarity = iterate.complementarity
     # The complementarity left by the predictor (target 0) sets the target of the corrector.
     predictor = newton.step(0.0)
-    predicted = iterate.moved(predictor, 1.0).complementarity
+    predicted = iterate.move(predictor, 1.0).complementarity
     centering = (predicted / complementarity) ** 3
-    moved = iterate.moved(newton.step(centering * complementarity, predictor), STEP_FRACTION)
+    moved = iterate.move(newton.step(centering * complementarity, predictor), STEP_FRACTION)
     if moved.complementarity <= 0.9 * complementarity:
         return moved
     # The corrector can cycle (Cartis 2009): after little progress, step without it and halve the
     # complementarity.
-    return iterate.moved(newton.step(0.5 * complementarity), STEP_FRACTION)
+    return iterate.move(newton.step(0.5 * complementarity), STEP_FRACTION)
 
 
 class _Iterate(NamedTuple):
@@ -100,7 +100,7 @@ class _Iterate(NamedTuple):
         products = np.sum(self.below * self.z_below) + np.sum(self.above * self.z_above)
         return products / (2 * self.x.size)
 
-    def moved(self, step: _Iterate, fraction: float) -> _Iterate:
+    def move(self, step: _Iterate, fraction: float) -> _Iterate:
         """Move by `fraction` of the step, shortened first to the nearest bound."""
         length = 1.0
         # The slacks and multipliers stay above 0.
@@ -132,6 +132,8 @@ class _Newton:
         K db + dc + r dx - dz_below + dz_above = -stationarity,  sum db = -sum x,
         below dz_below + z_below dx = target - below z_below - [below z_below of the predictor],
         above dz_above - z_above dx = target - above z_above - [above z_above of the predictor].
+
+    The brackets are 0 without a predictor. Without an intercept dc = 0, and sum db is free.
     """
 
     def __init__(self, K, iterate: _Iterate, roundness, intercept: bool):
@@ -144,7 +146,7 @@ class _Newton:
     def step(self, target: float, predictor: _Iterate | None = None) -> _Iterate:
         """A step to the target, with Mehrotra's second-order correction from a predictor."""
         current = self.iterate
-        # dz at dx = 0.
+        # dz_below and dz_above at dx = 0.
         dz_below_0 = target / current.below - current.z_below
         dz_above_0 = target / current.above - current.z_above
         if predictor is not None:

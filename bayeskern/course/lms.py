@@ -25,7 +25,7 @@ MAX_ENTRIES = 64_000_000
 class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     """Kernel ridge regression by gradient descent, with early stopping.
 
-    f = sum_i b_i k(., x_i). From b = 0, each step adds step (y - K b - alpha b)_S to b_S, where S
+    f = sum_i b_i k(., x_i). From b = 0, each step is b_S += step (y - K b - alpha b)_S, where S
     holds all points or one batch; batches are drawn anew in each epoch. The steps converge to the
     solution of (K + alpha I) b = y, as in `KernelRidge(alpha=alpha)`; alpha = 0 interpolates. A few
     epochs give a smooth f even without a penalty (early stopping). A step is a gradient step of
@@ -49,7 +49,7 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
             memory; for more points its rows are computed again in every epoch.
         dual_coef_: The coefficients b, (n,) or (n, k).
         intercept_: 0.
-        step_: The length of a step.
+        step_: The step length.
         residual_norms_: |y - K b - alpha b| at the start and after each epoch, (n_iter_ + 1,).
         converged_: True if the relative residual is at most tol.
         n_iter_: The number of epochs.
@@ -153,7 +153,7 @@ class _RegularizedGram:
 
     def __init__(self, kernel: Kernel, X: np.ndarray, alpha: float):
         self.kernel, self.X = kernel, X
-        # alpha plus white noise, which k(X) has on its diagonal but k(X, X), of two sets, has not.
+        # alpha plus the white noise, which gram(k, X, X) lacks on its diagonal.
         self.shift = alpha + np.asarray(kernel.evaluate_diag(jnp.asarray(X))) - diagonal(kernel, X)
         self.matrix = None
         if len(X) ** 2 <= MAX_ENTRIES:

@@ -217,8 +217,8 @@ class Huber(Kinked):
     It is (y - f)^2 / 2 up to |y - f| = delta, and delta (|y - f| - delta / 2) beyond.
 
     Args:
-        delta: The error above which the loss is linear, in the units of y. A delta of 1.345
-            standard deviations of Gaussian noise has 95 % of the efficiency of the squared loss.
+        delta: The error above which the loss is linear, in the units of y. With Gaussian
+            noise, a delta of 1.345 standard deviations has 95 % of the efficiency of squared loss.
 
     References:
         Huber (1964), "Robust estimation of a location parameter".

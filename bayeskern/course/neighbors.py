@@ -33,7 +33,7 @@ class _KernelNeighbors(KernelEstimator):
         if n_neighbors > len(X):
             raise ValueError(
                 f"n_neighbors={n_neighbors} is more than the number of points, n_samples = "
-                f"{len(X)}. Take fewer neighbours, or give more points."
+                f"{len(X)}. Use fewer neighbours, or more points."
             )
         if self.metric != "kernel" and self.kernel is not None:
             raise ValueError(
@@ -84,8 +84,8 @@ class _KernelNeighbors(KernelEstimator):
     def _nearest_by_kernel(self, kernel: Kernel, X) -> tuple[np.ndarray, np.ndarray, int]:
         """Distances, indices, and the number of points with all distances equal."""
         fit_variances, variances = (np.asarray(kernel.diag(A)) for A in (self.X_fit_, X))
-        # The squared distance is k(x, x) + common + 2 D: small k(x, z) would be lost in the first
-        # two terms.
+        # The squared distance is k(x, x) + common + 2 D. Neighbours are compared by D, because a
+        # small k(x, z) would be lost beside k(x, x) + common.
         common = np.min(fit_variances)
         # Squared distances up to this fraction of k(x, x) + k(z, z) are rounding errors of 0.
         rounding = 64 * np.finfo(float).eps

@@ -18,8 +18,8 @@ class MatchingPath(NamedTuple):
         atoms: The atoms, in the order in which they were taken, (steps,).
         residual_squares: |y - f|^2 after k atoms, (steps + 1,).
         loo_errors: The mean squared leave-one-out error given the first k atoms, (steps + 1,).
-        R: The upper triangular factor of the chosen columns, Q R, whose first column is 1 if there
-            is an intercept. The coefficients b solve R b = Q'y.
+        R: The upper triangular factor of the QR factorisation of the chosen columns, preceded by a
+            column of ones if there is an intercept. The coefficients b solve R b = Q'y.
         Qy: Q'y.
         means: The means that were subtracted from the atoms, (steps,).
     """
@@ -106,7 +106,7 @@ class OrthogonalPursuit:
             if best is None:
                 return False
             q, column = self._direction(self._atoms[:, best])
-            # Closer to the span of the taken atoms, an atom depends on them up to rounding.
+            # Any closer to the span of the taken atoms, an atom depends on them up to rounding.
             if column[-1] > np.sqrt(eps * self._squares[best]):
                 self._append(q, column)
                 self.taken.append(best)
@@ -149,8 +149,8 @@ class OrthogonalPursuit:
 
     def _remainder_squares(self) -> np.ndarray:
         """|phi|^2 of the part of each atom that is orthogonal to the atoms taken: (p,)."""
-        shared = (self.Q * self._train) @ self._atoms
-        return np.maximum(self._squares - np.sum(np.square(shared), axis=0), 0.0)
+        projections = (self.Q * self._train) @ self._atoms
+        return np.maximum(self._squares - np.sum(np.square(projections), axis=0), 0.0)
 
     def _direction(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The normalised part of a column orthogonal to Q, and the new column of R."""

@@ -80,7 +80,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
         Raises:
             ValueError: If X, y or an option is invalid, or if alpha="loo", which needs a second
-                pass over all rows; they are not kept.
+                pass over rows that are not kept.
         """
         if isinstance(self.alpha, str) and self.alpha == "loo":
             raise ValueError(

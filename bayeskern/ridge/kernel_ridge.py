@@ -47,11 +47,11 @@ from bayeskern.ridge.tuning import Objective, WeightedRows, tune
 
 @dataclass(eq=False, repr=False)
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
-    """Kernel ridge regression: minimise sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2.
+    """Kernel ridge regression: minimise sum_i w_i (y_i - f(x_i))^2 + alpha |f - b|^2.
 
-    |f| is the norm of f - b in the space of the kernel. The minimiser is
-    f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients a = (K + alpha W^-1)^-1 (y - b) and
-    W = diag(w); b = 0 unless `fit_intercept` adds an unpenalised constant. f is the posterior mean
+    The norm is that of the kernel's function space, and b is an unpenalised constant, 0 unless
+    `fit_intercept`. The minimiser is f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients
+    a = (K + alpha W^-1)^-1 (y - b) and W = diag(w). Without a constant, f is the posterior mean
     of a Gaussian process with kernel k and noise variance alpha / w_i;
     `predict(X, return_std=True)` also returns its standard deviation.
 
@@ -372,7 +372,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         alphas = None if alphas is None else alphas[alphas > 0.0]
         path = self._path(self._spectrum(objective.kernel, alphas), alphas)
         grid, start = path.alphas, path.best(criterion)
-        # The search restarts, at most this often, from an alpha of the path that is better.
+        # The search restarts from the best alpha of the path until it finds an alpha as good.
         max_starts = 5
         for _ in range(max_starts):
             kernel, tuned_alpha = tune(objective, (start, grid[0], grid[-1]), self._rows)
@@ -405,7 +405,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 latent, at_alpha = np.empty(len(X)), system.at(alpha)
                 for rows in blocks(len(X), len(points)):
                     K = sign * u[:, None] * gram(self.kernel_, points, X[rows])
-                    # k(x, x) - k'c - b is the variance with a constant if u'c = 1 (kriging).
+                    # Kriging variance: k(x, x) - k'c - b, with u'c = 1 if there is a constant.
                     c, b = at_alpha.solve(K, total=1.0 if constant else 0.0)
                     prior = sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
                     latent[rows] = prior - np.sum(K * c, axis=0) - b
@@ -437,7 +437,7 @@ def _sign(kernel: Kernel) -> float:
 
 
 def _refuse_coinciding(K: np.ndarray, rows: np.ndarray) -> None:
-    """Raise ValueError if two points coincide for the kernel: no f interpolates them."""
+    """Raise ValueError if two points coincide for the kernel, so that alpha cannot be 0."""
     diagonal = np.diagonal(K)
     for i in range(len(K) - 1):
         squared_distances = diagonal[i] + diagonal[i + 1 :] - 2.0 * K[i, i + 1 :]

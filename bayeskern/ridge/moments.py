@@ -79,8 +79,8 @@ class CenteredMoments(NamedTuple):
         yy: diag(Y'W Y), (k,).
         mean: The mean of phi, (m,); 0 without a constant.
         mean_y: The mean of y, (k,); 0 without a constant.
-        constant_leverage: The part of the constant in the leverage of a row of weight 1,
-            1 / weight; 0 without a constant.
+        constant_leverage: The leverage that a constant adds to a row of weight 1, 1 / weight; 0
+            without a constant.
         rows: The number of rows.
         weight: The sum of the weights w.
         log_weights: The sum of log w.

@@ -151,8 +151,8 @@ class UnpenalisedConstant(NamedTuple):
 
     Attributes:
         u: The square roots of the weights, (n,).
-        v: v, (n,).
-        spread: The eigenvalue of M for the eigenvector u; None if v = 0 and M = S K S.
+        v: The vector v, (n,); 0 if M is S K S itself.
+        spread: The eigenvalue of M for the eigenvector u; None if M is S K S itself.
     """
 
     u: np.ndarray
@@ -247,7 +247,7 @@ class RidgeSystem:
         return self.coefficients(T) / as_column(self.inverse_diagonal, T)
 
     def log_marginal_likelihood(self, t: np.ndarray) -> float | np.ndarray:
-        """log N(t; 0, S K S + alpha I), t (n,); with a constant, orthogonal to u."""
+        """log N(t; 0, S K S + alpha I); with a constant, of the part of t orthogonal to u."""
         coefficients, logdet, dof = self.coefficients(t), self.factor.logdet(), len(t)
         if self.constant is not None:
             u = self.constant.u
@@ -265,7 +265,7 @@ class RidgeSystem:
 
 
 class RidgeSpectrum(NamedTuple):
-    """The eigendecomposition of the centered Gram matrix: systems of any alpha."""
+    """The eigendecomposition of the centered Gram matrix, for systems of any alpha."""
 
     eigen: Eigendecomposition
     constant: UnpenalisedConstant | None

@@ -80,7 +80,7 @@ class Objective(NamedTuple):
         return np.array(ravel_pytree(self._unconstrained())[0])
 
     def at(self, position):
-        """(kernel, alpha) at unconstrained coordinates; the last is log alpha if free."""
+        """(kernel, alpha) at unconstrained coordinates, log alpha last if it is free."""
         start, unravel = ravel_pytree(self._unconstrained())
         free = unravel(position[: start.size])
         values = [biject_to(c)(v) for c, v in zip(self.constraints, free, strict=True)]
