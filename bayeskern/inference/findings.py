@@ -1,4 +1,4 @@
-"""Modes and other points of a posterior that searches, fits and assessments found."""
+"""Modes and other points of a posterior, found by searches, fits and assessments."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Places(NamedTuple):
     """Points around which much of a posterior may lie.
 
     Attributes:
-        coordinates: Name of each coordinate, d of them.
-        z: Points in unconstrained coordinates, most important first, (m, d).
+        coordinates: Names of the d unconstrained coordinates.
+        z: Points (m, d), most important first.
     """
 
     coordinates: tuple[str, ...]
@@ -29,14 +29,14 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Modes and other points of a posterior that searches, fits and assessments found.
+    """Modes and other points of a posterior, found by searches, fits and assessments.
 
-    `auto` passes the findings of each attempt to the next ones: draws of an approximation have to
-    cover the modes, and chains visit the points. Findings of several forms of one model, which have
-    different coordinates, may be in one record.
+    `auto` passes the findings of each attempt to the later attempts: draws of an approximation must
+    cover the modes, and chains visit the points. One record may hold findings of several forms of a
+    model, which differ in their coordinates.
 
     Attributes:
-        searches: Best mode of each search, with its other modes.
+        searches: Best mode of each search; it holds the other modes of the search.
         places: Other points around which much of the posterior may lie.
     """
 
@@ -55,32 +55,32 @@ class Findings:
         return cls(places=(Places(tuple(coordinates), np.asarray(z)),))
 
     def missed(self, coordinates: Iterable[str], z: np.ndarray) -> list[Optimum]:
-        """Modes that draws z (S, d) do not cover and that would change their moments."""
+        """Influential modes that draws z (S, d) do not cover."""
         searches = self._searches(coordinates)
         if not searches:
             return []
         mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
-        # Draws cover a mode unless 99.99 % of their normal distribution are closer to the mean.
-        tril, furthest = robust_cholesky(covariance), chdtri(z.shape[1], 1e-4)
+        # Draws cover a mode inside the ellipsoid that holds 99.99 % of N(mean, covariance).
+        tril, max_squared = robust_cholesky(covariance), chdtri(z.shape[1], 1e-4)
         missed: list[Optimum] = []
         for search in searches:
             for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
-                # As `Optimum.log_effect`, in sds of the draws.
-                relative = squared / CRITERIA.radius_sds**2
-                effect = search.log_share(mode) + np.log(np.maximum(1.0, relative))
-                # Written so that NaN is not covered.
-                covered = squared < furthest or effect <= np.log(CRITERIA.min_share)
+                # As in `Optimum.log_effect`, but with distances in sds of the draws.
+                factor = np.maximum(1.0, squared / CRITERIA.radius_sds**2)
+                effect = search.log_share(mode) + np.log(factor)
+                # With NaN both comparisons are false, so that the mode is not covered.
+                covered = squared < max_squared or effect <= np.log(CRITERIA.min_share)
                 if not covered and all(m.is_elsewhere(mode.z) for m in missed):
                     missed.append(mode)
         return missed
 
     def points(self, coordinates: Iterable[str]) -> np.ndarray:
-        """All points, and the modes at which searches ended: (m, d)."""
+        """All points, and the modes at which searches ended, (m, d)."""
         names = tuple(coordinates)
         parts = [places.z for places in self.places if places.coordinates == names]
         for search in self._searches(coordinates):
-            # Only converged ends: the density rises without bound in the neck of a funnel.
+            # Other ends may lie in the neck of a funnel, where the density has no bound.
             ends = np.flatnonzero(np.isfinite(search.start_log_densities))
             parts.append(search.ends[[i for i in ends.tolist() if search.at(i).converged]])
         return np.concatenate([np.zeros((0, len(names))), *parts])

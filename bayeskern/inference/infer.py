@@ -52,9 +52,9 @@ def infer(
         seed: A whole number from 0 to 2**32 - 1 that determines all random numbers. The same
             seed gives the same numbers.
         coords: Labels along named axes, in ArviZ's form: `{"school": ["A", "B"]}`.
-        dims: Names for the axes of sites, beside those of plates: `{"theta": ["school"]}`.
-        progress: Whether long work shows a progress bar on a terminal.
-        model_kwargs: Named arguments of the model that have the name of an option here, such as
+        dims: Names of the axes of sites that are not plates: `{"theta": ["school"]}`.
+        progress: True to show a progress bar on a terminal.
+        model_kwargs: Named arguments of the model whose name is an option of `infer`, such as
             `{"seed": 7}`.
         **kwargs: Other named arguments of the model.
 
@@ -64,9 +64,9 @@ def infer(
 
     Raises:
         ValueError: If the method is unknown, the data are bad, or the model cannot be fitted, for
-            example because its density changes between runs. The message names the argument or the
-            site, and a remedy. Also if a name may be meant for the model or for `infer`.
-            `DoesNotApplyError`, a ValueError, says that another method applies.
+            example because its density changes between runs. Also if an option may be meant for an
+            argument of the model with the same name. The message names the argument or the site,
+            and a remedy. `DoesNotApplyError`, a ValueError, asks for another method.
         TypeError: If the model cannot be called, the method is neither a name nor a method, or
             coords or dims are not dicts.
 
@@ -101,13 +101,13 @@ def infer(
 def fit_target(
     method: Method, target: Target, seed: int, progress: bool = False, **fields: Any
 ) -> Posterior:
-    """The posterior of a target by a method.
+    """Fit a target by a method.
 
     Args:
         method: The method.
         target: The log density.
         seed: Seed of all random numbers.
-        progress: Whether long work shows a progress bar.
+        progress: True to show a progress bar.
         **fields: Other fields of the Posterior.
 
     Returns:
@@ -118,7 +118,7 @@ def fit_target(
 
 
 def as_method(method: str | Method) -> Method:
-    """A method from its name, with default options; a method is returned as it is.
+    """Convert a name to a method with default options; return a method unchanged.
 
     Raises:
         ValueError: If the name is unknown.

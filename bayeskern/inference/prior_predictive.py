@@ -1,4 +1,4 @@
-"""Draws of parameters and data together, from a model's prior."""
+"""Joint draws of parameters and data from the prior of a model."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def prior_predictive(
     model_kwargs: dict | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """Draws of parameters from the prior, and of data given them.
+    """Draw parameters from the prior, and data given these parameters.
 
     Args:
         problem: A NumPyro model with its arguments, `prior_predictive(model, X, y)`, or a
-            `Problem`. The data determine which sites are observed and in what shape; their values
-            matter only to default priors.
+            `Problem`. The data determine which sites are observed, and their shapes; the values
+            affect only default priors.
         *args: Arguments of the model.
         draws: Number of draws.
         seed: A whole number that determines all random numbers.
-        model_kwargs: Named arguments of the model that have the name of an option here.
+        model_kwargs: Named arguments of the model whose name is an option of this function.
         **kwargs: Other named arguments of the model.
 
     Returns:
@@ -52,40 +52,41 @@ def prior_predictive(
     Raises:
         ValueError: If a prior is improper or missing (`Free`), nothing is observed, or the
             model has a `numpyro.factor`; the message names the site. Also if an option may be
-            meant for the model.
+            meant for an argument of the model with the same name.
     """
     import xarray as xr
 
     validation.positive_integer(draws, "draws")
     options = {"draws": draws, "seed": seed}
-    # A Problem has no signature, and its own data.
-    signed = cast("Callable", problem)
-    kwargs = model_arguments(prior_predictive, signed, args, kwargs, model_kwargs, options)
+    # A Problem has its own data. It has no signature, so that `kwargs` come back unchanged.
+    model = cast("Callable", problem)
+    kwargs = model_arguments(prior_predictive, model, args, kwargs, model_kwargs, options)
     bound = bind(problem, args, kwargs)
     target = bound.target()
     prior, data = simulate(target, draws, seed)
     observed = target.observed({s.name: prior[s.name][0] for s in target.latents})
-    labelled = partial(
+    to_dataset = partial(
         dataset, method="prior", sites=target.sites(), coords=bound.coords, dims=bound.dims
     )
     groups = {}
     if prior:
-        groups["prior"] = labelled({name: v[None] for name, v in prior.items()})
-    groups["prior_predictive"] = labelled({name: v[None] for name, v in data.items()})
-    groups["observed_data"] = labelled(observed, sample_dims=[])
+        groups["prior"] = to_dataset({name: v[None] for name, v in prior.items()})
+    groups["prior_predictive"] = to_dataset({name: v[None] for name, v in data.items()})
+    groups["observed_data"] = to_dataset(observed, sample_dims=[])
     return xr.DataTree.from_dict(groups)
 
 
 def simulate(
     target: Target, count: int, seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Draws of latents and deterministics from the prior, and of data given them.
+    """Draw latents and deterministics from the prior, and data given these.
 
     Returns:
-        Latents, discrete ones too, and deterministics; and observed sites; each (count, *site).
+        Latents (also discrete latents) and deterministics by name, and observed sites by name;
+        each (count, *site).
 
     Raises:
-        ValueError: If they cannot be drawn; the message names the site.
+        ValueError: If a site cannot be drawn; the message names it.
     """
     sites = _drawable(target)
     size = sum(int(np.prod(site.shape)) for site in sites.values())

@@ -22,10 +22,10 @@ class Problem:
         data: Arguments of the model: a tuple, or a dict by name.
         coords: Labels along named axes, in ArviZ's form.
         dims: Names for the axes of sites, in ArviZ's form.
-        predict: Arguments of `posterior.predict`; None where there is nothing to predict.
+        predict: Arguments of `posterior.predict`; None if there is nothing to predict.
 
     Raises:
-        TypeError: If an argument has another type, or the model does not accept the data.
+        TypeError: If an argument has a wrong type, or the model does not accept the data.
     """
 
     model: Callable
@@ -36,14 +36,15 @@ class Problem:
 
     def __post_init__(self) -> None:
         _require("model", self.model, callable(self.model), "a NumPyro model, which can be called")
-        fits = isinstance(self.data, tuple | dict)
-        _require("data", self.data, fits, "a tuple of the model's arguments, such as (X, y)")
+        is_valid = isinstance(self.data, tuple | dict)
+        _require("data", self.data, is_valid, "a tuple of the model's arguments, such as (X, y)")
         for name in ("coords", "dims"):
             value = getattr(self, name)
-            fits = value is None or isinstance(value, dict)
-            _require(name, value, fits, "a dict, as ArviZ takes it")
-        fits = self.predict is None or isinstance(self.predict, tuple)
-        _require("predict", self.predict, fits, "a tuple of arguments, such as (X_new,), or None")
+            is_valid = value is None or isinstance(value, dict)
+            _require(name, value, is_valid, "a dict, as ArviZ takes it")
+        is_valid = self.predict is None or isinstance(self.predict, tuple)
+        wanted = "a tuple of arguments, such as (X_new,), or None"
+        _require("predict", self.predict, is_valid, wanted)
         try:
             inspect.signature(self.model).bind(*self._args, **self._kwargs)
         except TypeError as reason:
@@ -73,13 +74,13 @@ class Problem:
         return self.data if isinstance(self.data, dict) else {}
 
 
-def _require(name: str, value: object, fits: bool, wanted: str) -> None:
-    if not fits:
+def _require(name: str, value: object, is_valid: bool, wanted: str) -> None:
+    if not is_valid:
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}.")
 
 
 def bind(problem: Problem | Callable, args: tuple, kwargs: dict) -> BoundModel:
-    """The bound model of a Problem, or of a model with its arguments.
+    """Bind a Problem, or a model with its arguments.
 
     Raises TypeError for a Problem with arguments, since it has its own data.
     """

@@ -18,22 +18,22 @@ from bayeskern.inference.verdict import Trust
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
-# Sample statistic: the region of each draw, where draws were resampled by region.
+# Sample statistic that numbers the region of each draw, if draws were resampled by region.
 REGION = "region"
-# Sample statistics: the ancestor and the island of each draw of a particle sampler.
+# Sample statistics that number the ancestor and the island of each draw of SMC.
 ANCESTOR, ISLAND = "ancestor", "island"
-# Unconstrained coordinates beyond this belong to no posterior: such chains run away.
+# Chains with larger unconstrained coordinates diverge to infinity.
 MAX_COORDINATE = 1e100
 
 
-# Draws that an assessment reads: the posterior of the fit, before its verdict is known.
+# Posterior passed to an assessment, before its verdict is known.
 type Assessable = Posterior
 
 
 class Assessment(Protocol):
     """Verdict of a method on its own draws.
 
-    It is called once, when the verdict is first asked for, with the posterior of the fit. It does
+    It is called once, with the posterior of the fit, when the verdict is first requested. It does
     not change the posterior, and returns the same verdict for the same draws.
     """
 
@@ -46,9 +46,9 @@ class Region(NamedTuple):
     """Part of a posterior that chains do not leave.
 
     Attributes:
-        chains: Numbers of the chains that reached it by themselves; none where a visit found it.
-        z: Draws in it, (chains, n, d).
-        share: Its share of the posterior; NaN where it is not known.
+        chains: Indices of the chains that stayed in it; empty if no chain did.
+        z: Draws in the region, (chains, n, d).
+        share: Its share of the posterior; NaN if unknown.
     """
 
     chains: tuple[int, ...]
@@ -58,25 +58,25 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Draws of z, in unconstrained coordinates, and what the method knows about them.
+    """Draws in unconstrained coordinates z, with the results that a method has about them.
 
     Attributes:
         z: Equally weighted draws, (chains, draws, d); a point estimate is (1, 1, d).
-        assess: Computes the verdict, when it is first asked for.
-        weighted: Draws (S, d) and log weights (S,) that sum to one, where there are some.
-        log_q: log q(z) of the draws, (draws,), where they come from `approximation`.
-        approximation: Density q that the draws come from, where there is one.
-        draws: Sites, each (chains, draws, *site), where they do not follow from z.
-        log_evidence: log p(data) with its standard error, where the method estimates it.
-        optimum: Mode, where one was searched for.
-        findings: Findings of earlier fits, and of this one beside `optimum` and `weighted`.
-        trace: Numbers by step, such as the ELBO.
+        assess: Computes the verdict, when it is first requested.
+        weighted: Weighted draws (S, d) and their log weights (S,), normalised; None if unweighted.
+        log_q: log q(z) of each draw, (draws,), if the draws come from `approximation`.
+        approximation: Density q of the draws, or of the proposal before resampling.
+        draws: Sites, each (chains, draws, *site); None if they are computed from z.
+        log_evidence: log p(data) with its standard error, if the method estimates it.
+        optimum: Best mode, if the method searched for modes.
+        findings: Findings of earlier fits and of this fit, in addition to `optimum` and `weighted`.
+        trace: Values at each step of the method, such as the ELBO.
         sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
         attempts: Attempts of `auto`.
-        method: Method that was used, where it differs from the one requested.
+        method: Method that was used, if it differs from the requested method.
         timing: Seconds by part, for parts that the method times itself.
-        target: Form of the model that was fitted, where it differs from the one passed.
-        marginalized: Marginal of that form, where the method ran on it.
+        target: Form of the model that was fitted; None for the model as passed.
+        marginalized: Marginal of the fitted form, if the method ran on it.
     """
 
     z: np.ndarray

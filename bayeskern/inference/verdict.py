@@ -11,7 +11,7 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.inference.findings import Findings
 
-# Columns of text that people read.
+# Characters per line of printed text.
 WIDTH = 100
 VERDICTS = ("good", "caution", "bad", "not assessable")
 
@@ -29,8 +29,8 @@ def worst_entry(
     The largest value is the worst, or the smallest with `smallest`; NaN is worse than any number.
     """
     ranked = np.where(np.isnan(values), np.inf, -values if smallest else values)
-    at = int(np.argmax(ranked))
-    return {key: float(values[at]), f"{key}_at": names[at]}
+    worst = int(np.argmax(ranked))
+    return {key: float(values[worst]), f"{key}_at": names[worst]}
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Trust:
 
     Attributes:
         verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
-        advice: One sentence that a person can act on.
+        advice: The reason for the verdict and the next step, in a sentence or two.
         evidence: Numbers behind the verdict, by name, such as "khat", "rhat" or "divergences".
-        findings: Points that the assessment found, and that refute the draws.
+        findings: Points found by the assessment that contradict the draws.
 
     Raises:
         ValueError: If the verdict is none of these.
@@ -59,11 +59,11 @@ class Trust:
     def __repr__(self) -> str:
         shown = [f"verdict={self.verdict!r}"]
         for name, value in self.evidence.items():
-            # The name of the worst number follows its value.
+            # "rhat_at" is shown with "rhat".
             if name.removesuffix("_at") in self.evidence and name.endswith("_at"):
                 continue
             number = f"{value:.3g}" if isinstance(value, float) else f"{value}"
-            at = self.evidence.get(f"{name}_at")
-            shown.append(f"{name}={number}" + (f" at {at}" if at is not None else ""))
+            entry = self.evidence.get(f"{name}_at")
+            shown.append(f"{name}={number}" + (f" at {entry}" if entry is not None else ""))
         head = textwrap.fill(f"Trust({', '.join(shown)})", WIDTH, subsequent_indent="      ")
         return f"{head}\n{textwrap.fill(self.advice, WIDTH)}"

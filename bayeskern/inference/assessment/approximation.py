@@ -1,9 +1,9 @@
 """Verdict on draws from an approximation q of a posterior p.
 
 The draws are weighted by p / q. Pareto k-hat says whether the weights are reliable. Reliable
-weighted draws measure the errors of the plain draws, which are the ones that people use. Draws of q
-cannot show mass outside of q, so others are drawn from a wider Student t and from the prior, and
-weighted together with them.
+weighted draws measure the errors of the plain, unweighted draws, which are the result of a fit.
+Draws of q cannot show mass outside q. Therefore further draws come from a wider Student t and from
+the prior, and all draws are weighted together.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 @dataclass(frozen=True)
 class WeightLimits:
-    """Limits of a verdict on importance weights, and numbers of draws that are weighted.
+    """Limits of a verdict on importance weights, and numbers of weighted draws.
 
     Attributes:
-        good_ess: Effective draws of reliable weights.
-        heavy_khat: k-hat from which weights have no variance, so that their effective draws are
-            overestimated.
-        good_ess_if_heavy: Effective draws of reliable weights from that k-hat on.
+        good_ess: Fewest effective draws of reliable weights.
+        heavy_khat: k-hat at and above which weights have no variance, so that their effective draws
+            are overestimated.
+        good_ess_if_heavy: Fewest effective draws of reliable weights with such a k-hat.
         min_ess: Effective draws below which weights are useless.
-        max_khat: k-hat from which weights are useless.
-        first_draws: Draws of a costly density that are weighted first.
-        max_draws: Draws of a costly density that are weighted where the first ones do not decide.
-        decisive_khat: k-hat of the first draws that more draws would not mend.
-        max_places: Draws of most weight that chains visit where a verdict is bad.
+        max_khat: k-hat at and above which weights are useless.
+        first_draws: Number of draws weighted first, if the density is costly.
+        max_draws: Number of draws weighted next, if the first draws do not decide.
+        decisive_khat: k-hat of the first draws above which more draws would not help.
+        max_places: Number of heaviest draws that chains visit after a bad verdict.
     """
 
     good_ess: int = 400
@@ -65,8 +65,8 @@ class DifferenceLimit(NamedTuple):
 
     Attributes:
         good: Largest difference of good draws, sampling error included.
-        bad: Difference from which draws are bad.
-        error: Sampling error by which a difference counts larger, times sqrt(effective draws).
+        bad: Smallest difference of bad draws.
+        error: Sampling error that is added to a difference, times sqrt(effective draws).
     """
 
     good: float
@@ -75,8 +75,8 @@ class DifferenceLimit(NamedTuple):
 
 
 WEIGHT_LIMITS = WeightLimits()
-# Means by a quarter of an sd, sds by a quarter of themselves, and the Kolmogorov-Smirnov distance.
-# With 400 effective draws two standard errors leave 0.15 sd of a mean.
+# Differences of means, in sds, and of log sds, and the Kolmogorov-Smirnov distance. With 400
+# effective draws, two standard errors of a mean are 0.1 sd: means may differ by 0.15 sd.
 DIFFERENCE_LIMITS = {
     "mean_shift": DifferenceLimit(0.25, 0.5, 2.0),
     "log_sd_ratio": DifferenceLimit(float(np.log(1.25)), 0.5, float(np.sqrt(2.0))),
@@ -86,7 +86,7 @@ REMEDY = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take 
 
 
 class Difference(NamedTuple):
-    """Difference between delivered draws and weighted ones.
+    """Difference between delivered and weighted draws.
 
     Attributes:
         shift: Difference of each number of each site.
@@ -120,28 +120,28 @@ def assess_approximation(
         sample = Sample(posterior.z[0], posterior.log_p_of_first(count), log_q)
         return _assess(posterior, sample, doubt)
     # A few hundred evaluations of a costly density often decide.
-    trust, used = None, 0
-    for used in (WEIGHT_LIMITS.first_draws, min(WEIGHT_LIMITS.max_draws, count)):
-        log_p = posterior.log_p_of_first(used)
-        trust = _assess(posterior, Sample(posterior.z[0, :used], log_p, log_q[:used]), doubt)
+    trust, n = None, 0
+    for n in (WEIGHT_LIMITS.first_draws, min(WEIGHT_LIMITS.max_draws, count)):
+        log_p = posterior.log_p_of_first(n)
+        trust = _assess(posterior, Sample(posterior.z[0, :n], log_p, log_q[:n]), doubt)
         if trust.verdict == "good" or _is_decisive(trust.evidence):
             break
     assert trust is not None
-    return replace(trust, evidence={**trust.evidence, "draws_weighed": used})
+    return replace(trust, evidence={**trust.evidence, "draws_weighed": n})
 
 
 def _is_decisive(evidence: dict) -> bool:
-    """True if the same differences by more draws would not be good either."""
+    """True if the verdict would not be good with more draws and the same differences."""
     error = evidence["error"]
-    # A distance of distribution functions is overestimated by few draws.
-    by_more_draws = evidence | {
+    # Few draws overestimate the distance of distribution functions.
+    with_more_draws = evidence | {
         "error": error * np.sqrt(WEIGHT_LIMITS.first_draws / WEIGHT_LIMITS.max_draws),
         "ks": evidence["ks"] - error,
     }
     return bool(
         evidence.get("modes_missed")
         or evidence["khat"] > WEIGHT_LIMITS.decisive_khat
-        or too_different(by_more_draws)
+        or too_different(with_more_draws)
     )
 
 
@@ -154,7 +154,7 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
     own_difference = Difference(own_shift, own_weights.ess)
     wider, wide_difference = _against_overdispersed(posterior, sample, delivered, len(sample.z))
     wide_weights = wider.weights
-    # Unreliable weights are left out where others are reliable, but not a density that is NaN.
+    # If only the wider weights are reliable, they decide, unless the density is NaN at own draws.
     wide_decides = is_reliable(wide_weights) and not np.isnan(own_weights.khat)
     only_wide = wide_decides and not is_reliable(own_weights)
     evidence = differences_evidence(
@@ -175,8 +175,8 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
         f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
     )
     good = "Weighting these draws by the posterior's density changes next to nothing."
-    # A reliable wider sample decides alone: it covers these draws too, while minimizing KL(q || p)
-    # makes the tails of q a little too thin, and so its own k-hat large.
+    # A reliable wider sample decides alone, because it covers these draws too. Minimising
+    # KL(q || p) makes the tails of q a little too thin, which suffices for a large k-hat of q.
     deciding = [wide_weights] if wide_decides else [own_weights, wide_weights]
     trust = (
         _useless(evidence, missed, shape, deciding)
@@ -192,7 +192,7 @@ def assess_weighted(
     sample: Sample,
     weights: Weights,
     distinct: int,
-    moved: str | None = None,
+    changing: str | None = None,
 ) -> Trust:
     """Verdict on draws that were resampled from weighted draws of `posterior.approximation`.
 
@@ -200,8 +200,8 @@ def assess_weighted(
         posterior: The resampled draws.
         sample: The weighted draws.
         weights: Their weights.
-        distinct: Number of distinct draws among the resampled ones.
-        moved: Coordinate whose estimate still changed in the last round of adaptation.
+        distinct: Number of distinct draws among the resampled draws.
+        changing: Coordinate whose estimate still changed in the last round of adaptation.
 
     Returns:
         The verdict.
@@ -237,20 +237,22 @@ def assess_weighted(
     trust = (
         _useless(evidence, [], outside, [wider.weights])
         or _caution(evidence, [wider.weights])
-        or _unsettled(evidence, weights, distinct, moved)
+        or _unsettled(evidence, weights, distinct, changing)
         or heavy_tail_caution(posterior, names, delivered, evidence)
         or Trust("good", good, evidence)
     )
     return with_places(trust, posterior, wider)
 
 
-def _unsettled(evidence: dict, weights: Weights, distinct: int, moved: str | None) -> Trust | None:
-    """`caution` where the adaptation did not settle or too few draws carry weight."""
-    if moved:
-        evidence["still_changing"] = moved
+def _unsettled(
+    evidence: dict, weights: Weights, distinct: int, changing: str | None
+) -> Trust | None:
+    """`caution` if the adaptation did not settle or too few draws carry weight."""
+    if changing:
+        evidence["still_changing"] = changing
         advice = (
-            f"The estimates, most at {moved}, still change from round to round: take more rounds "
-            "(adapt=) or method='nuts'."
+            f"The estimates, most at {changing}, still change from round to round: take more "
+            "rounds (adapt=) or method='nuts'."
         )
         return Trust("caution", advice, evidence)
     if is_reliable(weights) and distinct >= WEIGHT_LIMITS.good_ess:
@@ -291,7 +293,7 @@ def still_changing(
 def _against_overdispersed(
     posterior: Assessable, sample: Sample, delivered: np.ndarray, count: int
 ) -> tuple[OverdispersedSample, Difference]:
-    """A wider sample with `count` draws around the posterior's, and their difference from it."""
+    """A wider sample with `count` draws of a Student t, and its difference from the draws."""
     q, z, progress = posterior.approximation, posterior.z[0], posterior.progress
     wider = overdispersed_sample(posterior.fitted_target, q, sample, z, count, progress)
     numbers, weights = scalar_columns(wider.draws)[1], wider.weights
@@ -322,9 +324,9 @@ def _missed(posterior: Assessable, evidence: dict) -> list[Optimum]:
 
 
 def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample) -> Trust:
-    """A bad verdict with the heaviest draws of a wider sample as findings.
+    """Add the heaviest draws of a wider sample to a bad verdict, as findings.
 
-    Other verdicts stay as they are: findings would only cost visits.
+    Other verdicts are returned unchanged: findings would only cost visits.
     """
     if trust.verdict != "bad":
         return trust
@@ -335,7 +337,7 @@ def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample)
 
 
 def missed_advice(count: int) -> str:
-    """Advice where draws do not cover some modes that a search found."""
+    """Advice if draws do not cover some modes that a search found."""
     verb = "lies" if count == 1 else "lie"
     return (
         f"{counted(count, 'mode')} that a search found {verb} where there are no draws. Take "
@@ -344,21 +346,21 @@ def missed_advice(count: int) -> str:
 
 
 def is_reliable(weights: Weights) -> bool:
-    """True if weights can be relied on; with an unknown k-hat (NaN) they cannot."""
+    """True if weights are reliable; False if k-hat is unknown (NaN)."""
     heavy = not weights.khat < WEIGHT_LIMITS.heavy_khat
     least = WEIGHT_LIMITS.good_ess_if_heavy if heavy else WEIGHT_LIMITS.good_ess
     return bool(weights.khat < weights.threshold and weights.ess >= least)
 
 
 def is_useless(weights: Weights) -> bool:
-    """True if weights say nothing, as with an unknown k-hat (NaN)."""
+    """True if weights carry no information, or k-hat is unknown (NaN)."""
     return not (weights.khat < WEIGHT_LIMITS.max_khat and weights.ess >= WEIGHT_LIMITS.min_ess)
 
 
 def _useless(
     evidence: dict, missed: list[Optimum], advice: str, weights: list[Weights]
 ) -> Trust | None:
-    """`bad` where modes are missed, or with this advice where weights are useless."""
+    """`bad` if modes are missed, or with `advice` if some weights are useless."""
     if missed:
         return Trust("bad", missed_advice(len(missed)), evidence)
     return Trust("bad", advice, evidence) if any(map(is_useless, weights)) else None
@@ -380,7 +382,7 @@ def _caution(evidence: dict, weights: list[Weights], doubt: str | None = None) -
 
 
 def difference_verdict(evidence: dict) -> Trust | None:
-    """`bad` or `caution` where plain draws differ from weighted ones; None where they do not."""
+    """`bad` or `caution` if plain and weighted draws differ; otherwise None."""
     kinds = too_different(evidence)
     if not kinds:
         return None
@@ -402,28 +404,28 @@ def difference_advice(kinds: Sequence[str], evidence: dict, remedy: str = REMEDY
 
     def excess(kind: str) -> float:
         """Difference in units of its limit, infinite for NaN."""
-        # A shift moves the distribution functions by that factor too, so the shape is named only
-        # where it is clearly worse.
+        # A shift also moves the distribution functions, so the shape is named only if its excess
+        # is clearly larger.
         scale = 0.8 if kind == "ks" else 1.0
         return np.nan_to_num(scale * evidence[kind] / DIFFERENCE_LIMITS[kind].good, nan=np.inf)
 
     worst = max(kinds, key=excess)
-    size, at = evidence[worst], evidence[f"{worst}_at"]
+    size, name = evidence[worst], evidence[f"{worst}_at"]
     if not np.isfinite(size):
         return (
-            f"{at} is not finite in some draws, or has no spread, so it cannot be assessed. Check "
-            "how the model computes it."
+            f"{name} is not finite in some draws, or has no spread, so it cannot be assessed. "
+            "Check how the model computes it."
         )
     if worst == "ks":
         only_shape = list(kinds) == ["ks"]
         start = "The moments match but the shape does not" if only_shape else "The shape is off"
         return (
-            f"{start}, most at {at} (distance of the distribution functions {size:.2g}): trust "
+            f"{start}, most at {name} (distance of the distribution functions {size:.2g}): trust "
             f"means and sds, not intervals. {remedy}"
         )
-    # Larger numbers would say no more.
+    # The exact size of a large difference does not matter.
     if worst == "mean_shift":
         shown = f"{size:.2g} sd" if size < 100.0 else "more than 100 sds"
-        return f"The mean of {at} is off by {shown}. {remedy}"
+        return f"The mean of {name} is off by {shown}. {remedy}"
     shown = f"{100.0 * np.expm1(size):.0f} %" if size < np.log(10.0) else "more than a factor of 10"
-    return f"The sd of {at} is off by {shown}. {remedy}"
+    return f"The sd of {name} is off by {shown}. {remedy}"

@@ -1,13 +1,13 @@
 """Standard errors and effective sample sizes of draws that share ancestors.
 
 Draws of a particle sampler that descend from one particle are dependent, unless moves have
-separated them. The mean of f over S draws with ancestors e has the variance
+separated them. The mean of f over S draws, where draw i has the ancestor e_i, has the variance
 
-    Var(mean f) = sum_e (sum_{i: ancestor e} (f_i - mean f))^2 / S^2,
+    Var(mean f) = sum_e (sum_{i: e_i = e} (f_i - mean f))^2 / S^2,
 
 a consistent estimate: Chan and Lai (2013), "A general theory of particle filters in hidden Markov
 models and some applications"; Lee and Whiteley (2018), "Variance estimation in the particle
-filter". Independent islands of particles give a second estimate, from few numbers.
+filter". Independent islands of particles give a second estimate, from a few values.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def variance_of_mean(x: np.ndarray, ancestors: np.ndarray, islands: np.ndarray) 
 
     Args:
         x: Draws, (S, m).
-        ancestors: Number of the ancestor of each draw, (S,).
-        islands: Number of the island of each draw, (S,); one island gives no estimate.
+        ancestors: Index of the ancestor of each draw, (S,).
+        islands: Index of the island of each draw, (S,); a single island gives no estimate.
 
     Returns:
         The variance for each column, (m,).
@@ -40,9 +40,10 @@ def effective_sizes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Effective sample sizes in the bulk and in the tails.
 
-    The variance of independent draws over `variance_of_mean`. In the bulk: of rank-normalised
-    draws, and of their distances from the median, which reveal wrong scales. In the tails: of the
-    indicators of the 5 % and 95 % quantiles. As for chains: Vehtari and others (2021), section 4.
+    An effective size is the variance of x over `variance_of_mean`. Bulk: the smaller size of the
+    rank-normalised draws and of their rank-normalised distances from the median, which reveal wrong
+    scales. Tails: the smaller size of the indicators of the 5 % and 95 % quantiles. Vehtari and
+    others (2021), section 4, define the same sizes for chains.
 
     Args:
         x: Draws, (S, m).

@@ -21,17 +21,17 @@ class ChainLimits:
     """Limits of a verdict on Markov chains.
 
     Attributes:
-        good_rhat: R-hat of good chains.
-        usable_rhat: R-hat of chains that deserve caution; beyond it they are bad.
-        good_ess: Effective draws of good chains, in bulk and tails.
-        usable_ess: Effective draws of chains that deserve caution.
-        min_bfmi: E-BFMI of good chains.
-        max_divergent_share: Share of divergent draws beyond which chains are bad.
-        max_saturated_share: Share of draws at the largest tree of good chains.
-        max_mean_change_sds: Change of a mean, in sds, that few divergences may hide in good chains:
-            the error of a mean by 400 effective draws.
-        separate_modes_sds: Distance between means of chains, in sds within chains, beyond which
-            they are in different modes, and do not just mix slowly.
+        good_rhat: Upper limit of R-hat of good chains.
+        usable_rhat: R-hat at and above which chains are bad.
+        good_ess: Fewest effective draws of good chains, in bulk and tails.
+        usable_ess: Effective draws below which chains are bad.
+        min_bfmi: Smallest E-BFMI of good chains.
+        max_divergent_share: Share of divergent draws at and above which chains are bad.
+        max_saturated_share: Largest share of draws at the maximum tree depth in good chains.
+        max_mean_change_sds: Upper limit of the change of a mean, in sds, that divergences may hide
+            in good chains: the standard error of a mean of 400 effective draws.
+        separate_modes_sds: Distance between means of chains, in sds within chains, above which
+            the chains are in different modes and do not only mix slowly.
     """
 
     good_rhat: float = 1.01
@@ -63,30 +63,30 @@ def step_evidence(stats: Sequence[dict[str, np.ndarray]]) -> dict:
 
 
 def advice_if_not_finite(names: Sequence[str], x: np.ndarray) -> str | None:
-    """Advice where draws x (chains, draws, m) are not all finite."""
+    """Advice if draws x (chains, draws, m) are not all finite; else None."""
     # R-hat and ESS rest on ranks, which do not show an infinite value.
     count = np.sum(~np.isfinite(x), axis=(0, 1))
-    at = int(np.argmax(count))
-    if count[at] == 0:
+    worst = int(np.argmax(count))
+    if count[worst] == 0:
         return None
-    draws = counted(count[at], "draw that is", "draws that are")
-    return f"{names[at]} has {draws} not finite: its moments mean nothing."
+    draws = counted(count[worst], "draw that is", "draws that are")
+    return f"{names[worst]} has {draws} not finite: its moments mean nothing."
 
 
 def advice_if_running_away(coordinates: Sequence[str], z: np.ndarray) -> str | None:
-    """Advice where chains z (chains, draws, d) are further out than any posterior."""
+    """Advice if chains z (chains, draws, d) diverge to infinity; else None."""
     largest = np.max(np.abs(z), axis=(0, 1))
-    at = int(np.argmax(largest))
-    if largest[at] < MAX_COORDINATE:
+    worst = int(np.argmax(largest))
+    if largest[worst] < MAX_COORDINATE:
         return None
     return (
-        f"The chains run away, {coordinates[at]} to {largest[at]:.1g} in unconstrained "
+        f"The chains run away, {coordinates[worst]} to {largest[worst]:.1g} in unconstrained "
         "coordinates: the posterior has no integral. Give it a proper prior."
     )
 
 
 def advice_if_stuck(z: np.ndarray) -> str | None:
-    """Advice where one of the chains z (chains, draws, d) did not move."""
+    """Advice if one of the chains z (chains, draws, d) did not move; else None."""
     stuck = [i for i in range(len(z)) if np.any(np.ptp(z[i], axis=0) == 0)]
     if not stuck:
         return None
@@ -97,7 +97,10 @@ def advice_if_stuck(z: np.ndarray) -> str | None:
 
 
 def varies(x: np.ndarray) -> np.ndarray:
-    """True for each column of x (chains, draws, m) that is not constant up to rounding, (m,)."""
+    """Mask (m,) of the columns of x (chains, draws, m) that vary by more than rounding.
+
+    If no column varies, all are kept.
+    """
     flat = x.reshape(-1, x.shape[-1])
     finite = np.all(np.isfinite(flat), axis=0)
     with np.errstate(invalid="ignore"):
@@ -127,7 +130,7 @@ def worst_convergence(names: Sequence[str], x: np.ndarray) -> dict:
 
 
 def divergence_evidence(posterior: Assessable) -> dict:
-    """Largest change of a mean that divergences could hide; empty where there are none."""
+    """Largest change of a mean that divergences could hide; empty without divergences."""
     diverging = np.ravel(posterior.sample_stats["diverging"]).astype(bool)
     if not diverging.any():
         return {}
@@ -138,11 +141,12 @@ def divergence_evidence(posterior: Assessable) -> dict:
 def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
     """Change of each mean, in sds, if the region of the divergent draws had twice its mass.
 
-    A divergence says that steps are too long for a region, often a neck, so that chains may have
-    sampled too little of it (Betancourt, 2017, "A conceptual introduction to Hamiltonian Monte
-    Carlo", section 6.2). The region is the half-space beyond the median of the divergent draws,
-    in the direction that separates them best from the others (Fisher, 1936). A region with share s
-    of all draws and twice that mass moves the mean by s / (1 + s) times its distance from it.
+    A divergence shows that steps are too long for a region, often a neck, of which chains may have
+    sampled too little (Betancourt, 2017, "A conceptual introduction to Hamiltonian Monte Carlo",
+    section 6.2). The region is the half-space beyond the median of the divergent draws, in the
+    direction that best separates them from the other draws (Fisher, 1936). If a region with a share
+    s of all draws had twice that mass, the mean would move by s / (1 + s) times the distance from
+    the mean to the mean of the region.
 
     Args:
         z: Draws, (n, d).
@@ -152,7 +156,7 @@ def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
         Change for each coordinate, (d,); NaN where the draws have no precision matrix.
     """
     sds, unknown = z.std(axis=0), np.full(z.shape[1], np.nan)
-    # Written so that NaN is not above.
+    # Also without a precision matrix if an sd is NaN.
     if not np.all(sds > 0.0):
         return unknown
     standard = (z - z.mean(axis=0)) / sds
@@ -161,8 +165,8 @@ def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
         direction = np.linalg.solve(correlation, standard[diverging].mean(axis=0))
     except np.linalg.LinAlgError:
         return unknown
-    along = standard @ direction
-    in_region = along >= np.median(along[diverging])
+    projection = standard @ direction
+    in_region = projection >= np.median(projection[diverging])
     share = np.mean(in_region)
     return share / (1.0 + share) * np.abs(standard[in_region].mean(axis=0))
 
@@ -237,8 +241,8 @@ def _divergences(e: dict, total: int) -> str:
     change = e.get("divergences_could_change", np.nan)
     where = f"most likely near {e['ess_bulk_at']}"
     if np.isfinite(change):
-        at = e["divergences_could_change_at"]
-        where = f"which could move the mean of {at} by {change:.2g} sd"
+        name = e["divergences_could_change_at"]
+        where = f"which could move the mean of {name} by {change:.2g} sd"
     return (
         f"{e['divergences']} of {total} draws diverged, so part of the posterior may be missing, "
         f"{where}: raise target_accept (0.95, 0.99), or write a hierarchical site in its "

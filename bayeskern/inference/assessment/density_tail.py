@@ -22,7 +22,7 @@ class TailOptions:
     """Options for following a marginal density beyond the draws.
 
     Attributes:
-        tail_share: Share of the draws on one side whose moments the density replaces.
+        tail_share: Share of the draws in one tail, whose moments are computed from the density.
         reach: Distance from the median up to which the density is followed, in units of the
             largest distance of a draw.
         points: Number of points at which the density is computed.
@@ -50,12 +50,11 @@ TAIL = TailOptions()
 
 
 class Tail(NamedTuple):
-    """Tail index and sd of a number, by its density; both NaN where they are not known.
+    """Tail index and sd of a number, from its density; both NaN if unknown.
 
     Attributes:
         index: alpha of the heavier tail: P(|x| > t) falls like t^-alpha.
-        sd: sd of the number, with the moments of its tails by the density; infinite up to an index
-            of 2.
+        sd: sd of the number, with tail moments from the density; infinite if index <= 2.
     """
 
     index: float
@@ -79,31 +78,31 @@ class _Side(NamedTuple):
 
 
 def density_tail(posterior: Assessable, name: str) -> Tail:
-    """Tail index and sd of a latent number, with the moments of its tails by the density.
+    """Tail index and sd of a latent number, with tail moments from its marginal density.
 
-    The marginal density is Laplace's: the density at the conditional mode of the other coordinates,
-    over the root of the determinant of their curvature. With u = log |x - median|, alpha is
-    -d log p(u) / du at the last point, beyond which the density is a power of the distance. The
-    share of a tail is that of the draws. A tail less than half as long as the other is left as it
-    is.
+    Laplace's method gives the marginal density: the density at the conditional mode of the other
+    coordinates, over the root of the determinant of their curvature. With u = log |x - median|,
+    alpha is -d log p(u) / du at the last point, beyond which the density is a power of the
+    distance. The mass of a tail is the share of the draws in it. A tail less than half as long as
+    the other tail keeps the moments of its draws.
 
     Args:
         posterior: The draws and the density.
         name: Name of a number, such as `tau` or `theta[3]`.
 
     Returns:
-        The tail; NaN where the number has no coordinate of its own (parts of a simplex,
-        deterministic sites), or where conditional modes are not found.
+        The tail; NaN if the number has no coordinate of its own (parts of a simplex,
+        deterministic sites), or if conditional modes are not found.
 
     References:
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
         densities", equation 4.1.
     """
     target, unknown = posterior.fitted_target, Tail(np.nan, np.nan)
-    # Sites whose numbers are functions of the one coordinate with their name.
-    plain = {s.name for s in target.latents if s.shape == s.unconstrained_shape}
-    own = name in target.coordinates and name.split("[")[0] in plain
-    if not own or target.size > TAIL.max_size:
+    # Sites each of whose numbers is a function of the coordinate with the same name.
+    elementwise = {s.name for s in target.latents if s.shape == s.unconstrained_shape}
+    has_coordinate = name in target.coordinates and name.split("[")[0] in elementwise
+    if not has_coordinate or target.size > TAIL.max_size:
         return unknown
     z = posterior.z.reshape(-1, target.size)
     x = _values(target, z, name)
@@ -117,6 +116,7 @@ def density_tail(posterior: Assessable, name: str) -> Tail:
             return np.log(np.abs(_values(target, points, name) - median) / scale)
 
     coordinate = target.coordinates.index(name)
+    # Moments about the median, in units of scale: of each tail first, then of the draws between.
     inside, mean, mean_square, index = np.ones(len(y), bool), 0.0, 0.0, np.inf
     for sign in (-1.0, 1.0):
         if np.max(sign * y) < 0.5:
@@ -142,7 +142,7 @@ def _side(
     coordinate: int,
     log_distance: Callable[[np.ndarray], np.ndarray],
 ) -> _Side | None:
-    """One tail of the number of a coordinate; None where it cannot be computed.
+    """One tail of the number of a coordinate; None if it cannot be computed.
 
     Args:
         target: The density.
@@ -164,7 +164,7 @@ def _side(
         if not np.isfinite(log_marginal):
             return None
         below, u[k], above = log_distance(_moved(point, coordinate, unit * differences))
-        # From the density of the coordinate to that of the log distance.
+        # Change of variables from the coordinate to the log distance u.
         log_p[k] = log_marginal - np.log((above - below) / np.abs(unit * np.ptp(differences)))
     return _with_moments(u, log_p) if len(steps) and np.all(np.isfinite(log_p)) else None
 
@@ -173,7 +173,8 @@ def _with_moments(u: np.ndarray, log_p: np.ndarray) -> _Side:
     """A tail with log density log_p (k,) of the log distance at u (k,)."""
     alpha = float(-(log_p[-1] - log_p[-2]) / (u[-1] - u[-2]))
     p = np.exp(log_p - np.max(log_p))
-    # Beyond the last point the density is a power of the distance; moments may be infinite.
+    # Integrals of p exp(k u) for k = 0, 1, 2. Beyond the last point p falls like exp(-alpha u), so
+    # that they are infinite for alpha <= k.
     mass, first, second = (
         np.trapezoid(p * np.exp(k * u), u) + p[-1] * np.exp(k * u[-1]) / (alpha - k)
         if alpha > k
@@ -192,15 +193,15 @@ def _steps(
 ) -> np.ndarray:
     """Steps of a coordinate from `start` to evenly spaced log distances, up to `last`.
 
-    Empty where the log distance does not increase, or does not reach `last`.
+    Empty if the log distance does not increase, or does not reach `last`.
     """
     steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, TAIL.grid)]
-    reached = log_distance(_moved(start, coordinate, steps))
-    finite = np.isfinite(reached)
-    wanted = np.linspace(reached[0], last, TAIL.points)
-    if not (np.all(np.diff(reached[finite]) > 0.0) and wanted[-1] < np.max(reached[finite])):
+    log_distances = log_distance(_moved(start, coordinate, steps))
+    finite = np.isfinite(log_distances)
+    known, grid = log_distances[finite], np.linspace(log_distances[0], last, TAIL.points)
+    if not (np.all(np.diff(known) > 0.0) and grid[-1] < np.max(known)):
         return np.zeros(0)
-    return np.interp(wanted, reached[finite], steps[finite])
+    return np.interp(grid, known, steps[finite])
 
 
 def _values(target: Target, z: np.ndarray, name: str) -> np.ndarray:
@@ -220,9 +221,10 @@ def _moved(point: np.ndarray, coordinate: int, steps: np.ndarray) -> np.ndarray:
 def _conditional_mode(
     target: Target, point: np.ndarray, coordinate: int
 ) -> tuple[np.ndarray, float]:
-    """Mode over all coordinates but one (d,), and Laplace's log marginal density, NaN without one.
+    """Mode over all coordinates but one, (d,), and Laplace's log marginal density or NaN.
 
-    By Newton's method, with a curvature that is made positive, and halved steps.
+    Newton's method, with a positive definite H and halved steps: with H^-1 = L L' and gradient g,
+    the step is -L L' g and the decrement |L' g|^2 / 2.
     """
     objective = NegativeLogDensity(target, jacobian=True)
     others = np.arange(len(point)) != coordinate

@@ -1,9 +1,9 @@
-"""Verdict on a posterior whose observations were integrated over a latent approximately.
+"""Verdict on a posterior from which a latent was integrated out approximately.
 
-A distribution that does so, as `LatentProcess` does by Laplace's method, offers
+A distribution that integrates approximately, such as `LatentProcess` by Laplace's method, offers
 `log_ratio(y, key, n)`: n draws of the latent f from its approximation q, and
-log p(y, f) / (q(f) Z), where Z is the density that it reported. Together with draws of the
-parameters they are weighted draws from the joint posterior. k-hat says how reliable the weights
+log p(y, f) / (q(f) Z), where Z is its approximate density of y. Together with draws of the
+parameters, these are weighted draws from the joint posterior. k-hat says how reliable the weights
 are, and the weighted draws measure the errors of the approximation.
 """
 
@@ -34,7 +34,7 @@ from bayeskern.inference.verdict import Trust, effective
 
 
 def assess_latent_laplace(posterior: Assessable, trust: Trust) -> Trust:
-    """The verdict, lowered where a latent was integrated out too inaccurately."""
+    """Lower a verdict if a latent was integrated out too inaccurately."""
     target, assessed_before = posterior.target, "inner_khat" in trust.evidence
     if posterior.is_point or target is None or assessed_before:
         return trust
@@ -54,7 +54,7 @@ def _log_ratios(
 ) -> tuple[jax.Array, jax.Array]:
     """n draws of the latent of a site for each draw of the parameters, and their log ratios."""
 
-    def one(item: tuple[dict, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def at_draw(item: tuple[dict, jax.Array]) -> tuple[jax.Array, jax.Array]:
         draw, key = item
         site = target.trace_at(draw, key)[name]
         process = innermost(site["fn"])
@@ -64,17 +64,17 @@ def _log_ratios(
         f, log_ratio = jax.vmap(lambda y, key: process.log_ratio(y, key, n))(y, keys)  # pyright: ignore[reportAttributeAccessIssue]
         return jnp.moveaxis(f, 0, 1), jnp.sum(log_ratio, axis=0)
 
-    return jax.lax.map(one, (draws, keys))
+    return jax.lax.map(at_draw, (draws, keys))
 
 
 def assess_latent_draws(trust: Trust, f: np.ndarray, log_ratio: np.ndarray) -> Trust:
-    """The verdict, lowered where an approximation of a latent is inaccurate.
+    """Lower a verdict if an approximation of a latent is inaccurate.
 
     Args:
         trust: Verdict on the draws of the parameters.
         f: n draws of the latent from its approximation at each of S draws of the parameters,
             (S, n, m).
-        log_ratio: log p(y, f) / (q(f) Z) of each, (S, n).
+        log_ratio: log p(y, f) / (q(f) Z) at each draw of the latent, (S, n).
 
     Returns:
         The verdict with further evidence.
@@ -84,7 +84,7 @@ def assess_latent_draws(trust: Trust, f: np.ndarray, log_ratio: np.ndarray) -> T
     shift = weighted_difference(flat, flat, y_weights=weights.normal)
     names = [f"f[{i}]" for i in range(flat.shape[1])]
     worst = differences_evidence(names, weights, [Difference(shift, weights.ess)])
-    # Error of log Z at each draw of the parameters: a constant error leaves the posterior as it is.
+    # Error of log Z at each draw of the parameters: a constant error does not change the posterior.
     log_z_error = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
     log_z_sd = np.std(log_z_error)
     evidence = {
@@ -102,8 +102,8 @@ def assess_latent_draws(trust: Trust, f: np.ndarray, log_ratio: np.ndarray) -> T
         )
     elif not log_z_sd < DIFFERENCE_LIMITS["mean_shift"].good:
         advice = (
-            "The evidence of the latent function, as approximated, is off by amounts that differ "
-            f"by {log_z_sd:.2g} nats over the posterior of the parameters. {remedy}"
+            "The error of the approximate evidence of the latent function varies by "
+            f"{log_z_sd:.2g} nats over the posterior of the parameters. {remedy}"
         )
     elif kinds := too_different(worst):
         advice = f"The latent function: {difference_advice(kinds, worst, remedy)}"

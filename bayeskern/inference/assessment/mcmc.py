@@ -40,15 +40,15 @@ def assess_mcmc(
 ) -> Trust:
     """Verdict on the draws of several chains, over all latent and deterministic sites.
 
-    Constant numbers, such as the diagonal of a correlation matrix, are left out, and counted in the
-    evidence.
+    Constant numbers, such as the diagonal of a correlation matrix, are left out; the evidence has
+    their count.
 
     Args:
         posterior: The draws.
-        regions: Regions of the chains, and others that a search found.
-        unvisited: Number of points that a search found and that were not visited.
+        regions: Regions of the chains, and further regions found by a search.
+        unvisited: Number of points that a search found and no chain visited.
         search_evidence: Evidence on the search for regions.
-        shares_unknown: True if shares of regions were wanted and could not be estimated.
+        shares_unknown: True if shares of regions were requested and could not be estimated.
 
     Returns:
         The verdict.
@@ -83,21 +83,21 @@ def assess_mcmc(
 
 
 def _agreement(posterior: Assessable, evidence: dict) -> str:
-    """Advice where chains disagree on latents and agree on what is computed from them.
+    """Advice if chains disagree on latents and agree on deterministic sites; else "".
 
-    That happens where latents are exchangeable, as the hidden units of a network or the components
-    of a mixture are: Papamarkou, Hinkle, Young and Womble (2022), "Challenges in Markov chain Monte
-    Carlo for Bayesian neural networks".
+    This happens if latents are exchangeable, such as the hidden units of a network or the
+    components of a mixture: Papamarkou, Hinkle, Young and Womble (2022), "Challenges in Markov
+    chain Monte Carlo for Bayesian neural networks".
     """
     draws, target = posterior.flat, posterior.target
     names = () if target is None else target.deterministics
     computed = {name: draws[name] for name in names if name in draws and draws[name].size}
     if not computed or evidence["rhat"] < CHAIN_LIMITS.good_rhat:
         return ""
-    numbers, flat = scalar_columns(computed)
+    computed_names, flat = scalar_columns(computed)
     x = flat.reshape(*posterior.z.shape[:2], -1)
-    worst = worst_convergence(numbers, x[..., varies(x)])
-    # Written so that NaN is no agreement.
+    worst = worst_convergence(computed_names, x[..., varies(x)])
+    # With NaN there is no agreement.
     ess = min(worst["ess_bulk"], worst["ess_tail"])
     if not (worst["rhat"] < CHAIN_LIMITS.good_rhat and ess >= CHAIN_LIMITS.good_ess):
         return ""
@@ -116,17 +116,17 @@ def _missing(
     evidence: dict,
     shares_unknown: bool,
 ) -> Trust | None:
-    """Verdict where much of the posterior may lie in regions without a chain."""
+    """Verdict if much of the posterior may lie in regions without a chain; else None."""
     others = [region for region in regions if not region.chains]
     if unvisited:
         evidence["places_left"] = unvisited
-    share, change, at = 0.0, 0.0, ""
+    share, change, name = 0.0, 0.0, ""
     if others:
         share = float(sum(region.share.value for region in others))
         evidence["share_elsewhere"] = share
         if share < MAX_MISSING_SHARE:
-            change, at = _change(posterior, others, share)
-    # A mean, in sds, or a log sd may change by 0.15. Written so that NaN is not below.
+            change, name = _change(posterior, others, share)
+    # A mean, in sds, or a log sd may change by up to 0.15, but not by NaN.
     if share < MAX_MISSING_SHARE and change < 0.15:
         return Trust("bad", unvisited_advice(unvisited), evidence) if unvisited else None
     largest = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
@@ -145,7 +145,7 @@ def _missing(
         return Trust("caution", unknown, evidence)
     advice = f"About {100.0 * share:.2g} % of the posterior lies where no chain is ({where})"
     if share < MAX_MISSING_SHARE:
-        advice += f", which changes the mean or the sd of {at} by {change:.2g} sd"
+        advice += f", which changes the mean or the sd of {name} by {change:.2g} sd"
     return Trust("bad", f"{advice}. {remedy}", evidence)
 
 
@@ -191,12 +191,12 @@ def _change(posterior: Assessable, others: list[Region], share: float) -> tuple[
         log_ratio = np.log(moments.sd / np.std(scalar_columns(own)[1], axis=0))
     change = np.nan_to_num(np.maximum(shift, log_ratio), nan=np.inf)
     change = np.where(moments.sd > 0.0, change, 0.0)
-    at = int(np.argmax(change))
-    return float(change[at]), moments.names[at]
+    largest = int(np.argmax(change))
+    return float(change[largest]), moments.names[largest]
 
 
 def unvisited_advice(count: int) -> str:
-    """Advice where some points of a search are connected to no chain."""
+    """Advice if a search found points that no chain visited."""
     points = counted(
         count,
         "more point that no chain came near and that was not visited",
@@ -217,16 +217,16 @@ def _where(posterior: Assessable, region: Region) -> str:
         distance = np.abs(means[0] - means[1]) / np.sqrt(
             np.var(other, axis=0) + np.var(own, axis=0)
         )
-    at = int(np.argmax(np.nan_to_num(distance)))
-    return f"{names[at]} about {means[0][at]:.3g} there, {means[1][at]:.3g} in these draws"
+    i = int(np.argmax(np.nan_to_num(distance)))
+    return f"{names[i]} about {means[0][i]:.3g} there, {means[1][i]:.3g} in these draws"
 
 
 def regions_mean_error(posterior: Assessable, regions: Sequence[Region]) -> dict:
-    """Largest error of a mean, in sds, by errors of the shares of regions."""
+    """Largest error of a mean, in sds, due to errors of the shares of regions."""
     sites = [region_draws(posterior.fitted_target, region) for region in regions]
     errors = np.array([region.share.error for region in regions])
     moments = RegionMoments.of(sites, [region.share.value for region in regions])
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt(np.square(errors) @ np.square(moments.means - moments.mean))
-        moved = np.where(moments.sd > 0, spread / moments.sd, 0.0)
-    return worst_entry("mean_moved", moved, moments.names)
+        errors_in_sds = np.where(moments.sd > 0, spread / moments.sd, 0.0)
+    return worst_entry("mean_moved", errors_in_sds, moments.names)

@@ -34,7 +34,7 @@ class OverdispersedSample(NamedTuple):
     weights: Weights
 
     def heaviest(self, count: int) -> np.ndarray:
-        """Draws of most weight, heaviest first: (count, d)."""
+        """The `count` draws of largest weight, heaviest first, (count, d)."""
         return self.z[np.argsort(-self.weights.log, kind="stable")[:count]]
 
 
@@ -48,10 +48,10 @@ def overdispersed_sample(
 ) -> OverdispersedSample:
     """Weighted draws from q, from a Student t wider than the draws, and from the prior.
 
-    They are one mixture: each draw is weighted by p over the density of the whole mixture (Owen and
-    Zhou, 2000), so that a component that fits badly does no harm. An improper prior is left out,
-    and so are a prior whose draws are all equal, and a q whose density is known only at its own
-    draws.
+    The draws form one mixture: each is weighted by p over the density of the whole mixture (Owen
+    and Zhou, 2000), so that a component that fits badly does no harm. Three components are left
+    out: an improper prior, a prior with a coordinate that is equal in all draws, and a q whose
+    density is known only at its own draws.
 
     Args:
         target: Log density p.
@@ -59,13 +59,13 @@ def overdispersed_sample(
         sample: Draws of q with their densities.
         z: Draws that the Student t surrounds, (S, d).
         count: Number of draws from the Student t; half as many come from the prior.
-        progress: Whether long work shows a progress bar.
+        progress: True to show a progress bar.
 
     Returns:
         The sample.
     """
-    # A Student t with 5 degrees of freedom has 5/3 of the variance of its scale. Its sds are 1.5
-    # times those of the draws.
+    # The variance of a Student t with 5 degrees of freedom is 5/3 of its squared scale. This scale
+    # makes its sds 1.5 times the sds of the draws.
     tails = 5.0
     student_t = Elliptical.around(z, tails, 1.5 * np.sqrt((tails - 2.0) / tails))
     q_part = [(q, sample.z)] if isinstance(q, Evaluable) else []
@@ -73,11 +73,11 @@ def overdispersed_sample(
     parts = [*q_part, (student_t, student_t.draw(rng, count)[0])]
     if not target.without_prior:
         prior_draws = draw_prior(target, rng, np.ones(int(0.5 * count)))
-        # A distribution with a dummy `sample` has a density, and no draws.
+        # The draws of a distribution with a dummy `sample` are no draws from its density.
         if not np.any(np.all(prior_draws == prior_draws[0], axis=0)):
             parts.append((PriorProposal(target), prior_draws))
     z = np.concatenate([points for _, points in parts])
-    # A draw at the edge of a support lies at infinity. It gets no weight, and a finite place.
+    # A draw at the edge of a support lies at infinity; it gets a finite z and weight zero.
     at_infinity = ~np.all(np.isfinite(z), axis=1)
     z[at_infinity] = student_t.means[0]
     shares = np.array([len(points) for _, points in parts]) / len(z)

@@ -7,12 +7,12 @@ from bayeskern.inference.verdict import Trust
 
 
 def assess_point(optimum: Optimum) -> Trust:
-    """`bad` for an unsound optimum, else `not assessable`, since a point has no spread."""
+    """Verdict on a point estimate: bad for an invalid optimum, otherwise not assessable."""
     problem = optimum.problem()
     if problem:
         return Trust("bad", problem, optimum.evidence())
     advice = (
-        "A sound optimum, but a point carries no uncertainty about the hyperparameters: "
-        "intervals built on it are somewhat too narrow."
+        "The optimum is valid, but a point estimate ignores the uncertainty of the parameters: "
+        "intervals based on it are too narrow."
     )
     return Trust("not assessable", advice, optimum.evidence())

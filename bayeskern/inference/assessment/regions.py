@@ -1,4 +1,4 @@
-"""Verdict on draws from several regions, each by its share of the posterior."""
+"""Verdict on draws from several regions, in proportion to their shares of the posterior."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def assess_regions(
     unvisited: int = 0,
     search_evidence: dict | None = None,
 ) -> Trust:
-    """Verdict on draws that were taken from each of several regions by its share.
+    """Verdict on draws from several regions, in proportion to their shares.
 
-    The chains of a region are judged by themselves, in unconstrained coordinates.
+    The chains of each region are judged separately, in unconstrained coordinates.
 
     Args:
         posterior: The draws.
         regions: The regions, with exchangeable members sorted into one order.
         stats: Sample statistics of the chains of each region.
-        exchanges: Exchangeable members, which the draws have in any order.
-        unvisited: Number of points that a search found and that were not visited.
+        exchanges: Exchangeable members, which are in random order in the draws.
+        unvisited: Number of points that a search found and no chain visited.
         search_evidence: Evidence on the search for regions.
 
     Returns:
@@ -48,13 +48,14 @@ def assess_regions(
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
     coordinates = posterior.fitted_target.coordinates
-    each = [worst_convergence(coordinates, region.z) for region in regions]
-    worst = int(np.argmax([np.nan_to_num(e["rhat"], nan=np.inf) for e in each]))
-    evidence = {key: each[worst][key] for key in ("rhat", "rhat_at")}
+    convergence = [worst_convergence(coordinates, region.z) for region in regions]
+    worst = int(np.argmax([np.nan_to_num(c["rhat"], nan=np.inf) for c in convergence]))
+    evidence = {key: convergence[worst][key] for key in ("rhat", "rhat_at")}
     for part in ("ess_bulk", "ess_tail"):
-        variances = np.square(shares) / np.array([e[part] for e in each])
+        # 1 / ESS = sum_k share_k^2 / ESS_k, as for a stratified sample.
+        variances = np.square(shares) / np.array([c[part] for c in convergence])
         evidence[part] = float(1.0 / np.sum(variances))
-        evidence[f"{part}_at"] = each[int(np.argmax(variances))][f"{part}_at"]
+        evidence[f"{part}_at"] = convergence[int(np.argmax(variances))][f"{part}_at"]
     evidence |= step_evidence(stats) | divergence_evidence(posterior) | (search_evidence or {})
     evidence |= {
         "regions": len(regions),
@@ -65,8 +66,8 @@ def assess_regions(
     if broken:
         return Trust("bad", broken, evidence)
     total = sum(region.z.shape[0] * region.z.shape[1] for region in regions)
-    at = coordinates.index(evidence["rhat_at"])
-    trust = verdict_on_chains(evidence, regions[worst].z[..., at], total)
+    column = coordinates.index(evidence["rhat_at"])
+    trust = verdict_on_chains(evidence, regions[worst].z[..., column], total)
     evidence |= regions_mean_error(posterior, regions)
     if unvisited:
         evidence["places_left"] = unvisited
@@ -79,8 +80,8 @@ def assess_regions(
     if not 2.0 * error < 0.25:
         uncertain = (
             f"The shares of the {len(regions)} regions ({evidence['shares']}) are uncertain by "
-            f"{evidence['share_error']:.2g}, so that the mean of {evidence['mean_moved_at']} is by "
-            f"{error:.2g} sd: take more draws."
+            f"{evidence['share_error']:.2g}, which makes the mean of {evidence['mean_moved_at']} "
+            f"uncertain by {error:.2g} sd: take more draws."
         )
         return Trust("caution", uncertain, evidence)
     efficiency = min(1.0, evidence["ess_tail"] / len(flat))
@@ -98,8 +99,8 @@ def assess_one_order(
 ) -> Trust:
     """Verdict on chains that stay in one or a few orders of exchangeable members.
 
-    Sorted chains may agree all the same: the verdict is caution then, with any other problem. R-hat
-    and effective draws in the evidence are those of the unsorted chains.
+    The sorted chains may still agree. The verdict is caution then, together with the advice on any
+    other problem. R-hat and effective draws in the evidence belong to the unsorted chains.
 
     Args:
         posterior: The draws.

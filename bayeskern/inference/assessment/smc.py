@@ -40,13 +40,15 @@ class ParticleLimits:
     """Limits of a verdict on particles.
 
     Attributes:
-        max_unmoved: Share of the particles that did not move at the last temperature.
-        min_acceptance: Mean acceptance probability at the last temperature.
-        max_log_evidence_error: Standard error of the log marginal likelihood of good particles;
-            beyond it the shares of islands are uncertain.
-        bad_log_evidence_error: The same of bad particles.
-        max_drift: Change of a mean, in sds, or of a log sd by the moves at the last temperature.
-        bad_drift: The same for a posterior without an integral.
+        max_unmoved: Upper limit of the share of particles that did not move at the last
+            temperature, for good particles.
+        min_acceptance: Lower limit of the mean acceptance probability there.
+        max_log_evidence_error: Upper limit of the standard error of the log marginal likelihood;
+            with a larger error the shares of islands are uncertain.
+        bad_log_evidence_error: Such an error at and above which particles are bad.
+        max_drift: Upper limit of the change of a mean, in sds, or of a log sd by the moves at the
+            last temperature.
+        bad_drift: Such a change at and above which the posterior may have no integral.
     """
 
     max_unmoved: float = 0.1
@@ -66,14 +68,14 @@ class ParticleRecord:
 
     Attributes:
         acceptance: Mean acceptance probability at the last temperature.
-        unmoved: Share of the particles that did not move there.
-        exhausted: True where the moves there ended at their largest number.
-        before: Each draw before the moves there, in unconstrained coordinates, (S, d).
-        temperature: The last temperature; 1 where the posterior was reached.
+        unmoved: Share of the particles that did not move at the last temperature.
+        exhausted: True if the moves at the last temperature ended at their maximum number.
+        origin: Each draw before these moves, in unconstrained coordinates, (S, d).
+        temperature: The last temperature; 1 if the posterior was reached.
         temperatures: Number of temperatures.
-        evaluations: Gradients of the log density, over all particles.
+        evaluations: Number of gradients of the log density, over all particles.
         start: The start distribution.
-        first: Its draws, with their densities.
+        first: Draws of the start distribution, with their densities.
     """
 
     acceptance: float
@@ -98,7 +100,7 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
 
     Args:
         posterior: The draws, with the ancestor and the island of each.
-        record: Their history.
+        record: History of the particles.
 
     Returns:
         The verdict.
@@ -137,8 +139,8 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
         "The islands of particles agree, and weighted draws from around them do not contradict: "
         "means, sds and quantiles can be used.",
     )
-    problems = [p for p in (drift, different, _on_particles(evidence), tail) if p is not None]
-    # The first of the worst ones; a stable sort keeps their order.
+    problems = [p for p in (drift, different, _particle_problem(evidence), tail) if p is not None]
+    # `min` returns the first bad verdict or, without a bad verdict, the first caution.
     trust = min(problems, key=lambda problem: problem.verdict != "bad", default=good)
     return with_places(replace(trust, evidence=evidence), posterior, wider)
 
@@ -162,12 +164,12 @@ def _convergence(
 
 
 def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Trust | None:
-    """Verdict where moves at the last temperature changed the distribution of the particles.
+    """Verdict if moves at the last temperature changed the distribution of the particles.
 
-    Reweighted particles already have the distribution of the posterior, which moves leave as it is.
-    A posterior without an integral has no distribution, and its particles spread without end.
+    Reweighted particles already have the posterior distribution, which moves do not change. If the
+    density has no integral, there is no such distribution, and particles spread without end.
     """
-    shift = weighted_difference(record.before, posterior.z[0])
+    shift = weighted_difference(record.origin, posterior.z[0])
     changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
     evidence |= worst_entry("drift", changes, posterior.fitted_target.coordinates)
     evidence["exhausted"] = record.exhausted
@@ -194,10 +196,10 @@ def _compare(
     """
     z = posterior.z[0]
     names, delivered = scalar_columns(posterior.fitted_draws)
-    most = WEIGHT_LIMITS.max_draws
-    first = Sample(*(part[:most] for part in record.first))
+    max_draws = WEIGHT_LIMITS.max_draws
+    first = Sample(*(part[:max_draws] for part in record.first))
     wider = overdispersed_sample(
-        posterior.fitted_target, record.start, first, z, min(len(z), most), posterior.progress
+        posterior.fitted_target, record.start, first, z, min(len(z), max_draws), posterior.progress
     )
     own = pareto_smooth(record.first.log_p - record.first.log_q)
     evidence |= {
@@ -215,18 +217,18 @@ def _compare(
     return wider, reliable
 
 
-def _on_particles(e: dict) -> Trust | None:
-    """Verdict where the particles are too few, too alike or did not move."""
+def _particle_problem(e: dict) -> Trust | None:
+    """Verdict if the particles are too few, too dependent or did not move."""
     part = "bulk" if e["ess_bulk"] <= e["ess_tail"] else "tail"
-    size, at = e[f"ess_{part}"], e[f"ess_{part}_at"]
+    size, name = e[f"ess_{part}"], e[f"ess_{part}_at"]
     error = e["log_evidence_error"]
     # Comparisons are written so that NaN fails them.
     if not (size >= CHAIN_LIMITS.good_ess and error < LIMITS.max_log_evidence_error):
         usable = size >= CHAIN_LIMITS.usable_ess and error < LIMITS.bad_log_evidence_error
         advice = (
             f"The islands of particles disagree, or few particles are independent: "
-            f"{effective(size)} in the {part} of {at}, log marginal likelihood ± {error:.2g}. Take "
-            "more particles, or method='nuts' where there is one mode."
+            f"{effective(size)} in the {part} of {name}, log marginal likelihood ± {error:.2g}. "
+            "Take more particles, or method='nuts' where there is one mode."
         )
         return Trust("caution" if usable else "bad", advice, e)
     if not (e["unmoved"] < LIMITS.max_unmoved and e["acceptance"] > LIMITS.min_acceptance):
@@ -253,16 +255,16 @@ def _unfinished(record: ParticleRecord) -> str | None:
 
 
 def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> list[Optimum]:
-    """Modes that a search found and that draws do not reach.
+    """Modes found by a search that the draws do not reach.
 
-    A mode is missed if it lies outside of the draws and weighted draws do not show that its mass is
-    negligible: a neck has a high mode without mass. It is also missed if few draws are near it and
-    many are expected, by weighted draws or, where those are few, by Laplace's method; modes of that
-    kind count where their shares sum to MAX_MISSING_SHARE.
+    A mode outside the draws is missed unless weighted draws show that its mass is negligible, as in
+    a neck, which has a high mode without mass. A mode with few draws nearby is missed if weighted
+    draws or, where these are few, Laplace's method predict many; such modes count if their shares
+    sum to MAX_MISSING_SHARE or more.
 
     Args:
-        posterior: Draws, with the search of their fit and the findings of earlier ones.
-        first: Draws of a start distribution that has the modes, with their densities.
+        posterior: Draws, with the search of their fit and the findings of earlier fits.
+        first: Draws of a start distribution that covers the modes, with their densities.
         log_evidence: Log marginal likelihood.
 
     Returns:
@@ -271,21 +273,21 @@ def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> l
     z, optimum = posterior.z[0], posterior.optimum
     outside = posterior.findings.missed(posterior.fitted_target.coordinates, z)
     own = () if optimum is None else (optimum, *optimum.others)
-    earlier = [mode for mode in outside if not any(mode is other for other in own)]
+    known = [mode for mode in outside if not any(mode is other for other in own)]
     missed, sparse = [], []
-    for mode in (*own, *earlier):
+    for mode in (*own, *known):
         share = _share_near(mode, first, log_evidence)
-        least = share.value - 2.0 * share.error
+        min_share = share.value - 2.0 * share.error
         if np.isnan(share.value):
-            least = np.exp(min(mode.log_evidence - log_evidence, 0.0))
-        # Written so that an unknown share is not negligible.
+            min_share = np.exp(min(mode.log_evidence - log_evidence, 0.0))
+        # An unknown share, NaN, is not negligible.
         if any(mode is other for other in outside):
             if not share.value + 2.0 * share.error < MAX_MISSING_SHARE:
                 missed.append(mode)
         # Fewer than ten expected draws may all be missing by chance.
-        elif least * len(z) >= 10.0 and np.mean(_is_near(mode, z)) < 0.2 * least:
-            sparse.append((mode, least))
-    if sum(least for _, least in sparse) >= MAX_MISSING_SHARE:
+        elif min_share * len(z) >= 10.0 and np.mean(_is_near(mode, z)) < 0.2 * min_share:
+            sparse.append((mode, min_share))
+    if sum(min_share for _, min_share in sparse) >= MAX_MISSING_SHARE:
         missed += [mode for mode, _ in sparse]
     return missed
 
@@ -300,8 +302,8 @@ def _is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
 def _share_near(mode: Optimum, first: Sample, log_evidence: float) -> Estimate:
     """Share of the posterior near a mode, by weighted draws of the start distribution.
 
-    The mean over draws of q0 of p / (Z q0) near the mode, and 0 elsewhere; NaN where fewer than 20
-    draws are near.
+    The mean, over draws of q0, of p / (Z q0) near the mode and 0 elsewhere; NaN if fewer than 20
+    draws are near the mode.
     """
     near = _is_near(mode, first.z)
     if near.sum() < 20:

@@ -17,18 +17,18 @@ from bayeskern.inference.verdict import Trust
 
 @dataclass(frozen=True)
 class TailLimits:
-    """Limits beyond which the sd of a number is doubted.
+    """Limits for trusting the sd of a number.
 
     Attributes:
         min_distance_sds: Numbers without a draw this many sds from their mean are not checked;
             Gaussian draws are closer.
         min_sd_error: A smaller relative standard error of an sd is accepted, whatever the tail.
-        max_sd_khat: k-hat of an sd. Vehtari et al. take 0.7 for an average, which doubts many sds
-            that are right: benchmarks/results/tails.txt.
-        max_known_sd_khat: The same where the density beyond the draws confirms the sd; from 1 on
+        max_sd_khat: Upper limit of the k-hat of an sd. Vehtari et al. take 0.7 for an average, at
+            which many correct sds would be doubted: benchmarks/results/tails.txt.
+        max_known_sd_khat: The same limit if the density beyond the draws confirms the sd; from 1 on
             there is no variance.
-        max_log_sd_ratio: Change of a log sd by the density beyond the draws.
-        max_followed: Numbers whose density is followed, those with the largest k-hat.
+        max_log_sd_ratio: Upper limit of the change of a log sd by the density beyond the draws.
+        max_followed: How many numbers have their density followed, by decreasing k-hat.
         min_distinct_share: A number with fewer distinct values, as a share of its draws, is
             discrete and has no tail.
     """
@@ -52,7 +52,7 @@ def heavy_tail_caution(
     evidence: dict,
     efficiency: float = 1.0,
 ) -> Trust | None:
-    """Verdict `caution` where `heavy_tail_advice` doubts a number of a posterior; else None."""
+    """Verdict `caution` if `heavy_tail_advice` doubts a number of a posterior; else None."""
     density = partial(density_tail, posterior)
     advice = heavy_tail_advice(names, x, evidence, efficiency, density)
     return Trust("caution", advice, evidence) if advice else None
@@ -65,19 +65,19 @@ def heavy_tail_advice(
     efficiency: float = 1.0,
     density: Callable[[str], Tail] | None = None,
 ) -> str | None:
-    """Advice where draws cannot estimate the mean or the sd of a number; else None.
+    """Advice if draws cannot estimate the mean or the sd of a number; else None.
 
-    An sd is an average of squares, whose Pareto k-hat is twice that of the draws. The two estimates
-    are averaged, since each is uncertain by 0.1 and more. A mean is doubted from
-    min(1 - 1/log10 S, 0.7) on, with S effective draws. Latent numbers are also judged by their
-    density beyond the draws.
+    An sd is an average of squares, whose Pareto k-hat is twice the k-hat k of the draws. Its k-hat
+    is the average of 2 k and the k-hat of the squares, since each is uncertain by 0.1 or more. A
+    mean is doubted if k >= min(1 - 1/log10 S, 0.7), with S effective draws. Latent numbers are also
+    judged by their density beyond the draws.
 
     Args:
         names: Name of each number, m of them.
         x: Draws, (S, m).
         evidence: Receives "sd_khat", "tail_log_sd_ratio" and the names of the worst numbers.
         efficiency: Effective draws per draw.
-        density: Tail of a number by the density, as `density_tail` computes it.
+        density: Function from a name to the tail of its marginal density, as `density_tail`.
 
     Returns:
         One sentence that names the number, or None.
@@ -113,13 +113,14 @@ def heavy_tail_advice(
         i: TAIL_LIMITS.max_known_sd_khat if i in known else TAIL_LIMITS.max_sd_khat
         for i in sd_khats
     }
-    at = max(sd_khats, key=lambda i: sd_khats[i] - max_khats[i])
-    evidence |= {"sd_khat": sd_khats[at], "sd_khat_at": names[at]}
-    if advice or sd_khats[at] < max_khats[at]:
+    worst = max(sd_khats, key=lambda i: sd_khats[i] - max_khats[i])
+    khat, name = sd_khats[worst], names[worst]
+    evidence |= {"sd_khat": khat, "sd_khat_at": name}
+    if advice or khat < max_khats[worst]:
         return advice
-    moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
+    moments = "sd" if khats[worst][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
-        f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
+        f"{name} has so heavy a tail (k-hat of its sd {khat:.2g}) that its {moments} "
         "may be far off, and may not exist: use medians and quantiles of it, or a tighter prior."
     )
 
@@ -130,17 +131,17 @@ def _advice_by_density(
     log_sd_ratios: dict[int, float],
     evidence: dict,
 ) -> str | None:
-    """Advice where the density beyond the draws changes an sd; the ratios are to sds of draws."""
-    at = max(log_sd_ratios, key=lambda i: abs(log_sd_ratios[i]))
-    ratio = log_sd_ratios[at]
-    evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[at]}
+    """Advice if the density beyond the draws changes an sd; ratios are relative to the draws."""
+    worst = max(log_sd_ratios, key=lambda i: abs(log_sd_ratios[i]))
+    ratio = log_sd_ratios[worst]
+    evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[worst]}
     if abs(ratio) < TAIL_LIMITS.max_log_sd_ratio:
         return None
     change = f"its sd is {np.exp(ratio):.2g} times that of the draws"
     if np.isinf(ratio):
-        change = f"with tail index {tails[at].index:.2g} it has no sd"
+        change = f"with tail index {tails[worst].index:.2g} it has no sd"
     return (
-        f"Followed beyond the draws, the density of {names[at]} has a heavy tail: {change}. Use "
+        f"Followed beyond the draws, the density of {names[worst]} has a heavy tail: {change}. Use "
         "medians and quantiles of it, or a tighter prior."
     )
 

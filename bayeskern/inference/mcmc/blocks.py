@@ -1,4 +1,4 @@
-"""Coordinates in blocks, each with a mass matrix of its own."""
+"""Blocks of coordinates, each with its own mass matrix."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REST = "rest"
 
 
 class Blocks(NamedTuple):
-    """Coordinates 0 to d - 1 in blocks, a dict of parts in NumPyro's kernel.
+    """Coordinates 0 to d - 1 in blocks; NumPyro's kernel takes a dict of blocks.
 
     Attributes:
-        names: Names of the blocks; the last one may be REST.
-        members: Coordinates of each block.
+        names: Names of the blocks; the last name may be REST.
+        members: Indices of the coordinates of each block.
     """
 
     names: tuple[str, ...]
@@ -28,12 +28,12 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, target: Target, blocks: Sequence[Sequence[str]]) -> Blocks:
-        """Blocks of these sites of a target, and a block of all other coordinates.
+        """Blocks of the given sites of a target, and a block of all other coordinates.
 
         Raises ValueError, naming the site, for a site that is unknown or in two blocks.
         """
-        every = np.arange(target.size)
-        coordinates = {name: np.ravel(part) for name, part in target.unravel(every).items()}
+        indices = np.arange(target.size)
+        coordinates = {name: np.ravel(part) for name, part in target.unravel(indices).items()}
         for name in (name for block in blocks for name in block):
             if name not in coordinates:
                 raise ValueError(
@@ -41,13 +41,13 @@ class Blocks(NamedTuple):
                 )
             if sum(list(block).count(name) for block in blocks) > 1:
                 raise ValueError(
-                    f"dense_mass has {name!r} in two blocks, or twice in one: put it into one."
+                    f"dense_mass has {name!r} in two blocks, or twice in one: use one block."
                 )
         named = {
             f"block_{i}": np.concatenate([coordinates[name] for name in block])
             for i, block in enumerate(blocks)
         }
-        rest = np.setdiff1d(every, np.concatenate([*named.values()]))
+        rest = np.setdiff1d(indices, np.concatenate([*named.values()]))
         if len(rest):
             named[REST] = rest
         return cls(tuple(named), tuple(tuple(map(int, part)) for part in named.values()))

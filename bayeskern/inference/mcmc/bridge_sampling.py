@@ -29,19 +29,19 @@ def bridge_log_evidence(
         Z = mean_q[ p / (s1 p + s2 Z q) ] / mean_p[ q / (s1 p + s2 Z q) ].
 
     Meng and Wong (1996), equation 4.1; Gronau et al. (2017), "A tutorial on bridge sampling". The
-    error is that of Fruehwirth-Schnatter (2004), equation 16, with the autocorrelation of the
+    standard error follows Fruehwirth-Schnatter (2004), equation 16, with the autocorrelation of the
     chains.
 
     Args:
         target: The posterior.
         z: Draws in unconstrained coordinates, (chains, draws, d).
         seed: Seed of the draws of q.
-        inside: Where the draws are from a part of the posterior only: from points (n, d) to True
-            for each that lies in that part.
+        inside: For draws from a part of the posterior only: function from points (n, d) to True for
+            each point in that part.
 
     Returns:
-        The log integral. NaN where there are too few draws, chains do not move, a density is not
-        finite, or the normal is so distant from the posterior that the iteration does not converge.
+        The log integral. NaN if there are too few draws, chains do not move, a density is not
+        finite, or q is so distant from the posterior that the iteration does not converge.
     """
     z = np.asarray(z)
     half, d = z.shape[1] // 2, z.shape[2]
@@ -51,34 +51,36 @@ def bridge_log_evidence(
     q = Elliptical.around(fitted, None)
     flat = rest.reshape(-1, d)
     proposed, log_q_proposed = q.draw(np.random.default_rng(seed), len(flat))
-    at_draws = log_densities(target, flat) - q.log_density(flat)
-    at_proposed = log_densities(target, proposed) - log_q_proposed
+    posterior_log_ratios = log_densities(target, flat) - q.log_density(flat)
+    proposal_log_ratios = log_densities(target, proposed) - log_q_proposed
     if inside is not None:
-        at_proposed = np.where(inside(proposed), at_proposed, -np.inf)
-    # A draw from the normal at which the posterior has no density has a density of zero.
-    at_proposed = np.where(np.isnan(at_proposed), -np.inf, at_proposed)
-    if not np.all(np.isfinite(at_draws)) or not np.any(np.isfinite(at_proposed)):
+        proposal_log_ratios = np.where(inside(proposed), proposal_log_ratios, -np.inf)
+    # The density counts as zero where it is NaN.
+    proposal_log_ratios = np.where(np.isnan(proposal_log_ratios), -np.inf, proposal_log_ratios)
+    if not np.all(np.isfinite(posterior_log_ratios)) or not np.any(
+        np.isfinite(proposal_log_ratios)
+    ):
         return UNKNOWN
-    return _bridge(at_draws.reshape(rest.shape[:2]), at_proposed)
+    return _bridge(posterior_log_ratios.reshape(rest.shape[:2]), proposal_log_ratios)
 
 
-def _bridge(at_draws: np.ndarray, at_proposed: np.ndarray) -> Estimate:
-    """Bridge from log p - log q at posterior draws (chains, n) and at draws of q (m,)."""
-    chains, n = at_draws.shape
+def _bridge(posterior_log_ratios: np.ndarray, proposal_log_ratios: np.ndarray) -> Estimate:
+    """log Z from log p - log q at posterior draws (chains, n) and at draws of q (m,)."""
+    chains, n = posterior_log_ratios.shape
     # Chains that do not move would count as independent draws.
-    if not np.ptp(at_draws) > 0.0:
+    if not np.ptp(posterior_log_ratios) > 0.0:
         return UNKNOWN
     effective = chains * n
     log_z = squared_error = np.nan
-    # The number of effective draws is known only once Z is.
+    # The number of effective draws depends on Z: begin with all draws.
     for _ in range(2):
-        share = effective / (effective + len(at_proposed))
-        log_z = _fixed_point(at_draws.ravel(), at_proposed, share)
+        share = effective / (effective + len(proposal_log_ratios))
+        log_z = _fixed_point(posterior_log_ratios.ravel(), proposal_log_ratios, share)
         # p / (s1 p + s2 q) at draws of q, q / (s1 p + s2 q) at draws of p, for the normalised p.
-        f1 = 1.0 / (share + (1.0 - share) * np.exp(np.minimum(log_z - at_proposed, 700.0)))
-        f2 = 1.0 / (share * np.exp(np.minimum(at_draws - log_z, 700.0)) + 1.0 - share)
+        f1 = 1.0 / (share + (1.0 - share) * np.exp(np.minimum(log_z - proposal_log_ratios, 700.0)))
+        f2 = 1.0 / (share * np.exp(np.minimum(posterior_log_ratios - log_z, 700.0)) + 1.0 - share)
         effective = _effective_draws(f2)
-        # The iteration has not converged: the normal and the posterior hardly overlap.
+        # The iteration has not converged: q and the posterior hardly overlap.
         if not np.isfinite(effective):
             return UNKNOWN
         squared_error = np.var(f1) / np.mean(f1) ** 2 / len(f1)
@@ -86,17 +88,21 @@ def _bridge(at_draws: np.ndarray, at_proposed: np.ndarray) -> Estimate:
     return Estimate(log_z, float(np.sqrt(squared_error)))
 
 
-def _fixed_point(at_draws: np.ndarray, at_proposed: np.ndarray, share: float) -> float:
+def _fixed_point(
+    posterior_log_ratios: np.ndarray, proposal_log_ratios: np.ndarray, share: float
+) -> float:
     """Fixed point log Z; NaN if it is not reached in 1000 steps."""
     log_s1, log_s2 = np.log(share), np.log1p(-share)
-    sizes = np.log(len(at_draws)) - np.log(len(at_proposed))
-    log_z = float(np.median(at_draws))
+    sizes = np.log(len(posterior_log_ratios)) - np.log(len(proposal_log_ratios))
+    log_z = float(np.median(posterior_log_ratios))
     for _ in range(1000):
-        before = log_z
-        above = logsumexp(at_proposed - np.logaddexp(log_s1 + at_proposed, log_s2 + before))
-        below = logsumexp(-np.logaddexp(log_s1 + at_draws, log_s2 + before))
-        log_z = float(above - below + sizes)
-        if abs(log_z - before) < 1e-10 * (1.0 + abs(log_z)):
+        old = log_z
+        numerator = logsumexp(
+            proposal_log_ratios - np.logaddexp(log_s1 + proposal_log_ratios, log_s2 + old)
+        )
+        denominator = logsumexp(-np.logaddexp(log_s1 + posterior_log_ratios, log_s2 + old))
+        log_z = float(numerator - denominator + sizes)
+        if abs(log_z - old) < 1e-10 * (1.0 + abs(log_z)):
             return log_z
     return np.nan
 

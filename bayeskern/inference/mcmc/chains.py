@@ -1,4 +1,4 @@
-"""Runs of Markov chains in stretches, with progress and a checkpoint."""
+"""Run Markov chains in stretches of steps, with a progress bar and a checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bayeskern.inference.mcmc.kernel import (
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.target import Target
 
-# Duration of a stretch, about.
+# Approximate duration of a stretch of steps.
 STRETCH_SECONDS = 0.5
 
 
@@ -37,7 +37,7 @@ class ChainGroup:
     Args:
         options: The options of the kernel.
         target: The model.
-        steps: Steps in all.
+        steps: Total number of steps.
         stage: Progress so far.
 
     Attributes:
@@ -74,11 +74,11 @@ class ChainGroup:
     def _advance(self, steps: int) -> ChainProgress:
         """Progress after further steps."""
         state, rows = self._take_steps(steps)
-        done, together = self.stage.done, self.stage.state.i.ndim == 1
+        done, vectorized = self.stage.done, self.stage.state.i.ndim == 1
         first = max(0, self.options.warmup - done)
         new_rows = self.stage.rows
         if first < steps:
-            arrays = (np.asarray(x) if together else np.asarray(x)[None] for x in rows)
+            arrays = (np.asarray(x) if vectorized else np.asarray(x)[None] for x in rows)
             new_rows += (Transitions(*(x[:, first:steps].copy() for x in arrays)),)
         return ChainProgress(state, self.stage.scale, done + steps, new_rows)
 
@@ -94,7 +94,7 @@ def sample(
     file: CheckpointFile | None = None,
     title: str = "NUTS",
 ) -> Transitions:
-    """Run groups of chains to their ends.
+    """Run groups of chains to the end.
 
     Args:
         groups: The groups.
@@ -107,7 +107,7 @@ def sample(
         Transitions after warmup of all chains, (chains, draws, ...).
     """
     unfinished = [g for g in groups if not g.finished]
-    # No step, which compiles before there are threads that would each compile.
+    # A call without steps compiles the program; otherwise each thread would compile it.
     for group in unfinished[:1]:
         group._take_steps(0)
     total, stop = sum(g.steps * g.stage.state.i.size for g in groups), threading.Event()

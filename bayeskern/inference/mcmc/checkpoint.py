@@ -27,7 +27,7 @@ def read_stages(
         file: The file.
         target: The model.
         options: The options of the kernel.
-        like: A state of the same structure.
+        like: A state with the structure of the stored states.
 
     Raises:
         ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -58,7 +58,7 @@ def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
 
 
 def _stage(arrays: dict[str, np.ndarray], prefix: str, like: HMCState) -> ChainProgress:
-    """Stage with a prefix, and with a state of the structure of `like`."""
+    """Stage stored under a prefix, with a state structured like `like`."""
     leaves, structure = jax.tree.flatten(like)
     state_leaves = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
     state_leaves = [

@@ -16,17 +16,17 @@ from bayeskern.inference.optimization.factors import robust_cholesky
 
 @dataclass(frozen=True)
 class ConnectivityOptions:
-    """Options by which points and chains are connected.
+    """Options for connecting points and chains.
 
     Attributes:
-        barrier_nats: Gap by which the log density on a straight path must lie below that of a
-            normal distribution to be a barrier.
-        max_draws: Draws that represent a region, at most.
+        barrier_nats: A barrier is a gap of this size between the log density on a straight path and
+            the log density of a normal distribution.
+        max_draws: Maximum number of draws that represent a region.
         nearby_share: Share of these draws that counts as nearby, so that a few stray draws do not
             connect a point.
-        neighbours: Nearby draws to which paths lead.
-        path_points: Points on the way of each path.
-        max_rhat: R-hat below which chains are in one region.
+        neighbours: Number of nearby draws to which paths lead.
+        path_points: Number of points between the ends of a path.
+        max_rhat: Largest R-hat of chains in one region.
     """
 
     barrier_nats: float = 3.0
@@ -41,7 +41,7 @@ CONNECTIVITY = ConnectivityOptions()
 
 
 class Neighbours:
-    """Nearby draws of points, by distances in units of the sds of the draws.
+    """Finds the draws near a point, by distances in units of the sds of the draws.
 
     Args:
         z: Draws, (n, d).
@@ -54,6 +54,7 @@ class Neighbours:
 
     def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nearby draws (m, k, d) of points (m, d), and their distances (m, k)."""
+        # Evenly spaced ranks among the nearby draws, from the nearest draw on.
         nearby = max(1, int(CONNECTIVITY.nearby_share * len(self.z)))
         ranks = 1 + evenly(nearby, CONNECTIVITY.neighbours)
         distance, index = self._tree.query(points @ self.to_unit, ranks)  # pyright: ignore[reportArgumentType]
@@ -61,27 +62,28 @@ class Neighbours:
 
 
 def shrunk_covariance(z: np.ndarray) -> np.ndarray:
-    """Covariance of draws (n, d) for distances between them, shrunk: (d, d).
+    """Shrunk covariance of draws (n, d), (d, d), for distances between them.
 
-    By the covariance of no more draws than coordinates, everything would look distant. In units of
-    the sds it is shrunk towards the identity: Ledoit and Wolf (2004), "A well-conditioned estimator
-    for large-dimensional covariance matrices". scikit-learn has this estimator, but its import
-    takes longer than all of the computation. Coordinates without spread have the spread of
-    rounding.
+    With the sample covariance of n <= d draws, all points would look distant. The correlation
+    matrix S is therefore shrunk towards the identity: Ledoit and Wolf (2004), "A well-conditioned
+    estimator for large-dimensional covariance matrices". scikit-learn has this estimator, but
+    importing it takes longer than the computation. The sd of a constant coordinate is set to the
+    size of rounding errors.
     """
     rounding = 1e-8 * (1.0 + np.max(np.abs(z), axis=0))
     sds = np.hypot(np.std(z, axis=0), rounding)
     white, n = (z - np.mean(z, axis=0)) / sds, len(z)
     S = white.T @ white / n
+    # Estimated squared error of S, and its squared distance from the identity.
     error = (np.sum(np.square(np.sum(np.square(white), axis=1))) / n - np.sum(np.square(S))) / n
     S += np.diag(np.square(rounding / sds))
-    off = np.sum(np.square(S - np.eye(len(S))))
-    shrinkage = np.clip(error / off, 0.0, 1.0) if off > 0.0 else 1.0
+    distance = np.sum(np.square(S - np.eye(len(S))))
+    shrinkage = np.clip(error / distance, 0.0, 1.0) if distance > 0.0 else 1.0
     return sds[:, None] * ((1.0 - shrinkage) * S + shrinkage * np.eye(len(S))) * sds
 
 
 def unit_map(covariance: np.ndarray) -> np.ndarray:
-    """M with z M in units of sds: (d, d)."""
+    """Matrix M (d, d) such that the coordinates z M have unit covariance."""
     return np.linalg.inv(robust_cholesky(covariance)).T
 
 
@@ -90,15 +92,15 @@ def connected(
 ) -> np.ndarray:
     """True for points without a barrier on straight paths to nearby draws: (m,).
 
-    Between two points r sds apart, the log density of a normal distribution lies above the straight
-    line between its values there, at the share t of the way by t (1 - t) r^2 / 2. There is a
-    barrier where the density lies below that.
+    Between two points r sds apart, at the share t of the way, the log density of a normal
+    distribution lies t (1 - t) r^2 / 2 above the straight line between its values at the points.
+    There is a barrier where the log density lies `barrier_nats` below this curve.
 
     Args:
         target: The density.
-        points: Points, (m, d). A point counts where most of its paths have no barrier.
+        points: Points, (m, d). A point is connected if most of its paths have no barrier.
         neighbours: The draws.
-        as_normal: False for a barrier only where the density lies below the straight line.
+        as_normal: True to compare with this curve, False to compare with the straight line.
     """
     ends, distance = neighbours.of(points)
     t = np.linspace(0.0, 1.0, CONNECTIVITY.path_points + 2)
@@ -125,7 +127,7 @@ def agree(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def groups(z: np.ndarray) -> list[np.ndarray]:
-    """Numbers of the chains (chains, n, d) in each region."""
+    """Indices of the chains z (chains, n, d) in each region."""
     pairs = [[i == j or agree(z[[i]], z[[j]]) for j in range(len(z))] for i in range(len(z))]
     count, region = connected_components(np.array(pairs))
     return [np.flatnonzero(region == k) for k in range(count)]

@@ -1,4 +1,4 @@
-"""Regions of a posterior, those that chains have missed included."""
+"""Regions of a posterior, including regions that chains have missed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import MAX_COORDINATE, Region
 
-# From a point (d,) and the number of the visit to a chain that starts there.
+# Function of a point (d,) and the number of a visit that runs a chain from the point.
 type Visit = Callable[[np.ndarray, int], Transitions]
 
 
@@ -49,10 +49,11 @@ class ExplorationOptions:
     """Options of the search for regions that chains have missed.
 
     Attributes:
-        max_visits: Points that are visited, at most.
-        visit_draws: Draws of a visit of which most must be connected to a region to be in it.
+        max_visits: Maximum number of visited points.
+        visit_draws: Number of draws that represent a visit; if most of them are connected to a
+            region, the visit is in that region.
         min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
-        rough_nats: Error that the rough estimates of log integrals may have.
+        rough_nats: Allowance for the error of rough log integrals.
         min_spike_share: Share of draws below which the region around a mode counts as empty, and
             effect above which a spike matters.
         max_overlap: Share of the draws of a region that lie nearest to other regions, above which
@@ -77,13 +78,13 @@ class Exploration:
         target: The density.
         rows: Transitions of the chains.
         visit: Runs a chain from a point.
-        exchanges: Exchangeable members: all draws are compared in one order of them.
+        exchanges: Exchangeable members; draws are compared with the members sorted into one order.
 
     Attributes:
         rows: Transitions of the chains in each region; regions of the given chains come first.
-        chains: Numbers of the given chains in each region; none where a visit found it.
+        chains: Indices of the given chains in each region; empty if a visit found the region.
         visits: Number of chains that were started.
-        left: Number of points that were not visited, since there were too many.
+        unvisited: Number of points that were not visited, because there were too many.
         hold_one_order: True if the given chains do not visit all orders of exchangeable members.
         stuck: Number of points from which a chain did not move.
         exchanges: Exchangeable members.
@@ -91,7 +92,7 @@ class Exploration:
         spikes: Modes with much mass around them and few draws.
         regions: The regions with their shares of the posterior, and the spikes, once the shares
             are estimated.
-        log_integrals: Log integral of the density over each region, where there are several.
+        log_integrals: Log integral of the density over each region, if there are several.
     """
 
     def __init__(self, target: Target, rows: Transitions, visit: Visit, exchanges: Exchanges):
@@ -102,33 +103,33 @@ class Exploration:
         )
         rows = rows._replace(z=exchanges.sorted(rows.z))
         z = self._given_z = rows.z
-        apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
-        numbers = groups(z) if apart else [np.arange(len(z))]
-        self.rows = [Transitions(*(x[g] for x in rows)) for g in numbers]
-        self.chains = [tuple(g.tolist()) for g in numbers]
-        self.visits, self.left, self.stuck = 0, 0, 0
+        disagree = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
+        members = groups(z) if disagree else [np.arange(len(z))]
+        self.rows = [Transitions(*(x[g] for x in rows)) for g in members]
+        self.chains = [tuple(g.tolist()) for g in members]
+        self.visits, self.unvisited, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
         self.regions: list[Region] = []
         self.log_integrals: list[Estimate] = []
         self.findings = Findings()
         bounded = self.rows if self._bounded else []
-        self._reached = [Neighbours(np.concatenate(region.z)) for region in bounded]
-        # Log integral over the largest region, roughly.
+        self._neighbours = [Neighbours(np.concatenate(region.z)) for region in bounded]
+        # Rough log integral over the largest region.
         self._normal_evidence = max(map(normal_log_evidence, bounded), default=-np.inf)
 
     @property
     def evidence(self) -> dict[str, int]:
-        """Number of visits, and of visits that did not move, where there were any."""
+        """Number of visits, and of visits that did not move; zeros are left out."""
         counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
         return {name: count for name, count in counts.items() if count}
 
     def explore(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
         """Visit ends of a search and points of earlier fits that chains have missed.
 
-        Chains that run away have no regions, and are left as they are.
+        If chains diverge to infinity, there are no regions and nothing is visited.
 
         Args:
-            optimum: The modes of a search, where there was one.
+            optimum: The modes of a search, if there was one.
             known: Findings of earlier fits.
             seed: Seed of the integrals.
         """
@@ -138,10 +139,10 @@ class Exploration:
         points = known.points(self.target.coordinates)
         if optimum is not None:
             self._visit_ends(optimum)
-            # In the neck of a funnel the density rises without bound, and no mode explains a draw.
+            # In the neck of a funnel the density has no bound, and no mode explains a draw.
             if optimum.converged:
                 points = np.concatenate([points, optimum.unexplained_places])
-        # A tail that is longer than that of a normal distribution is no region of its own.
+        # A tail that is longer than a normal tail is not a region of its own.
         tails = self._connected_to_chains(self.exchanges.sorted(points), as_normal=False)
         self._visit_points(points[~tails])
         if optimum is not None:
@@ -150,16 +151,16 @@ class Exploration:
         self.findings |= Findings.at(self.target.coordinates, last_draws)
 
     def _visit_ends(self, optimum: Optimum) -> None:
-        """Visit the ends of a search that are connected to no chain, best first."""
+        """Visit the ends of a search that are not connected to any chain, best first."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         ends = self.exchanges.sorted(optimum.ends)
         order = order[~self._connected_to_chains(ends[order])]
-        worth = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
-        self._visit_points(ends[worth])
+        relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
+        self._visit_points(ends[relevant])
 
     def _visit_points(self, points: np.ndarray) -> None:
-        """Visit points (m, d) that are connected to no chain, if much mass lies there."""
+        """Visit points (m, d) that are not connected to any chain, if much mass lies there."""
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
         while len(points) and self.visits < EXPLORATION.max_visits:
@@ -168,10 +169,10 @@ class Exploration:
             if log_integral > self._min_log_integral:
                 self._visit_point(point)
                 points = points[~self._connected_to_chains(points)]
-                # The chain may have left, for a region that is known.
+                # The chain may have left for a known region: drop the points near its start too.
                 steps = solve_triangular(tril, (points - point).T, lower=True)
                 points = points[np.sum(np.square(steps), axis=0) > 1.0]
-        self.left += sum(
+        self.unvisited += sum(
             self._local_log_integral(point)[0] > self._min_log_integral for point in points
         )
 
@@ -187,8 +188,8 @@ class Exploration:
         """Log integral around a point (d,), by the derivatives there, and a root of H^-1.
 
         It is the integral of exp of the second-order Taylor polynomial of the log density, with its
-        curvature H made positive. -inf where there is no density; infinite where its derivatives
-        are unknown.
+        curvature H made positive. It is -inf if the log density is not finite, and inf if only its
+        derivatives are not finite.
         """
         value, gradient, hessian = map(
             np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), point)
@@ -202,9 +203,9 @@ class Exploration:
     def _find_spikes(self, optimum: Optimum, seed: int) -> None:
         """Find modes with much mass that chains leave at once and never return to.
 
-        Half of the normal distribution at a mode lies in the ellipsoid in which the density is
-        above a value. The integral over the ellipsoid, by draws from that distribution, is compared
-        with the integral over the region of the chains.
+        The central ellipsoid of a mode holds half of the normal distribution there. The integral
+        over it, from draws of that distribution, is compared with the integral over the region of
+        the chains.
         """
         if len(self.rows) > 1:
             return
@@ -221,26 +222,26 @@ class Exploration:
             inside, around_mode = integral_in_ellipsoid(self.target, mode, seed)
             share = proportions([around_chains, around_mode])[1]
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
-            known = share.error < share.value / 2.0 and draws_share < share.value / 2.0
-            if known and _effect(share.value, steps) > EXPLORATION.min_spike_share:
+            is_certain = share.error < share.value / 2.0 and draws_share < share.value / 2.0
+            if is_certain and _effect(share.value, steps) > EXPLORATION.min_spike_share:
                 self.spikes.append(Region((), inside[None], share))
 
     def _connected_to_chains(self, points: np.ndarray, as_normal: bool = True) -> np.ndarray:
-        """True for each of the points (m, d) that is connected to some chain: (m,)."""
+        """True for points (m, d) that are connected to some chain, (m,)."""
         if not len(points):
             return np.zeros(0, bool)
-        reached = [connected(self.target, points, n, as_normal) for n in self._reached]
-        return np.any(reached, axis=0)
+        by_region = [connected(self.target, points, n, as_normal) for n in self._neighbours]
+        return np.any(by_region, axis=0)
 
     def _visit_point(self, point: np.ndarray) -> None:
         """Start a chain at a point, in a new region unless it reaches a known one."""
         rows = self._sorted_visit(self._visit, point)
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
-            # A spike, from which no chain would come back.
+            # The point is a spike, from which no chain would return.
             self.stuck += 1
             return
-        self._reached.append(Neighbours(z))
+        self._neighbours.append(Neighbours(z))
         if not any(self._is_in(region, rows) for region in self.rows):
             self.rows.append(rows)
             self.chains.append(())
@@ -255,9 +256,9 @@ class Exploration:
         """True if the chain of a visit is in a region."""
         if agree(region.z, rows.z):
             return True
-        some = rows.z[0, evenly(rows.z.shape[1], EXPLORATION.visit_draws)]
+        points = rows.z[0, evenly(rows.z.shape[1], EXPLORATION.visit_draws)]
         neighbours = Neighbours(np.concatenate(region.z))
-        return bool(np.mean(connected(self.target, some, neighbours)) > 0.5)
+        return bool(np.mean(connected(self.target, points, neighbours)) > 0.5)
 
     @property
     def has_shares(self) -> bool:
@@ -265,7 +266,7 @@ class Exploration:
         return all(np.isfinite(region.share.value) for region in self.regions)
 
     def keep_influential(self) -> None:
-        """Drop regions that only visits found and whose share is negligible."""
+        """Drop regions found only by visits that have a negligible effect."""
         root = robust_cholesky(shrunk_covariance(np.concatenate(self._given_z)))
         centre = np.mean(self._given_z, axis=(0, 1))
         keep = []
@@ -281,8 +282,8 @@ class Exploration:
 
         Args:
             count: Number of chains.
-            visit: Runs a chain as long as the given ones. The chains replace those of visits, and
-                start at their last draws.
+            visit: Runs a chain as long as the given chains. New chains start at the last draws of
+                the region, and replace the short chain of a visit.
         """
         for k, (rows, given) in enumerate(zip(self.rows, self.chains, strict=True)):
             all_rows = [rows] if given else []
@@ -361,12 +362,12 @@ def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
     Args:
         optimum: The best mode of the search.
         i: Index of the end.
-        log_evidence: Log evidence of the regions of the chains, about.
+        log_evidence: Rough log evidence of the regions of the chains.
     """
     mode = optimum.at(i)
-    sound = mode.converged and np.isfinite(mode.log_evidence)
-    if sound and np.isfinite(optimum.log_evidence):
+    is_mode = mode.converged and np.isfinite(mode.log_evidence)
+    if is_mode and np.isfinite(optimum.log_evidence):
         return bool(optimum.log_effect(mode) < np.log(EXPLORATION.min_effect))
     tril, _ = mode.inverse_root
     local = normal_log_integral(mode.log_density, tril)
-    return not sound and local < log_evidence - EXPLORATION.rough_nats
+    return not is_mode and local < log_evidence - EXPLORATION.rough_nats

@@ -25,18 +25,18 @@ class InitializationOptions:
     """Options of the starts of chains.
 
     Attributes:
-        searches: Starts of the search for modes.
-        candidates: Draws from the prior for each of them.
-        search_steps: Steps of the search, at most.
-        max_size: Coordinates above which there is no search, which needs Hessians.
+        searches: Number of starts of the search for modes.
+        candidates: Number of draws from the prior for each start of the search.
+        search_steps: Maximum number of steps of the search.
+        max_size: Maximum number of coordinates for a search, which needs Hessians.
         distances_sds: Distances of a start from the mode, tried in turn until the density is not
             extremely low.
-        draws: Draws around each mode, by which the mode is judged.
+        draws: Number of draws around each mode that test the mode.
         min_predicted: Share of these draws whose density the curvature must predict; below it the
             mode is a spike in a funnel.
         same_mode_sds: Distance below which two ends of the search belong to one mode.
-        max_condition: Condition number of a covariance, in units of its sds, up to which a
-            diagonal mass matrix suffices.
+        max_condition: Condition number of a correlation matrix up to which a diagonal mass matrix
+            suffices.
         min_share: Share of the evidence of the best mode below which a mode has no chain.
     """
 
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
 
 
 def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
-    """Search for modes from many starts; None with too many coordinates for it."""
+    """Search for modes from many starts; None if there are too many coordinates."""
     if target.size > OPTIONS.max_size:
         return None
     optimum = find_optimum(
@@ -103,9 +103,9 @@ def chain_starts(
 ) -> ChainStarts:
     """Starts of chains in coordinates in which the sds are about 1.
 
-    Where all chains start at modes, and the mean covariance there is ill-conditioned in units of
-    its sds, the coordinates are those in which it is the unit matrix: a diagonal mass matrix would
-    need as many steps as the root of the condition number.
+    If all chains start at modes and the mean correlation there is ill-conditioned, the coordinates
+    make the mean covariance the unit matrix: with a diagonal mass matrix, the number of steps would
+    grow with the root of the condition number.
 
     Args:
         target: The model.
@@ -137,12 +137,12 @@ def initial_points(
 ) -> list[InitialPoint]:
     """Start of each chain, with a finite density, and its first inverse mass matrix.
 
-    Chains take ends of the search that are as distant from one another as possible, and begin two
-    posterior sds away from them, as N(mode, 4 H^-1), with the inverse mass matrix H^-1. A mode with
-    a negligible share of the evidence is replaced by the best mode. Where there is no sound mode,
-    or the mode is a spike to which no chain would return, as in a funnel, a chain begins uniformly
-    on (-2, 2)^d with a unit mass matrix; where the density is not finite there, at a draw from the
-    prior or an end of the search.
+    Chains take ends of the search that are as distant from one another as possible, and start two
+    posterior sds away, like draws of N(mode, 4 H^-1), with the inverse mass matrix H^-1. A mode
+    with a negligible share of the evidence is replaced by the best mode. If there is no valid mode,
+    or the mode is a spike to which no chain would return, as in a funnel, a chain starts at a
+    uniform draw on (-2, 2)^d, with a unit mass matrix. If the density is not finite there, it
+    starts at a draw from the prior or an end of the search.
 
     Args:
         target: The model.
@@ -155,7 +155,7 @@ def initial_points(
         ValueError: If the density is finite nowhere, naming the site.
     """
     modes = _modes(optimum, chains) if optimum is not None else [None] * chains
-    # NumPy's generator, since each of JAX's functions would be compiled for itself.
+    # NumPy's generator, because each random function of JAX would have to be compiled.
     rng, radius = np.random.default_rng(seed), STARTS.radius
     count = OPTIONS.draws + len(OPTIONS.distances_sds)
     boxes = [rng.uniform(-radius, radius, (count, target.size)) for _ in modes]
@@ -182,19 +182,19 @@ def initial_points(
 def _point_at_mode(
     mode: Optimum, around: Candidates, box_log_evidence: float, dense: bool
 ) -> InitialPoint | None:
-    """Start near a mode; None where the mode is not representative of the posterior.
+    """Start near a mode; None if the mode is not representative of the posterior.
 
-    The curvature of a spike predicts the density around it badly, or most of the posterior lies in
-    the box around the origin.
+    It is not if its curvature predicts the density around it badly, as at a spike, or if most of
+    the posterior lies in the box around the origin.
     """
     max_potential, (tril, _) = _max_potential(mode), mode.inverse_root
     predicted = np.mean(around.below(max_potential)[: OPTIONS.draws])
-    least = box_log_evidence + np.log(OPTIONS.min_share)
-    if predicted < OPTIONS.min_predicted or not mode.log_evidence > least:
+    min_log_evidence = box_log_evidence + np.log(OPTIONS.min_share)
+    if predicted < OPTIONS.min_predicted or not mode.log_evidence > min_log_evidence:
         return None
     inverse_mass = tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
-    last = Candidates(*(x[OPTIONS.draws :] for x in around))
-    point = last.first_below(max_potential, inverse_mass)
+    dispersed = Candidates(*(x[OPTIONS.draws :] for x in around))
+    point = dispersed.first_below(max_potential, inverse_mass)
     return None if point is None else point._replace(at_mode=True)
 
 
@@ -220,7 +220,7 @@ def start_at(
 
     Args:
         target: The model.
-        points: Starts, whose other sites stay as they are.
+        points: Starts; their other sites keep their values.
         values: Values by site, each (*shape) or (chains, *shape).
 
     Raises:
@@ -236,8 +236,8 @@ def start_at(
         value, shape = np.asarray(value, float), shapes[name]
         if value.shape not in (shape, (chains, *shape)):
             raise ValueError(
-                f"init: {name} has shape {value.shape}; wanted is {shape}, or "
-                f"{(chains, *shape)} for a start of each of {chains} chains."
+                f"init: {name} must have shape {shape}, or {(chains, *shape)} for a start of each "
+                f"of {chains} chains; got {value.shape}."
             )
         by_chain[name] = np.broadcast_to(value, (chains, *shape))
     z = []
@@ -253,7 +253,7 @@ def start_at(
     if not (np.all(np.isfinite(potential)) and np.all(np.isfinite(gradient))):
         raise ValueError(
             f"init: the log density or its gradient is not finite at the values of "
-            f"{', '.join(by_chain)}. Give values inside of their supports."
+            f"{', '.join(by_chain)}. Give values inside their supports."
         )
     return [
         point._replace(z=z[i], potential=potential[i], gradient=gradient[i])
@@ -269,19 +269,19 @@ def _box_log_evidence(boxes: list[Candidates]) -> float:
 
 
 def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
-    """A mode for each chain; None where the end of the search is not a sound one."""
+    """A mode for each chain; None if the end of the search is not a valid mode."""
     modes = [optimum.at(i) for i in _distant_ends(optimum, chains)]
     modes = [mode if mode.converged and not mode.inverse_root[1] else None for mode in modes]
-    sound = [mode for mode in modes if mode is not None]
-    if not sound:
+    valid = [mode for mode in modes if mode is not None]
+    if not valid:
         return modes
-    best = max(sound, key=lambda mode: mode.log_evidence)
-    least = best.log_evidence + np.log(OPTIONS.min_share)
-    return [best if m and m.log_evidence < least else m for m in modes]
+    best = max(valid, key=lambda mode: mode.log_evidence)
+    min_log_evidence = best.log_evidence + np.log(OPTIONS.min_share)
+    return [best if m and m.log_evidence < min_log_evidence else m for m in modes]
 
 
 def _distant_ends(optimum: Optimum, count: int) -> list[int]:
-    """Indices of `count` ends of the search: the best, then the most distant ones.
+    """Indices of `count` ends of the search: the best, then the most distant ends.
 
     Ends with an extremely low density are left out.
     """
@@ -297,21 +297,21 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
         if np.any(nearest > OPTIONS.same_mode_sds):
             chosen.append(int(np.argmax(nearest)))
         else:
-            # All other ends belong to modes that are chosen already.
+            # All other ends belong to chosen modes: repeat these in turn.
             chosen.append(chosen[len(chosen) % len(set(chosen))])
     return [int(high[i]) for i in chosen]
 
 
 def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
-    """Draws from N(mode, H^-1), then one at each of several falling distances."""
+    """Draws from N(mode, H^-1), then points at `distances_sds` in one random direction."""
     *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.z)))
     white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
     return mode.z + white @ mode.inverse_root[0].T
 
 
 def _max_potential(optimum: Optimum) -> float:
-    """Highest potential of a start: well above draws two sds from a Gaussian mode.
+    """Highest potential of a start, well above most draws of N(mode, 4 H^-1).
 
-    Their mean potential is 2 d above the potential of the mode.
+    The mean potential of such draws at a Gaussian mode is 2 d above the potential of the mode.
     """
     return -optimum.log_density + 4.0 * len(optimum.z) + 25.0

@@ -18,9 +18,9 @@ from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
-# Steps of one compiled call, at most.
+# Maximum number of steps of one compiled call.
 MAX_CALL_STEPS = 250
-# Points of one compiled call, so that a density is compiled once.
+# Number of points of every compiled call, so that a density is compiled once.
 BLOCK_POINTS = 256
 
 
@@ -29,10 +29,10 @@ class KernelOptions(NamedTuple):
 
     Attributes:
         warmup: Steps of adaptation.
-        target_accept: Target acceptance probability, an array, so that another value does not
-            compile again.
-        max_tree_depth: Doublings of a trajectory, at most.
-        dense_mass: True if some mass matrix is a full one.
+        target_accept: Target acceptance probability, as an array, so that another value does not
+            recompile.
+        max_tree_depth: Maximum number of doublings of a trajectory.
+        dense_mass: True if a block of the mass matrix is full.
         blocks: Blocks of the mass matrix; None for a single full or diagonal matrix.
     """
 
@@ -50,13 +50,13 @@ class KernelOptions(NamedTuple):
 class ScaledTarget(eqx.Module):
     """A target in coordinates u, z = scale u, in which its sds are about 1.
 
-    NumPyro shrinks the mass matrix a little towards the unit matrix, which is much too large where
-    a parameter is of size 1e-3.
+    NumPyro shrinks the inverse mass matrix a little towards a multiple of the unit matrix, which is
+    much too large for a parameter with an sd of 1e-3.
 
     Attributes:
         target: The model.
-        scale: The sds, (d,); or a root of the covariance, (d, d), where a diagonal mass matrix
-            would not do.
+        scale: The sds, (d,); or a root of the covariance, (d, d), if a diagonal mass matrix would
+            not suffice.
     """
 
     target: Target
@@ -92,14 +92,15 @@ class InitialPoint(NamedTuple):
     def rescaled(self, scale: np.ndarray) -> InitialPoint:
         """This point in the coordinates of a `ScaledTarget`."""
         if scale.ndim == 2:
-            # In these coordinates the inverse mass is close to the unit matrix.
+            # In these coordinates the inverse mass matrix is close to the unit matrix, and its
+            # diagonal suffices.
             half = solve_triangular(scale, self.inverse_mass, lower=True)
-            mass = np.diag(solve_triangular(scale, half.T, lower=True))
+            inverse_mass = np.diag(solve_triangular(scale, half.T, lower=True))
             z = solve_triangular(scale, self.z, lower=True)
-            return InitialPoint(z, self.potential, scale.T @ self.gradient, mass)
+            return InitialPoint(z, self.potential, scale.T @ self.gradient, inverse_mass)
         square = np.square(scale) if self.inverse_mass.ndim == 1 else np.outer(scale, scale)
-        mass = self.inverse_mass / square
-        return InitialPoint(self.z / scale, self.potential, self.gradient * scale, mass)
+        inverse_mass = self.inverse_mass / square
+        return InitialPoint(self.z / scale, self.potential, self.gradient * scale, inverse_mass)
 
 
 class Transitions(NamedTuple):
@@ -129,7 +130,8 @@ class Transitions(NamedTuple):
     def thinned(self, interval: int) -> Transitions:
         """Last step of each thinning interval of chains (chains, n, ...).
 
-        A kept step diverges where any step of its interval did. n is a multiple of the interval.
+        A kept step counts as divergent if any step of its interval diverged. n is a multiple of
+        the interval.
         """
         intervals = Transitions(*(x.reshape(len(x), -1, interval, *x.shape[2:]) for x in self))
         last = Transitions(*(x[:, :, -1] for x in intervals))
@@ -137,7 +139,7 @@ class Transitions(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Iterable[Transitions], axis: int) -> Transitions:
-        """Transitions that follow in time (axis 1), or of chains side by side (axis 0)."""
+        """Concatenate transitions in time (axis 1) or over chains (axis 0)."""
         return cls(*(np.concatenate(x, axis=axis) for x in zip(*parts, strict=True)))
 
 
@@ -145,9 +147,8 @@ class ChainProgress(NamedTuple):
     """Progress of a group of chains.
 
     Attributes:
-        state: State of the kernel, with an axis of chains in front if they run together, and none
-            for a single chain.
-        scale: Scale of its coordinates, as in `ScaledTarget`.
+        state: State of the kernel, with a leading axis of chains if several chains run together.
+        scale: Scale of the coordinates, as in `ScaledTarget`.
         done: Steps so far.
         rows: Transitions after warmup, stretch by stretch, (chains, n, ...) each.
     """
@@ -170,16 +171,17 @@ def initial_state(
         point: Start, in the coordinates of the density.
         key: Random key of the chain.
     """
-    blocks, (z, potential, gradient, mass, _) = options.blocks, point
+    blocks, (z, potential, gradient, inverse_mass, _) = options.blocks, point
     if blocks is not None:
-        z, gradient, mass = blocks.split(z), blocks.split(gradient), blocks.of_matrix(mass)
-    return _kernel(options, density, ParamInfo(z, potential, gradient), mass, key)[0]
+        z, gradient = blocks.split(z), blocks.split(gradient)
+        inverse_mass = blocks.of_matrix(inverse_mass)
+    return _kernel(options, density, ParamInfo(z, potential, gradient), inverse_mass, key)[0]
 
 
 def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
     """State of a chain with the step count set to `step` of its warmup.
 
-    Mass matrix and step size adapt in the rest of NumPyro's schedule.
+    From this step on, mass matrix and step size adapt by NumPyro's schedule.
     """
     ends = [window.end for window in build_adaptation_schedule(warmup)]
     adaptation, window = state.adapt_state, np.searchsorted(ends, step)
@@ -193,8 +195,8 @@ def take_steps(
 ) -> tuple[HMCState, Transitions]:
     """State of a chain after at most MAX_CALL_STEPS steps, and its transitions.
 
-    Only the first `steps` rows of the transitions have a meaning. Several chains in step have an
-    axis of chains in front.
+    Only the first `steps` rows of the transitions are valid. Chains that run together have a
+    leading axis of chains.
     """
 
     def advance(state: HMCState) -> tuple[HMCState, Transitions]:
@@ -239,8 +241,7 @@ def _advance(options, density, state, steps):
 def _kernel(options, density, position: ParamInfo, inverse_mass, key):
     """First state, and the function from one state to the next.
 
-    NumPyro's second function works only after the first has been called; the first state may be
-    dropped.
+    NumPyro's `step` works only after a call of `init`, whose state may be dropped.
     """
     init, step = hmc(lambda z: density.potential(options.join(z)), algo="NUTS")
     state = init(

@@ -19,7 +19,7 @@ from bayeskern.inference.optimization.modes import Optimum
 
 
 class NearestRegion:
-    """Region of the draw nearest to a point, among the first halves of the chains.
+    """Finds the region of the draw nearest to a point, in the first halves of the chains.
 
     Args:
         regions: Chains of each region, (chains, n, d).
@@ -29,15 +29,15 @@ class NearestRegion:
         halves = [z[:, : z.shape[1] // 2].reshape(-1, z.shape[2]) for z in regions]
         halves = [z[evenly(len(z), CONNECTIVITY.max_draws)] for z in halves]
         self._to_unit = unit_map(np.mean([shrunk_covariance(z) for z in halves], axis=0))
-        self._number = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
+        self._region = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
         self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Number of the region of each point (m, d), -1 where it is not finite: (m,)."""
+        """Index of the region of each point (m, d), -1 for a point that is not finite, (m,)."""
         finite = np.all(np.isfinite(points), axis=1)
         points = np.where(finite[:, None], points, 0.0)
         index = self._tree.query(points @ self._to_unit)[1]
-        return np.where(finite, self._number[index], -1)
+        return np.where(finite, self._region[index], -1)
 
 
 def log_sum(log_integrals: Sequence[Estimate]) -> Estimate:
@@ -56,7 +56,8 @@ def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
     if not np.all(np.isfinite(values)):
         return [Estimate(np.nan, np.nan)] * len(values)
     shares = np.exp(values - logsumexp(values))
-    # d log share_k / d a_j, by the other shares: 1 - share_k may be pure rounding.
+    # slopes[k, j] = d log share_k / d a_j. 1 - share_k is the sum of the other shares: the
+    # subtraction may leave only rounding.
     others = 1.0 - np.eye(len(shares))
     slopes = np.diag(others @ shares) - others * shares
     variance = np.square(shares) * (np.square(slopes) @ np.square(errors))
@@ -84,10 +85,10 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     log_q = -0.5 * np.sum(np.square(white), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
     log_q -= np.sum(np.log(np.diag(tril)))
     ratios = np.where(np.isnan(log_p), -np.inf, log_p - log_q)
-    # Half of the draws lie inside.
+    # The ellipsoid holds half of the mass of q.
     value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
     w = np.exp(ratios - logsumexp(ratios))
-    # About their mean: where the mode is a normal density, only rounding is left.
+    # Weights minus their mean: at a normal mode only rounding is left.
     return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
 
 
@@ -95,10 +96,10 @@ def normal_log_evidence(rows: Transitions) -> float:
     """Log integral of a density if its draws were those of a normal distribution."""
     z = np.concatenate(rows.z)
     tril = robust_cholesky(shrunk_covariance(z))
-    # The mean log density of a normal distribution lies d / 2 below the highest.
+    # The mean log density of a normal distribution lies d / 2 below its maximum.
     return normal_log_integral(0.5 * z.shape[1] - np.mean(rows.potential), tril)
 
 
 def normal_log_integral(log_height: float, tril: np.ndarray) -> float:
-    """log of exp(log_height) sqrt(det(2 pi L L'))."""
+    """log of exp(log_height) sqrt(det(2 pi L L')), with L = `tril`."""
     return log_height + 0.5 * len(tril) * np.log(2.0 * np.pi) + np.sum(np.log(np.diag(tril)))

@@ -25,7 +25,7 @@ from bayeskern.inference.model.target import Target
 
 @dataclass(frozen=True, eq=False)
 class ChainVisits:
-    """Runs chains from given points, short ones or chains of full length.
+    """Runs short chains, or chains of full length, from given points.
 
     Attributes:
         target: The density.
@@ -59,7 +59,8 @@ class ChainVisits:
         state = self._initial_state(point, number)
         if not self.full_length:
             draws = max(100, int(0.25 * draws))
-            # Of a long warmup, the steps in which the mass matrix is first learned, and the last.
+            # From a long warmup take only the window that first adapts the mass matrix, and the
+            # last steps.
             first_window, last_steps = (75, 150), 200
             if warmup - last_steps > first_window[1]:
                 state = self._advance(state, *first_window).stage.state
@@ -73,13 +74,13 @@ class ChainVisits:
             covariance = root @ root.T
         (potential,), (gradient,) = potential_and_gradient(self.target, point[None])
         start = InitialPoint(point, potential, gradient, covariance).rescaled(scale)
-        # The keys of visits are not those of the chains.
+        # Keys different from the keys of the chains.
         key = jax.random.fold_in(jax.random.key(self.seed), 1_000_000 + number)
         density = ScaledTarget(self.target, jnp.asarray(scale))
         return initial_state(self.options, density, start, key)
 
     def _advance(self, state: HMCState, begin: int, end: int) -> ChainGroup:
-        """A chain that has run from one step to another."""
+        """Run a chain from step `begin` to step `end`."""
         stage = ChainProgress(at_step(state, begin, self.options.warmup), self.scale, begin)
         group = ChainGroup(self.options, self.target, end, stage)
         group.run()

@@ -13,18 +13,17 @@ from bayeskern.inference.result import Fit
 class Method(ABC):
     """A method that draws from the posterior of a target, with a verdict.
 
-    A subclass is a frozen dataclass of options with a `name` and a `run`. It sees targets as log
-    densities over unconstrained coordinates; other structure that a model offers
-    (`bayeskern.protocols`) has been used before `run` is called.
+    A subclass is a frozen dataclass of options with a `name` and a `run`. It sees a target as a log
+    density over unconstrained coordinates; other structure of a model (`bayeskern.protocols`) is
+    used before `run` is called.
 
     Attributes:
         name: Name of the method, in `posterior.method` and in tables.
         is_point: True if the method finds a single point, which has no spread.
-        takes_marginal: True if the method runs on the marginal that a model offers, rather than
-            on the model as it is written.
+        takes_marginal: True to run on the marginalised form of a model, if the model offers one.
         runs_side_by_side: True if `run_many` is cheaper than `run` for each target.
         reads_arguments: True if the method itself reads the arguments of the model, as a
-            user-defined guide does, so that other data must come as arguments.
+            user-defined guide does; new data must then be passed as arguments.
     """
 
     name: ClassVar[str]
@@ -35,14 +34,14 @@ class Method(ABC):
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
-        # A subclass with a `run` of its own must not be run by the `run_many` of its parent.
+        # A subclass that overrides `run` must not inherit the `run_many` of its parent.
         if "run" in cls.__dict__ and "run_many" not in cls.__dict__:
             cls.run_many = Method.run_many
             cls.runs_side_by_side = False
 
     @property
     def form(self) -> str:
-        """Name of the method whose form of a model is used, where a model has several."""
+        """Name of the method that selects the form of a model with several forms."""
         return self.name
 
     @abstractmethod
@@ -62,11 +61,11 @@ class Method(ABC):
         """
 
     def run_many(self, targets: Sequence[Target], seeds: Sequence[int]) -> list[Fit]:
-        """Fit targets that differ in their data only, as in `calibrate`.
+        """Fit targets that differ only in their data, as in `calibrate`.
 
         Args:
             targets: The targets.
-            seeds: A seed for each.
+            seeds: A seed for each target.
 
         Returns:
             For each target and seed, the fit that `run` would return.

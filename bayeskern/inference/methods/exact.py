@@ -16,7 +16,7 @@ from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import HasClosedForm, NoClosedFormError
 
-# A larger residual of the linear solve is not rounding.
+# Largest relative residual of the linear solve that rounding can explain.
 MAX_RELATIVE_RESIDUAL = 1e-6
 
 
@@ -45,7 +45,7 @@ class Exact(Method):
         if not isinstance(model, HasClosedForm):
             name = getattr(model, "__name__", type(model).__name__)
             raise NoClosedFormError(
-                f"{name} offers no exact(*data), so its posterior has no closed form here. Take "
+                f"{name} has no method exact(*data), and so no posterior in closed form. Take "
                 "method='auto', which finds the cheapest method that fits."
             )
         form = model.exact(*target.args, **target.kwargs)
@@ -59,7 +59,7 @@ class Exact(Method):
             if not form.residual < MAX_RELATIVE_RESIDUAL:
                 advice = (
                     f"The linear solve left a relative residual of {form.residual:.2g}: the "
-                    "problem is too ill-conditioned. Give it more noise, or drop near copies."
+                    "problem is too ill-conditioned. Add noise, or drop nearly equal inputs."
                 )
                 return Trust("bad", advice, evidence)
             return Trust("good", "Independent draws from the posterior in closed form.", evidence)

@@ -1,4 +1,4 @@
-"""Fits whose draws come from an approximation of known density, plain or weighted."""
+"""Build fits from draws of an approximation, unweighted or resampled by weight."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fit_from_approximation(
         q: The approximation.
         count: Number of draws.
         seed: Seed of the draws.
-        optimum: The modes that a search has found.
+        optimum: The modes found by a search.
         problem: As in `assess_approximation`.
         doubt: As in `assess_approximation`.
         **fields: Other fields of the Fit.
@@ -48,16 +48,16 @@ def fit_from_approximation(
 
 
 def fit_from_weights(
-    weighted: AdaptedProposal, count: int, replace: bool, seed: int, moved: str | None = None
+    weighted: AdaptedProposal, count: int, replace: bool, seed: int, changing: str | None = None
 ) -> Fit:
-    """A Fit of draws resampled from weighted ones.
+    """A Fit of draws resampled from weighted draws.
 
     Args:
         weighted: The proposal with its weighted draws.
         count: Number of draws.
-        replace: False for a quarter of the draws, without replacement.
+        replace: True to resample with replacement; False for count // 4 draws without replacement.
         seed: Seed of the resampling.
-        moved: As in `assess_weighted`.
+        changing: As in `assess_weighted`.
     """
     q, sample, weights, _ = weighted
     count = count if replace else max(1, count // 4)
@@ -65,7 +65,7 @@ def fit_from_weights(
 
     def assess(posterior: Assessable) -> Trust:
         distinct = len(np.unique(chosen))
-        return assess_weighted(posterior, sample, weights, distinct, moved)
+        return assess_weighted(posterior, sample, weights, distinct, changing)
 
     return Fit(
         z=sample.z[chosen][None],

@@ -43,17 +43,18 @@ class ImportanceSampling(Method):
     Args:
         proposal: "laplace" (a mixture over all modes found), "svi", "prior", a Posterior of the
             same model, or a NumPyro distribution over the unconstrained coordinates, event shape
-            (d,). The prior and a distribution are used as they are, in one round.
-        tails: Degrees of freedom of the Student t in place of a Gaussian proposal (beside a
-            proposal of another shape); None for no Student t.
-        draws: Number of draws that are weighted, and of draws returned.
+            (d,). The prior and a distribution are used without adaptation.
+        tails: Degrees of freedom of a Student t that replaces a Gaussian proposal, or is mixed with
+            a proposal of another shape; None for no Student t.
+        draws: Number of weighted draws, and of returned draws.
         adapt: Rounds in which the proposal is refitted to the weighted moments, before the last
             draws.
-        replace: False for a quarter of the draws, without replacement.
+        replace: True to resample with replacement; False to return a quarter of `draws`, resampled
+            without replacement.
 
     Raises:
         ValueError: If an option is out of range or unknown.
-        TypeError: In `infer`, if the proposal is of another type.
+        TypeError: In `infer`, if the proposal has a wrong type.
 
     References:
         Owen (2013), "Monte Carlo theory, methods and examples", chapters 9 and 10; Vehtari et al.
@@ -81,7 +82,7 @@ class ImportanceSampling(Method):
 
     @property
     def form(self) -> str:
-        """Name of the method whose form of a model is used, where a model has several."""
+        """Name of the method that selects the form of a model with several forms."""
         return self.proposal.method if isinstance(self.proposal, Posterior) else self.name
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
@@ -96,15 +97,15 @@ class ImportanceSampling(Method):
         changing = None
         if adapted.previous is not None:
             changing = still_changing(adapted.previous, last, target.coordinates)
-        # The findings of a fit count for its correction too.
-        earlier = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
+        # The correction of a fit inherits its findings.
+        findings = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
         fit = fit_from_weights(adapted, self.draws, self.replace, seed, changing)
-        return dataclasses.replace(fit, optimum=optimum, findings=earlier)
+        return dataclasses.replace(fit, optimum=optimum, findings=findings)
 
     def _proposal(
         self, target: Target, seed: int, progress: bool
     ) -> tuple[Approximation, Optimum | None]:
-        """The proposal before it is adapted, and the modes found, if there was a search."""
+        """The proposal before adaptation, and the modes if there was a search."""
         proposal = self.proposal
         if proposal == "prior":
             if target.without_prior:
@@ -140,7 +141,7 @@ def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approx
     Args:
         fit: A fit of the target.
         target: The posterior.
-        tails: Degrees of freedom; None for the approximation as it is.
+        tails: Degrees of freedom of the Student t; None for the unchanged approximation.
 
     Raises:
         ValueError: If the fit has too few draws, or coordinates of another model.
@@ -149,7 +150,7 @@ def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approx
     if z.shape[1] != target.size or len(z) < 2:
         raise ValueError(
             f"proposal has {len(z)} draws of {z.shape[1]} coordinates; this model needs several "
-            f"draws of {target.size}. Fit the same model, by a method that gives draws."
+            f"draws of {target.size}. Fit the same model by a method that returns draws."
         )
     q = fit.approximation
     if q is not None and tails is None:
@@ -157,7 +158,7 @@ def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approx
     if isinstance(q, Elliptical):
         return dataclasses.replace(q, tails=tails)
     student_t = Elliptical.around(z, tails)
-    # A proposal of another shape is kept beside the Student t.
+    # A proposal of another shape is mixed with the Student t.
     if isinstance(q, FittedFlow | DistributionProposal):
         return DefensiveMixture(q, student_t)
     return student_t

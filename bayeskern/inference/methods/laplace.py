@@ -26,28 +26,28 @@ class Laplace(Method):
     log p(mode) + d/2 log 2 pi - 1/2 log det H. A Hessian that is not positive definite is repaired,
     and the verdict says along which site.
 
-    The Hessian of a network may be negative in some direction. In place of the Hessian of
-    -log p(y | theta), where theta(z) are the parameters of the observed distributions, H may have
-    J' H_theta J with J = d theta / d z, which is never negative; priors and factors keep their
-    Hessian. H_theta is the Hessian of -log p(y | theta) in parameters that make it convex
+    The Hessian of a network may be negative in some direction. H can then use J' H_theta J, with
+    J = d theta / d z, in place of the Hessian of -log p(y | theta(z)), where theta are the
+    parameters of the observed distributions. This term is never negative; priors and factors keep
+    their Hessian. H_theta is the Hessian of -log p(y | theta) in parameters that make it convex
     ("gauss_newton"; the natural parameters of an exponential family), or its mean over y
-    ("fisher"). The two agree for exponential families, and are the Hessian itself for generalised
+    ("fisher"). The two agree for exponential families, and equal the exact Hessian for generalised
     linear models with canonical link and known scale.
 
     Args:
         draws: Number of draws.
-        starts: Starts of the search for the mode, as in `MAP`.
-        steps: Steps of L-BFGS, at most.
+        starts: Number of starts of the search for the mode, as in `MAP`.
+        steps: Maximum number of L-BFGS steps.
         checkpoint: A file for the search for the mode, as in `MAP`.
-        hessian: "exact", "gauss_newton" or "fisher". "gauss_newton" is known for exponential
+        hessian: "exact", "gauss_newton" or "fisher". "gauss_newton" is available for exponential
             families (normal, Bernoulli, categorical, Poisson, gamma, beta, ...), logistic noise and
             ordered classes; "fisher" for these and for Student t and Cauchy noise.
 
     Raises:
         ValueError: If an option is not a whole number of at least 1, or `hessian` is unknown; in
-            `infer`, if the checkpoint is of another run.
-        DoesNotApplyError: In `infer`, if a density has kinks, like that of a Laplace distribution,
-            and so no Hessian; or if the `hessian` is not known for an observed site.
+            `infer`, if the checkpoint belongs to another run.
+        DoesNotApplyError: In `infer`, if a density has kinks, as a Laplace distribution has, and so
+            no Hessian; or if the `hessian` is not available for an observed site.
 
     References:
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
@@ -99,7 +99,7 @@ class Laplace(Method):
             hessian=self.hessian,
         )
         tril, repaired = optimum.inverse_root
-        # Other modes are no problem here: the assessment tests that the draws cover them.
+        # The assessment, not this check, tests whether the draws cover the other modes.
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
         q = Elliptical.of(optimum.z, tril)

@@ -24,19 +24,19 @@ class MAP(Method):
 
     Args:
         starts: Number of starts. The first is at the median of the prior (at the given value for
-            `Free`); half of the others are the best of many draws from the prior, half are any
-            draws. A start without a finite density and gradient is replaced by a draw from the
-            prior that has both, or by a uniform draw on (-2, 2)^d. With more than one start, as
-            many more searches follow from draws that the modes do not explain.
-        jacobian: False for the mode in the model's own parameters, True for the mode in the
-            unconstrained ones: Gamma(3, 1) has its mode at 2 in the first sense, 3 in the second.
-        steps: Steps of L-BFGS, at most.
-        checkpoint: A file that is kept up to date, and from which a killed search continues to the
-            same end. A search that was too short continues with more steps.
+            `Free`); half of the others are the prior draws of highest density, half are random
+            prior draws. A start without a finite density and gradient is replaced by a draw from
+            the prior that has both, or by a uniform draw on (-2, 2)^d. With more than one start,
+            rounds of further searches begin at unexplained draws, unless d is large.
+        jacobian: False for the mode in the parameters of the model, True for the mode in
+            unconstrained coordinates. For Gamma(3, 1) these are 2 and 3.
+        steps: Maximum number of L-BFGS steps.
+        checkpoint: File for the state of the search. An interrupted search resumes from it with the
+            same result; a search that needs more steps continues from it with larger `steps`.
 
     Raises:
         ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
-            checkpoint is of another run.
+            checkpoint belongs to another run.
 
     Examples:
         >>> import numpyro, numpyro.distributions as dist, bayeskern as bk
@@ -63,9 +63,8 @@ class MAP(Method):
         if isinstance(target.model, HasMode):
             mode = target.model.mode(*target.args, jacobian=self.jacobian)
             if mode is not None:
-                # By the solver of the model itself.
                 z = np.asarray(target.unconstrain(mode)[0])
-                advice = "The mode, by the model's own solver; a point carries no uncertainty."
+                advice = "Mode from the model's own solver; a point estimate has no uncertainty."
                 verdict = Trust("not assessable", advice, {})
                 return Fit(z=z[None, None], assess=lambda _: verdict)
         search = (self.starts, seed, self.steps, progress, self.jacobian)
@@ -74,19 +73,20 @@ class MAP(Method):
 
 @dataclass(frozen=True)
 class MLE(Method):
-    """The maximum of the likelihood: the densities of latent sites are left out.
+    """Maximum likelihood estimate: the priors of latent sites are ignored.
 
-    Observed sites and factors count. Where latents are integrated out, as in `GPRegression`, it is
-    type-II maximum likelihood. It does not depend on the parametrisation.
+    The likelihood consists of the observed sites and the `numpyro.factor` terms. If latents are
+    integrated out, as in `GPRegression`, the estimate is type-II maximum likelihood. It does not
+    depend on the parametrisation.
 
     Args:
         starts: Number of starts, as in `MAP`.
-        steps: Steps of L-BFGS, at most.
+        steps: Maximum number of L-BFGS steps.
         checkpoint: A file for the search, as in `MAP`.
 
     Raises:
         ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
-            checkpoint is of another run.
+            checkpoint belongs to another run.
     """
 
     starts: int = 4
@@ -101,11 +101,11 @@ class MLE(Method):
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
-        bare = sorted(set(target.without_prior) - set(target.without_scale))
-        if bare:
+        improper = sorted(set(target.without_prior) - set(target.without_scale))
+        if improper:
             raise DoesNotApplyError(
-                f"{', '.join(map(repr, bare))} has a bare log density, which is no likelihood. "
-                "Take method='map'."
+                f"{', '.join(map(repr, improper))}: an unnormalised log density is not a "
+                "likelihood. Take method='map'."
             )
         optimum = find_optimum(
             target,

@@ -1,4 +1,4 @@
-"""Run a method on the form of a model that suits it, with latents integrated out."""
+"""Run a method on a suitable form of a model, with latents integrated out if possible."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bayeskern.protocols import ChoosesForm, HasMarginal
 
 
 def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
-    """Fit a target by a method, in the form that the model has for the method.
+    """Fit a target by a method, on the form of the model for this method.
 
     Args:
         method: The method.
-        target: The model as it is written.
+        target: The model in its original form.
         seed: Seed of all random numbers.
         progress: True to show a progress bar.
     """
@@ -46,12 +46,12 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
 def _without_latents(
     method: Method, target: Target, marginalized: Marginalized, seed: int, progress: bool
 ) -> Fit:
-    """Exact fit of a model whose marginal has nothing left to infer."""
+    """Fit in closed form of a model whose marginal has no latents."""
     if not method.is_point:
         fit = Exact().run(target, seed, progress)
         return dataclasses.replace(fit, method="exact", target=target)
     mean = marginalized.recover({}, jax.random.key(seed), True)
-    advice = "The mode in closed form; a point carries no uncertainty."
+    advice = "Mode in closed form; a point estimate has no uncertainty."
     return Fit(
         z=np.zeros((1, 1, 0)),
         assess=lambda _: Trust("not assessable", advice, {}),

@@ -48,40 +48,40 @@ from bayeskern.inference.verdict import Trust
 class NUTS(Method):
     """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
 
-    Chains start two posterior sds away from modes that a search has found, as distant from one
-    another as possible. Ends of the search that are connected to no chain are visited by a chain of
-    their own. Where chains stay in several regions, the draws come from each region by its share of
-    the posterior; chains that agree are left as they ran. Where a few draws diverge, their chains
-    run again from their starts with smaller steps.
+    A search finds modes, and each chain starts two posterior sds from one of them; these modes are
+    as distant from one another as possible. An end of the search that no chain is connected to is
+    visited by an extra chain. If chains stay in several regions, the share of a region in the
+    posterior determines its number of draws; chains that agree are returned unchanged. If a few
+    draws diverge, their chains run again from the same starts with smaller steps.
 
     Args:
         chains: Number of chains.
-        warmup: Steps of adaptation of each chain, which are dropped.
+        warmup: Adaptation steps of each chain, which are discarded.
         draws: Steps of each chain after the warmup.
-        thin: Thinning interval of the draws, which saves memory and nothing else.
-        target_accept: Target acceptance probability of the step size; nearer to 1 for smaller
-            steps.
-        max_tree_depth: Doublings of a trajectory, at most.
-        dense_mass: True for a full mass matrix in place of a diagonal one; [("a", "b"), ("c",)] for
-            a full matrix of sites a and b, one of c, and a diagonal matrix of the other sites.
-        chain_method: "parallel", a thread for each chain (as many at once as there are cores);
-            "sequential", one after the other, with the same draws; "vectorized", all in step by
+        thin: Thinning interval of the draws; it saves only memory.
+        target_accept: Target acceptance probability; values closer to 1 give smaller steps.
+        max_tree_depth: Maximum number of doublings of a trajectory.
+        dense_mass: True for a full mass matrix, False for a diagonal matrix; [("a", "b"), ("c",)]
+            for a full matrix of sites a and b, a full matrix of c, and a diagonal matrix of the
+            other sites.
+        chain_method: "parallel", a thread for each chain (at most one per core at a time);
+            "sequential", one after the other, with the same draws; "vectorized", all together by
             vmap, for accelerators.
-        modes: "weigh": where chains stay in several regions, the draws come from each region by its
-            share of the posterior, if the shares can be estimated: one row of as many draws, which
-            are no longer chains. "report": the draws of the chains as they ran.
-        init: Starts of the chains, as {site: value}, each with the shape of the site, or with an
-            axis of chains in front; None, and sites without a value, for starts by the search.
-        known: Findings of an earlier fit of the same model, `posterior.findings`, whose points
-            chains must reach like the ends of the search.
+        modes: "weigh": if chains stay in several regions and the shares of the regions can be
+            estimated, draw from each region in proportion to its share. The draws then are a single
+            row, not chains. "report": the draws of the chains as they ran.
+        init: Starts of the chains, as {site: value}. A value has the shape of the site, or a
+            leading axis of chains. Without a value, a site starts where the search suggests.
+        known: Findings of an earlier fit of the same model, `posterior.findings`. Chains must reach
+            their points, as they must reach the ends of the search.
         evidence: True to estimate the log evidence by bridge sampling.
-        checkpoint: A file that is kept up to date, and from which a killed run continues, to the
-            same draws.
+        checkpoint: File for the state of the run. An interrupted run resumes from it with the same
+            draws.
 
     Raises:
-        ValueError: If an option is out of range or unknown; in `infer`, if the checkpoint is of
-            another run.
-        TypeError: If `known` is of another type.
+        ValueError: If an option is out of range or unknown; in `infer`, if the checkpoint belongs
+            to another run.
+        TypeError: If `known` has a wrong type.
 
     References:
         Hoffman and Gelman (2014), "The No-U-Turn sampler: adaptively setting path lengths in
@@ -158,7 +158,7 @@ class NUTS(Method):
         if self.init is not None:
             points = start_at(target, points, self.init)
         density = ScaledTarget(target, jnp.asarray(scale))
-        # Not the keys that the starts were drawn with.
+        # The first `chains` keys are skipped, since they may have drawn the starts.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
         states = [
             initial_state(self._options(target), density, point.rescaled(scale), key)
@@ -187,13 +187,14 @@ class NUTS(Method):
     def _rerun_divergent(
         self, target: Target, optimum: Optimum | None, rows: Transitions, seed: int, progress: bool
     ) -> tuple[Transitions, dict[str, Any]]:
-        """Run chains with a few divergences again with smaller steps, until none is left.
+        """Run chains again with smaller steps if a few of their draws diverge.
 
-        Where many draws diverge, the model needs another form, and not smaller steps.
+        Steps get smaller until no draw diverges or the target acceptance probability is 0.99. If
+        many draws diverge, the model needs another parametrisation, not smaller steps.
 
         Args:
             target: The model.
-            optimum: The modes, by which the chains start.
+            optimum: The modes near which the chains start.
             rows: Transitions of all chains.
             seed: Seed of the chains.
             progress: True to show a progress bar.
@@ -211,10 +212,10 @@ class NUTS(Method):
                 chains = np.arange(self.chains)
             else:
                 stages = [stages[i] for i in chains]
-            again = method._sample(target, stages, progress, title=f"NUTS at {accept:.3g}")
+            new_rows = method._sample(target, stages, progress, title=f"NUTS at {accept:.3g}")
             rows = Transitions(*(x.copy() for x in rows))
-            for kept, new in zip(rows, again, strict=True):
-                kept[chains] = new
+            for old, new in zip(rows, new_rows, strict=True):
+                old[chains] = new
             evidence = {"chains_again": len(chains), "target_accept_of_them": accept}
         return rows, evidence
 
@@ -228,17 +229,17 @@ class NUTS(Method):
         optimum: Optimum | None,
         seed: int,
     ) -> tuple[Exploration, bool]:
-        """Visit what the chains have missed, and estimate the shares of all regions.
+        """Visit points that the chains have missed, and estimate the shares of all regions.
 
         Args:
             target: The model.
             rows: Transitions of the chains.
             scale: Scale of the coordinates, as in `ScaledTarget`.
-            optimum: The modes, where there was a search.
+            optimum: The modes, if there was a search.
             seed: Seed of the visits and integrals.
 
         Returns:
-            The exploration, and True if draws are to come from each region by its share.
+            The exploration, and True if regions get draws in proportion to their shares.
         """
         exchanges = Exchanges() if optimum is None else optimum.exchanges
         draws = self.draws // self.thin
@@ -257,7 +258,7 @@ class NUTS(Method):
         return exploration, exploration.has_shares
 
     def _wants_shares(self, exploration: Exploration) -> bool:
-        """True if draws are to come from several regions, or orders, by their shares."""
+        """True if the draws should have the shares of several regions, or of all orders."""
         several = len(exploration.rows) > 1 or exploration.hold_one_order
         return self.modes == "weigh" and several and not exploration.spikes
 
@@ -270,11 +271,11 @@ class NUTS(Method):
         stats, regions = _sample_stats(rows, self.max_tree_depth), exploration.regions
 
         def assess(posterior: Assessable) -> Trust:
-            left, exchanges = exploration.left, exploration.exchanges
+            unvisited, exchanges = exploration.unvisited, exploration.exchanges
             if exploration.hold_one_order and len(regions) == 1:
-                return assess_one_order(posterior, regions, stats, exchanges, left, evidence)
-            in_vain = self._wants_shares(exploration)
-            return assess_mcmc(posterior, regions, left, evidence, in_vain)
+                return assess_one_order(posterior, regions, stats, exchanges, unvisited, evidence)
+            shares_unknown = self._wants_shares(exploration)
+            return assess_mcmc(posterior, regions, unvisited, evidence, shares_unknown)
 
         log_evidence = None
         if self.evidence and exploration.hold_one_order:
@@ -290,7 +291,7 @@ class NUTS(Method):
         )
 
     def _weighed_fit(self, exploration: Exploration, evidence: dict[str, Any], seed: int) -> Fit:
-        """Fit with draws from each region by its share, exchangeable members in any order."""
+        """Fit with draws in proportion to the shares of regions, and in all orders alike."""
         rows, regions, exchanges = exploration.rows, exploration.regions, exploration.exchanges
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
@@ -302,14 +303,14 @@ class NUTS(Method):
             chosen = rng.choice(len(flat[0]), count, replace=count > len(flat[0]))
             parts.append(Transitions(*(x[chosen] for x in flat)))
         order = rng.permutation(total)
-        # One row of draws: they are no chains that R-hat could compare.
+        # A single row, because these draws are not chains that R-hat could compare.
         mixed = Transitions(*(x[order][None] for x in Transitions.joined(parts, axis=0)))
         numbers = np.repeat(np.arange(len(rows)), counts)[order][None]
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=exchanges.shuffled(mixed.z[0], rng)[None],
             assess=lambda posterior: assess_regions(
-                posterior, regions, stats, exchanges, exploration.left, evidence
+                posterior, regions, stats, exchanges, exploration.unvisited, evidence
             ),
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,
@@ -328,7 +329,7 @@ class NUTS(Method):
 
     @property
     def _is_dense(self) -> bool:
-        """True if some mass matrix is a full one."""
+        """True if a block of the mass matrix is full."""
         return bool(self.dense_mass)
 
     @property
@@ -336,13 +337,13 @@ class NUTS(Method):
         return self.chain_method == "vectorized"
 
     def _settings(self, seed: int) -> tuple:
-        """Seed and options that the draws depend on beside the target."""
+        """Seed and options that determine the draws, together with the target."""
         options = (self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
         starts = {k: np.asarray(v, float).tolist() for k, v in (self.init or {}).items()}
         return (seed, self.chains, self.draws, *options, self._vectorized, starts)
 
     def _abstract_state(self, target: Target) -> HMCState:
-        """State of one chain, without values."""
+        """Shapes and dtypes of the state of one chain."""
         d = target.size
         point = InitialPoint(
             np.zeros(d), np.zeros(()), np.zeros(d), np.zeros((d,) * (1 + self._is_dense))
@@ -354,12 +355,12 @@ class NUTS(Method):
 
 
 def _require_blocks(blocks: Any) -> None:
-    """Raise ValueError unless these are blocks of names."""
+    """Raise ValueError unless `blocks` is a list of tuples of names."""
     is_list = isinstance(blocks, list | tuple)
     if not is_list or not all(isinstance(block, list | tuple) and block for block in blocks):
         raise ValueError(
-            f"dense_mass must be True, False, or a list of tuples of sites, as [('a', 'b')]; got "
-            f"{blocks!r}."
+            "dense_mass must be True, False, or a list of tuples of sites, such as [('a', 'b')]; "
+            f"got {blocks!r}."
         )
 
 

@@ -29,13 +29,14 @@ from bayeskern.inference.result import Fit
 class Pathfinder(Method):
     """Gaussians along the paths of L-BFGS to the modes, reweighted by p / q.
 
-    The paths are those of blackjax's Pathfinder; q is the mixture of the Gaussians of all paths, so
-    that each of several modes may have its own path.
+    blackjax's Pathfinder computes the paths. q is the mixture of the best Gaussian of each path, so
+    that several modes can be covered.
 
     Args:
         paths: Number of starts.
-        draws: Number of draws that are weighted, and of draws returned.
-        replace: False for a quarter of the draws, without replacement.
+        draws: Number of weighted draws, and of returned draws.
+        replace: True to resample with replacement; False to return a quarter of `draws`, resampled
+            without replacement.
 
     Raises:
         ValueError: If paths or draws is not a whole number of at least 1.
@@ -57,22 +58,24 @@ class Pathfinder(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")
-        objective, rows = NegativeLogDensity(target, True), self.paths
-        starts = initial_positions(objective, rows, seed)
+        objective = NegativeLogDensity(target, jacobian=True)
+        starts = initial_positions(objective, self.paths, seed)
         with Progress("Pathfinder", 1, progress) as bar:
-            means, covariances, sound = _sound_paths(target, starts, seed)
-            if not np.any(sound):
+            means, covariances, valid = _valid_paths(target, starts, seed)
+            if not np.any(valid):
                 refuse_bad_data(target, starts[0])
-                finite = finite_positions(target, partial(evaluate, objective), rows, seed, rows)
+                finite = finite_positions(
+                    target, partial(evaluate, objective), self.paths, seed, rows=self.paths
+                )
                 if not len(finite):
                     refuse_nonfinite(target, starts[0])
                 starts = np.resize(finite, starts.shape)
-                means, covariances, sound = _sound_paths(target, starts, seed)
+                means, covariances, valid = _valid_paths(target, starts, seed)
             bar.to(1)
-        if not np.any(sound):
+        if not np.any(valid):
             refuse_nonfinite(target, starts[0])
-        trils = np.stack([robust_cholesky(c) for c in covariances[sound]])
-        q = Elliptical(means[sound], trils, np.zeros(len(trils)))
+        trils = np.stack([robust_cholesky(c) for c in covariances[valid]])
+        q = Elliptical(means[valid], trils, np.zeros(len(trils)))
         sample, weights = weighted_sample(q, target, np.random.default_rng(seed), self.draws)
         if not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, starts[0])
@@ -80,13 +83,13 @@ class Pathfinder(Method):
         return fit_from_weights(weighted, self.draws, self.replace, seed)
 
 
-def _sound_paths(
+def _valid_paths(
     target: Target, starts: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means and covariances along the paths, and True for each path that did not fail."""
+    """Best mean and covariance along each path, and True for each path that did not fail."""
     means, covariances = map(np.asarray, _paths(target, starts, jax.random.key(seed)))
-    sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
-    return means, covariances, sound
+    valid = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
+    return means, covariances, valid
 
 
 @eqx.filter_jit
@@ -102,6 +105,7 @@ def _paths(target, begin, key):
         state, _ = approximate(key, target.log_density, start, 50)
         covariance = lbfgs_inverse_hessian_formula_1(state.alpha, state.beta, state.gamma)
         position, gradient = map(jnp.asarray, (state.position, state.grad_position))
-        return position + covariance @ gradient, covariance
+        mean = position + covariance @ gradient
+        return mean, covariance
 
     return jax.lax.map(follow, (begin, jax.random.split(key, len(begin))))

@@ -32,27 +32,29 @@ class SMC(Method):
     Particles start from q0, a mixture of the prior and of Student t's at the modes that a search
     has found, and follow pi_t ~ q0^(1 - t) p^t to the posterior p. Temperatures t are chosen by the
     effective sample size of the incremental weights; at each temperature the particles are
-    resampled and moved by Hamiltonian trajectories. Since q0 has the known modes with about their
-    shares, few temperatures suffice, and narrow modes beside wide ones keep their shares, which
-    they would lose on a path from the prior.
+    resampled and moved by Hamiltonian trajectories. q0 holds the known modes with about their
+    shares of the posterior. Few temperatures therefore suffice, and a narrow mode keeps its share,
+    which it would lose to wide modes on a path from the prior.
 
-    The particles are divided into independent islands. The log marginal likelihood is the log of
-    the mean over islands of Z_k = prod_t (mean incremental weight), and its standard error
-    sd(Z_k) / (sqrt(islands) mean(Z_k)): no estimate of a variance from one run is needed. Errors of
-    means, in the verdict and in `posterior.expectation`, come from islands and ancestors.
+    The particles are divided into independent islands k, each with the estimate Z_k of the
+    marginal likelihood, the product over temperatures of the mean incremental weight. The log
+    marginal likelihood is log mean(Z_k), with standard error sd(Z_k) / (sqrt(islands) mean(Z_k)).
+    Errors of means, in the verdict and in `posterior.expectation`, are estimated from islands and
+    ancestors.
 
     Args:
-        particles: Number of particles in all islands, and of draws.
+        particles: Number of particles in all islands together, and of draws.
         islands: Number of islands, at least 2; a divisor of `particles`.
-        min_ess: Effective share of the particles after each step of the temperature; nearer to 1
-            for smaller steps.
-        max_moves: Pairs of moves at each temperature, at most. Moves end earlier when the distance
-            of the particles from their origin no longer grows.
-        checkpoint: A file that is kept up to date, and from which a killed run continues, to the
-            same draws.
+        min_ess: Effective sample size after each change of temperature, as a share of the
+            particles; values closer to 1 give smaller changes.
+        max_moves: Maximum number of pairs of moves at each temperature. Moves end earlier once the
+            distance of the particles from their origin stops growing.
+        checkpoint: File for the state of the run. An interrupted run resumes from it with the same
+            draws.
 
     Raises:
-        ValueError: If an option is out of range; in `infer`, if the checkpoint is of another run.
+        ValueError: If an option is out of range; in `infer`, if the checkpoint belongs to another
+            run.
 
     References:
         Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers"; Verge, Dubarry, Del
@@ -94,11 +96,11 @@ class SMC(Method):
         target.require_priors("SMC")
         file = state = None
         if self.checkpoint is not None:
-            # Seed and options that the draws depend on.
+            # Seed and options that determine the draws.
             settings = (seed, self.particles, self.islands, self.min_ess, self.max_moves)
             file = CheckpointFile(self.checkpoint, "SMC", target, settings)
-            state = file.read_as(ParticleState, partial(_log_densities_of_some, target))
-        # Many starts, which cost little beside the particles.
+            state = file.read_as(ParticleState, partial(_log_densities_of_sample, target))
+        # Many starts cost little compared with the particles.
         optimum = find_optimum(target, 32, seed, 1000, progress, title="SMC: modes").bounded()
         start = StartDistribution.of(target, optimum, seed)
         start = start.refitted(target, stream(seed, "pilot"), self.particles // 2)
@@ -116,7 +118,7 @@ class SMC(Method):
 
             def report(state: ParticleState) -> None:
                 temperature = float(state.temperature)
-                # The bar is full once the particles have moved at the posterior.
+                # 99 % at temperature 1, until the particles have moved there.
                 percent = int(100 if state.done else 99 * temperature)
                 bar.to(percent, f"temperature {temperature:.3g}")
                 if file is not None:
@@ -134,7 +136,7 @@ class SMC(Method):
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
             exhausted=bool(history["moves"][-1] >= self.max_moves),
-            before=state.origin[chosen],
+            origin=state.origin[chosen],
             temperature=float(state.temperature),
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,
@@ -155,8 +157,8 @@ class SMC(Method):
         )
 
 
-def _log_densities_of_some(target: Target, state: ParticleState) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities of at most 256 particles: of the model, and in the state."""
+def _log_densities_of_sample(target: Target, state: ParticleState) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities of at most 256 particles: computed by the model, and stored in the state."""
     rows = np.flatnonzero(np.isfinite(state.log_p))[:256]
     return log_densities(target, state.z[rows]), state.log_p[rows]
 

@@ -35,7 +35,7 @@ from bayeskern.protocols import DoesNotApplyError
 
 
 class SVIStart(NamedTuple):
-    """Start of a fit: its target, its seed, and the modes that a search has found."""
+    """Start of a fit: its target, its seed, and the modes found by a search."""
 
     target: Target
     seed: int
@@ -46,7 +46,8 @@ class SVIStart(NamedTuple):
 class SVI(Method):
     """Stochastic variational inference: the member of a family closest to the posterior.
 
-    Adam maximises the ELBO, E_q[log p(z) - log q(z)], at falling learning rates until it is level.
+    Adam maximises the ELBO, E_q[log p(z) - log q(z)], at decreasing learning rates until the ELBO
+    stops rising.
 
     Args:
         guide: The family: "mean_field", "full_rank" or "low_rank" (Gaussians), "flow" (inverse
@@ -56,12 +57,13 @@ class SVI(Method):
         objective: "reverse_kl", KL(q || p); or "forward_kl", KL(p || q), whose Gaussian has the
             moments of the posterior, estimated by adaptive importance sampling from all modes
             found.
-        steps: Steps, at most (and as many for the Gaussian that a flow starts from). The fit stops
-            earlier where the ELBO is level; if the ELBO never was, the verdict says so.
+        steps: Maximum number of steps (a flow needs up to twice as many: it starts from a fitted
+            Gaussian). The fit ends earlier once the ELBO stops rising; if it never does, the
+            verdict says so.
         draws: Number of draws.
 
     Raises:
-        ValueError: If an option is unknown, or options do not go together.
+        ValueError: If an option is unknown, or options are incompatible.
 
     References:
         Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), "Automatic differentiation variational
@@ -91,7 +93,7 @@ class SVI(Method):
         if self.gradient == "score" and (callable(self.guide) or self.guide == "flow"):
             raise ValueError(
                 "gradient='score' needs the density of the guide at any point, which a flow or a "
-                "guide by hand does not give. Take gradient='pathwise'."
+                "user-defined guide does not give. Take gradient='pathwise'."
             )
 
     @property
@@ -118,7 +120,7 @@ class SVI(Method):
         target.require_priors("SVI")
         if self.guide == "flow" and target.size < 2:
             raise DoesNotApplyError(
-                "guide='flow' needs two coordinates at least, and the model has one. Take "
+                "guide='flow' needs at least two coordinates, and the model has one. Take "
                 "guide='full_rank'."
             )
         optimum = find_optimum(target, 8, seed, 1000, progress, title="SVI: modes")
@@ -151,7 +153,7 @@ class SVI(Method):
         if self.guide != "flow":
             family = GUIDES[self.guide]
             return [family(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
-        # A flow starts from the best Gaussian, which is much closer than its own start.
+        # A flow starts from the best Gaussian: its default start is further from the posterior.
         gaussians = [
             GaussianGuide("full_rank", *_frame(start.optimum, "full_rank")) for start in starts
         ]
@@ -168,11 +170,11 @@ class SVI(Method):
         return maximize_elbo(families, targets, seeds, self.gradient, rates, self.steps, progress)
 
     def _rates(self, d: int) -> list[float]:
-        """Learning rates of Adam, each for use until the ELBO no longer rises.
+        """Learning rates of Adam, each used until the ELBO stops rising.
 
-        A flow has hundreds of weights and takes smaller steps. So does a full factor of more than
-        24 coordinates: a step of Adam moves each of its d^2/2 entries, and all of them together
-        should move no further.
+        A flow has hundreds of weights and takes smaller steps. So does a full Cholesky factor of
+        more than 24 coordinates: a step of Adam changes each of its d^2/2 entries, and the norm of
+        the total change should not grow with d.
         """
         slower = min(1.0, 24 / d) if self.guide == "full_rank" else 1.0
         rates = (0.01, 0.003, 0.001) if self.guide == "flow" else (0.05, 0.015, 0.005)
@@ -201,7 +203,7 @@ class SVI(Method):
 
 
 def _frame(optimum: Optimum, guide: str) -> tuple[jax.Array, jax.Array]:
-    """Centre and A of a guide: a sound mode and its sds, or the origin and unit sds."""
+    """Centre and A of a guide, z = centre + A u: a valid mode and its sds, or 0 and unit sds."""
     d = len(optimum.z)
     tril, repaired = optimum.inverse_root
     if repaired or not optimum.converged:

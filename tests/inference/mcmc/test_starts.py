@@ -51,7 +51,7 @@ def test_single_init_value_applies_to_all_chains():
     ("values", "says"),
     [
         ({"y": 1.0}, "'y'; the latent sites are sd, x"),
-        ({"x": 1.0}, r"x has shape \(\); wanted is \(3,\), or \(2, 3\)"),
+        ({"x": 1.0}, r"x must have shape \(3,\), or \(2, 3\)"),
         ({"sd": -1.0}, "at the values of sd"),
         ({"sd": np.nan}, "at the values of sd"),
     ],

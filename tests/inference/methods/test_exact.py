@@ -73,7 +73,7 @@ def test_missing_closed_form_is_explained():
     def by_hand(y):
         numpyro.sample("y", dist.Normal(numpyro.sample("mu", dist.Normal()), 1.0), obs=y)
 
-    with pytest.raises(NoClosedFormError, match=r"by_hand offers no exact\(\*data\)"):
+    with pytest.raises(NoClosedFormError, match=r"by_hand has no method exact\(\*data\)"):
         bk.infer(by_hand, Y, method="exact", progress=False)
 
 

@@ -68,7 +68,7 @@ def test_point_estimate_of_a_bare_density():
 
 
 def test_methods_that_do_not_apply():
-    with pytest.raises(DoesNotApplyError, match="a bare log density, which is no likelihood"):
+    with pytest.raises(DoesNotApplyError, match="an unnormalised log density is not a likelihood"):
         fit(gaussian, "mle")
     with pytest.raises(DoesNotApplyError, match="no closed form"):
         fit(gaussian, "exact")
