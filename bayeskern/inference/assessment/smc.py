@@ -81,7 +81,7 @@ class ParticleRecord:
     acceptance: float
     unmoved: float
     exhausted: bool
-    before: np.ndarray
+    origin: np.ndarray
     temperature: float
     temperatures: int
     evaluations: int

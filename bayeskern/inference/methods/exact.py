@@ -45,8 +45,8 @@ class Exact(Method):
         if not isinstance(model, HasClosedForm):
             name = getattr(model, "__name__", type(model).__name__)
             raise NoClosedFormError(
-                f"{name} has no method exact(*data), and so no posterior in closed form. Take "
-                "method='auto', which finds the cheapest method that fits."
+                f"{name} has no method exact(*data), so no closed form of its posterior is known. "
+                "Take method='auto', which finds the cheapest method that fits."
             )
         form = model.exact(*target.args, **target.kwargs)
         draws = form.draw(jax.random.key(seed), self.draws)

@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
     from bayeskern.inference.posterior.posterior import Posterior
 
-# Numbers of the replicates of the data, beyond which fewer are drawn.
+# Most values in all replicated data sets together; beyond it, fewer replicates are drawn.
 MAX_REPLICATE_NUMBERS = 2 * 10**7
 
 
 def to_arviz(posterior: Posterior) -> xr.DataTree:
-    """The groups of ArviZ, as far as the model and the method have them.
+    """ArviZ groups that the model and the method provide.
 
     posterior, sample_stats, log_likelihood, posterior_predictive, prior, prior_predictive,
-    observed_data and constant_data. The axes have the names of their plates, of
-    `infer={"event_dims": [...]}` and of `dims`. Masked observations are left out, and the others
-    lie along one axis, `<site>_observed`. Where observations cannot be drawn, the groups that need
-    them are left out, with a warning.
+    observed_data and constant_data. Axes are named after plates, `infer={"event_dims": [...]}` and
+    `dims`. Masked observations are left out, and unmasked observations of such a site lie along one
+    axis, `<site>_observed`. If observations cannot be drawn, the groups that need them are left
+    out, with a warning.
     """
     import xarray as xr
 
     target = posterior.known_target
     data, masks = _data(posterior)
-    of_sites = partial(_dataset, posterior, sites=target.sites(), masks=masks)
+    site_dataset = partial(_dataset, posterior, sites=target.sites(), masks=masks)
     groups = {"posterior": parameters(posterior)}
     statistics = posterior.sample_stats
     if "lp" not in statistics and posterior.log_p is not None:
@@ -56,7 +56,7 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
         try:
             by_site, rows = pointwise(posterior)
             values = {name: spread_constants(density.values) for name, density in by_site.items()}
-            groups["log_likelihood"] = of_sites(values, rows=rows)
+            groups["log_likelihood"] = site_dataset(values, rows=rows)
         except NoPointwiseError as reason:
             warnings.warn(f"{reason} The group log_likelihood is left out.", stacklevel=3)
     try:
@@ -68,7 +68,7 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
         )
     unmasked = _unmasked(data, data, masks, 0)
     if unmasked:
-        groups["observed_data"] = of_sites(unmasked, sample_dims=[])
+        groups["observed_data"] = site_dataset(unmasked, sample_dims=[])
     constants = _constants(target, data)
     if constants:
         groups["constant_data"] = _dataset(posterior, constants, sample_dims=[])
@@ -76,7 +76,7 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
 
 
 def observed(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Observations by site; where some are masked, a vector of the others."""
+    """Observations by site; for a masked site, the vector of its unmasked observations."""
     data, masks = _data(posterior)
     return _unmasked(data, data, masks, 0)
 
@@ -90,10 +90,10 @@ def _dataset(
     posterior: Posterior, values: dict, rows: np.ndarray | None = None, **options: Any
 ) -> xr.Dataset:
     """`axes.dataset` with the labels of a posterior; rows: indices of the draws of each chain."""
-    count, thinned = posterior.shape[1], None
+    count, thinning_note = posterior.shape[1], None
     if rows is not None and len(rows) < count:
-        thinned = f"{len(rows)} of {count} draws of each chain, evenly spaced"
-    options = {"sites": {}, "rows": rows, "thinned": thinned} | options
+        thinning_note = f"{len(rows)} of {count} draws of each chain, evenly spaced"
+    options = {"sites": {}, "rows": rows, "thinned": thinning_note} | options
     axes = {"coords": posterior.coords, "dims": posterior.dims}
     return dataset(values, posterior.method, **axes, **options)
 
@@ -102,7 +102,7 @@ def _dataset(
 
 
 def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Values of every observed site, and masks of those with masked observations."""
+    """Observed values by site, and masks of the sites with masked observations."""
     target = posterior.known_target
     first = {name: values[0] for name, values in predictive.latents(posterior).items()}
     data = target.observed(first)
@@ -114,7 +114,7 @@ def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.nda
 
 
 def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:
-    """The group posterior_predictive, where the model can draw its own observations."""
+    """The group posterior_predictive; empty if the model cannot draw its own observations."""
     target = posterior.known_target
     if posterior.is_point or not predictive.draws_own_data(target):
         return {}
@@ -124,8 +124,8 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
         return {}
     chains, count = posterior.shape
     rows = evenly(count, _most_replicates(shapes, model.conditional) // chains)
-    thinned = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
-    new = predictive.replicates(model, thinned, chains * len(rows), shapes)
+    latents = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
+    new = predictive.replicates(model, latents, chains * len(rows), shapes)
     new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
     values = _unmasked(new, data, masks, 2)
     group = _dataset(posterior, values, rows=rows, sites=target.sites(), masks=masks)
@@ -133,7 +133,7 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
 
 
 def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:
-    """The groups prior and prior_predictive, where the prior is proper."""
+    """The groups prior and prior_predictive; empty if the prior is improper."""
     target, groups = posterior.known_target, {}
     if target.without_prior:
         return {}
@@ -161,28 +161,28 @@ def _has_rows(shapes: dict[str, tuple[int, ...]]) -> bool:
 
 
 def _most_replicates(shapes: dict[str, tuple[int, ...]], conditional: tuple[str, ...]) -> int:
-    """Largest number of sets of replicates."""
+    """Maximum number of replicated data sets."""
     if conditional:
         return MOST_DRAWS
     numbers = sum(map(math.prod, shapes.values())) if _has_rows(shapes) else 0
     return max(1, MAX_REPLICATE_NUMBERS // max(1, numbers))
 
 
-def _unmasked(values: dict, data: dict, masks: dict, axes: int) -> dict[str, np.ndarray]:
-    """Unmasked observations of the sites with data, along one axis after the first `axes`."""
+def _unmasked(values: dict, data: dict, masks: dict, leading_axes: int) -> dict[str, np.ndarray]:
+    """Unmasked observations of the sites with data, along one axis after the leading axes."""
     unmasked = {}
     for name, array in values.items():
         mask = masks.get(name)
         if mask is not None and name in data:
-            array = np.broadcast_to(array, (*array.shape[:axes], *mask.shape))
-            array = array[(slice(None),) * axes + (mask,)]
+            array = np.broadcast_to(array, (*array.shape[:leading_axes], *mask.shape))
+            array = array[(slice(None),) * leading_axes + (mask,)]
         if name in data:
             unmasked[name] = array
     return unmasked
 
 
 def _constants(target: Target, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Numeric arrays among the arguments that are not observed, by the names of the signature."""
+    """Numeric array arguments that hold no observations, by parameter name."""
     model: Any = target.model
     while isinstance(model, Messenger):
         model = model.fn
@@ -202,12 +202,12 @@ def _constants(target: Target, data: dict[str, np.ndarray]) -> dict[str, np.ndar
         for name, array in arrays.items()
         if array.ndim
         and array.dtype.kind in "biuf"
-        and not any(_holds(array, values) for values in data.values())
+        and not any(_equals(array, values) for values in data.values())
     }
 
 
-def _holds(argument: np.ndarray, observed: np.ndarray) -> bool:
-    """True if an argument holds the observations; gaps in it may have been filled."""
+def _equals(argument: np.ndarray, observed: np.ndarray) -> bool:
+    """True if an argument equals the observations where it is not NaN."""
     if argument.size != observed.size:
         return False
     present = ~np.isnan(argument.astype(float)).ravel()

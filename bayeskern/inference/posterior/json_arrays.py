@@ -1,4 +1,4 @@
-"""Values as JSON, with their arrays beside it; nothing is pickled."""
+"""Convert values to JSON and a dict of arrays, without pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotStored(NamedTuple):
 
 
 def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """An exact JSON form of a value, whose arrays are added to `arrays` and named in their place.
+    """Exact JSON form of a value; its arrays are added to `arrays` and replaced by names.
 
     A value that JSON lacks becomes an object with one key, the kind of value.
     """
@@ -36,7 +36,7 @@ def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"lost": value.kind}
     if isinstance(value, tuple):
         items = [pack(v, arrays) for v in value]
-        # Of the class of a named tuple only the name and the fields are kept.
+        # A named tuple keeps only the name and the fields of its class.
         if (fields := getattr(value, "_fields", None)) is not None:
             return {"named": [type(value).__name__, list(fields), items]}
         return {"tuple": items}
@@ -62,26 +62,26 @@ def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return [unpack(v, arrays) for v in value]
     if not isinstance(value, dict):
         return value
-    ((kind, inside),) = value.items()
+    ((kind, content),) = value.items()
     match kind:
         case "float":
-            return float(inside)
+            return float(content)
         case "dict":
-            return {unpack(k, arrays): unpack(v, arrays) for k, v in inside}
+            return {unpack(k, arrays): unpack(v, arrays) for k, v in content}
         case "tuple":
-            return tuple(unpack(v, arrays) for v in inside)
+            return tuple(unpack(v, arrays) for v in content)
         case "named":
-            name, fields, items = inside
+            name, fields, items = content
             return collections.namedtuple(name, fields)(*(unpack(v, arrays) for v in items))
         case "array":
-            return _unpack_array(inside, arrays)
+            return _unpack_array(content, arrays)
         case "lost":
-            return NotStored(inside)
+            return NotStored(content)
     raise KeyError(kind)
 
 
-def _unpack_array(inside: list, arrays: dict[str, np.ndarray]) -> np.ndarray | jax.Array:
-    name, dtype, shape, kind = inside
+def _unpack_array(content: list, arrays: dict[str, np.ndarray]) -> np.ndarray | jax.Array:
+    name, dtype, shape, kind = content
     stored, dtype = arrays[name], np.dtype(dtype)
     array = stored if stored.dtype == dtype else np.frombuffer(stored.tobytes(), dtype)
     array = array.reshape(shape).copy()

@@ -41,8 +41,7 @@ def load(path: str | Path, model: Callable | None = None) -> Posterior:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If `posterior.save` did not write the file, or `model` is not the one that was
-            fitted.
+        ValueError: If `posterior.save` did not write the file, or `model` is not the fitted model.
         TypeError: If the model cannot be called.
     """
     groups, own_group = netcdf.read(Path(path))
@@ -55,7 +54,7 @@ def load(path: str | Path, model: Callable | None = None) -> Posterior:
     target, missing = _target(model, model_arguments)
     if target is not None:
         _require_same(target, draws, model_arguments)
-    # The weighted draws of the file have sites, and belong to the Posterior.
+    # `weighted` in the file holds draws of sites, a field of Posterior and not of Fit.
     fields = ("z", "log_q", "trace", "sample_stats", "attempts")
     fit = Fit(assess=lambda _: trust, **{name: state.pop(name) for name in fields})
     loaded = StoredPosterior(
@@ -80,7 +79,7 @@ class StoredPosterior(Posterior):
     Attributes:
         stored: Groups of ArviZ as they were saved.
         model_arguments: Arguments, columns and observed sites of the model.
-        missing: Reason why predictions are impossible, if they are.
+        missing: Reason why predictions are impossible; None if they are possible.
     """
 
     stored: Any = None
@@ -117,7 +116,7 @@ class StoredPosterior(Posterior):
 
 
 def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:
-    """Raise ValueError if the shapes of latents or the density are not those of the file."""
+    """Raise ValueError if the shapes of latents or the density differ from the file."""
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
     same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
     old = fitted.get("density")
@@ -143,10 +142,10 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
     for name, value in named:
         for leaf in jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, NotStored)):
             if isinstance(leaf, NotStored):
-                what = name + 1 if isinstance(name, int) else repr(name)
+                label = name + 1 if isinstance(name, int) else repr(name)
                 return None, (
-                    f"argument {what} of the model was a {leaf.kind}, which is not kept in a file, "
-                    "so that it cannot predict. Fit the model to arrays, numbers and strings."
+                    f"argument {label} of the model was a {leaf.kind}, which is not kept in a "
+                    "file, so it cannot predict. Fit the model to arrays, numbers and strings."
                 )
     if not callable(model):
         raise TypeError(f"model must be the one that was fitted, got {type(model).__name__}.")
@@ -160,7 +159,7 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
     except NotKeptError as reason:
         return None, str(reason)
     except Exception as reason:
-        # A model may raise any error with the arguments of another one.
+        # A model may raise any error with the arguments of another model.
         raise ValueError(
             "model is not the one that was fitted: it does not take the arguments in the file "
             f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."

@@ -24,9 +24,9 @@ from bayeskern.protocols import HasLogLikelihood, HasPointwise
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
-# Log densities of the values of a site, and True for those that are not masked (None: all).
+# Log densities of the values of a site, and True for unmasked values (None if all are unmasked).
 Density = tuple[jax.Array, jax.Array | None]
-# Relative spread of log likelihoods that are constant.
+# Relative spread that constant log likelihoods get.
 MIN_RELATIVE_SPREAD = 1e-10
 
 
@@ -34,9 +34,8 @@ class Pointwise(NamedTuple):
     """Log likelihood of each observation of a site, at each draw.
 
     Attributes:
-        values: (chains, draws, *data), or (chains, draws, points) where some are masked.
-        counted: True for observations that are not masked, in the shape of the data; None if all
-            count.
+        values: (chains, draws, *data); if some observations are masked, (chains, draws, unmasked).
+        counted: True for unmasked observations, in the shape of the data; None if all are unmasked.
     """
 
     values: np.ndarray
@@ -66,7 +65,7 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
         by_chain = {name: _chains(np.asarray(v), chains) for name, v in by_site.items()}
         return {name: Pointwise(v, None) for name, v in by_chain.items()}, np.arange(count)
     fixed = upstream_sites(target).fixed
-    # Sites without rows, and fixed parameters, are no observations.
+    # Sites without rows, and fixed parameters, are not observations.
     observed = {
         k: site
         for k, site in target.sites().items()
@@ -74,14 +73,14 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     }
     if not observed:
         return {}, np.arange(count)
-    costly = any(site.conditional for site in observed.values())
-    rows = evenly(count, MOST_DRAWS // chains if costly else count)
+    conditional = any(site.conditional for site in observed.values())
+    rows = evenly(count, MOST_DRAWS // chains if conditional else count)
     draws = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
     masks = masks_of(posterior)
     size = sum(int(np.prod(site.shape)) for site in observed.values())
-    # A model without latents has no draws that could be counted.
+    # The zeros tell the number of draws if the model has no latents.
     items = (draws, np.zeros(chains * len(rows)))
-    batch = None if costly else batch_size(size)
+    batch = None if conditional else batch_size(size)
     values, same = at_each(eqx.Partial(_densities, target, masks), items, size, batch)
     by_site = {}
     for name in observed:
@@ -100,9 +99,9 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
 
 
 def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
-    """Masks of the observed sites, True where they are not masked, in the shape of the data.
+    """Masks of the observed sites, True for unmasked values, in the shape of the data.
 
-    None stands for a site without a mask.
+    A site without a mask has None.
     """
     target = posterior.known_target
     draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
@@ -110,10 +109,10 @@ def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
 
 
 def density(fn: Distribution, value: jax.Array) -> Density:
-    """Log density of each value of a site, and True where it is not masked.
+    """Log density of each value of a site, and True for unmasked values.
 
-    Axes that only `.to_event` declared are taken apart. A multivariate distribution has one density
-    an event, unless it offers `pointwise(value)`.
+    Along axes declared only by `.to_event`, values are separate observations. A multivariate
+    distribution has one density per event, unless it offers `pointwise(value)`.
     """
     masks, outer = [], fn
     while isinstance(fn, WRAPPERS):
@@ -140,7 +139,7 @@ def _by_site(target: Target, draw: dict) -> dict[str, Density]:
 
 
 def _summed_out(target: Target, draw: dict) -> dict[str, Density]:
-    """Densities with discrete sites summed out, where an event is one observation."""
+    """Densities with discrete sites summed out; each event is one observation."""
     by_site = _by_site(target, draw)
     log_probs = target.pointwise(draw, list(by_site))
     for name, (_, counted) in by_site.items():
@@ -160,7 +159,7 @@ def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
 def _densities(
     target: Target, masks: dict, draw: dict, _: jax.Array
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-    """Log densities at a draw, and True where the masks are those of the first draw."""
+    """Log densities at a draw, and True for sites with the same mask as at the first draw."""
     densities = (_summed_out if target.discrete else _by_site)(target, draw)
     same = {
         name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
@@ -179,8 +178,8 @@ def _chains(values: np.ndarray, chains: int) -> np.ndarray:
 def spread_constants(values: np.ndarray) -> np.ndarray:
     """Log likelihoods (chains, draws, ...) with a tiny spread where they are constant.
 
-    ArviZ's LOO refuses constant values, as of an observation that does not depend on the latents.
-    The spread changes none of the digits of LOO.
+    ArviZ's LOO refuses constant values, such as for an observation that does not depend on the
+    latents. The spread is too small to change a digit of LOO.
     """
     constant, first = _constant(values, MIN_RELATIVE_SPREAD)
     chains, draws, *shape = values.shape

@@ -1,4 +1,4 @@
-"""Posteriors in netCDF files that ArviZ reads, with a group of our own for the rest."""
+"""Save posteriors to netCDF files that ArviZ reads, with a further group for the rest."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from bayeskern.inference.posterior.posterior import Posterior
 
-# Our group, its format and the version of that format.
+# Name of the further group, its format, and the version of the format.
 GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 2
-# Fields of a Posterior that are stored as they are; `save` converts some others.
+# Fields of a Posterior that are stored unchanged; `save` converts further fields.
 FIELDS = (
     "method",
     "timing",
@@ -45,7 +45,7 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
     Args:
         posterior: The posterior.
         path: Name of the file.
-        model: Facts about its model from an earlier file, where the model is not loaded.
+        model: Description of its model from an earlier file, if the model is not loaded.
 
     Raises:
         OSError: If the path is a folder or cannot be written to.
@@ -80,9 +80,9 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
 
 
 def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
-    """The groups of ArviZ, and our own.
+    """Read the groups of ArviZ, and the further group.
 
-    Raises FileNotFoundError, or ValueError where `save` did not write the file.
+    Raises FileNotFoundError, or ValueError if `save` did not write the file.
     """
     import xarray as xr
 
@@ -92,7 +92,9 @@ def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
         with xr.open_datatree(path, engine="h5netcdf") as file:
             groups = file.load()
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is no netCDF file that posterior.save wrote: {error}") from None
+        raise ValueError(
+            f"{path} is not a netCDF file written by posterior.save: {error}"
+        ) from None
     own_group = groups[GROUP].dataset if GROUP in groups.children else None
     if own_group is None or own_group.attrs.get("format") != FORMAT:
         raise ValueError(
@@ -100,7 +102,7 @@ def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
             "xarray.open_datatree reads the files of ArviZ."
         )
     if own_group.attrs["version"] > VERSION:
-        raise ValueError(f"{path} was written by a newer bayeskern than this one; update it.")
+        raise ValueError(f"{path} was written by a newer version of bayeskern: update bayeskern.")
     return groups.filter(lambda node: node.name != GROUP), own_group
 
 
@@ -119,7 +121,7 @@ def _model(posterior: Posterior) -> dict[str, Any]:
 
 
 def log_density(target: Target, draws: dict[str, np.ndarray]) -> float | None:
-    """Log density at the first draw; None without latents, or where the draws lack one."""
+    """Log density at the first draw; None without latents, or if the draws lack a latent."""
     if not target.latents or any(s.name not in draws for s in target.latents):
         return None
     return float(_log_density_at(target, {s.name: draws[s.name][0, 0] for s in target.latents}))

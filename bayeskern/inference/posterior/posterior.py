@@ -52,17 +52,16 @@ class Posterior:
         draws: Each latent and deterministic site as an array (chains, draws, *site), equally
             weighted.
         fit: Result of the method, in unconstrained coordinates.
-        target: The model and its data; None where it was loaded without the model.
-        weighted: Draws, each (S, *site), and log weights (S,) that sum to one, where there are
-            weights.
-        log_evidence: log p(data) with its standard error, where it is known and the prior is
-            proper.
-        timing: Seconds by part: "compile", "run" and "total"; "sampling" is that of NUTS with its
-            warmup, without compilation.
+        target: The model and its data; None if the posterior was loaded without the model.
+        weighted: Weighted draws, each (S, *site), and their log weights (S,), normalised; None if
+            the draws are not weighted.
+        log_evidence: log p(data) with its standard error, if it is known and the prior is proper.
+        timing: Seconds by part: "compile", "run" and "total"; "sampling" is the time of NUTS with
+            its warmup, without compilation.
         coords: Labels along named axes, in ArviZ's form.
-        dims: Names for the axes of sites, beside those of plates.
-        seed: Seed of the fit, where known.
-        progress: Whether long work shows a progress bar.
+        dims: Names of the axes of sites that are not plates.
+        seed: Seed of the fit; None if unknown.
+        progress: True to show a progress bar.
     """
 
     method: str
@@ -99,20 +98,20 @@ class Posterior:
         # The stopwatch of the whole fit may still run, and writes into `timing` when it stops.
         timing = {} if timing is None else timing
         timing.update(fit.timing)
-        sites_at: Callable = partial(constrain, target)
+        to_sites: Callable = partial(constrain, target)
         if fit.marginalized is not None:
-            sites_at = fit.marginalized.draws
+            to_sites = fit.marginalized.draws
         weighted = None
         if fit.weighted is not None:
             z, log_weights = fit.weighted
-            weighted = ({name: v[0] for name, v in sites_at(z[None]).items()}, log_weights)
+            weighted = ({name: v[0] for name, v in to_sites(z[None]).items()}, log_weights)
         return cls(
             method=fit.method or method,
-            draws=sites_at(fit.z) if fit.draws is None else fit.draws,
+            draws=to_sites(fit.z) if fit.draws is None else fit.draws,
             fit=fit,
             target=target,
             weighted=weighted,
-            # An improper prior leaves the evidence without a scale.
+            # With an improper prior, the evidence has no scale.
             log_evidence=None if target.without_scale else fit.log_evidence,
             timing=timing,
             **known,
@@ -132,17 +131,17 @@ class Posterior:
 
     @property
     def approximation(self) -> Approximation | None:
-        """Density q that the draws come from, where there is one."""
+        """Density q of the draws, or of the proposal before resampling; None if unknown."""
         return self.fit.approximation
 
     @property
     def optimum(self) -> Optimum | None:
-        """The mode, where one was searched for."""
+        """The best mode; None without a search for modes."""
         return self.fit.optimum
 
     @cached_property
     def findings(self) -> Findings:
-        """Modes and other points of the posterior known from this fit and earlier ones.
+        """Modes and other points of the posterior, known from this fit and earlier fits.
 
         Chains of `NUTS(known=posterior.findings)` visit them.
         """
@@ -157,7 +156,7 @@ class Posterior:
 
     @property
     def trace(self) -> dict[str, np.ndarray]:
-        """Numbers by step of the method, such as the ELBO."""
+        """Values at each step of the method, such as the ELBO."""
         return self.fit.trace
 
     @property
@@ -172,19 +171,19 @@ class Posterior:
 
     @property
     def marginalized(self) -> Marginalized | None:
-        """The marginal that the method ran on, where the model offers one."""
+        """The marginal that the method ran on; None if it ran on the model itself."""
         return self.fit.marginalized
 
     @property
     def known_target(self) -> Target:
-        """The model and its data; ValueError where it was loaded without the model."""
+        """The model and its data; ValueError if the posterior was loaded without the model."""
         self.require_model()
         assert self.target is not None
         return self.target
 
     @property
     def fitted_target(self) -> Target:
-        """The target whose coordinates z are: the model's own, or its marginal."""
+        """The target with the coordinates z: the model, or its marginal."""
         return self.known_target if self.marginalized is None else self.marginalized.target
 
     @cached_property
@@ -213,7 +212,7 @@ class Posterior:
 
     @cached_property
     def log_p(self) -> np.ndarray | None:
-        """log p(z) of draws from a known density: (S,); None where there is none."""
+        """log p(z) of draws from a known density, (S,); None if the density is unknown."""
         return None if self.log_q is None else self.log_p_of_first(self.z.shape[1])
 
     def log_p_of_first(self, count: int) -> np.ndarray:
@@ -226,12 +225,12 @@ class Posterior:
 
     @cached_property
     def _log_p_parts(self) -> list[np.ndarray]:
-        """log p(z) of consecutive parts of the draws, as far as it was computed."""
+        """log p(z) of consecutive parts of the draws, computed so far."""
         return []
 
     @property
     def log_ratios(self) -> np.ndarray | None:
-        """log p(z) - log q(z) of the draws: (S,); None where they come from no known density."""
+        """log p(z) - log q(z) of the draws, (S,); None if q is unknown."""
         log_p, log_q = self.log_p, self.log_q
         return None if log_p is None or log_q is None else log_p - log_q
 
@@ -242,15 +241,15 @@ class Posterior:
         if log_ratios is None:
             return None
         with np.errstate(invalid="ignore"):
-            # Infinite where a draw has no density; then its error is not known.
+            # If the density is zero at a draw, the ELBO is -inf and its error NaN.
             error = np.std(log_ratios) / np.sqrt(len(log_ratios))
         return Estimate(float(np.mean(log_ratios)), float(error))
 
     @cached_property
     def importance_weights(self) -> Weights | None:
-        """Smoothed weights p / q of the draws; None where q is unknown, or they overflow."""
+        """Smoothed weights p / q of the draws; None if q is unknown or the weights overflow."""
         log_ratios = self.log_ratios
-        # Log ratios that span more than this have no digits left.
+        # Log ratios with a larger range have no significant digits left.
         if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < 1e15:
             return None
         return pareto_smooth(log_ratios)
@@ -259,7 +258,7 @@ class Posterior:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of chains, and number of draws of each."""
+        """Number of chains, and number of draws in each chain."""
         return next(iter(self.draws.values())).shape[:2]
 
     @property
@@ -283,9 +282,9 @@ class Posterior:
         return join_chains(self.draws)
 
     def point(self, statistic: str = "mean") -> PointEstimate:
-        """One value for each site, as a kernel with numbers needs.
+        """One value for each site, such as a kernel can take.
 
-        `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it.
+        `kernel.at(posterior.point("mean"))` is the kernel of a model with these values.
 
         Args:
             statistic: "mean" or "median", over all draws.
@@ -294,7 +293,7 @@ class Posterior:
             A dict of arrays by site, each of the shape of the site.
 
         Raises:
-            ValueError: If the statistic is neither.
+            ValueError: If the statistic is unknown.
         """
         statistics = {"mean": np.mean, "median": np.median}
         average = statistics[validation.one_of("statistic", statistic, statistics)]
@@ -310,7 +309,7 @@ class Posterior:
         Weighted draws give sum w f, self-normalised, with an error by the delta method. Otherwise
         the value is the mean, and its error follows from the effective sample size of Markov
         chains, from the ancestors and islands of particles, and is sd / sqrt(S) for independent
-        draws. It is the sampling error alone: `trust` judges the draws themselves.
+        draws. The error is the sampling error only: `trust` judges the draws themselves.
 
         Args:
             f: Function of one draw, a dict of values by site, written in JAX. It returns a number,
@@ -346,24 +345,23 @@ class Posterior:
     ) -> Prediction | SampledPrediction | Predictions:
         """The posterior predictive at new arguments of the model.
 
-        It is in closed form for each draw where the model offers `predictive` or observes a
-        `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
-        thousand for a point estimate). Observed sites are drawn anew, whatever data the arguments
-        hold. Exceptions are sites that others depend on, such as a covariate with a distribution of
-        its own: they stay at their data. In a `scan` under `condition`, steps with data stay at
-        them, and later steps are drawn.
+        It has a closed form for each draw if the model offers `predictive` or observes a
+        `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior
+        (1,000 for a point estimate). Observed sites are drawn even if the arguments contain data
+        for them. Exceptions keep their data: sites on which other sites depend, such as a covariate
+        with its own distribution, and steps with data in a `scan` under `condition`.
 
         Args:
             *new_args: Arguments of the model for new data.
             seed: A whole number that determines all random numbers.
             extend: Draw new members of a plate of latents, after those of the fit, from their prior
                 given the draw: new groups, a longer horizon.
-            model_kwargs: Named arguments of the model that have the name of an option here.
-            **kwargs: Other named arguments of the model; `latent=True` where it offers that.
+            model_kwargs: Named arguments of the model whose name is an option of this method.
+            **kwargs: Other named arguments of the model; `latent=True` if the model offers it.
 
         Returns:
-            A `Prediction`, or a `SampledPrediction`; a dict of them by site where the model
-            observes several.
+            A `Prediction`, or a `SampledPrediction`; a dict of predictions by site if there are
+            several observed sites.
 
         Raises:
             ValueError: If a latent has another shape at the new arguments, naming the site; if
@@ -385,9 +383,9 @@ class Posterior:
 
         Args:
             *new_args: Arguments of the model for new data, as in `predict`.
-            seed: Seed of new observations that they depend on.
+            seed: Seed of new observations on which the sites depend.
             extend: As in `predict`.
-            model_kwargs: Named arguments of the model that have the name of an option here.
+            model_kwargs: Named arguments of the model whose name is an option of this method.
             **kwargs: Other named arguments of the model.
 
         Returns:
@@ -415,24 +413,24 @@ class Posterior:
         return predictive.infer_discrete(self, seed)
 
     def require_model(self) -> None:
-        """Raise ValueError where the model is not known, as after loading a file without it."""
+        """Raise ValueError if the model is unknown, as after loading a file without it."""
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
         """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.
 
         Returns:
-            Each site (count, *data); empty where the model cannot draw its own observations.
+            Each site (count, *data); empty if the model cannot draw its own observations.
         """
         return predictive.replicates_at(self, count)
 
     def log_likelihood(self) -> dict[str, np.ndarray]:
         """Pointwise log likelihood, log p(y_i | draw).
 
-        Observations under `.to_event` are taken apart, masked ones are left out, and subsampled
-        plates count in full, unscaled. A `numpyro.factor` is no observation. For a
-        `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced draws
-        (Buerkner, Gabry and Vehtari 2021). It is so too where discrete latents were summed out, and
-        events are not taken apart then.
+        Values under `.to_event` are separate observations, masked observations are left out, and
+        subsampled plates count in full, unscaled. A `numpyro.factor` is not an observation. For a
+        `GaussianProcess` it is log p(y_i | other observations, draw), at up to 200 evenly spaced
+        draws (Buerkner, Gabry and Vehtari 2021). It also has this form if discrete latents were
+        summed out; an event is then one observation.
 
         Returns:
             For each observed site (chains, draws, *data).
@@ -452,8 +450,8 @@ class Posterior:
 
         Returns:
             The groups posterior, sample_stats, log_likelihood, posterior_predictive, prior,
-            prior_predictive, observed_data and constant_data, as far as the model and the method
-            have them.
+            prior_predictive, observed_data and constant_data, if the model and the method provide
+            them.
         """
         return arviz.to_arviz(self)
 

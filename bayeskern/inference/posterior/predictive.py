@@ -33,7 +33,7 @@ class PredictiveModel(eqx.Module):
     Attributes:
         target: The model at the arguments of the fit.
         new: New positional and named arguments.
-        conditional: Sites whose new values are conditioned on the observed ones.
+        conditional: Sites whose new values are conditioned on the observed values.
         given: Observed sites that stay at their data.
     """
 
@@ -49,7 +49,7 @@ class PredictiveModel(eqx.Module):
 
     def observations(self, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
         """Values of the observed sites that are not given, in the order of the model."""
-        # Discrete latents are drawn on the way, and are no prediction.
+        # Discrete latents are drawn too, but are not predictions.
         skipped = {*draw, *self.target.discrete, *self.given}
         return {
             name: jnp.asarray(site["value"])
@@ -64,7 +64,7 @@ class PredictiveModel(eqx.Module):
         return {name: jnp.asarray(site["value"]) for name, site in sites.items()}
 
     def new_values(self, site: str, draw_and_key: tuple[dict, jax.Array], rows: jax.Array) -> Any:
-        """Distribution of new values of a conditional site, given the observed ones."""
+        """Distribution of new values of a conditional site, given the observed values."""
         draw, key = draw_and_key
         old = self.target.trace_at(draw, key)[site]
         new = trace_at(DrawObserved(self.target.model, (site,)), draw, key, *self.new)[site]
@@ -83,9 +83,13 @@ class PredictiveModel(eqx.Module):
         return {name: shapes[name].shape for name in order}
 
     def samples(self, draws: Draws, keys: jax.Array, size: int, joint: bool = False) -> Draws:
-        """New values of the observed sites at each draw, which are `size` numbers.
+        """New values of the observed sites at each draw.
 
-        joint: draw the conditional sites as well, each given the observed values.
+        Args:
+            draws: Draws of the latents.
+            keys: A random key for each draw.
+            size: Number of new values at each draw.
+            joint: True to draw the conditional sites too, each given the observed values.
         """
         function = eqx.Partial(PredictiveModel._sample, self, joint=joint)
         batch = None if joint and self.conditional else batch_size(size)
@@ -106,7 +110,7 @@ def at_each(function: Callable, items: tuple, size: int, batch: int | None) -> A
     Args:
         function: A pytree, such as an `eqx.Partial`: new arrays in it do not recompile.
         items: The items.
-        size: Number of values that the function makes for each item.
+        size: Number of values that the function returns for each item.
         batch: Batch size; None for one at a time.
     """
     return by_chunk(lambda part: _mapped(function, part, batch), items, size)
@@ -120,9 +124,9 @@ def _mapped(function: Callable, items: tuple, batch: int | None) -> Any:
 def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> Any:
     """The posterior predictive at new arguments of the model.
 
-    A model that offers `predictive` computes it. Sites whose distribution conditions on data, as
-    `GaussianProcess` does, are conditioned on the observed values. Observed sites that others
-    depend on stay as they are given. All others are drawn, once for each draw of the posterior.
+    A model that offers `predictive` computes it. Sites whose distribution conditions on data, such
+    as `GaussianProcess`, are conditioned on the observed values. Observed sites on which other
+    sites depend keep their data. All other sites are drawn, once for each draw of the posterior.
 
     Args:
         posterior: The posterior.
@@ -132,7 +136,7 @@ def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: 
         kwargs: New named arguments of the model.
 
     Returns:
-        A prediction, or a dict of them by site where there are several.
+        A prediction, or a dict of predictions by site if there are several.
     """
     target = posterior.known_target
     if isinstance(target.model, HasPredictive):
@@ -206,27 +210,27 @@ def _extended(posterior: Posterior, draws: Draws, new: tuple[tuple, dict], seed:
     shapes = eqx.filter_eval_shape(
         _latents_at, target, _first(draws), jax.random.key(0), new, tuple(draws)
     )
-    grown = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
-    if not grown:
+    extended_names = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
+    if not extended_names:
         return draws
-    # New members have a spread where the parameters have none.
+    # New members have a spread even if the parameters are a single point.
     draws = _repeated(draws) if posterior.is_point else draws
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), _count(posterior))
-    size = sum(math.prod(shapes[name].shape) for name in grown)
-    function = eqx.Partial(_latents_at, target, new=new, names=grown)
+    size = sum(math.prod(shapes[name].shape) for name in extended_names)
+    function = eqx.Partial(_latents_at, target, new=new, names=extended_names)
     return draws | at_each(function, (draws, keys), size, batch_size(size))
 
 
 def _latents_at(
     target: Target, draw: dict, key: jax.Array, new: tuple[tuple, dict], names: tuple[str, ...]
 ) -> dict[str, jax.Array]:
-    """Latents of these names, with the new members of their plates."""
+    """Latents with these names, with the new members of their plates."""
     trace = trace_at(target.model, draw, key, *new, extend=True)
     return {name: jnp.asarray(trace[name]["value"]) for name in names if name in trace}
 
 
 def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple, dict]) -> Draws:
-    """Draws of sites that were deterministic in the fit, and that the model now samples."""
+    """Draws of sites that were deterministic in the fit and are sampled at new arguments."""
     target, sampled = posterior.known_target, []
 
     def run(draw: dict, new: tuple[tuple, dict]) -> None:
@@ -280,7 +284,7 @@ def infer_discrete(posterior: Posterior, seed: int) -> Draws:
 def draws_own_data(target: Target) -> bool:
     """True if the model can draw new data given its draws.
 
-    A model with densities of observations of its own cannot, unless a site is conditional.
+    A model that computes its own pointwise densities cannot, unless a site is conditional.
     """
     return not isinstance(target.model, HasLogLikelihood) or bool(conditional_sites(target))
 
@@ -303,7 +307,7 @@ def replicates_at(posterior: Posterior, count: int) -> Draws:
 def at_own_data(target: Target, conditional: bool = True) -> PredictiveModel:
     """The model at its own arguments.
 
-    conditional: False to draw conditional sites without the observed values.
+    conditional: False to draw conditional sites without regard to the observed values.
     """
     sites = conditional_sites(target) if conditional else ()
     return PredictiveModel(target, target.arguments, sites, upstream_sites(target).fixed)
@@ -312,9 +316,9 @@ def at_own_data(target: Target, conditional: bool = True) -> PredictiveModel:
 def replicates(
     model: PredictiveModel, draws: Draws, count: int, shapes: dict[str, tuple[int, ...]]
 ) -> Draws:
-    """New data of the shapes of `model.shapes`, one set for each of `count` draws of the latents.
+    """New data with the shapes `model.shapes(draws)`, one set for each of `count` draws.
 
-    A model without latents has no draws from which the count could be read.
+    `count` is an argument because a model without latents has no draws to count.
     """
     size = sum(math.prod(shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(0), count)
@@ -322,7 +326,7 @@ def replicates(
 
 
 def prior(target: Target, count: int, size: int) -> Draws:
-    """Draws of the latents and deterministics, `size` numbers in each, from the prior."""
+    """Draws of the latents and deterministics from the prior, with `size` values in each draw."""
     names = (*(s.name for s in target.latents), *target.deterministics)
     return from_prior(target, jax.random.split(jax.random.key(1), count), names, size)
 
@@ -330,7 +334,7 @@ def prior(target: Target, count: int, size: int) -> Draws:
 def from_prior(target: Target, keys: jax.Array, names: tuple[str, ...], size: int) -> Draws:
     """Sites of these names, drawn from the prior with each key: each (len(keys), *site).
 
-    Observed sites are drawn too. size: how many numbers a draw has.
+    Observed sites are drawn too. size: number of values in a draw.
     """
     fixed = upstream_sites(target).fixed
     function = eqx.Partial(_prior_draw, target, names, fixed)

@@ -20,7 +20,7 @@ def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFr
     """ArviZ's table of means, sds and intervals of every number of a data set.
 
     R-hat and effective sample sizes are shown for Markov chains only, not for draws resampled from
-    them. A point estimate has values alone. Numbers have as many digits as their sd justifies,
+    them. A point estimate has only values. Numbers have as many digits as their sd justifies,
     unless the option `round_to` is passed.
 
     Args:
@@ -51,7 +51,7 @@ def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFr
 
 
 def with_digits(table: pd.DataFrame) -> pd.DataFrame:
-    """ArviZ's table, shown with as many digits as the sd justifies; it keeps all digits.
+    """ArviZ's table with all digits, displayed with as many as the sd justifies.
 
     ArviZ itself shows two digits of each number, however small the sd: 1200 for 1234.56 ± 0.014.
     """

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo moves of many particles, as one compiled program.
 
 Leapfrog steps in coordinates in which the particles have unit covariance. Neal (2011), "MCMC using
-Hamiltonian dynamics", section 5.2. NumPy draws the random numbers outside of the program; the
-kernel of blackjax would evaluate the density twice more in each compiled move.
+Hamiltonian dynamics", section 5.2. NumPy draws the random numbers outside the program; blackjax's
+kernel would evaluate the density two more times in each compiled move.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TemperedPath(eqx.Module):
     def __call__(
         self, z: jax.Array, temperature: jax.Array
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        """log pi_t(z), with log p(z) and log q0(z); the latter is 0 at t = 1."""
+        """log pi_t(z), with log p(z) and log q0(z); at t = 1 log q0 is returned as 0."""
         log_p = self.target.log_density(z)
-        # The posterior itself does not need q0.
+        # pi_1 does not depend on q0.
         log_q = jax.lax.cond(
             temperature < 1.0, lambda z: self.start(z), lambda z: jnp.zeros_like(log_p), z
         )
@@ -54,30 +54,30 @@ def move(
     step_size: np.ndarray,
     leapfrogs: int,
 ) -> tuple[Sample, np.ndarray]:
-    """Move each particle by one trajectory, or leave it.
+    """Propose one trajectory for each particle, and accept or reject it.
 
     Args:
         path: The path of densities.
-        temperature: t.
+        temperature: The temperature t.
         tril: Cholesky factor of the covariance of the particles, (d, d).
         particles: n particles with log p and log q0.
         momentum: Standard normal momenta, (n, d).
-        log_uniform: Logs of uniform numbers, below which a ratio is accepted, (n,).
+        log_uniform: Logs of uniform numbers; a move is accepted if its log ratio is larger, (n,).
         step_size: Step sizes in whitened coordinates, (n,).
         leapfrogs: Leapfrog steps of each trajectory, at least 1.
 
     Returns:
-        The particles afterwards, and the acceptance probability of each, (n,).
+        The particles after the move, and their acceptance probabilities, (n,).
     """
     n = len(particles.z)
     # Fewer particles in one call of the program for a costly density.
     rows = 32 if is_costly(path.target) else min(512, 2 ** int(np.ceil(np.log2(n))))
-    numbers = jnp.asarray(float(temperature)), jnp.asarray(tril), jnp.asarray(leapfrogs)
+    shared = jnp.asarray(float(temperature)), jnp.asarray(tril), jnp.asarray(leapfrogs)
     trajectories = momentum, log_uniform, step_size
 
     def call(index):
         inputs = jax.tree.map(lambda x: jnp.asarray(x[index]), (particles, trajectories))
-        return jax.device_get(_move(path, *numbers, *inputs))
+        return jax.device_get(_move(path, *shared, *inputs))
 
     # Repeated particles fill the last part, so that all parts have one shape.
     first, *others = np.resize(np.arange(n), (-(-n // rows), rows))
@@ -91,32 +91,32 @@ def move(
 
 @eqx.filter_jit
 def _move(path, temperature, tril, leapfrogs, particles, trajectories):
-    """`move` of a part of the particles."""
+    """`move` for some of the particles."""
 
     def move_one(item):
         (z, log_p, log_q), (momentum, log_uniform, step_size) = item
         density = jax.value_and_grad(path, has_aux=True)
 
         def leapfrog(i, carried):
-            z, r, begin, _ = carried
+            z, r, begin_value, _ = carried
             (value, logs), gradient = density(z, temperature)
-            # Half a step of momentum at either end. The program has one evaluation of the density,
-            # and is compiled in half the time of two.
+            # Half a step of momentum at either end. A loop with one evaluation of the density
+            # compiles in half the time of a program with two.
             ends = (i == 0) | (i == leapfrogs)
             r = r + jnp.where(ends, 0.5, 1.0) * step_size * (tril.T @ gradient)
             new_z = jnp.where(i < leapfrogs, z + step_size * (tril @ r), z)
-            return new_z, r, jnp.where(i == 0, value, begin), (value, logs)
+            return new_z, r, jnp.where(i == 0, value, begin_value), (value, logs)
 
-        nothing = jnp.zeros_like(log_p)
-        state = (z, momentum, nothing, (nothing, (nothing, nothing)))
+        zero = jnp.zeros_like(log_p)
+        state = (z, momentum, zero, (zero, (zero, zero)))
         end, r, begin_value, (end_value, logs) = jax.lax.fori_loop(
             0, leapfrogs + 1, leapfrog, state
         )
         kinetic = 0.5 * (jnp.sum(jnp.square(momentum)) - jnp.sum(jnp.square(r)))
         log_ratio = end_value - begin_value + kinetic
         # A point without a finite density is rejected.
-        sound = jnp.isfinite(end_value) & jnp.all(jnp.isfinite(end)) & jnp.isfinite(log_ratio)
-        log_ratio = jnp.where(sound, log_ratio, -jnp.inf)
+        valid = jnp.isfinite(end_value) & jnp.all(jnp.isfinite(end)) & jnp.isfinite(log_ratio)
+        log_ratio = jnp.where(valid, log_ratio, -jnp.inf)
         accept = log_uniform < log_ratio
         old, new = Sample(z, log_p, log_q), Sample(end, *logs)
         chosen = jax.tree.map(lambda new, old: jnp.where(accept, new, old), new, old)

@@ -31,16 +31,16 @@ class MoveOptions:
         first_step: First step size, in whitened coordinates, times d^(1/4).
         gain: Change of the log step size for each unit of acceptance above `accept`.
         trajectory: Length of a trajectory, in whitened coordinates: a quarter of an orbit.
-        max_leapfrogs: Leapfrog steps of a trajectory, at most.
-        min_moves: Pairs of moves at each temperature, at least.
-        min_last_moves: Pairs of moves at the posterior, at least; the change that they make shows
-            whether the particles had reached its tails.
-        min_gain: Relative growth of the distance from the start by which a pair of moves counts
-            as progress; moves end without it.
-        max_unmoved: Share of the particles that may not have moved at all when moves end.
-        smallest_step: Smallest step size of the second move of a pair, as a share of the first
-            one's, which lets particles of narrow modes move beside wide ones.
-        max_temperatures: Largest number of temperatures.
+        max_leapfrogs: Maximum number of leapfrog steps of a trajectory.
+        min_moves: Minimum number of pairs of moves at each temperature.
+        min_last_moves: Minimum number of pairs of moves at the posterior; the change that they make
+            shows whether the particles had reached its tails.
+        min_gain: Relative growth of the distance from the origin that counts as progress; moves end
+            after a pair of moves with less growth.
+        max_unmoved: Largest share of particles that have never moved when moves end.
+        smallest_step: Smallest step size of the second move of a pair, as a share of the common
+            step size; small steps move the particles of narrow modes.
+        max_temperatures: Maximum number of temperatures.
     """
 
     accept: float = 0.8
@@ -63,11 +63,11 @@ class ParticleState(NamedTuple):
     """State of a sampler, as arrays.
 
     Attributes:
-        temperature: t, ().
+        temperature: The temperature t, ().
         z: Particles, (n, d).
-        log_p: log p of each, (n,).
-        log_q: log q0 of each, (n,).
-        ancestor: Number of the first ancestor of each particle, (n,).
+        log_p: log p of each particle, (n,).
+        log_q: log q0 of each particle, (n,).
+        ancestor: Index of the first ancestor of each particle, (n,).
         log_evidence: Log marginal likelihood by island, up to this temperature, (islands,).
         tril: Cholesky factor of the covariance at this temperature, (d, d).
         step_size: Size of the leapfrog steps, in whitened coordinates, ().
@@ -76,9 +76,9 @@ class ParticleState(NamedTuple):
         acceptance: Mean acceptance of the last pair of moves, (2,).
         counter: Number of steps of the sampler so far, ().
         evaluations: Number of gradients for each particle so far, ().
-        settled: True where the moves at this temperature are done, ().
-        history: A row for each temperature that is settled, (temperatures, len(COLUMNS)).
-        ess: Effective share of the particles in the last reweighting, ().
+        settled: True if the moves at this temperature are complete, ().
+        history: A row for each completed temperature, (temperatures, len(COLUMNS)).
+        ess: Effective sample size of the last reweighting, as a share of the particles, ().
     """
 
     temperature: np.ndarray
@@ -100,7 +100,7 @@ class ParticleState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """True once the particles have moved at the posterior, or where no step is possible."""
+        """True once the particles have moved at the posterior, or if no step is possible."""
         at_end = self.temperature == 1.0 or len(self.history) >= MOVES.max_temperatures
         stuck = len(self.history) > 1 and self.history[-1, 0] == self.history[-2, 0]
         return bool(self.settled and (at_end or stuck))
@@ -122,15 +122,15 @@ class Sampler:
     The islands share temperatures, covariances and step sizes, and are resampled separately.
     Adaptation to all particles does not change the variance to first order (Beskos, Jasra, Kantas
     and Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so that the
-    islands differ as independent samplers do.
+    islands differ like independent samplers.
 
     Attributes:
         target: The posterior.
         start: q0.
         islands: Number of islands.
         size: Particles of each island.
-        min_ess: Effective share of the particles after a step of the temperature.
-        max_moves: Pairs of moves at a temperature, at most.
+        min_ess: Effective sample size after a change of temperature, as a share of the particles.
+        max_moves: Maximum number of pairs of moves at a temperature.
         seed: Seed of all random numbers.
     """
 
@@ -176,7 +176,7 @@ class Sampler:
         """Draws of q0 with their densities."""
         z, log_q = self.start.draw(stream(self.seed, "particles"), self.count)
         finite = np.all(np.isfinite(z), axis=1)
-        # A draw at the edge of a support lies at infinity; it is moved, and has no weight.
+        # A draw at the edge of a support lies at infinity; it gets a finite z and weight zero.
         z = np.where(finite[:, None], z, self.start.parts.means[0])
         log_p = log_densities(self.target, z)
         usable = finite & np.isfinite(log_p) & np.isfinite(log_q)
@@ -185,7 +185,7 @@ class Sampler:
         return Sample(z, np.where(usable, log_p, -np.inf), np.where(finite, log_q, 0.0))
 
     def run(self, state: ParticleState, report: Callable[[ParticleState], None]) -> ParticleState:
-        """State at the posterior, with a call of `report` after each step."""
+        """Run to the posterior, and call `report` after each step."""
         path = TemperedPath(self.target, self.start.traceable(self.target))
         while not state.done:
             state = self._reweighted(state) if state.settled else self._moved(path, state)
@@ -197,16 +197,16 @@ class Sampler:
         rng = stream(self.seed, f"tempering {int(state.counter)}")
         with np.errstate(invalid="ignore"):
             ratios = np.where(np.isneginf(state.log_p), -np.inf, state.log_p - state.log_q)
-        new = next_temperature(ratios, float(state.temperature), self.min_ess)
-        step = new - float(state.temperature)
-        # Not zero times minus infinity.
+        temperature = next_temperature(ratios, float(state.temperature), self.min_ess)
+        step = temperature - float(state.temperature)
+        # Zero times -inf would be NaN.
         log_weights = np.where(np.isneginf(ratios), -np.inf, step * ratios)
         chosen, log_means = resample_islands(log_weights, self.islands, rng)
         weights = softmax(log_weights)
         ess = 1.0 / np.sum(np.square(weights))
         z = state.z[chosen]
         return state._replace(
-            temperature=np.asarray(new),
+            temperature=np.asarray(temperature),
             z=z,
             log_p=state.log_p[chosen],
             log_q=state.log_q[chosen],
@@ -221,7 +221,7 @@ class Sampler:
         )
 
     def _moved(self, path: TemperedPath, state: ParticleState) -> ParticleState:
-        """State after two moves, by long steps and by steps of random length."""
+        """State after two moves, by steps of about equal size and by steps of random size."""
         rng = stream(self.seed, f"moves {int(state.counter)}")
         n, d = state.z.shape
         step, particles = float(state.step_size), state.particles
@@ -233,16 +233,16 @@ class Sampler:
             np.exp(rng.uniform(np.log(MOVES.smallest_step), 0.0, n)),
         ):
             log_uniform, momentum = -rng.exponential(size=n), rng.standard_normal((n, d))
-            numbers = momentum, log_uniform, step * shares
+            random_inputs = momentum, log_uniform, step * shares
             temperature = float(state.temperature)
             particles, probability = move(
-                path, temperature, state.tril, particles, *numbers, leapfrogs
+                path, temperature, state.tril, particles, *random_inputs, leapfrogs
             )
             acceptance.append(np.mean(probability))
         step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
-        # In coordinates in which the particles have unit covariance.
-        way = solve_triangular(state.tril, (particles.z - state.origin).T, lower=True)
-        distances = np.append(state.distances, np.mean(np.linalg.norm(way, axis=0)))
+        # Displacements in coordinates in which the particles have unit covariance.
+        white = solve_triangular(state.tril, (particles.z - state.origin).T, lower=True)
+        distances = np.append(state.distances, np.mean(np.linalg.norm(white, axis=0)))
         unmoved = np.mean(np.all(particles.z == state.origin, axis=1))
         settled = self._have_moved(distances, unmoved, float(state.temperature))
         state = state._replace(
@@ -269,20 +269,20 @@ class Sampler:
         return state
 
     def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
-        """True once particles have moved and their distance no longer grows."""
+        """True once particles have moved and their distance has stopped growing."""
         m = len(distances)
-        least = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
-        if m < min(least, self.max_moves):
+        min_moves = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
+        if m < min(min_moves, self.max_moves):
             return False
         growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
         return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
 
     def draws(self, state: ParticleState) -> np.ndarray:
-        """Indices of equally weighted draws: each island by its marginal likelihood, (n,).
+        """Indices of equally weighted draws, (n,), from islands by their marginal likelihoods.
 
-        The mean over islands is then that of one sampler of all particles. Verge, Dubarry, Del
-        Moral and Moulines (2015), "On parallel implementation of sequential Monte Carlo methods:
-        the island particle model".
+        The islands are weighted as one sampler of all particles would weight them. Verge, Dubarry,
+        Del Moral and Moulines (2015), "On parallel implementation of sequential Monte Carlo
+        methods: the island particle model".
         """
         weights = np.repeat(softmax(state.log_evidence), self.size) / self.size
         return resample(weights, self.count, stream(self.seed, "draws"))
@@ -291,10 +291,10 @@ class Sampler:
 def whitening(z: np.ndarray, weights: np.ndarray, ess: float) -> np.ndarray:
     """Cholesky factor of the shrunk covariance of weighted draws z (n, d).
 
-    The covariance is mixed with its diagonal, which has the share d / (d + ess).
+    The covariance is mixed with its diagonal; the diagonal has the weight d / (d + ess).
     """
-    some = weights > 0
-    _, covariance = weighted_moments(z[some], weights[some])
+    positive = weights > 0
+    _, covariance = weighted_moments(z[positive], weights[positive])
     shrinkage = z.shape[1] / (z.shape[1] + ess)
     covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
     return robust_cholesky(covariance)

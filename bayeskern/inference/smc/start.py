@@ -27,19 +27,20 @@ class StartOptions:
     """Options of the start distribution.
 
     Attributes:
-        prior_share: Share of the particles drawn from the prior, or from a Student t at the moments
-            of wide draws where the prior is improper.
+        prior_share: Share of the particles drawn from the prior or, if the prior is improper, from
+            a Student t with the moments of wide draws.
         wide_share: Share of the particles drawn from wider Student t's at the modes.
         wide_factors: Scales of the wider Student t's, as multiples of the scales at the modes.
         tails: Degrees of freedom of the Student t's.
-        max_modes: Modes that have a Student t, at most.
-        max_wide_modes: Modes of largest weight that have wider Student t's too, at most.
-        wide_draws: Wide draws whose moments are computed.
+        max_modes: Maximum number of modes with a Student t.
+        max_wide_modes: Maximum number of modes with wider Student t's; modes of largest weight
+            come first.
+        wide_draws: Number of wide draws.
         wide_sd: Sd of the wide draws in coordinates without a proper prior.
-        kept: Weight of the shares above beside the shares that a pilot sample suggests.
-        pilot_ess: Effective draws of the pilot sample, to which its weights are flattened.
-        min_parts: Student t's of a compiled density, at least; their number is padded to a power
-            of two, so that a posterior with another number of modes is not compiled again.
+        kept: Weight of these initial shares in a mixture with the shares that a pilot sample gives.
+        pilot_ess: Effective sample size to which the weights of the pilot sample are flattened.
+        min_parts: Minimum number of Student t's in a compiled density. The number is padded to a
+            power of two, so that another number of modes rarely recompiles.
     """
 
     prior_share: float = 0.2
@@ -63,13 +64,13 @@ class StartDistribution:
     """q0 = a * prior + (1 - a) * mixture of Student t's, a normalised density over z.
 
     A mode whose share of q0 is about its share of the posterior keeps its share at all
-    temperatures, since log p - log q0 is then about the same everywhere. Wider Student t's at the
-    modes do so for wide components of the posterior around narrow ones. The prior reaches the
-    modes that no search has found.
+    temperatures, because log p - log q0 is then about the same everywhere. Wider Student t's at the
+    modes have this effect on wide components of the posterior around narrow modes. The prior
+    reaches modes that the search has missed.
 
     Attributes:
         parts: Student t's with `START.tails` degrees of freedom.
-        prior: The prior; None where it is improper.
+        prior: The prior; None if it is improper or the model has a loop of unknown length.
         prior_share: a; 0 without a prior.
     """
 
@@ -79,7 +80,7 @@ class StartDistribution:
 
     @classmethod
     def of(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
-        """The start distribution for the modes that a search has found."""
+        """The start distribution for the modes found by a search."""
         modes = student_t_at_modes(optimum)
         largest = modes.largest(START.max_wide_modes)
         share = START.wide_share / len(START.wide_factors)
@@ -99,9 +100,9 @@ class StartDistribution:
         """A copy whose parts have about their shares of the posterior.
 
         With the weights w = p / q0 of a pilot sample, the share of part k becomes
-        sum_i w_i rho_k(z_i), where rho_k is the probability that draw i is of part k; it is mixed
-        with the old share. Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance
-        sampling in general mixture classes", equation 14.
+        sum_i w_i rho_k(z_i), where rho_k(z_i) is the probability that draw i comes from part k; it
+        is mixed with the old share. Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive
+        importance sampling in general mixture classes", equation 14.
 
         Args:
             target: The posterior.
@@ -179,12 +180,12 @@ class TraceableStart(eqx.Module):
     """log q0 as a pytree of arrays, so that other modes do not recompile.
 
     Attributes:
-        target: The model with the prior; None where the prior is improper.
+        target: The model with the prior; None if q0 has no prior.
         roots: Inverse Cholesky factors of the scale matrices, (k, d, d).
         centres: Each root times the mean of its Student t, (k, d).
         heights: Log density of each Student t at its mean, its share included, (k,).
         tails: Degrees of freedom, ().
-        log_prior_share: Log share of the prior, ().
+        log_prior_share: Log share of the prior, (); None if q0 has no prior.
     """
 
     target: Target | None
@@ -208,8 +209,8 @@ class TraceableStart(eqx.Module):
 def student_t_at_modes(optimum: Optimum) -> Elliptical:
     """A Student t at each mode found, weighted by Laplace's evidence.
 
-    Unlike a proposal for importance sampling it has all modes, those of negligible height too,
-    with at least MIN_PART_SHARE each: Laplace's method is wrong for modes that are not normal.
+    Unlike a proposal for importance sampling, it also has the modes of negligible evidence, each
+    with a share of about MIN_PART_SHARE: Laplace's method is wrong for modes that are not normal.
     """
     modes = (optimum, *optimum.others)[: START.max_modes]
     trils = np.stack([mode.inverse_root[0] for mode in modes])

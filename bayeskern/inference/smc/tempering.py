@@ -10,19 +10,19 @@ from bayeskern.inference.approximation.psis import resample
 
 
 def next_temperature(log_ratios: np.ndarray, temperature: float, min_ess: float) -> float:
-    """Largest temperature at which enough of the particles are still effective.
+    """Largest temperature at which the effective share of the particles is at least `min_ess`.
 
-    The weights of a step h are w_i = exp(h r_i), r = log p - log q0, and their effective share is
-    (sum w)^2 / (m sum w^2), of the m particles at which p is positive. Del Moral, Doucet and Jasra
-    (2012), "An adaptive sequential Monte Carlo method for approximate Bayesian computation".
+    The weights of a step h are w_i = exp(h r_i), r = log p - log q0. Their effective share is
+    (sum w)^2 / (m sum w^2), over the m particles with p > 0. Del Moral, Doucet and Jasra (2012),
+    "An adaptive sequential Monte Carlo method for approximate Bayesian computation".
 
     Args:
-        log_ratios: r, (n,); -inf where p is zero, at some particles only.
+        log_ratios: r, (n,); -inf where p is zero, which must not be so at all particles.
         temperature: Temperature of the particles.
-        min_ess: Least effective share.
+        min_ess: Smallest effective share.
 
     Returns:
-        The next temperature, at most 1; `temperature` itself where no step is possible.
+        The next temperature, at most 1; `temperature` itself if no step is possible.
     """
     finite = log_ratios[np.isfinite(log_ratios)]
     finite = finite - np.max(finite)
@@ -34,7 +34,7 @@ def next_temperature(log_ratios: np.ndarray, temperature: float, min_ess: float)
     rest = 1.0 - temperature
     if excess(rest) >= 0.0:
         return 1.0
-    # A smaller step counts as none: the density ratio has no bound.
+    # If a smaller step is needed, the density ratio has no bound, and no step is possible.
     lower, min_step = 0.5 * rest, 1e-30
     while excess(lower) < 0.0 and lower > min_step:
         lower *= 0.5
