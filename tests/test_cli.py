@@ -351,7 +351,7 @@ def test_report_refuses_another_model(here, tmp_path):
     saved = tmp_path / "posterior.nc"
     gallery.load(tmp_path / "mine.py").fit(bk.Laplace(draws=20), progress=False).save(saved)
     status, _, err = here("report", saved, "--model", "coin", "--output", tmp_path / "r.html")
-    assert status == 2 and "model is not the one that was fitted" in one_line(err)
+    assert status == 2 and "model is not the fitted model" in one_line(err)
 
 
 def test_inputs_are_not_replaced(here, tmp_path, monkeypatch):

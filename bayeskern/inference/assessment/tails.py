@@ -137,7 +137,7 @@ def _advice_by_density(
     evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[worst]}
     if abs(ratio) < TAIL_LIMITS.max_log_sd_ratio:
         return None
-    change = f"its sd is {np.exp(ratio):.2g} times that of the draws"
+    change = f"its sd is {np.exp(ratio):.2g} times the sd of the draws"
     if np.isinf(ratio):
         change = f"with tail index {tails[worst].index:.2g} it has no sd"
     return (

@@ -65,7 +65,7 @@ class Laplace(Method):
         >>> x = jnp.linspace(-1.0, 1.0, 20)
         >>> method = bk.Laplace(hessian="gauss_newton")
         >>> posterior = bk.infer(model, x, jnp.sin(x), method=method, seed=0, progress=False)
-        >>> bool(posterior.optimum.eigenvalues[0] >= 1.0)  # at least that of the prior
+        >>> bool(posterior.optimum.eigenvalues[0] >= 1.0)  # the prior alone gives 1
         True
     """
 

@@ -125,16 +125,16 @@ def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) ->
         same = np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True)
     if not same:
         raise ValueError(
-            "model is not the one that was fitted: its latents have other shapes, or its density "
-            "differs at the draws in the file. Give the model, with the same priors and options, "
-            "that bk.infer had."
+            "model is not the fitted model: its latents have other shapes, or its density differs "
+            "at the draws in the file. Pass the model that was passed to bk.infer, with the same "
+            "priors and options."
         )
 
 
 def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | None]:
     """The target of the model, or the reason why there is none.
 
-    Raises TypeError or ValueError if the model cannot be the one that was fitted.
+    Raises TypeError or ValueError if the model cannot be the fitted model.
     """
     if model is None:
         return None, "predict needs the model: load it with bk.load(path, model=...)."
@@ -148,7 +148,7 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
                     "file, so it cannot predict. Fit the model to arrays, numbers and strings."
                 )
     if not callable(model):
-        raise TypeError(f"model must be the one that was fitted, got {type(model).__name__}.")
+        raise TypeError(f"model must be the fitted model, got {type(model).__name__}.")
     args, kwargs = fitted["args"], fitted["kwargs"]
     try:
         if isinstance(model, Restorable):
@@ -161,6 +161,6 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
     except Exception as reason:
         # A model may raise any error with the arguments of another model.
         raise ValueError(
-            "model is not the one that was fitted: it does not take the arguments in the file "
-            f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."
+            "model is not the fitted model: it does not take the arguments in the file "
+            f"({type(reason).__name__}: {reason}). Pass the model that was passed to bk.infer."
         ) from reason

@@ -354,8 +354,8 @@ class Posterior:
         Args:
             *new_args: Arguments of the model for new data.
             seed: A whole number that determines all random numbers.
-            extend: Draw new members of a plate of latents, after those of the fit, from their prior
-                given the draw: new groups, a longer horizon.
+            extend: True to append new members to a plate of latents, drawn from their prior given
+                the draw: new groups, a longer horizon.
             model_kwargs: Named arguments of the model whose name is an option of this method.
             **kwargs: Other named arguments of the model; `latent=True` if the model offers it.
 

@@ -28,7 +28,7 @@ Draws = dict[str, np.ndarray]
 
 
 class PredictiveModel(eqx.Module):
-    """A model at new arguments, whose observed sites are drawn anew.
+    """A model at new arguments, which draws new values of its observed sites.
 
     Attributes:
         target: The model at the arguments of the fit.
@@ -246,7 +246,7 @@ def deterministics(
 ) -> Draws:
     """Deterministic sites at new arguments of the model and each draw: each (S, *site).
 
-    The arguments are those of `predict`.
+    The arguments are as in `predict`.
     """
     target = posterior.known_target
     if isinstance(target.model, HasPredictive):

@@ -126,5 +126,5 @@ def test_file_of_another_model_is_refused(tmp_path):
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     bk.infer(model, 2.5, method=bk.Laplace(draws=20), progress=False).save(tmp_path / "x.nc")
-    with pytest.raises(ValueError, match="model is not the one that was fitted"):
+    with pytest.raises(ValueError, match="model is not the fitted model"):
         bk.load(tmp_path / "x.nc", model=bk.BetaBernoulli(a=2.0, b=2.0))
