@@ -12,7 +12,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         value: The number.
-        error: Its standard error; 0 for an exact number, NaN where it is unknown.
+        error: Its standard error; 0 for an exact number, NaN if it is unknown.
     """
 
     value: float

@@ -104,14 +104,14 @@ def _drawable(target: Target) -> dict[str, ModelSite]:
     """Sites of the model, by name. Raises ValueError if one of them cannot be drawn."""
     if target.without_prior:
         raise ValueError(
-            f"{', '.join(map(repr, target.without_prior))} has no prior that could be drawn from: "
-            "it is improper or flat, Free, or a numpyro.param. Give it a proper prior, or a number."
+            f"{', '.join(map(repr, target.without_prior))} has no prior to draw from: it is "
+            "improper or flat, Free, or a numpyro.param. Give it a proper prior, or a number."
         )
     sites = target.sites()
     if not any(site.kind == "observed" for site in sites.values()):
         raise ValueError(
             "the model observes nothing with these arguments, so there are no data to draw. Pass "
-            "data as to infer: they determine which sites are observed, and their shapes."
+            "the same data as to infer: they determine the observed sites and their shapes."
         )
     factors: list[str] = []
 

@@ -35,20 +35,20 @@ class Problem:
     predict: tuple | None = None
 
     def __post_init__(self) -> None:
-        _require("model", self.model, callable(self.model), "a NumPyro model, which can be called")
+        _require("model", self.model, callable(self.model), "a callable NumPyro model")
         is_valid = isinstance(self.data, tuple | dict)
-        _require("data", self.data, is_valid, "a tuple of the model's arguments, such as (X, y)")
+        _require("data", self.data, is_valid, "a tuple or dict of arguments, such as (X, y)")
         for name in ("coords", "dims"):
             value = getattr(self, name)
             is_valid = value is None or isinstance(value, dict)
-            _require(name, value, is_valid, "a dict, as ArviZ takes it")
+            _require(name, value, is_valid, "a dict in ArviZ's form")
         is_valid = self.predict is None or isinstance(self.predict, tuple)
         wanted = "a tuple of arguments, such as (X_new,), or None"
         _require("predict", self.predict, is_valid, wanted)
         try:
             inspect.signature(self.model).bind(*self._args, **self._kwargs)
         except TypeError as reason:
-            raise TypeError(f"data are not what the model takes: {reason}.") from None
+            raise TypeError(f"the model does not accept the data: {reason}.") from None
 
     def fit(self, method: str | Method = "auto", **options: Any) -> Posterior:
         """Fit the model to its data.

@@ -240,7 +240,7 @@ BAD_FILES = {
     ),
     "a model that cannot be called": (
         "from bayeskern import Problem\ndef problem():\n    return Problem(3)\n",
-        "line 3: TypeError: model must be a NumPyro model, which can be called; got int",
+        "line 3: TypeError: model must be a callable NumPyro model; got int",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_axes_have_the_labels_of_the_problem():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": 3}, "model must be a NumPyro model"),
+        ({"model": 3}, "model must be a callable NumPyro model"),
         ({"data": ()}, "missing a required argument: 'y'"),
         ({"data": {"z": 1.0}}, "missing a required argument: 'y'"),
         ({"data": np.zeros(3)}, "data must be a tuple .* got ndarray"),

@@ -348,8 +348,8 @@ def missed_advice(count: int) -> str:
 def is_reliable(weights: Weights) -> bool:
     """True if weights are reliable; False if k-hat is unknown (NaN)."""
     heavy = not weights.khat < WEIGHT_LIMITS.heavy_khat
-    least = WEIGHT_LIMITS.good_ess_if_heavy if heavy else WEIGHT_LIMITS.good_ess
-    return bool(weights.khat < weights.threshold and weights.ess >= least)
+    min_ess = WEIGHT_LIMITS.good_ess_if_heavy if heavy else WEIGHT_LIMITS.good_ess
+    return bool(weights.khat < weights.threshold and weights.ess >= min_ess)
 
 
 def is_useless(weights: Weights) -> bool:

@@ -153,7 +153,7 @@ def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
         diverging: True for divergent draws, at least one, (n,).
 
     Returns:
-        Change for each coordinate, (d,); NaN where the draws have no precision matrix.
+        Change for each coordinate, (d,); NaN if the draws have no precision matrix.
     """
     sds, unknown = z.std(axis=0), np.full(z.shape[1], np.nan)
     # Also without a precision matrix if an sd is NaN.

@@ -136,7 +136,7 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
     different = difference_verdict(evidence) if reliable else None
     good = Trust(
         "good",
-        "The islands of particles agree, and weighted draws from around them do not contradict: "
+        "The islands of particles agree, and so do weighted draws from a wider distribution: "
         "means, sds and quantiles can be used.",
     )
     problems = [p for p in (drift, different, _particle_problem(evidence), tail) if p is not None]
@@ -154,10 +154,10 @@ def _convergence(
     """
     lp, ancestors, islands = (posterior.sample_stats[k][0] for k in ("lp", ANCESTOR, ISLAND))
     columns = [*(n for n, v in zip(names, varying, strict=True) if v), "log density"]
-    both = np.column_stack([x[:, varying], lp])
-    if not np.all(np.isfinite(both)):
+    numbers = np.column_stack([x[:, varying], lp])
+    if not np.all(np.isfinite(numbers)):
         return {"ess_bulk": 0.0, "ess_bulk_at": names[0], "ess_tail": 0.0, "ess_tail_at": names[0]}
-    bulk, tail = effective_sizes(both, ancestors, islands)
+    bulk, tail = effective_sizes(numbers, ancestors, islands)
     return worst_entry("ess_bulk", bulk, columns, smallest=True) | worst_entry(
         "ess_tail", tail, columns, smallest=True
     )

@@ -147,7 +147,7 @@ def _advice_by_density(
 
 
 def _khat(values: np.ndarray, tail: Literal["both", "right"], efficiency: float) -> float:
-    """Pareto k-hat of one or both tails of values (S,); infinite where it cannot be fitted."""
+    """Pareto k-hat of one or both tails of values (S,); infinite if it cannot be fitted."""
     # arviz_stats takes a while to import.
     from arviz_stats.base.array import array_stats
 

@@ -45,11 +45,11 @@ def bridge_log_evidence(
     """
     z = np.asarray(z)
     half, d = z.shape[1] // 2, z.shape[2]
-    fitted, rest = z[:, :half].reshape(-1, d), z[:, half:]
-    if len(fitted) <= d + 1 or rest.shape[1] < 4:
+    first_half, second_half = z[:, :half].reshape(-1, d), z[:, half:]
+    if len(first_half) <= d + 1 or second_half.shape[1] < 4:
         return UNKNOWN
-    q = Elliptical.around(fitted, None)
-    flat = rest.reshape(-1, d)
+    q = Elliptical.around(first_half, None)
+    flat = second_half.reshape(-1, d)
     proposed, log_q_proposed = q.draw(np.random.default_rng(seed), len(flat))
     posterior_log_ratios = log_densities(target, flat) - q.log_density(flat)
     proposal_log_ratios = log_densities(target, proposed) - log_q_proposed
@@ -61,7 +61,7 @@ def bridge_log_evidence(
         np.isfinite(proposal_log_ratios)
     ):
         return UNKNOWN
-    return _bridge(posterior_log_ratios.reshape(rest.shape[:2]), proposal_log_ratios)
+    return _bridge(posterior_log_ratios.reshape(second_half.shape[:2]), proposal_log_ratios)
 
 
 def _bridge(posterior_log_ratios: np.ndarray, proposal_log_ratios: np.ndarray) -> Estimate:

@@ -48,8 +48,8 @@ def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
     arrays = {"groups": np.array(len(stages))}
     for i, stage in enumerate(stages):
         leaves = jax.tree.leaves(stage.state)
-        plain = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
-        arrays |= {f"{i}.state.{j}": np.asarray(x) for j, x in enumerate(plain)}
+        raw = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
+        arrays |= {f"{i}.state.{j}": np.asarray(x) for j, x in enumerate(raw)}
         arrays |= {f"{i}.done": np.array(stage.done), f"{i}.scale": np.asarray(stage.scale)}
         if stage.rows:
             rows = Transitions.joined(stage.rows, axis=1)

@@ -70,7 +70,7 @@ class Candidates(NamedTuple):
     gradient: np.ndarray
 
     def below(self, max_potential: float) -> np.ndarray:
-        """True where a chain could start, False for NaN: (n,)."""
+        """True for points at which a chain could start, False for NaN, (n,)."""
         return (self.potential < max_potential) & np.all(np.isfinite(self.gradient), axis=1)
 
     def first_below(self, max_potential: float, inverse_mass: np.ndarray) -> InitialPoint | None:

@@ -71,7 +71,7 @@ class NUTS(Method):
             estimated, draw from each region in proportion to its share. The draws then are a single
             row, not chains. "report": the draws of the chains as they ran.
         init: Starts of the chains, as {site: value}. A value has the shape of the site, or a
-            leading axis of chains. Without a value, a site starts where the search suggests.
+            leading axis of chains. Other sites start near the modes, as without `init`.
         known: Findings of an earlier fit of the same model, `posterior.findings`. Chains must reach
             their points, as they must reach the ends of the search.
         evidence: True to estimate the log evidence by bridge sampling.

@@ -140,8 +140,8 @@ def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Datase
     sites, model = target.sites(), predictive.at_own_data(target)
     shapes = model.shapes(predictive.latents(posterior))
     size = sum(math.prod(site.shape) for site in sites.values())
-    most = _most_replicates(shapes, model.conditional)
-    count = min(1000, most, max(1, MAX_REPLICATE_NUMBERS // max(1, size)))
+    max_count = _most_replicates(shapes, model.conditional)
+    count = min(1000, max_count, max(1, MAX_REPLICATE_NUMBERS // max(1, size)))
     prior = predictive.prior(target, count, size)
     if prior:
         by_site = {name: prior[name][None] for name in sites if name in prior}

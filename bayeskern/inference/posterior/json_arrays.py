@@ -49,9 +49,9 @@ def _pack_array(value: np.ndarray | jax.Array, arrays: dict[str, np.ndarray]) ->
     if not isinstance(value.dtype, np.dtype) or value.dtype.kind == "O":
         return {"lost": f"{type(value).__name__} of {value.dtype}"}
     array, name = np.asarray(value), f"array{len(arrays)}"
-    plain = array.dtype.kind in "iuf" and array.dtype.itemsize in (4, 8)
+    fits_netcdf = array.dtype.kind in "iuf" and array.dtype.itemsize in (4, 8)
     # netCDF cannot hold arrays of other types, so their bytes are kept.
-    arrays[name] = array if plain else np.frombuffer(array.tobytes(), np.uint8)
+    arrays[name] = array if fits_netcdf else np.frombuffer(array.tobytes(), np.uint8)
     kind = "jax" if isinstance(value, jax.Array) else "numpy"
     return {"array": [name, array.dtype.str, list(array.shape), kind]}
 

@@ -217,9 +217,9 @@ class Posterior:
 
     def log_p_of_first(self, count: int) -> np.ndarray:
         """log p(z) of the first draws from a known density, each computed once: (count,)."""
-        known = sum(map(len, self._log_p_parts))
-        if known < count:
-            z = self.z[0, known:count]
+        computed = sum(map(len, self._log_p_parts))
+        if computed < count:
+            z = self.z[0, computed:count]
             self._log_p_parts.append(log_densities(self.fitted_target, z, self.progress))
         return np.concatenate(self._log_p_parts)[:count]
 
@@ -316,7 +316,7 @@ class Posterior:
                 an array, or a truth value, whose expectation is a probability.
 
         Returns:
-            Value and error, each of the shape of f, and k-hat where draws are weighted.
+            Value and error, each of the shape of f, and k-hat if draws are weighted.
 
         Raises:
             ValueError: If f uses an unknown site, or is NaN or infinite at a draw.
@@ -389,7 +389,7 @@ class Posterior:
             **kwargs: Other named arguments of the model.
 
         Returns:
-            Each deterministic site, chains joined: (S, *site). Empty where there are none.
+            Each deterministic site, chains joined: (S, *site). Empty if there are none.
 
         Raises:
             ValueError: As `predict` does.
@@ -405,7 +405,7 @@ class Posterior:
             seed: A whole number that determines all random numbers.
 
         Returns:
-            Each discrete site, chains joined: (S, *site). Empty where there are none.
+            Each discrete site, chains joined: (S, *site). Empty if there are none.
 
         Raises:
             ValueError: If they are the states of a `scan`, which NumPyro does not draw.
