@@ -47,6 +47,6 @@ def batch_size(size: int) -> int | None:
     return batch if batch > 1 else None
 
 
-def evenly(count: int, most: int) -> np.ndarray:
-    """At most `most` evenly spaced indices out of 0, ..., count - 1."""
-    return np.linspace(0, count - 1, min(count, max(1, most))).round().astype(int)
+def evenly(count: int, max_count: int) -> np.ndarray:
+    """At most `max_count` evenly spaced indices out of 0, ..., count - 1."""
+    return np.linspace(0, count - 1, min(count, max(1, max_count))).round().astype(int)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def require_writable(folder: str | os.PathLike[str]) -> None:
-    """Raise OSError if files cannot be written to a folder; nothing is created."""
+    """Raise OSError if files cannot be written to a folder, without creating any."""
     folder = Path(folder)
     existing = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not existing.is_dir():

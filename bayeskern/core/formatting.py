@@ -52,10 +52,12 @@ def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
     if not (ROUNDING_ERROR * largest < spread < np.inf):
         return tuple(number(x, digits) for x in values)
+    # The last decimal is about spread / 100.
     decimals = 2 - int(np.floor(np.log10(spread)))
     if largest > 0.0:
         decimals = max(decimals, digits - 1 - int(np.floor(np.log10(largest))))
     tiny = largest < 1e-4
+    # With fixed decimals these would have one digit or none.
     near_0 = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, decimals))) & (not tiny)
     separate = near_0 | ~np.isfinite(values)
     return tuple(
@@ -72,9 +74,12 @@ def _fixed(x: float, decimals: int, tiny: bool) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """Shorten a name to at most `most` characters; its ends, which differ, are kept."""
+    """Shorten a name to `most` characters, keeping both ends, where names differ."""
+    if len(name) <= most:
+        return name
     head = (most - 1) // 2
-    return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+    tail = most - 1 - head
+    return f"{name[:head]}…{name[len(name) - tail :]}"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -76,7 +76,7 @@ def sum_over(add: Callable, zeros: Any, given: Any, items: Any, mesh: Mesh | Non
         return jnp.pad(x, [(0, -len(x) % mesh.size), *[(0, 0)] * (x.ndim - 1)])
 
     def sum_on_devices(zeros, given, items):
-        # Mark as varying by device, so that derivatives by shared values are summed over devices.
+        # Mark as varying by device, so that derivatives are summed over devices.
         zeros, given = jax.tree.map(_varying, (zeros, given))
         return jax.lax.psum(add_all(zeros, given, items), AXIS)
 
@@ -95,6 +95,7 @@ def total[T](sums: T) -> T:
     _, count = processes()
     if _mesh is None or count == 1:
         return sums
+    # In reversed order, so that the first device of each process is kept.
     first_devices = {device.process_index: device for device in reversed(_mesh.devices)}
     mesh = Mesh(np.asarray([first_devices[i] for i in range(count)]), (AXIS,))
     by_process = NamedSharding(mesh, P(AXIS))

@@ -1,4 +1,4 @@
-"""Leave-one-out cross-validation by Pareto smoothed importance sampling (PSIS-LOO).
+"""Leave-one-out cross-validation (LOO) by Pareto smoothed importance sampling.
 
 Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
 cross-validation and WAIC".
@@ -55,7 +55,7 @@ def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
 
 
 def relative_efficiency(posterior: Posterior) -> float:
-    """Effective draws per draw, averaged over parameters; 1 if the draws are no chains."""
+    """Effective draws per draw, averaged over parameters; 1 without chains of MCMC."""
     if not posterior.has_chains:
         return 1.0
     from arviz_stats.base.array import array_stats  # slow to import

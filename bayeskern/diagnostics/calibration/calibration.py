@@ -37,7 +37,7 @@ class Calibration:
     Attributes:
         method: Name of the method that was checked.
         draws: Number of draws among which the truth was ranked.
-        level: Level of the verdict.
+        level: Least probability that no parameter has a fault if the method is right.
         truth: Values that the data were simulated from.
         ranks: Number of draws below the truth, 0, ..., draws.
         uniforms: (rank + U(0, 1)) / (draws + 1); exactly uniform if the method is right.
@@ -233,7 +233,7 @@ class Calibration:
 def _fault(name: str, u: np.ndarray) -> str:
     """Fault of a posterior whose ranks u (n,) in (0, 1) are not uniform."""
     n = len(u)
-    # Standard errors of the mean rank; beyond three of them there is a bias.
+    # Distance of the mean rank from 1/2 in standard errors; more than three show a bias.
     z = np.sqrt(12.0 * n) * (np.mean(u) - 0.5)
     is_biased = abs(z) > 3.0
     if name == LIKELIHOOD and is_biased:

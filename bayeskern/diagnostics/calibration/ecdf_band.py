@@ -43,7 +43,7 @@ def p_value(u: np.ndarray) -> float:
 
 
 def band(n: int, level: float) -> Band:
-    """Narrowest band that holds the ECDF of n uniform numbers with probability `level`.
+    """Narrowest band around the ECDF of n uniform numbers, with probability `level`.
 
     The ECDF leaves the band with the same probability at each point. Because counts are whole
     numbers, it stays inside everywhere with probability `level` or a little more.

@@ -48,7 +48,7 @@ def calibrate(
 
     Fits that raise an error or have non-finite draws are counted and reported. With fewer than ten
     fits there is no verdict. Discrete latents are summed out and have no rank.
-    SVI fits a plain function of sites to several data sets at once, by vmap; NUTS does not, since
+    SVI fits a plain NumPyro model to several data sets at once, by vmap. NUTS does not, because
     each chain would wait for the longest.
 
     Args:
@@ -60,9 +60,9 @@ def calibrate(
         simulations: Number of simulated data sets, at least ten.
         seed: Seed of the simulations and of the fits.
         draws: Number of draws among which the truth is ranked.
-        level: If the method is right, no parameter has a fault with at least this probability.
-        progress: Whether to show a progress bar.
-        model_kwargs: Named arguments of the model whose name is an option here.
+        level: Least probability that no parameter has a fault if the method is right.
+        progress: True to show a progress bar.
+        model_kwargs: Named arguments of the model whose names are options of `calibrate` too.
         **kwargs: Other named arguments of the model.
 
     Returns:
@@ -70,8 +70,8 @@ def calibrate(
 
     Raises:
         ValueError: If the prior of a site cannot be sampled; if the method gives a point or
-            fewer draws than `draws`; if no data set could be fitted; if an option may be meant for
-            the model.
+            fewer draws than `draws`; if no data set could be fitted; if an option has the
+            name of an argument of the model.
 
     References:
         Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference

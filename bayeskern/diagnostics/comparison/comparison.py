@@ -199,7 +199,7 @@ HEADINGS = (
 
 
 def _is_good_reference(posterior: Posterior) -> bool:
-    """True if the verdict is good and more draws converge to the posterior."""
+    """True if the method is exact for many draws, and its verdict is good."""
     converges = posterior.method in ("exact", "smc") or posterior.is_mcmc
     return converges and posterior.trust.verdict == "good"
 
@@ -250,7 +250,7 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
 def _with_other_data(
     posteriors: dict[str, Posterior], table: dict[str, dict], reference: str | None
 ) -> tuple[list[str], str | None]:
-    """Names of posteriors with other data than a baseline, and the name of the baseline.
+    """Names of posteriors whose data differ from a baseline's, and the baseline.
 
     Only posteriors with an elpd, ELBO or log evidence are considered. The baseline is the reference
     if it has one of them, otherwise the first such posterior.

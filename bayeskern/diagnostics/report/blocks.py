@@ -1,4 +1,4 @@
-"""Blocks of a section: a macro of a Jinja template, and the values that it lays out."""
+"""Blocks of a section: a macro of a Jinja template, and its arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Block:
     """A macro of a template with its values.
 
     Args:
-        template: Name of the template, without its endings.
+        template: Name of the template, without ".html.j2".
         macro: Name of the macro.
         **values: Arguments of the macro. A picture is called `figure`; None shows only its caption.
     """
@@ -69,5 +69,5 @@ def heading(title: str) -> Block:
 
 
 def code(source: str) -> Block:
-    """Text as it was typed."""
+    """Preformatted text."""
     return Block("blocks", "code", source=source)

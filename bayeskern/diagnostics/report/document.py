@@ -66,7 +66,7 @@ def report(
         posterior: A `Posterior`, a dict of names and posteriors, or a `Forecast`.
         path: The file to write. An interrupted run leaves an existing file unchanged.
         seed: Seed of the additional draws that figures and checks need.
-        progress: Whether to show a progress bar.
+        progress: True to show a progress bar.
 
     Returns:
         The path of the file.
@@ -117,7 +117,7 @@ class Section(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """Sections on one posterior; the only chapter has no name."""
+    """Sections on one posterior; a single chapter has no name."""
 
     id: str
     name: str
@@ -133,7 +133,7 @@ def render(subjects: Sequence[Subject] | Sequence[ForecastSubject], progress: bo
         chapters = [_chapter(s, f"p{i}" if several else "", bar) for i, s in enumerate(subjects)]
     if posteriors:
         compared = Section("comparison", "Comparison", _blocks(comparison, posteriors))
-        # The last section of a single posterior says that it is not compared.
+        # For a single posterior, the last section says that there is nothing to compare.
         (first if several else chapters[0].sections).append(compared)
     sections = [section for chapter in chapters for section in chapter.sections]
     for i, block in enumerate(_with_figures([*first, *sections])):
@@ -163,16 +163,16 @@ def _sections(subject: Subject | ForecastSubject) -> dict[str, tuple[str, Callab
     if isinstance(subject, Subject):
         return SECTIONS
     # The forecast of a constant series has no structures and no fit.
-    wanted = FORECAST_SECTIONS if subject.forecast.parts else ("process", "fitted")
-    return {id: FORECAST_SECTIONS[id] for id in wanted}
+    ids = FORECAST_SECTIONS if subject.forecast.parts else ("process", "fitted")
+    return {id: FORECAST_SECTIONS[id] for id in ids}
 
 
 def _blocks(section: Callable[..., Iterator[Block]], about: Any) -> list[Block]:
-    """The blocks of a section; an error in it becomes a block of its own."""
+    """The blocks of a section; an error in the section becomes its last block."""
     blocks = []
     try:
         for block in section(about):
-            # An error of the template is one of this section, too.
+            # Rendered here, so that an error of the template is caught too.
             block.html()
             blocks.append(block)
     except Exception as error:
@@ -186,9 +186,9 @@ def _with_figures(sections: list[Section]) -> list[Block]:
 
 
 def leave_out(sections: list[Section], excess: int) -> str:
-    """Leave out the largest figures of sections to save `excess` bytes; a remark about it."""
+    """Leave out the largest figures to save `excess` bytes; return a remark about it."""
     blocks = _with_figures(sections)
-    # The remark takes at most 1,000 bytes, the caption in the place of a figure at most 600.
+    # The remark takes at most 1,000 bytes, the text in place of a figure at most 600.
     excess, left_out = excess + 1000, 0
     for block in sorted(blocks, key=lambda block: -len(block.values["figure"])):
         if excess > 0:

@@ -1,4 +1,4 @@
-"""The evidence of a verdict as text: each measure, its worst parameter, and its limit."""
+"""The evidence of a verdict as text: measures, worst parameters and limits."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from bayeskern.inference.methods import exact
 
 @cache
 def good_values() -> dict[str, str]:
-    """The good values of each measure as text, from the limits of the verdict."""
-    chains, weights = convergence.ChainLimits(), approximation.WeightLimits()
-    particles, sds = smc.ParticleLimits(), tails.TailLimits()
+    """Range of good values of each measure, as text."""
+    chain_limits, weight_limits = convergence.ChainLimits(), approximation.WeightLimits()
+    particle_limits, tail_limits = smc.ParticleLimits(), tails.TailLimits()
     lower = {
-        "ess_bulk": chains.good_ess,
-        "ess_tail": chains.good_ess,
-        "bfmi": chains.min_bfmi,
-        "ess_of_weights": weights.good_ess,
-        "wider_ess": weights.good_ess,
-        "acceptance": particles.min_acceptance,
+        "ess_bulk": chain_limits.good_ess,
+        "ess_tail": chain_limits.good_ess,
+        "bfmi": chain_limits.min_bfmi,
+        "ess_of_weights": weight_limits.good_ess,
+        "wider_ess": weight_limits.good_ess,
+        "acceptance": particle_limits.min_acceptance,
     }
     upper = {
-        "rhat": chains.good_rhat,
-        "rhat_sorted": chains.good_rhat,
-        "divergences_could_change": chains.max_mean_change_sds,
+        "rhat": chain_limits.good_rhat,
+        "rhat_sorted": chain_limits.good_rhat,
+        "divergences_could_change": chain_limits.max_mean_change_sds,
         **{name: limit.good for name, limit in approximation.DIFFERENCE_LIMITS.items()},
-        # The threshold of k-hat for many draws.
+        # The threshold of k-hat for infinitely many draws.
         "inner_khat": khat_threshold(10**9),
-        "tail_log_sd_ratio": sds.max_log_sd_ratio,
-        "drift": particles.max_drift,
-        "unmoved": particles.max_unmoved,
-        "log_evidence_error": particles.max_log_evidence_error,
+        "tail_log_sd_ratio": tail_limits.max_log_sd_ratio,
+        "drift": particle_limits.max_drift,
+        "unmoved": particle_limits.max_unmoved,
+        "log_evidence_error": particle_limits.max_log_evidence_error,
     }
     return {
         **{name: f"above {limit:g}" for name, limit in lower.items()},
         **{name: f"below {round(limit, 2):g}" for name, limit in upper.items()},
         "residual": f"below {exact.MAX_RELATIVE_RESIDUAL:g}",
-        "sd_khat": f"below {sds.max_sd_khat:g}, or {sds.max_known_sd_khat:g} where the density is "
-        "followed",
-        "distinct_draws": "close to all",
-        "gradient_norm": "next to 0",
+        "sd_khat": f"below {tail_limits.max_sd_khat:g}, or below {tail_limits.max_known_sd_khat:g} "
+        "if the density beyond the draws confirms the sd",
+        "distinct_draws": "nearly all",
+        "gradient_norm": "near 0",
         **dict.fromkeys(("divergences", "modes_missed", "places_left"), "0"),
     }
 
@@ -53,9 +53,9 @@ class Measure(NamedTuple):
     """A measure of the evidence as text.
 
     Attributes:
-        value: The number.
-        at: The parameter where it is worst, or nothing.
-        good: The values that are good, or nothing.
+        value: The number as text.
+        at: Parameter with the worst value; "" if there is none.
+        good: Range of good values; "" if unknown.
     """
 
     value: str
@@ -83,7 +83,7 @@ def measures(evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> dict[s
 def _text(name: str, value: float | str) -> str:
     if isinstance(value, str):
         return value
-    # A k-hat is minus infinity where all weights of the tail are the same.
+    # k-hat is minus infinity if all weights in the tail are equal.
     if name.endswith("khat") and value == float("-inf"):
         return "far below 0"
     return number(value)

@@ -1,6 +1,6 @@
 """Kernels in words: "repeats every 1 year; it changes over about 60 years".
 
-The kernels here have a value of every hyperparameter for each draw, along a first axis.
+Every hyperparameter of the kernels here has a first axis over draws.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class InputAxis:
         """A length along the axis: its median, and its 90 % interval if that is wide."""
         values = np.asarray(draws, float)
         if values.ndim > 2:
-            return "a metric of its own"
+            # The lengthscale is a matrix.
+            return "a length that depends on the direction"
         if values.ndim == 2:
             texts = [f"{self._in_units(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
             return ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
@@ -51,7 +52,7 @@ class InputAxis:
         median, low, high = np.quantile(values, (0.5, 0.05, 0.95))
         size, unit = self._unit(median)
         text = number(median / size)
-        # A narrower interval is not worth showing.
+        # Intervals narrower than 1 % of the median are left out.
         if high - low > 0.01 * median:
             text += f" ({number(low / size)} to {number(high / size)})"
         plural = "s" if self.unit == "years" and text != "1" else ""
@@ -74,7 +75,7 @@ class InputAxis:
         return self.span(values) + (", longer than the data" if is_longer else "")
 
 
-# Sentences on kernels with hyperparameters; {lengthscale} and {period} are texts of their own.
+# Behaviour by kernel; `InputAxis.length` gives the texts of {lengthscale} and {period}.
 SENTENCES = {
     stationary.RBF: "varies very smoothly over about {lengthscale}",
     stationary.Matern52: "varies smoothly over about {lengthscale}",
@@ -99,10 +100,10 @@ SENTENCES = {
 
 @singledispatch
 def describe(kernel: Any, axis: InputAxis) -> str:
-    """The behaviour of a function with this kernel, as the end of a sentence about it.
+    """Behaviour of functions with a kernel, as a predicate: "repeats every 1 year".
 
     Args:
-        kernel: A kernel with a value of every hyperparameter for each draw, along a first axis.
+        kernel: A kernel whose hyperparameters have a first axis over draws.
         axis: The inputs of the kernel.
     """
     unknown = f"follows the kernel {type(kernel).__name__}"
@@ -129,11 +130,11 @@ def _(kernel: base.Product, axis: InputAxis) -> str:
     waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
     decays = [k for k in terms if isinstance(k, stationary.Stationary)]
     if waves and len(waves) + len(decays) == len(terms) and decays:
-        # The factor of a wave says how long the wave keeps its shape.
+        # The lengthscale of the other factor is the time over which the wave keeps its shape.
         lengthscale = np.asarray(decays[0].lengthscale, float)
         memory = axis.span(lengthscale)
         shortest = min(float(np.median(k.period)) for k in waves)
-        # Within half a period nothing comes back.
+        # With a memory below half a period, nothing repeats.
         if lengthscale.ndim == 1 and float(np.median(lengthscale)) < 0.5 * shortest:
             return f"wanders, with a memory of about {memory}"
         shapes = " and ".join(describe(k, axis) for k in waves)
@@ -182,17 +183,17 @@ def direction(changes: np.ndarray, factor: bool = False) -> str:
 
     Args:
         changes: Draws of the change.
-        factor: Whether the change is a factor.
+        factor: True if the change is a factor.
     """
-    none = 1.0 if factor else 0.0
+    no_change = 1.0 if factor else 0.0
     median, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
-    # Draws show no certainty.
-    chance_of_rise = float(np.clip(np.mean(changes > none), 1e-6, 1.0 - 1e-6))
-    if low <= none <= high:
+    # Draws cannot show that a probability is 0 or 1.
+    chance_of_rise = float(np.clip(np.mean(changes > no_change), 1e-6, 1.0 - 1e-6))
+    if low <= no_change <= high:
         chance = percent(chance_of_rise)
         return f"its direction over the data is uncertain (chance of a rise {chance})"
     verb, noun, chance = ("rises", "rise", chance_of_rise)
-    if median < none:
+    if median < no_change:
         verb, noun, chance = ("falls", "fall", 1.0 - chance_of_rise)
     amount, *ends = [number(abs(v)) for v in (median, *sorted((low, high), key=abs))]
     by = "by a factor of" if factor else "by"

@@ -1,4 +1,4 @@
-"""Observations beside their predictions, by leave-one-out where possible.
+"""Observations and their predictions, from leave-one-out where possible.
 
 Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
 cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability integral transform.
@@ -21,7 +21,7 @@ from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# Replicates that condition on the data are costly.
+# Number of replicates that condition on the data, which are costly.
 COSTLY_REPLICATES = 100
 
 How = Literal["left_out", "fitted_with", "in_sample"]
@@ -60,13 +60,13 @@ class Observations:
 
     @property
     def binary(self) -> bool:
-        """True if y is one of two classes, 0 and 1."""
+        """True if y and all replicates are 0 or 1."""
         values = [self.y] if self.replicates is None else [self.y, self.replicates]
         return all(np.isin(np.unique(x), (0, 1)).all() for x in values)
 
     @property
     def discrete(self) -> bool:
-        """True if all values, of the model or else observed, are whole numbers."""
+        """True if all replicates, or y without replicates, are whole numbers."""
         values = self.y if self.replicates is None else self.replicates
         return bool(np.all(values == np.round(values)))
 
@@ -74,7 +74,9 @@ class Observations:
 def observations(subject: Subject) -> list[Observations]:
     """Observed sites of a model."""
     processes = {p.site.replace("/", "."): p for p in subject.processes}
-    at_point = _at_a_point(subject) if subject.posterior.is_point and subject.has_model else {}
+    at_point = (
+        _replicates_at_point(subject) if subject.posterior.is_point and subject.has_model else {}
+    )
     all_observations = []
     predictive = subject.group("posterior_predictive")
     for key, values in subject.group("observed_data").items():
@@ -96,7 +98,7 @@ def observations(subject: Subject) -> list[Observations]:
 
 
 def observations_of_forecast(subject: ForecastSubject) -> Observations:
-    """Values of a series."""
+    """Observed values of the series of a forecast, with their predictions."""
     f, process, rng = subject.forecast, subject.process, np.random.default_rng(subject.seed)
     labels = f.time_labels(f.series.times[f.series.observed])
     if f.choices.likelihood is None:
@@ -104,6 +106,7 @@ def observations_of_forecast(subject: ForecastSubject) -> Observations:
     # With a likelihood each value is predicted from all the others by a mixture.
     y, given_others = process.fitted.y, predictive_of_others(f.parts, f.seed)
     assert isinstance(given_others, ResponseMixture)
+    # P(Y < y) and P(Y <= y), between which the PIT of a whole number is drawn.
     low = given_others.below(y - 1.0 if f.choices.likelihood.whole else y)
     high = given_others.below(y)
     return Observations(
@@ -124,7 +127,7 @@ def _of_process(
 ) -> Observations:
     """Values of a Gaussian process, each predicted from all the others in closed form."""
     means, variances, log_density = process.loo()
-    # Truncated importance weights of the draws with each observation left out.
+    # Weights 1 / p(y_i | others, draw) for leave-one-out, truncated at sqrt(S) times their mean.
     w = softmax(-log_density, axis=0)
     w = np.minimum(w, w.mean(axis=0) * np.sqrt(len(w)))
     w /= w.sum(axis=0)
@@ -157,7 +160,7 @@ def _labels(values: xr.DataArray) -> list[str]:
     ]
 
 
-def _at_a_point(subject: Subject) -> dict[str, np.ndarray]:
+def _replicates_at_point(subject: Subject) -> dict[str, np.ndarray]:
     """Replicates at a point estimate, for sites whose observations are not masked."""
     conditional = {name for name, site in subject.sites.items() if site.conditional}
     if conditional and conditional == {process.site for process in subject.processes}:
@@ -179,7 +182,7 @@ def _loo(subject: Subject, name: str) -> tuple[Any, str]:
     if subject.posterior.is_point:
         loo = "LOO needs a spread of the parameters, and a point estimate has none."
     elif name not in group:
-        loo = "The model gives no log likelihood of single observations, so there is no LOO."
+        loo = "The model gives no log likelihood of single observations, so LOO is unavailable."
     else:
         loo = psis_loo(group[name].values, relative_efficiency(subject.posterior))
     return (None, loo) if isinstance(loo, str) else (loo, "")
@@ -188,7 +191,7 @@ def _loo(subject: Subject, name: str) -> tuple[Any, str]:
 def _predicted(
     subject: Subject, name: str, y: np.ndarray, replicates: np.ndarray | None
 ) -> tuple[np.ndarray | None, np.ndarray | None, How]:
-    """Mean and probability integral transform of each observation, and how it was predicted.
+    """Mean and PIT of each observation, and how it was predicted.
 
     Both are None without replicates.
     """
@@ -205,12 +208,12 @@ def _predicted(
 
 
 def _loo_weights(subject: Subject, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Weights (S, n) of the draws with each observation left out; None if they are unknown."""
+    """Leave-one-out weights (S, n) of the draws; None if they are unknown."""
     group = subject.group("log_likelihood")
     conditional = any(
         s.conditional and k.replace("/", ".") == name for k, s in subject.sites.items()
     )
-    # More observations would take too long.
+    # More than 2000 observations would take too long.
     if name not in group or conditional or shape[1] > 2000:
         return None
     log_likelihood = _joined(group[name])

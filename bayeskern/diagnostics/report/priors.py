@@ -24,28 +24,28 @@ class SitePrior(NamedTuple):
         text: The prior as source code.
         shape: Shape of the site.
         distribution: The prior, or None if it is not proper.
-        is_constant: Whether the prior is independent of the other sites.
-        in_plate: Whether the site is in a plate.
+        is_unconditional: True if the prior does not depend on other sites.
+        in_plate: True if the site is in a plate.
     """
 
     site: str
     text: str
     shape: tuple[int, ...]
     distribution: Distribution | None
-    is_constant: bool
+    is_unconditional: bool
     in_plate: bool
 
     def density(self, index: tuple[int, ...], x: np.ndarray) -> np.ndarray | None:
-        """Density of one element at x, NaN outside its support; None if it has no closed form."""
-        if self.distribution is None or not self.is_constant:
+        """Density of one element at x, NaN outside its support; None if not available."""
+        if self.distribution is None or not self.is_unconditional:
             return None
         fn = innermost(self.distribution)
         if fn.event_dim:
             return None
         try:
-            own: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, self.shape)[index], fn)
-            density = np.exp(np.asarray(jax.vmap(own.log_prob)(jnp.asarray(x))))
-            return np.where(np.asarray(own.support(x)), density, np.nan)
+            element: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, self.shape)[index], fn)
+            density = np.exp(np.asarray(jax.vmap(element.log_prob)(jnp.asarray(x))))
+            return np.where(np.asarray(element.support(x)), density, np.nan)
         except (TypeError, ValueError):
             return None
 
@@ -53,9 +53,9 @@ class SitePrior(NamedTuple):
 def site_priors(target: Target) -> list[SitePrior]:
     """Priors of the latent sites of a model.
 
-    The model is traced at two points next to the origin of the unconstrained coordinates, which is
-    inside of every support. Draws of a bad posterior may lie at the edge of a support, where priors
-    that depend on them are undefined.
+    The model is traced at two points near the origin of the unconstrained coordinates; a prior that
+    differs between them depends on other sites. Draws of a bad posterior would not do: they may lie
+    at the edge of a support, where dependent priors are undefined.
     """
     if not target.latents:
         return []
@@ -68,24 +68,24 @@ def site_priors(target: Target) -> list[SitePrior]:
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 
-def _site_prior(latent: Any, site: dict, other: dict) -> SitePrior:
-    """Prior of a latent; site, other: its entries in the traces of the model at two points."""
-    fn, is_constant = None, True
+def _site_prior(latent: Any, first: dict, second: dict) -> SitePrior:
+    """Prior of a latent site, from its entries in the traces at two points."""
+    fn, is_unconditional = None, True
     if latent.is_param:
         text = "no prior (Free)"
-    elif is_improper(site["fn"]):
+    elif is_improper(first["fn"]):
         text = "flat (improper)"
     else:
-        fn = site["fn"]
-        is_constant = _have_equal_parameters(fn, other["fn"])
+        fn = first["fn"]
+        is_unconditional = _have_equal_parameters(fn, second["fn"])
         depends = f"{type(innermost(fn)).__name__}, which depends on other sites"
-        text = _text(fn) if is_constant else depends
-    in_plate = bool(site["cond_indep_stack"])
-    return SitePrior(latent.name, text, latent.shape, fn, is_constant, in_plate)
+        text = _text(fn) if is_unconditional else depends
+    in_plate = bool(first["cond_indep_stack"])
+    return SitePrior(latent.name, text, latent.shape, fn, is_unconditional, in_plate)
 
 
 def _text(fn: Any) -> str:
-    """Source code of a distribution, with three digits of each number, repeated numbers once."""
+    """Source code of a distribution; three digits; constant arrays as one number."""
     fn = jax.tree.map(_short, innermost(fn))
     text = show(fn)
     return text if len(text) < 200 else f"{type(fn).__name__}(...)"

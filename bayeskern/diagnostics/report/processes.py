@@ -1,4 +1,4 @@
-"""Observed Gaussian processes: left-out predictions, the function, its components.
+"""Observed Gaussian processes: leave-one-out predictions, function, components.
 
 A `GPRegression` and a hand-written model that observes a `GaussianProcess` are both traced at draws
 of their latents.
@@ -30,7 +30,7 @@ from bayeskern.kernels.components import component_names
 from bayeskern.linalg import Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
-# Draws of the function at the ends of the data, for each draw of the hyperparameters.
+# Number of function draws at the ends of the data, per draw of the hyperparameters.
 PATHS = 50
 
 
@@ -62,8 +62,8 @@ class Process(NamedTuple):
         site: Name of the observed site.
         model: The process at each draw.
         draws: Draws of the latents, (S, ...).
-        data: X (n, d), y (n,) and perhaps a mask (n,).
-        kernels: A kernel with S values of every hyperparameter.
+        data: X (n, d), y (n,) and optionally a mask of the observed rows (n,).
+        kernels: The kernel, with S values of every hyperparameter.
     """
 
     site: str
@@ -74,34 +74,34 @@ class Process(NamedTuple):
 
     @property
     def X(self) -> np.ndarray:
-        """The points that were observed: (m, d)."""
+        """Observed points, (m, d)."""
         return np.asarray(self.data[0])[self.observed]
 
     @property
     def y(self) -> np.ndarray:
-        """The values that were observed: (m,)."""
+        """Observed values, (m,)."""
         return np.asarray(self.data[1])[self.observed]
 
     @property
     def observed(self) -> np.ndarray:
-        """The mask of the observed points: (n,)."""
+        """Mask of the observed points, (n,)."""
         _, y, *mask = self.data
         return np.asarray(mask[0]) if mask else np.ones(len(y), bool)
 
     @property
     def names(self) -> list[str]:
-        """Names of the additive components, `trend` first, which carries the level."""
+        """Names of the additive components; the first, `trend` if present, has the level."""
         return sorted(component_names(self.model.kernel), key=lambda name: name != "trend")
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each observation given the others, (S, m) each."""
+        """Mean, variance and log density of each observation given the rest, (S, m) each."""
         predictions = jax.device_get(_loo(self.model, self.draws, self.data))
         means, variances, log_densities = (np.asarray(x)[:, self.observed] for x in predictions)
         return means, variances, log_densities
 
     def function(self, X_new: np.ndarray) -> Prediction:
         """The function without noise at X_new (m, d)."""
-        # The model has the methods of a GPRegression that are used.
+        # ProcessModel has the methods of GPRegression that are called.
         return predict_over(
             self.model,  # pyright: ignore[reportArgumentType]
             self.draws,
@@ -131,13 +131,13 @@ class Process(NamedTuple):
 
 
 class ForecastProcess(NamedTuple):
-    """The most probable structure of a forecast, with the interface of a `Process`.
+    """The structure with the largest weight, with the interface of a `Process`.
 
     Attributes:
         forecast: The forecast.
-        fitted: The structure, fitted.
+        fitted: The fitted structure.
         z: Draws of its hyperparameters in unconstrained coordinates, (S, d).
-        kernels: A kernel with S values of every hyperparameter.
+        kernels: Its kernel, with S values of every hyperparameter.
     """
 
     forecast: Forecast
@@ -147,7 +147,7 @@ class ForecastProcess(NamedTuple):
 
     @classmethod
     def of(cls, forecast: Forecast) -> ForecastProcess:
-        """The process of the first part of a forecast."""
+        """The process of the first part of a forecast, the one with the largest weight."""
         draws = forecast.parts[0].draws
         fitted, z = draws.fitted, equal_draws(draws, forecast.seed)
         values = fitted.evidence.values(z)
@@ -158,8 +158,8 @@ class ForecastProcess(NamedTuple):
         first = kernel.at({name: values[name][0] for name in paths})
         # Only the hyperparameters differ from draw to draw.
         repeated = jax.tree.map(lambda leaf: np.stack([leaf] * len(z)), first)
-        own = [np.asarray(values[name]) for name in paths]
-        return cls(forecast, fitted, z, replace(repeated, [*paths.values()], own))
+        hyperparameters = [np.asarray(values[name]) for name in paths]
+        return cls(forecast, fitted, z, replace(repeated, [*paths.values()], hyperparameters))
 
     @property
     def site(self) -> str:
@@ -187,13 +187,13 @@ class ForecastProcess(NamedTuple):
         return self.fitted.evidence.values(self.z)
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each observation given the others, (S, m) each."""
+        """Mean, variance and log density of each observation given the rest, (S, m) each."""
         return self.fitted.evidence.loo(self.z)
 
     def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
         """Each component at X_new (m, 1)."""
         parts = self.fitted.evidence.components(self.z, X_new[:, 0], self.names[0])
-        # The default arguments bind the values of this turn of the loop.
+        # The default arguments bind the values of this iteration.
         return {
             name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v))
             for name, (m, v) in parts.items()
@@ -216,7 +216,7 @@ def processes(
 ) -> list[Process]:
     """Gaussian processes that a model observes with Gaussian noise."""
     flat = posterior.flat
-    # Each draw costs O(n^3).
+    # At most 40 draws, because each costs O(n^3).
     rows = evenly(len(next(iter(flat.values()))), 40)
     draws = {s.name: jnp.asarray(flat[s.name][rows]) for s in target.latents}
     gaussian_processes = []

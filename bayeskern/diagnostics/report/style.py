@@ -38,7 +38,7 @@ def drawn(draw: Callable, *args, **options) -> Markup:
 
 
 def _inline(text: str) -> str:
-    """SVG for HTML: without prolog, metadata and addresses, in the colours of the page."""
+    """SVG for HTML: without prolog, metadata and URLs, in the colours of the page."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r"<style type=.*?</style>", "", text, flags=re.S)
@@ -46,7 +46,7 @@ def _inline(text: str) -> str:
     text = text.replace("xlink:href", "href")
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1 role="img"', text, count=1)
-    # The page scales the figure by its own width, so that its text keeps its size.
+    # The page sizes the figure by this width, so that all figures have one size of text.
     box = re.search(r'viewBox="0 0 ([\d.]+)', text)
     width = float(box[1]) if box else 72.0 * WIDTH
     text = text.replace("<svg", f'<svg style="--width: {width:.0f}"', 1)
@@ -56,7 +56,7 @@ def _inline(text: str) -> str:
 
 
 def _in_tags(change: Callable[[str], str], text: str) -> str:
-    """The text with its tags changed; names of the user stand outside of tags."""
+    """Change only the tags of a text: names from the user stand outside of tags."""
     return re.sub(r"<[^>]*>", lambda tag: change(tag[0]), text)
 
 
@@ -78,7 +78,7 @@ def _restyled(attribute: re.Match) -> str:
 
 
 def with_prefixed_ids(text: str, prefix: str) -> Markup:
-    """The SVG with a prefix to its ids, which must be unique in a page."""
+    """Add a prefix to the ids of an SVG, which must be unique in a page."""
 
     def prefixed(tag: str) -> str:
         return re.sub(r'(\bid="|url\(#|\bhref="#)', rf"\g<1>{prefix}", tag)
@@ -112,13 +112,16 @@ def title(ax, name: str) -> None:
 
 
 def curve(ax, x, y, color: str, label: str | None = None) -> None:
-    """A line, and a shade of its color below."""
+    """Draw a line, and shade the area below it."""
     ax.plot(x, y, color=color, label=label)
     ax.fill_between(x, y, color=color, alpha=0.13, linewidth=0)
 
 
 def bands(ax, x, quantile: Callable[[float], np.ndarray]) -> None:
-    """Central bands at 50, 80 and 95 %; quantile: probability -> values at x."""
+    """Draw central bands at 50, 80 and 95 %.
+
+    quantile: Function probability -> quantiles at x.
+    """
     for level, alpha in ((0.95, 0.15), (0.8, 0.22), (0.5, 0.30)):
         tail = 0.5 * (1.0 - level)
         ends = quantile(tail), quantile(1.0 - tail)
@@ -129,7 +132,7 @@ def bands(ax, x, quantile: Callable[[float], np.ndarray]) -> None:
 def points(
     ax, x, y, color: str = BLUE, size: float = 7.0, alpha: float = 0.7, label: str | None = None
 ) -> None:
-    """Dots, larger if there are few; as pixels if there are more than 400."""
+    """Draw dots, larger ones if there are few; as pixels if there are more than 400."""
     raster = len(x) > 400
     # Pixels do not take the colours of the page: these are visible on light and dark paper.
     pixel_colors = {INK: GREY, BLUE: "#2a86c6"}
@@ -140,7 +143,7 @@ def points(
 
 
 def legend_above(fig, *axes) -> None:
-    """The legend of some panels, above the figure; each label once."""
+    """Draw one legend of all panels above the figure, with each label once."""
     by_label = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()

@@ -28,14 +28,14 @@ from bayeskern.inference.posterior.summary import summary
 
 @dataclass
 class ForecastSubject:
-    """A forecast, and the seed of everything random in its report."""
+    """A forecast, and the random seed of its report."""
 
     forecast: Forecast
     seed: int = 0
 
     @cached_property
     def process(self) -> ForecastProcess:
-        """The most probable structure of the forecast."""
+        """The structure of the forecast with the largest weight."""
         return ForecastProcess.of(self.forecast)
 
 
@@ -43,8 +43,8 @@ class ScalarParameter(NamedTuple):
     """A scalar parameter: an element of a site.
 
     Attributes:
-        name: Unique name in the report, such as `weights[age]`.
-        plain: Name in the verdict, without labels.
+        name: Unique name in the report, with labels, such as `weights[age]`.
+        plain: Name in the verdict, with indices, such as `weights[0]`.
         site: Name of the site.
         index: Index of the element.
     """
@@ -57,7 +57,7 @@ class ScalarParameter(NamedTuple):
 
 @dataclass
 class Subject:
-    """A posterior, its name among several, and the seed of everything random in the report."""
+    """A posterior, its name among several, and the random seed of the report."""
 
     posterior: Posterior
     name: str = ""
@@ -69,7 +69,7 @@ class Subject:
 
     @cached_property
     def tree(self) -> xr.DataTree:
-        """The posterior as ArviZ has it."""
+        """The posterior as a DataTree of ArviZ."""
         return self.posterior.to_arviz()
 
     def group(self, name: str) -> xr.Dataset:
@@ -101,7 +101,7 @@ class Subject:
         """True if a prior is missing or cannot be normalised."""
         if self.has_model:
             return bool(self.posterior.known_target.without_prior)
-        # A posterior without its model then has no draws from the prior.
+        # Without its model, a posterior has draws from the prior only if the prior is proper.
         return not self.group("prior")
 
     def prior_density(self, name: str, x: np.ndarray) -> np.ndarray | None:
@@ -132,7 +132,7 @@ class Subject:
     def parameters(self) -> list[ScalarParameter]:
         """All parameters, in the order of flattened draws."""
         labels = {}
-        # ArviZ is asked only for labels.
+        # The groups of ArviZ serve only to read labels.
         if self.posterior.coords:
             group = self.group("posterior")
             for site in self.posterior.flat:
@@ -148,23 +148,25 @@ class Subject:
 
     @cached_property
     def by_name(self) -> dict[str, ScalarParameter]:
-        """Parameters to examine: an even selection of each site, and those in the verdict."""
+        """Examined parameters by name: evenly spaced ones of each site, and the worst."""
         sites = list(self.posterior.flat)
-        # A latent function has a parameter for each point, and an effective sample size takes
-        # milliseconds.
-        most = max(50, 500 // max(1, len(sites)))
+        # Latent functions have a parameter for each point, and the effective sample size of one
+        # parameter takes milliseconds.
+        max_per_site = max(50, 500 // max(1, len(sites)))
         evidence = self.posterior.trust.evidence
         worst = {str(value) for name, value in evidence.items() if name.endswith("_at")}
         examined = {}
         for site in sites:
-            own = [p for p in self.parameters if p.site == site]
-            even = set(evenly(len(own), most).tolist())
-            examined |= {p.name: p for i, p in enumerate(own) if i in even or p.plain in worst}
+            of_site = [p for p in self.parameters if p.site == site]
+            chosen = set(evenly(len(of_site), max_per_site).tolist())
+            examined |= {
+                p.name: p for i, p in enumerate(of_site) if i in chosen or p.plain in worst
+            }
         return examined
 
     @property
     def not_examined(self) -> Counter[str]:
-        """Number of parameters of a site that are not examined, if any."""
+        """Number of parameters that are not examined, by site."""
         return Counter(p.site for p in self.parameters if p.name not in self.by_name)
 
     def draws(self, parameter: ScalarParameter) -> np.ndarray:
@@ -173,7 +175,7 @@ class Subject:
 
     @cached_property
     def varying(self) -> dict[str, np.ndarray]:
-        """Draws of the examined parameters that are finite and vary beyond rounding, by name."""
+        """Draws of the examined parameters that are finite and not constant, by name."""
         all_draws = {name: self.draws(parameter) for name, parameter in self.by_name.items()}
         return {
             name: x
@@ -201,7 +203,10 @@ class Subject:
 
     @cached_property
     def worst_first(self) -> list[str]:
-        """Names of the varying parameters, sorted by mixing or by their change by weighting."""
+        """Names of the varying parameters, worst first.
+
+        Chains are sorted by R-hat and effective draws, weighted draws by the change from weighting.
+        """
         names = list(self.varying)
         if not names:
             return []
@@ -229,11 +234,11 @@ def parameters(
 ) -> list[ScalarParameter]:
     """The parameters of sites, in the order of flattened draws.
 
-    Names that two parameters would share, such as the site "x[0]" and the first of "x", name their
-    site.
+    If two parameters have one name, such as the site "x[0]" and the first element of the site "x",
+    their names get their sites added.
 
     Args:
-        draws: Draws of each site, (S, shape).
+        draws: Draws of each site, (S, *site).
         labels: Labels along each axis of a site; without labels indices count from 0.
     """
     all_parameters = []

@@ -24,7 +24,7 @@ def listed(names: Iterable[str], max_names: int = 6) -> str:
 
 
 def of_series(name: str) -> str:
-    """ " of sales"; nothing for "value", which stands for a missing name."""
+    """Phrase " of sales" for the name "sales"; "" for "value", the placeholder."""
     return "" if name == "value" else f" of {name}"
 
 
@@ -33,6 +33,6 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-def folded(code: str, width: int = 88) -> str:
-    """The representation of an object, broken into lines."""
+def wrap_code(code: str, width: int = 88) -> str:
+    """Wrap the repr of an object to `width` columns."""
     return textwrap.fill(code, width, subsequent_indent="    ", break_long_words=False)

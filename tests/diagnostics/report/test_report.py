@@ -95,7 +95,7 @@ MAKERS = {
 SAID = {
     "nuts": ("r_hat", "E-BFMI", "elpd_loo", "LOO-PIT"),
     "laplace": ("Pareto k-hat of the weights", "elpd_loo", "gap", "made a little stronger"),
-    "svi": ("The ELBO as the approximation was fitted", "k-hat of the weights"),
+    "svi": ("The ELBO during the fit of the approximation", "k-hat of the weights"),
     "importance": ("Distinct draws", "of the weight"),
     "map": ("smallest curvature", "A point has no intervals", "LOO needs a spread"),
     "exact process": (
@@ -109,14 +109,14 @@ SAID = {
         "Calibration of the predicted probability",
         "The latent function",
         "is not split into components",
-        "it was fitted with the observation",
+        "with the observation left out, the predicted value with it",
     ),
     "forecast": (
         "History and forecast",
         "repeats every 12 steps",
         "80 % intervals held",
         "seasonal naive",
-        "weighted by their past forecasts",
+        "weighted by the accuracy of their past forecasts",
         "LOO-PIT: the quantile of each observation",
     ),
     "forecast of counts": ("The PIT of a whole number", "observations inside"),

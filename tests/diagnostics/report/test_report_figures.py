@@ -173,5 +173,5 @@ def test_largest_figures_are_left_out_first():
     assert [block.has_figure for block in blocks] == [True, False, False, True]
     page = page_of(blocks)
     assert page.count("figure") == 2
-    assert "to keep the file small: The ELBO as the approximation was fitted." in page.words
+    assert "to keep the file small: The ELBO during the fit of the approximation." in page.words
     assert "2 of the 4 figures" in remark

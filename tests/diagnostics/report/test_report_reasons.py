@@ -133,7 +133,7 @@ def test_facts_of_the_verdict():
     facts = sentences({"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf})
     assert "Largest R-hat: 1.3, at s" in facts
     assert "k-hat of the weights: far below 0" in facts
-    assert "do not cover: 1 (good: 0)." in facts
+    assert "the draws miss: 1 (good: 0)." in facts
     assert "k-hat of the weights: 0.5 (good: below 0.7)." in sentences({"khat": 0.5})
 
 

@@ -74,15 +74,15 @@ def _mixing(subject: Subject, names: list[str]) -> Block:
 
 
 def _divergences(subject: Subject, diverging: np.ndarray) -> Iterator[Block]:
-    """Number of divergent draws, and the parameters whose mean is unusual there."""
+    """Number of divergent draws, and the parameters with the most unusual means there."""
     yield block("divergences", diverging=diverging)
     if not diverging.any():
         return
     rows = []
     for name, x in subject.varying.items():
-        mean_there = x[diverging].mean()
-        distance = abs(mean_there - x.mean()) / x.std()
-        means = alike((mean_there, x.mean()), x.std(), 3)
+        mean_divergent = x[diverging].mean()
+        distance = abs(mean_divergent - x.mean()) / x.std()
+        means = alike((mean_divergent, x.mean()), x.std(), 3)
         rows.append((distance, (name, *means, f"{distance:.2f}")))
     rows.sort(key=lambda row: -row[0])
     yield block("divergent_means", rows=[cells for _, cells in rows[:6]])
@@ -118,7 +118,7 @@ def _approximation(subject: Subject) -> Iterator[Block]:
 
 
 def ranks(draws: dict[str, np.ndarray]) -> Figure:
-    """Difference between the ranks of each chain and even ranks, a panel for each parameter.
+    """Plot the ECDF of each chain's ranks minus the uniform one, for each parameter.
 
     draws: Draws (chains, draws) by parameter.
     """
@@ -128,12 +128,12 @@ def ranks(draws: dict[str, np.ndarray]) -> Figure:
         _ranks_of_chains(ax, x)
         title(ax, name)
         ax.tick_params(labelsize=7.5)
-    # If the last row is not full, the panel above has the labels.
+    # Panels above a gap in the last row need labels of their own.
     for ax in axes[-columns:]:
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("rank, as a share", fontsize=8)
     for ax in axes[::columns]:
-        ax.set_ylabel("ECDF - even", fontsize=8)
+        ax.set_ylabel("ECDF - uniform", fontsize=8)
     legend_above(fig, axes[0])
     return fig
 
@@ -142,8 +142,8 @@ def _ranks_of_chains(ax, x: np.ndarray) -> None:
     ess = float(array_stats.ess(x[None])[0])
     grid = np.linspace(0.0, 1.0, 60)
     shares = (rankdata(x).reshape(x.shape) - 0.5) / x.size
-    # The 99 % point of Kolmogorov's distribution, since several lines are compared, for as many
-    # draws as a chain has effective ones.
+    # Band around 0: the 99 % point of Kolmogorov's distribution (several chains are compared) over
+    # the square root of the effective draws per chain.
     width = 1.63 / np.sqrt(max(ess, 4.0) / len(x))
     ax.fill_between(grid, -width, width, color=GREY, alpha=0.25, linewidth=0)
     ecdfs = [np.searchsorted(np.sort(chain), grid) / len(chain) for chain in shares]
@@ -157,7 +157,7 @@ def _ranks_of_chains(ax, x: np.ndarray) -> None:
 
 
 def elbo(trace: np.ndarray) -> Figure:
-    """The ELBO by step, averaged over stretches; low values of the first steps are cut off."""
+    """Plot the ELBO by step, averaged over blocks of steps, without low first values."""
     fig, ax = panel(2.2)
     parts = np.array_split(np.arange(len(trace)), min(len(trace), 300))
     means = np.array([np.mean(trace[part]) for part in parts])
@@ -165,6 +165,7 @@ def elbo(trace: np.ndarray) -> Figure:
     finite = means[np.isfinite(means)]
     last = finite[len(finite) // 2 :]
     spread = max(float(np.ptp(last)), 1e-3 * (1.0 + abs(float(np.median(last)))))
+    # Low first values are cut off at 12 times the range of the second half.
     low = max(float(finite.min()), float(np.median(last)) - 12.0 * spread)
     ax.set_ylim(low - 0.5 * spread, float(finite.max()) + 0.5 * spread)
     ax.set_xlabel("step")

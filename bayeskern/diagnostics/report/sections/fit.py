@@ -1,4 +1,4 @@
-"""Fit to the data: posterior predictive checks, leave-one-out, calibration of intervals."""
+"""Fit to the data: predictive checks, leave-one-out, calibration of intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.protocols import classes_of
 
 block = partial(Block, "fit")
-# Shares of fewer observations are too uncertain to show.
+# With fewer observations, shares are too uncertain to show.
 MIN_OBSERVATIONS = 20
 
 
@@ -51,7 +51,7 @@ def _predictive(site: Observations) -> Iterator[Block]:
         yield block("no_replicates", site=site.site)
         return
     figure = drawn(predictive_check, site.y, site.replicates, site.discrete)
-    # Without draws of a process, the left-out predictions stand for replicates.
+    # A process without joint draws has leave-one-out predictions as replicates.
     one_by_one = site.log_density is not None and site.loo is None
     yield block("predictive_check", figure=figure, one_by_one=one_by_one)
 
@@ -74,7 +74,7 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
 
 
 def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None = None) -> Block:
-    """Table of the eight observations that are predicted worst."""
+    """Table of the eight observations with the lowest log density."""
     worst = np.argsort(log_density, kind="stable")[:8]
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
     y, means = site.back(site.y), site.back(means)
@@ -89,7 +89,7 @@ def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None =
 
 
 def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
-    """Names of some of `count` observations; numbers, if the site has another count."""
+    """Labels of observations `rows` out of `count`; indices if y is not that long."""
     return [site.labels[i] if count == len(site.y) else str(i) for i in rows]
 
 
@@ -113,7 +113,10 @@ def _calibration(site: Observations, classes: Sequence | None) -> Iterator[Block
 
 
 def overall_score(y: np.ndarray, left_out: bool) -> float:
-    """Brier score of the share of ones, for each of y among all or among the others."""
+    """Brier score if each y_i is predicted by the share of ones in y.
+
+    left_out: True for the share without y_i, whose error is n / (n - 1) times larger.
+    """
     n = len(y)
     return float(np.var(y)) * ((n / (n - 1)) ** 2 if left_out else 1.0)
 
@@ -167,7 +170,7 @@ def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> F
 
 
 def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: float) -> None:
-    # More lines could not be told apart.
+    # At most 40 lines: more could not be told apart.
     for row in replicates[evenly(len(replicates), 40)]:
         curve = density(row, low, high)
         if curve is not None:
@@ -180,7 +183,7 @@ def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: floa
 
 
 def _counts(ax, y: np.ndarray, replicates: np.ndarray, values: np.ndarray) -> None:
-    """Number of times that each of some whole values occurs."""
+    """Bars of how often each of the whole numbers `values` occurs."""
     counts = np.stack([(replicates == value).sum(axis=1) for value in values], axis=1)
     low, median, high = np.quantile(counts, (0.025, 0.5, 0.975), axis=0)
     observed = [np.sum(y == value) for value in values]
@@ -193,7 +196,7 @@ def _counts(ax, y: np.ndarray, replicates: np.ndarray, values: np.ndarray) -> No
 
 
 def _shown(y: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
-    """Range of y and of 99 % of the replicates, cut off if their tails are heavy."""
+    """Range of y and of 99 % of the replicates; very heavy tails are cut off."""
     finite = replicates[np.isfinite(replicates)]
     finite = finite if finite.size else y
     low, q25, q75, high = np.quantile(finite, (0.005, 0.25, 0.75, 0.995))
@@ -212,7 +215,7 @@ def residuals(predicted: np.ndarray, y: np.ndarray) -> Figure:
 
 
 def _pit(values: np.ndarray) -> Figure:
-    """Histogram of the probability integral transform, and the 95 % band if it is uniform."""
+    """Histogram of the PIT, and the 95 % band of bars if it is uniform."""
     fig, ax = panel(2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
     low, high = binom.interval(0.95, len(values), 1.0 / bins)
@@ -225,7 +228,7 @@ def _pit(values: np.ndarray) -> Figure:
 
 
 def _inside_interval(pit_values: np.ndarray, level: float) -> np.ndarray:
-    """Mask of the observations in their central intervals of a level, by their PIT."""
+    """Mask of the observations inside their central intervals, from their PIT."""
     return 2.0 * np.abs(pit_values - 0.5) <= level
 
 
@@ -234,7 +237,7 @@ def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: in
     fig, ax = panel(2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
     medians = [float(np.median(predicted[part])) for part in parts]
-    # Beside one another, so that no bar hides another.
+    # The levels are drawn side by side, so that no bar hides another.
     offset = 0.008 * np.ptp(medians)
     for i, (level, color) in enumerate(zip(COVERAGES, COLORS, strict=False)):
         inside = _inside_interval(pit_values, level)
@@ -249,7 +252,7 @@ def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: in
 
 
 def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> None:
-    """Share of true values in each group in %, with the interval of Clopper and Pearson."""
+    """Share of true values by group in %, with intervals of Clopper and Pearson."""
     shares = np.array([group.mean() for group in groups])
     tests = [binomtest(int(group.sum()), len(group)) for group in groups]
     ends = np.array([test.proportion_ci(0.95) for test in tests]).T
@@ -260,12 +263,12 @@ def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> Non
 def _khat(values: np.ndarray, threshold: float) -> Figure:
     """Pareto k-hat of each observation, and its threshold."""
     fig, ax = panel(2.2)
-    at = np.arange(len(values))
+    index = np.arange(len(values))
     high = values > threshold
     ax.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
-    points(ax, at[~high], values[~high], label="good")
+    points(ax, index[~high], values[~high], label="good")
     if high.any():
-        points(ax, at[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
+        points(ax, index[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
         legend_above(fig, ax)
     ax.set_xlabel("observation")
     ax.set_ylabel("Pareto k-hat")
@@ -273,7 +276,7 @@ def _khat(values: np.ndarray, threshold: float) -> Figure:
 
 
 def _frequencies(chance: np.ndarray, y: np.ndarray) -> Figure:
-    """Frequency of a class by its predicted probability, in groups of about equal size."""
+    """Frequency of a class by predicted probability, in groups of about equal size."""
     fig, ax = panel(2.8)
     groups = int(np.clip(len(y) // 12, 3, 10))
     parts = np.array_split(np.argsort(chance, kind="stable"), groups)

@@ -17,7 +17,7 @@ from numpyro.primitives import Messenger
 from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import Block, code, heading, missing, text
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.diagnostics.report.wording import folded, shape_text
+from bayeskern.diagnostics.report.wording import shape_text, wrap_code
 from bayeskern.protocols import columns_of, coords_of
 
 block = partial(Block, "fitted")
@@ -67,13 +67,13 @@ def _model(subject: Subject) -> Iterator[Block]:
 
 
 def source(model: Any) -> tuple[str, str]:
-    """Source code of a model, or its parts, if available; and a sentence about it."""
+    """Source code or repr of a model (or ""), and a sentence about it (or "")."""
     while isinstance(model, Messenger | partial):
         model = model.fn if isinstance(model, Messenger) else model.func
     model_class = type(model)
     if model_class.__module__.partition(".")[0] == "bayeskern":
         parts = re.sub(r"\d+\.\d{7,}", lambda x: f"{float(x[0]):.6g}", repr(model))
-        return folded(parts, 84), f"A {model_class.__name__} of bayeskern, with these parts:"
+        return wrap_code(parts, 84), f"A {model_class.__name__} of bayeskern, with these parts:"
     try:
         lines = inspect.getsource(model if inspect.isroutine(model) else model_class)
     except (OSError, TypeError):
@@ -105,7 +105,7 @@ def _data(subject: Subject) -> Iterator[Block]:
         for name, values in subject.group(group).items()
     ]
     yield block("data", rows=rows)
-    # A linear model names its features even if the columns have no names.
+    # A linear model has names of features even if X has no column names.
     columns = columns_of(subject.model) or coords_of(subject.model).get("feature")
     if columns:
         yield text(f"Columns, in order: {', '.join(map(str, columns))}.")

@@ -1,4 +1,4 @@
-"""Sections on a forecast: the forecast and its components, structures, fit, and the series."""
+"""Sections on a forecast: forecast, components, structures, fit and series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayeskern.diagnostics.report.sections.fitted import circumstances
 from bayeskern.diagnostics.report.sections.process import component_blocks
 from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import ForecastSubject
-from bayeskern.diagnostics.report.wording import folded, percent
+from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
@@ -33,7 +33,7 @@ def verdict(subject: ForecastSubject) -> Iterator[Block]:
     for remark in f.remarks:
         yield text(f"Remark on the series: {remark}.")
     if f.look_back is not None:
-        origins = {"back": f.look_back, "levels": COVERAGES, "compared": compared}
+        origins = {"evaluation": f.look_back, "levels": COVERAGES, "compared": compared}
         yield Block("verdict", "rolling_origins", **origins)
 
 
@@ -73,11 +73,11 @@ def forecast(subject: ForecastSubject) -> Iterator[Block]:
 
 
 def values(f: Forecast) -> Block:
-    """Table of medians and intervals at eight of the steps."""
+    """Table of medians and 95 % intervals at up to eight steps."""
     lower, upper = f.interval(0.95)
     steps = np.unique(evenly(f.horizon, 8))
     quantiles = np.stack([f.median, lower, upper], axis=1)[steps]
-    # All cells have the decimals of the narrowest interval.
+    # Smallest predictive sd, which decides the decimals of all cells.
     spread = np.min(quantiles[:, 2] - quantiles[:, 1]) / (2.0 * ndtri(0.975))
     likelihood = f.choices.likelihood
     if likelihood is not None and likelihood.whole:
@@ -93,7 +93,7 @@ def values(f: Forecast) -> Block:
 
 
 def structures(subject: ForecastSubject) -> Iterator[Block]:
-    """Blocks of the section "Structures": their weights, and the hyperparameters of the first."""
+    """Blocks of the section "Structures": weights, hyperparameters of the first."""
     f, process = subject.forecast, subject.process
     likelihood = f.choices.likelihood
     yield Block("forecast", "weights", rows=[_structure(f, part) for part in f.parts])
@@ -108,7 +108,7 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
     yield Block(
         "forecast",
         "kernel",
-        kernel=folded(repr(rounded(process.kernels))),
+        kernel=wrap_code(repr(rounded(process.kernels))),
         estimate="mode" if only_mode else "median",
         unit="years" if f.series.calendar.unit == "years" else "steps",
         values="values" if likelihood is None else likelihood.scale,
@@ -116,7 +116,7 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
 
 
 def _structure(f: Forecast, part: Part) -> tuple[str, ...]:
-    """Trend, scale and weight of a structure."""
+    """Cells of a table row: trend, transformation and weight of a structure."""
     trend, log, changes = part.structure
     names = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks", **TRENDS}
     name = str(names.get(trend, trend))

@@ -1,4 +1,4 @@
-"""The posterior: a table, intervals, prior against posterior, and pairs of parameters."""
+"""The posterior: table, intervals, prior against posterior, pairs of parameters."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _pairs(subject: Subject) -> Iterator[Block]:
 def against_prior(
     draws: dict[str, np.ndarray], priors: dict[str, tuple[np.ndarray, np.ndarray | None]]
 ) -> Figure:
-    """Posterior density of each parameter from draws (S,), and its prior (x, density) if known."""
+    """Plot posterior densities from draws (S,) over priors (x, density), if known."""
     fig, axes = panels(len(draws), columns=3, height=1.5)
     for ax, (name, sample) in zip(axes, draws.items(), strict=True):
         posterior = density(sample, *np.quantile(sample, (0.002, 0.998)))
@@ -113,7 +113,7 @@ def against_prior(
             curve(ax, *posterior, BLUE, "posterior")
         x, prior = priors[name]
         if prior is not None:
-            # The tails of the prior would squeeze the posterior.
+            # Without the tails of the prior, which would squeeze the posterior.
             shown = prior > 0.01 * np.nanmax(prior)
             ax.plot(x[shown], prior[shown], color=GREY, linestyle="--", label="prior")
         title(ax, name)
@@ -146,7 +146,7 @@ def forest(draws: dict[str, np.ndarray]) -> Figure:
 
 
 def _by_size(quantiles: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names grouped by the magnitude of their values, so that no interval shrinks to a dot."""
+    """Group names by the size of their values, so that no interval shrinks to a dot."""
     groups: dict[int, list[str]] = {}
     for name, values in quantiles.items():
         size = np.max(np.abs(values))
@@ -155,7 +155,7 @@ def _by_size(quantiles: dict[str, np.ndarray]) -> list[list[str]]:
 
 
 def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None) -> Figure:
-    """Draws (S,) of each parameter against each later one; divergent draws are marked."""
+    """Plot draws (S,) of all pairs of parameters; divergent draws are marked."""
     names = list(columns)
     n = len(names) - 1
     fig, axes = panels(n * n, columns=n, height=min(1.5, WIDTH / n))

@@ -25,7 +25,7 @@ from bayeskern.diagnostics.report.style import (
     points,
 )
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.diagnostics.report.wording import folded, percent
+from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp.latent.model import LatentGP
 from bayeskern.kernels.components import component, component_names
@@ -64,12 +64,13 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     data = (process.X[:, 0], process.y) if single else None
     figure = drawn(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
-    yield from component_blocks(process, axis, Scale(False, 0.0, 1.0))
+    identity = Scale(log=False, shift=0.0, size=1.0)
+    yield from component_blocks(process, axis, identity)
     if single and len(process.names) > 1:
         ((name, x, X),) = _grids(process.X, axis)
         parts = {key: (x, part.quantile) for key, part in process.components(X).items()}
         yield block("components", figure=drawn(components, parts, x_label=name))
-    yield block("kernel", kernel=folded(repr(rounded(process.kernels))))
+    yield block("kernel", kernel=wrap_code(repr(rounded(process.kernels))))
 
 
 def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
@@ -77,8 +78,8 @@ def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
 
 
 def _grids(X: np.ndarray, axis: InputAxis) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, 160 values and points (160, d) along each input, the others at their medians."""
-    # More inputs would make the figure too long.
+    """Yield (name, values, points (160, d)) along each input, the others at medians."""
+    # At most 6 inputs: more would make the figure too long.
     for i in range(min(X.shape[1], 6)):
         low, high = X[:, i].min(), X[:, i].max()
         pad = 0.05 * (high - low)
@@ -93,18 +94,18 @@ def component_blocks(
 ) -> Iterator[Block]:
     """Components in words, with their shares of the variance.
 
-    scale: from values of the fit to units of the data.
+    scale: Transformation from values of the fit to units of the data.
     """
     if len(process.names) < 2:
         sentence = _sentence(process, process.names[0], axis, scale, None)
         yield Block("blocks", "items", pairs=[("the function", sentence)])
         return
-    at_data, noise = process.components(process.X), process.noise()
-    variances = [float(np.var(at_data[name].mean)) for name in process.names]
-    sentences = [_sentence(process, name, axis, scale, at_data[name]) for name in process.names]
+    parts, noise = process.components(process.X), process.noise()
+    variances = [float(np.var(parts[name].mean)) for name in process.names]
+    sentences = [_sentence(process, name, axis, scale, parts[name]) for name in process.names]
     names = [*process.names]
     if noise is not None:
-        # The noise stands last, since a component may have the same name.
+        # Appended to lists, not to a dict: a component may be called "noise" too.
         names, variances = [*names, "noise"], [*variances, noise]
         sentences.append("no memory.")
     shares = np.array(variances) / np.sum(variances)
@@ -121,9 +122,9 @@ def _sentence(
     scale: Scale,
     part: Prediction | None,
 ) -> str:
-    """A component in words: its behaviour, its change over the data, and how certain that is.
+    """A component in words: its behaviour, and its change over the data.
 
-    part: prediction of the component at the data; None for the whole function.
+    part: Prediction of the component at the data; None for the whole function.
     """
     if name not in component_names(process.kernels):
         # A forecast also has a mean, and effects of regressors and events.
@@ -150,7 +151,7 @@ def _span(part: Prediction, scale: Scale) -> str:
     """Range of the mean of a component over the data."""
     low, high = _centred(scale).back(np.array([part.mean.min(), part.mean.max()]))
     size = f"a factor of {number(high / low)}" if scale.log else number(high - low)
-    return f"; from its lowest to its highest it spans {size}"
+    return f"; from its lowest to its highest value it spans {size}"
 
 
 def _repeats(kernel: Any) -> bool:
@@ -182,7 +183,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         single_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[None], kernel)
         sentence = f"it {describe(single_draw, axis)}."
         yield Block("blocks", "items", pairs=[(name, sentence)])
-        yield code(folded(repr(kernel)))
+        yield code(wrap_code(repr(kernel)))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -193,7 +194,13 @@ def functions(
     y_label: str,
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Figure:
-    """The function along each input: (name, x, quantile); data: (x, y) of the first input."""
+    """Plot the function along each input.
+
+    Args:
+        slices: (name, x, quantile) of each input.
+        y_label: Label of the y axis.
+        data: (x, y), if there is one input.
+    """
     columns = 1 if len(slices) == 1 else 2
     fig, axes = panels(len(slices), columns=columns, height=2.8 if columns == 1 else 2.0)
     for ax, (name, x, quantile) in zip(axes, slices, strict=True):
@@ -214,7 +221,7 @@ def _fan(ax, x: np.ndarray, quantile: Quantile) -> None:
 
 
 def components(parts: Mapping[str, tuple[np.ndarray, Quantile]], x_label: str) -> Figure:
-    """A panel for each component, name -> (x, quantile), with a line at 0."""
+    """Plot each component, name -> (x, quantile), in a panel with a line at 0."""
     fig, axes = panels(len(parts), columns=1, height=1.45)
     for ax, (name, (x, quantile)) in zip(axes, parts.items(), strict=True):
         ax.axhline(0.0, color=RULE, linewidth=0.8, zorder=0)

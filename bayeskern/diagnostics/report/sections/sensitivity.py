@@ -58,7 +58,7 @@ def _power_scaling(subject: Subject, priors: list[SitePrior]) -> Iterator[Block]
     if why:
         yield missing(why)
         return
-    # The table of ArviZ is made for more parameters than are shown, for its diagnosis.
+    # ArviZ diagnoses 80 parameters; the table below shows 40.
     varying = list(subject.varying.items())[:80]
     draws = {name: x[:, rows] for name, x in varying if np.ptp(x[:, rows]) > 0}
     table = power_scaling(draws, log_prior, log_likelihood)
@@ -82,14 +82,14 @@ def _proper(subject: Subject) -> list[SitePrior]:
 
 
 def _priors_to_scale(subject: Subject) -> list[SitePrior]:
-    """Priors at the top of the model, which are to be scaled.
+    """Priors to scale: those at the top of the model, which depend on no other site.
 
-    Priors below the top are part of the model (Kallioinen et al. 2024, on hierarchical models), as
-    are those of the members of a plate, or of as many parameters as there are observations.
+    Other priors are part of the model (Kallioinen et al. 2024, on hierarchical models). So are
+    priors of members of a plate, and of sites with at least one element per observation.
     """
     observations = max(np.size(values) for values in subject.posterior.observed().values())
-    top = [p for p in _proper(subject) if p.is_constant]
-    # Members of a plate are scaled if nothing stands above them.
+    top = [p for p in _proper(subject) if p.is_unconditional]
+    # Without any other prior at the top, the priors of plates and large sites are scaled.
     return [p for p in top if not p.in_plate and np.prod(p.shape) < max(observations, 2)] or top
 
 
@@ -119,7 +119,7 @@ def densities(
 
 
 def _why_no_weights(log_prior: np.ndarray, log_likelihood: np.ndarray, sites: str) -> str:
-    """Reason why draws cannot be weighted by a power of these densities, or nothing."""
+    """Reason why draws cannot be weighted by a power of these densities, or ""."""
     for name, log in ((f"prior of {sites}", log_prior), ("likelihood", log_likelihood)):
         x = log.ravel()
         if not np.isfinite(x).all():
@@ -143,13 +143,13 @@ def power_scaling(
     """
     tree = az.from_dict(
         {
-            # A tree does not allow every name of a parameter.
+            # Names of parameters may be invalid in a DataTree.
             "posterior": {"x": np.stack(list(draws.values()), axis=-1)},
             "log_prior": {"prior": log_prior},
             "log_likelihood": {"data": log_likelihood[..., None]},
         }
     )
-    # The log of ArviZ refers to its documentation.
+    # Silenced: ArviZ logs hints that refer to its own documentation.
     log = logging.getLogger("arviz_stats")
     level = log.level
     with warnings.catch_warnings():
@@ -164,7 +164,7 @@ def power_scaling(
 
 
 def log_probs(target: Target, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Log density of each site, summed, at each of S draws: (S,)."""
+    """Log density of each site, summed over its elements, at S draws: (S,)."""
     return by_chunk(lambda part: _log_probs(target, part), draws, 1)
 
 

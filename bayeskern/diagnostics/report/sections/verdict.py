@@ -1,4 +1,4 @@
-"""The verdict: can the numbers be used, why, and what to do next."""
+"""The verdict with its reasons and advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def verdict(subject: Subject) -> Iterator[Block]:
 
 
 def _relabelled(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:
-    """The advice, with each parameter under its name in this report."""
+    """Replace the names of parameters in an advice by their names in this report."""
     for name in {value for key, value in evidence.items() if key.endswith("_at")}:
         label = label_of.get(name, name)
         advice = re.sub(rf"(?<!\w){re.escape(name)}", lambda _, to=label: to, advice)
