@@ -1,10 +1,9 @@
-"""Additive components, each centred over the data, with the common level in one of them.
+"""Additive components centered over the data, with the common level in one of them.
 
-The terms of a sum of kernels share their level: the data determine the total level but not how it
-splits between the terms, so that every term by itself looks uncertain. Here each component is taken
-minus its own average over the observed points, and the averages are added to the component that
-carries the level. Both are linear in the Gaussian process, so their posterior is exact, and the
-components still add up to the whole.
+The data determine the total level of a sum of kernels, but not how it splits between the terms, so
+that every term by itself looks uncertain. Here each component has its average over the observed
+points subtracted, and one component, the level, gets all of these averages. Both steps are linear
+in the Gaussian process, so that the posterior is exact, and the components still sum to f.
 """
 
 from __future__ import annotations
@@ -26,8 +25,12 @@ def centered_components(
 ) -> dict[str, Prediction]:
     """Components of a `GPRegression` at X_new (m, d), mixed over draws of its hyperparameters.
 
-    level: the component that carries the averages of the others; it comes first. data: as
-    `model.prepare` returned them.
+    Args:
+        model: The prepared model.
+        draws: Draws of the hyperparameters by site.
+        data: (X, y) or (X, y, mask), as `model.prepare` returned them.
+        X_new: New points.
+        level: Name of the component that gets the averages of the others; it comes first.
     """
     names = (level, *(name for name in component_names(model.kernel) if name != level))
     means, variances = _all_moments(model, thin(draws), data, X_new, names)
@@ -42,7 +45,7 @@ def centered_components(
 def _all_moments(
     model: GPRegression, draws: dict[str, Array], data: tuple, X_new: Array, names: tuple[str, ...]
 ) -> tuple[Array, ...]:
-    """Means and variances: (components, draws, points) each; one factor serves each draw."""
+    """Means and variances, (components, draws, points) each; each draw is factored once."""
 
     def at_draw(draw):
         gp = condition_at(model, draw, data)
@@ -53,14 +56,18 @@ def _all_moments(
 
 
 def _moments(gp: ConditionedGP, X_new: Array, name: str, level: str) -> tuple[Array, Array]:
-    """Mean and variance of one component at X_new: (m,), (m,)."""
+    """Mean and variance of one centered component at X_new: (m,), (m,).
+
+    It is g - w' g(X) for a component g; for the level, g plus the averages w' h(X) of all other
+    components h. `cross` (n, m) is its prior covariance with y.
+    """
     names, n = component_names(gp.kernel), gp.X.shape[0]
     observed = jnp.ones(n) if gp.observed is None else gp.observed.astype(gp.X.dtype)
     # The average over the observed points is w' f(X).
     w = observed / jnp.sum(observed)
 
     def average(kernel: Kernel) -> tuple[Array, Array, Array]:
-        """Covariances of the average over the data with y and with f(X_new), and its variance."""
+        """Covariances of the average w' g(X) with g(X) and g(X_new), and its variance."""
         with_data = kernel.evaluate(gp.X) @ w
         return with_data, kernel.evaluate(X_new, gp.X) @ w, w @ with_data
 

@@ -1,4 +1,4 @@
-"""Independent processes of one kernel at the same inputs, by one factor of their covariance."""
+"""Independent processes with one kernel and the same inputs, which share one factor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from bayeskern.gp.process import GaussianProcess
 class IndependentProcesses(Distribution):
     """Distribution of Y (n, k), whose columns are independent draws of one process.
 
-    log p(Y) = sum_j log N(Y_j; m, K + noise I), and the covariance is factored once.
+    log p(Y) = sum_j log N(Y_j; m, K + noise I) for the columns Y_j; the covariance is factored
+    once.
 
     Args:
         process: Distribution of each column.
@@ -45,19 +46,22 @@ class IndependentProcesses(Distribution):
         return jnp.broadcast_to(variance[:, None], self.event_shape)
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
-        return _swapped(self.process.sample(key, (*sample_shape, self.outputs)))
+        return _swap_last_axes(self.process.sample(key, (*sample_shape, self.outputs)))
 
     def log_prob(self, value: Array) -> Array:
         """Log density of all columns: (..., n, k) -> (...)."""
-        return jnp.sum(self.process.log_prob(_swapped(value)), axis=-1)
+        return jnp.sum(self.process.log_prob(_swap_last_axes(value)), axis=-1)
 
     def pointwise(self, value: Array) -> tuple[Array, Array]:
-        """Log density of each value given the others of its column, and a mask of those counted."""
-        log_densities, counted = self.process.pointwise(_swapped(value))
-        return _swapped(log_densities), jnp.broadcast_to(counted[:, None], self.event_shape)
+        """Log density of each value given the others in its column, and the mask of observed ones.
+
+        Shapes (..., n, k) and (n, k).
+        """
+        log_densities, observed = self.process.pointwise(_swap_last_axes(value))
+        return _swap_last_axes(log_densities), jnp.broadcast_to(observed[:, None], self.event_shape)
 
     def condition(self, Y: Array) -> tuple[ConditionedGP, ...]:
-        """Each process given its column of Y (n, k)."""
+        """Condition each process on its column of Y (n, k)."""
         first = self.process.condition(Y[:, 0])
         observed = None if first.observed is None else first.observed[:, None]
         weights = first.factor.solve(mask_residual(Y - self.mean, observed))
@@ -68,9 +72,9 @@ class IndependentProcesses(Distribution):
 
 
 class OutputsPredictive(eqx.Module):
-    """Several processes given data at new points; outputs of one point follow one another.
+    """k processes given data, at m new points, flattened so that the output index runs fastest.
 
-    parts: one for each output; they differ in their data only.
+    parts: One for each output; they differ only in their data.
     """
 
     parts: tuple[ProcessPredictive, ...]
@@ -86,16 +90,16 @@ class OutputsPredictive(eqx.Module):
 
     def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m k)."""
-        # Deviations of draws from their mean do not depend on the data.
+        # Deviations from the posterior mean do not depend on y: one process draws them all.
         first, means = self.parts[0], self._means()
         deviations = first.sample(key, n * len(self.parts)) - first.mean()
-        deviations = _swapped(deviations.reshape(n, len(self.parts), -1))
+        deviations = _swap_last_axes(deviations.reshape(n, len(self.parts), -1))
         return (means + deviations).reshape(n, -1)
 
     def _means(self) -> Array:
         return jnp.stack([part.mean() for part in self.parts], axis=-1)
 
 
-def _swapped(values: Array) -> Array:
-    """The last two axes swapped."""
+def _swap_last_axes(values: Array) -> Array:
+    """Swap the last two axes."""
     return jnp.swapaxes(values, -1, -2)

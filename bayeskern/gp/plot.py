@@ -1,4 +1,4 @@
-"""Plots of a process: draws of the function over a central band."""
+"""Plots of sampled functions of a process, with a central band."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def points(X_new: Inputs | None, X: Array, columns: tuple[str, ...] | None) -> np.ndarray:
-    """Points (m, 1) at which functions are drawn, along X_new, or along X if it is None.
+    """Grid (201, 1) over the range of X_new, or of X if X_new is None.
 
-    Raises ValueError if there are several inputs, or one point only.
+    Raises ValueError if there are several inputs or a single distinct point.
     """
     if X_new is None:
         return along(X, "X")
@@ -39,9 +39,9 @@ def samples(
     ax: Axes | None = None,
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Figure:
-    """Draw n samples of f at X (m, 1), over its median and a central band.
+    """Plot n sampled functions f at X (m, 1), with their median and a central band.
 
-    data: the observations (x, y), if there are any.
+    data: Observations (x, y), plotted as dots; None for none.
     """
     level, x = validation.level(level), X[:, 0]
     draws = f.sample(n, validation.seed(seed))

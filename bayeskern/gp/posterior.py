@@ -1,4 +1,4 @@
-"""Gaussian processes given data: predictions, components, leave-one-out."""
+"""Gaussian processes given data: predictions, components, leave-one-out densities."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class LeaveOneOut(NamedTuple):
 class ConditionedGP(eqx.Module):
     """Gaussian process given data, as `GaussianProcess.condition` returns it.
 
-    All predictions use one factor of C = K + noise I and the weights a = C^-1 (y - m):
-    the mean of f at x is m(x) + k(x, X) a, its variance k(x, x) - k(x, X) C^-1 k(X, x).
+    All predictions use one factor of C = K + noise I and the weights a = C^-1 (y - m): f at x has
+    mean m(x) + k(x, X) a and variance k(x, x) - k(x, X) C^-1 k(X, x).
 
     Attributes:
         kernel: The kernel.
@@ -60,10 +60,10 @@ class ConditionedGP(eqx.Module):
         y: The observations, shape (n,).
         noise: Noise variance, a number or shape (n,).
         prior_mean: Prior mean: a number, shape (n,), or a function of one point.
-        observed: Mask of the rows that count, shape (n,); None if all do.
-        factor: C, factored.
+        observed: Mask of the observed rows, shape (n,); None if all are observed.
+        factor: Factor of C.
         weights: a, shape (n,).
-        columns: Columns of the data frame X, or None.
+        columns: Columns of X if it was a data frame, or None.
         solver: The solver that factored C.
 
     References:
@@ -97,7 +97,7 @@ class ConditionedGP(eqx.Module):
 
     @property
     def jitter(self) -> Array:
-        """Amount added to the diagonal so that the covariance could be factored."""
+        """Number added to the diagonal of C so that its factorization succeeds."""
         return self.factor.jitter
 
     @property
@@ -111,7 +111,7 @@ class ConditionedGP(eqx.Module):
         r = self.residuals
         product = self.solver.multiply(self.matrix, self.weights)
         size = jnp.linalg.norm(r)
-        # All zeros are solved exactly.
+        # Residuals of 0 have weights of 0, without error.
         return float(jnp.linalg.norm(product - r) / jnp.where(size > 0, size, 1.0))
 
     def predict(
@@ -125,7 +125,7 @@ class ConditionedGP(eqx.Module):
 
         Args:
             X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
-            latent: Predict f itself, rather than a new observation.
+            latent: Whether to predict f itself, rather than a new observation.
             noise: Noise variance of new observations, a number or shape (m,). Required if the
                 training noise differs from point to point.
             mean: Prior mean at X_new, a number or shape (m,). Required if the prior mean was given
@@ -135,7 +135,7 @@ class ConditionedGP(eqx.Module):
             A `Prediction` with the additive components of the kernel.
 
         Raises:
-            ValueError: If the noise or the mean at X_new is unknown, or X_new has other columns.
+            ValueError: If the noise or the mean at X_new is unknown, or X_new lacks columns of X.
         """
         points = new_points(X_new, self.X, self.columns)
         new_noise = self.new_noise(noise, points.shape[0], latent)
@@ -154,7 +154,7 @@ class ConditionedGP(eqx.Module):
         return self.solver.covariance(self.matrix, None, self.factor, points)
 
     def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions in closed form, from the one factor.
+        """Leave-one-out predictions in closed form, without refactoring C.
 
         Returns:
             Means, variances and log densities, NaN in masked rows.
@@ -178,15 +178,15 @@ class ConditionedGP(eqx.Module):
         seed: int = 0,
         ax: Axes | None = None,
     ) -> Figure:
-        """Draw functions f from the posterior along one input, over their median and a band.
+        """Plot functions sampled from the posterior over one input, with median and band.
 
         Args:
-            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
-                from the least to the greatest. X by default.
+            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame; the plot spans their
+                range. X by default.
             n: Number of functions.
             level: Probability of the central band, at each point.
             seed: Seed of the draws.
-            ax: Axes to draw in; a new figure if None.
+            ax: Axes to plot in; a new figure if None.
 
         Returns:
             The figure, with the observations as dots.
@@ -201,18 +201,18 @@ class ConditionedGP(eqx.Module):
         return plot.samples(points, f, self.columns, n, level, seed, ax, data)
 
     def new_noise(self, noise: ArrayLike | None, m: int, latent: bool) -> Array:
-        """Noise variance of m new points: 0 for the latent function."""
+        """Noise variance at m new points; 0 if `latent`."""
         if latent:
             return jnp.zeros(())
         if noise is None and jnp.ndim(self.noise) == 1:
             raise ValueError(
-                "the training noise differs from point to point, so that of new points is unknown: "
-                "give noise=..., or latent=True for the function without noise."
+                "the training noise differs from point to point, so the noise at new points is "
+                "unknown: give noise=..., or latent=True to predict the function without noise."
             )
         return self.noise if noise is None else per_point("noise", noise, m)
 
     def new_mean(self, mean: ArrayLike | None, X_new: Array) -> Array:
-        """Prior mean at new points."""
+        """Prior mean at new points X_new (m, d), or `mean` if it is not None."""
         if mean is None:
             return mean_at(self.prior_mean, X_new)
         return per_point("mean", mean, X_new.shape[0])
@@ -221,8 +221,12 @@ class ConditionedGP(eqx.Module):
 class ProcessPredictive(eqx.Module):
     """Process given data, or one of its additive components, at new points X (m, d).
 
-    part: name of the component. prior_mean, noise: at X, a number or (m,); None for the noise of
-    the data.
+    Attributes:
+        gp: The conditioned process.
+        part: Name of the component; None for the whole process.
+        X: New points, (m, d).
+        prior_mean: Prior mean at X, a number or (m,).
+        noise: Noise variance at X, a number or (m,); None for the noise of the data.
     """
 
     gp: ConditionedGP
@@ -253,7 +257,7 @@ class ProcessPredictive(eqx.Module):
         return deviations + self.mean() + jnp.sqrt(self._noise()) * errors
 
     def _noise(self) -> Array:
-        # Means need no noise, so an unknown noise is refused here only.
+        # Checked here and not at the start, because means do not need the noise.
         return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
 
 
@@ -267,7 +271,10 @@ _draws_jit = eqx.filter_jit(ProcessPredictive.sample)
 def _prediction(
     gp: ConditionedGP, X_new: AnyArray, noise: Array, mean: Array, part: str | None = None
 ) -> Prediction:
-    """part: name of a component, which has no components of its own."""
+    """Lazy prediction at X_new of the process, or of its component `part` if not None.
+
+    noise, mean: Noise variance and prior mean at X_new, numbers or (m,).
+    """
     n, zero = gp.X.shape[0], jnp.zeros(())
 
     def at(X):
@@ -288,7 +295,7 @@ def _prediction(
         return Prediction(means, moments, draw)
 
     def component(name):
-        # Refuses an unknown name now, not when the lazy prediction is evaluated.
+        # Raises for an unknown name here, not when the lazy prediction is evaluated.
         part_of(gp.kernel, name)
         return _prediction(gp, X_new, zero, zero, name)
 

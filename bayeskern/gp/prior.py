@@ -1,4 +1,4 @@
-"""Kernel and mean of a Gaussian process, and the points at which it is evaluated."""
+"""Check and read the kernel, the mean and the points of a Gaussian process."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Inputs = ArrayLike | IntoDataFrame
 def positive_definite(kernel: Kernel) -> Kernel:
     """Return the kernel, or raise ValueError if a part of it is not positive definite.
 
-    Raises TypeError if it is no kernel.
+    Raises TypeError if `kernel` is not a `Kernel`.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
     for node in kernel.nodes():
         if isinstance(node, Kernel) and not node.positive_definite:
             raise ValueError(
-                f"{type(node).__name__} is not positive definite, so no Gaussian process has it as "
-                "its covariance. InverseMultiquadric is the positive definite relative."
+                f"{type(node).__name__} is not positive definite, so it cannot be the covariance "
+                "of a Gaussian process. InverseMultiquadric is similar and positive definite."
             )
     return kernel
 
@@ -45,26 +45,26 @@ def mask_residual(r: Array, mask: Array | None) -> Array:
 
 
 def mean_function(mean: ArrayLike | Distribution | hyper.Free | Callable) -> Array | Callable:
-    """Read a prior mean: a function as a module, anything else as a hyperparameter."""
+    """Read a prior mean: wrap a function as a module, else read a hyperparameter."""
     if is_function(mean):
         return as_module(mean)
-    # A specification holds a distribution or Free here; a model that is evaluated has an array.
+    # A model before inference may hold a distribution or Free here, a model in use an array.
     return hyper.as_hyperparameter(mean)  # pyright: ignore[reportReturnType]
 
 
 def read_mean(mean: ArrayLike | Callable, n: int) -> Array | Callable:
-    """Read a prior mean without priors: a function of one point, or one number or n of them."""
+    """Read a prior mean: a function of one point, a number or an array (n,), without priors."""
     return mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
 
 
 def is_function(mean: object) -> TypeGuard[Callable]:
-    """Check that a prior mean is a function of one point, not a number or its prior."""
-    # A NumPyro distribution is callable too: calling it draws from it.
+    """True if a prior mean is a function of one point, not a number or its prior."""
+    # A NumPyro distribution is callable too: calling it draws a sample.
     return callable(mean) and not hyper.is_specified(mean)
 
 
 def evaluate_mean(mean: Array | Callable, X: AnyArray) -> Array:
-    """Prior mean at X: a number, an array, or a function of one point applied to each."""
+    """Prior mean at X (n, d): a function of one point is applied to each row."""
     return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
 
 
@@ -72,14 +72,14 @@ def mean_at(mean: Array | Callable, X_new: AnyArray) -> Array:
     """Prior mean at new points. Raises ValueError if it was given as an array (n,)."""
     if not callable(mean) and jnp.ndim(mean) == 1:
         raise ValueError(
-            "the prior mean was given as an array, so its values at X_new are unknown: make the "
-            "mean a function of one point, or give ConditionedGP.predict mean=..."
+            "the prior mean was given as an array, so its values at X_new are unknown. Give the "
+            "mean as a function of one point, or pass mean=... to ConditionedGP.predict."
         )
     return evaluate_mean(mean, X_new)
 
 
 def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Array:
-    """Read new points of a process at X; of a data frame, the columns that X had."""
+    """Read new points of a process at X; take `columns` from a data frame."""
     points, _ = validation.inputs(X_new, "X_new", columns)
     if points.shape[1] != X.shape[1]:
         raise ValueError(
@@ -90,24 +90,24 @@ def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Arra
 
 
 def above_rounding(variance: Array, prior: Array) -> Array:
-    """Posterior variances of at least machine precision times the prior variance.
+    """Raise posterior variances to at least machine precision times the prior variance.
 
-    Rounding may push small ones below 0. NaN stays NaN.
+    Rounding errors can make small variances negative. NaN stays NaN.
     """
     return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
 
 
 def per_point(name: str, value: object, n: int) -> Array:
-    """Read one number, (), or n of them, (n,).
+    """Read a number or n numbers as an array of shape () or (n,).
 
-    Raises TypeError if it is a distribution or free, and ValueError if it has another shape.
+    Raises TypeError for a distribution or `Free`, and ValueError for any other shape.
     """
     if hyper.is_specified(value):
         raise TypeError(
-            f"{name} must be a number here, got {hyper.show(value)}; GPRegression and LatentGP "
-            "take priors."
+            f"{name} must be a number here, got {hyper.show(value)}. For priors, use GPRegression "
+            "or LatentGP."
         )
     value = value if isinstance(value, Array) else jnp.asarray(np.asarray(value, float))
     if value.shape not in ((), (n,)):
-        raise ValueError(f"{name} must be one number or {n} of them, got shape {value.shape}.")
+        raise ValueError(f"{name} must be one number or {n} numbers, got shape {value.shape}.")
     return value

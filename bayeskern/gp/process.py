@@ -38,27 +38,31 @@ class GaussianProcess(Distribution):
     """Distribution of y = f(X) + e with f ~ GP(mean, kernel) and e ~ N(0, noise).
 
     y ~ N(m(X), k(X, X) + noise I). It is a NumPyro distribution for use in any model:
-    `numpyro.sample("y", GaussianProcess(kernel, X, noise), obs=y)`. The inputs X may repeat and
-    need no order.
+    `numpyro.sample("y", GaussianProcess(kernel, X, noise), obs=y)`. Inputs may be repeated and
+    need not be sorted.
 
     Args:
         kernel: Covariance function, with a number for every hyperparameter.
         X: Inputs, shape (n, d) or (n,), or a data frame.
         noise: Noise variance, a number or an array of shape (n,).
         mean: Prior mean m: a number, an array of shape (n,), or a function of one point.
-        mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
-        solver: "auto" for the fastest solver that fits; "dense", the Cholesky factor, n^3
-            operations; "markov", the Kalman filter, for one input and kernels with a state-space
-            form, in O(n) time; "low_rank" for kernels with m features, n m^2 operations;
-            "kronecker" for inputs that are a full grid and kernels that are products over its axes,
-            with one noise for all points and no mask; "neighbors", an approximation in which each
-            point is conditioned on the 30 nearest of those before it, also in O(n) time, chosen if
-            no exact solver fits in memory. Or a solver that `bayeskern.linalg.solver_of` has
-            prepared for X, which `jax.jit` may then trace. `explain` gives the choice and its
-            reasons.
+        mask: Shape (n,), True where y is observed; other rows are ignored. By default all rows are
+            observed.
+        solver: Method to factor K + noise I; `explain` reports the choice and its reasons.
+
+            - "auto": the fastest exact solver that fits in memory, else "neighbors".
+            - "dense": Cholesky factor, in O(n^3) operations.
+            - "markov": Kalman filter, in O(n), for one input and a kernel with a state-space form.
+            - "low_rank": in O(n m^2), for a kernel with m features.
+            - "kronecker": for a full grid of inputs and a kernel that is a product over its axes,
+              with the same noise at all points and no mask.
+            - "neighbors": an O(n) approximation that conditions each point on its 30 nearest
+              predecessors.
+            - A solver prepared for X by `bayeskern.linalg.solver_of`; X may then be traced by
+              `jax.jit`.
 
     Attributes:
-        kernel: The kernel, its columns resolved.
+        kernel: The kernel, with column names replaced by indices.
         X: The inputs, shape (n, d).
         noise: The noise variance.
         prior_mean: Prior mean: a number, shape (n,), or a function of one point.
@@ -66,11 +70,11 @@ class GaussianProcess(Distribution):
         solver: The chosen solver.
 
     Raises:
-        TypeError: If the kernel is no kernel, or if it, the noise or the mean still holds a
+        TypeError: If `kernel` is not a Kernel, or if kernel, noise or mean still holds a
             distribution or `Free`.
-        ValueError: If the kernel is not positive definite by construction, the noise negative,
-            the noise or the mean has another shape, or the solver does not fit or needs more
-            memory than there is.
+        ValueError: If the kernel is not positive definite by construction, the noise is negative,
+            the noise or the mean has the wrong shape, or the solver does not fit or needs more
+            memory than the machine has.
 
     References:
         Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 2.2.
@@ -136,7 +140,7 @@ class GaussianProcess(Distribution):
         """Report the chosen solver, its cost, and why the others were not chosen.
 
         Returns:
-            The choice. For an approximate solver it has an estimate of the log density lost per
+            The choice. For an approximate solver, its `loss` estimates the log density lost per
             point.
         """
         return explain(self.solver, self._matrix(self.observed))
@@ -195,15 +199,15 @@ class GaussianProcess(Distribution):
             y: Observations, shape (..., n).
 
         Returns:
-            The log densities, shape (..., n), and a mask of the rows that count, shape (n,).
+            The log densities, shape (..., n), and the mask of observed rows, shape (n,).
 
         References:
             Buerkner, Gabry and Vehtari (2021), "Efficient leave-one-out cross-validation for
             Bayesian non-factorized normal and Student-t models".
         """
         loo = jnp.vectorize(lambda y: self.condition(y).loo().log_density, signature="(n)->(n)")
-        counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
-        return loo(y), counted
+        observed = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
+        return loo(y), observed
 
     def plot_samples(
         self,
@@ -213,17 +217,17 @@ class GaussianProcess(Distribution):
         seed: int = 0,
         ax: Axes | None = None,
     ) -> Figure:
-        """Draw functions f from the prior along one input, over their median and a band.
+        """Plot functions sampled from the prior over one input, with median and central band.
 
-        `condition(y).plot_samples()` draws them from the posterior.
+        For the posterior, use `condition(y).plot_samples()`.
 
         Args:
-            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
-                from the least to the greatest. X by default.
+            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame; the plot spans their
+                range. X by default.
             n: Number of functions.
             level: Probability of the central band, at each point.
             seed: Seed of the draws.
-            ax: Axes to draw in; a new figure if None.
+            ax: Axes to plot in; a new figure if None.
 
         Returns:
             The figure.
@@ -247,15 +251,15 @@ class GaussianProcess(Distribution):
         return plot.samples(points, prior, self.columns, n, level, seed, ax)
 
     def given(self, y: ArrayLike, new: GaussianProcess, rows: Array) -> ProcessPredictive:
-        """Distribution of observations at new points, given those of this process.
+        """Distribution of new observations, given the observations of this process.
 
         Args:
             y: Observations of this process, shape (n,).
-            new: The same process at m other points, with their mean and their noise.
+            new: The same process at m new points, with the prior mean and noise there.
             rows: Indices of the points of `new` to predict, shape (k,).
 
         Returns:
-            Their joint distribution.
+            The joint distribution of the k new observations.
         """
 
         def at_rows(value):

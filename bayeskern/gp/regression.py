@@ -1,4 +1,4 @@
-"""Gaussian-process regression with priors, and predictions mixed over the hyperparameters."""
+"""Gaussian process regression with priors; predictions average over the hyperparameters."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from bayeskern.protocols import ClosedForm, NewValues, NoClosedFormError
 
 
 class GPRegression(eqx.Module):
-    """Gaussian-process regression with priors: y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
+    """Gaussian process regression with priors: y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
 
     It is itself a NumPyro model, model(X, y=None, mask=None). The latent function is integrated
     out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
     the observed `y`. Predictions average over at most 200 evenly thinned draws.
 
     The columns of y (n, k) are independent outputs with the same kernel, noise and mean, and share
-    one factor of their covariance. Correlated outputs are rows of one y, with the number of the
-    output in a column for `kernels.Coregion`.
+    one factor of their covariance. For correlated outputs, stack them as rows of one y, and give
+    `kernels.Coregion` a column of X with the index of the output.
 
     Args:
         kernel: Covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
-        noise: Variance of the noise. `bk.from_sd` turns a prior on its square root into one on it.
+        noise: Variance of the noise. `bk.from_sd` turns a prior on the sd into a prior on it.
         mean: Prior mean: a number, a distribution, `Free`, or a function of one point.
         solver: Solver of the covariance matrix, as for `GaussianProcess`; `prepare` resolves
             "auto".
@@ -57,9 +57,9 @@ class GPRegression(eqx.Module):
         outputs: Number of columns of y, if there are several; set by `prepare`.
 
     Raises:
-        TypeError: If the kernel is no kernel.
-        ValueError: If the kernel is not positive definite by construction, the noise negative, or
-            a hyperparameter of the kernel is called `noise`, `mean` or `y`.
+        TypeError: If `kernel` is not a Kernel.
+        ValueError: If the kernel is not positive definite by construction, the noise is negative,
+            or a hyperparameter of the kernel is called `noise`, `mean` or `y`.
 
     References:
         Rasmussen and Williams (2006), chapters 2 and 5.
@@ -79,11 +79,11 @@ class GPRegression(eqx.Module):
     noise: Array = eqx.field(converter=hyper.as_hyperparameter)
     mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
-    #: columns of the data frame of the fit, which new points must have too
+    #: columns of the data frame of the fit; new points need the same columns
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
-    #: number of outputs that the model was prepared for, None for one
+    #: number of columns of y; None if y is (n,)
     outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
-    #: solver of the inputs that the model was prepared for
+    #: solver prepared for X by `prepare`
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
@@ -102,7 +102,7 @@ class GPRegression(eqx.Module):
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
         process = GaussianProcess(kernel, X, noise, mean, mask, self.prepared or self.solver)
-        return numpyro.sample("y", self._for_outputs(process), obs=y)
+        return numpyro.sample("y", self._distribution_of_y(process), obs=y)
 
     def __repr__(self) -> str:
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
@@ -115,7 +115,7 @@ class GPRegression(eqx.Module):
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
-            y: Observations, shape (n,), of several outputs (n, k), or None.
+            y: Observations, shape (n,), or (n, k) for k outputs; None if there are none.
             mask: Shape (n,), True where y is observed.
 
         Returns:
@@ -125,26 +125,26 @@ class GPRegression(eqx.Module):
         targets = None if y is None else validation.outputs(y, points.shape[0])
         observed = () if mask is None else (jnp.asarray(mask, bool),)
         args = points, targets, *observed
-        return self._for(columns, *args), args
+        return self._prepared_for(columns, *args), args
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
-        """Copy that takes data with these columns."""
+        """Copy for data frames with these columns."""
         return dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
 
     def restore(
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
     ) -> tuple[Self, tuple]:
-        """The prepared model and its arguments, for `bk.load`."""
-        return self._for(columns, *args), args
+        """Prepare the model again from saved arguments; `bk.load` calls it."""
+        return self._prepared_for(columns, *args), args
 
-    def _for(
+    def _prepared_for(
         self,
         columns: tuple[str, ...] | None,
         X: Array,
         y: Array | None,
         observed: Array | None = None,
     ) -> Self:
-        """Copy for these data, whose structure decides the solver before any tracing."""
+        """Copy for these data; chooses the solver from their structure, before any tracing."""
         model = self.resolve(columns)
         solver = solver_of(model.kernel, X, self.solver, self.noise, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
@@ -184,7 +184,9 @@ class GPRegression(eqx.Module):
         solver = self.prepared or self.solver
         return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, solver)
 
-    def _for_outputs(self, process: GaussianProcess) -> GaussianProcess | IndependentProcesses:
+    def _distribution_of_y(
+        self, process: GaussianProcess
+    ) -> GaussianProcess | IndependentProcesses:
         return process if self.outputs is None else IndependentProcesses(process, self.outputs)
 
     def exact(
@@ -194,14 +196,14 @@ class GPRegression(eqx.Module):
 
         Args:
             X: Inputs, shape (n, d).
-            y: Observations, shape (n,), or of several outputs (n, k).
+            y: Observations, shape (n,), or (n, k) for k outputs.
             mask: Shape (n,), True where y is observed.
 
         Returns:
             The posterior in closed form.
 
         Raises:
-            NoClosedFormError: If a hyperparameter is to be inferred, y is None, or the solver is an
+            NoClosedFormError: If a hyperparameter has no value yet, y is None, or the solver is an
                 approximation.
         """
         values = {**self.kernel.hyperparameters(), "noise": self.noise}
@@ -211,25 +213,25 @@ class GPRegression(eqx.Module):
         if inferred or y is None:
             reason = f"{', '.join(inferred)} are to be inferred" if inferred else "there is no y"
             raise NoClosedFormError(
-                f"the posterior of this GPRegression has no closed form: {reason}. Fix them with "
-                "model.at({...}), or take method='auto'."
+                f"the posterior of this GPRegression has no closed form: {reason}. Give values "
+                "with model.at({...}), or use method='auto'."
             )
         process = self.process(X, mask)
         if process.solver.approximate:
             raise NoClosedFormError(
-                f"solver={process.solver.name!r} approximates the posterior of this GPRegression, "
-                "which then has no closed form. Take model.condition(X, y).predict(X_new), or "
+                f"solver={process.solver.name!r} is an approximation, so the posterior of this "
+                "GPRegression has no closed form. Use model.condition(X, y).predict(X_new), or "
                 "solver='dense'."
             )
         targets = jnp.asarray(y)
-        gps = _conditioned(process, targets)
+        gps = _condition_columns(process, targets)
         mean = evaluate_mean(process.prior_mean, process.X)
-        f = _joint([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
+        f = _join([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
             return {"f": _sample_jit(f, key, n).reshape(n, *targets.shape)}
 
-        log_marginal = float(self._for_outputs(process).log_prob(targets))
+        log_marginal = float(self._distribution_of_y(process).log_prob(targets))
         return ClosedForm(draw, log_marginal, max(gp.residual for gp in gps))
 
     def predictive(
@@ -240,13 +242,13 @@ class GPRegression(eqx.Module):
         latent: bool = False,
         seed: int = 0,
     ) -> Prediction | OutputsPrediction:
-        """Predict at X_new: the mixture of the processes at each draw of the hyperparameters.
+        """Predict at X_new: a mixture over draws of the hyperparameters.
 
         Args:
             draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
             data: (X, y) or (X, y, mask), as `prepare` returned them.
             X_new: New inputs, shape (m, d) or (m,), or a data frame.
-            latent: Predict f itself, rather than a new observation.
+            latent: Whether to predict f itself, rather than a new observation.
             seed: Not used: the prediction is in closed form, and its `sample` takes its own seed.
 
         Returns:
@@ -260,7 +262,7 @@ class GPRegression(eqx.Module):
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 
-# -- draws of the hyperparameters to a Prediction --------------------------------------------------
+# -- predictions from draws of the hyperparameters -------------------------------------------------
 
 
 def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
@@ -276,27 +278,27 @@ def predictive_at(
     draw: dict[str, Array],
     X_new: Array,
 ) -> NewValues:
-    """Process at X_new at one draw, or its component `name` without mean and noise.
+    """Distribution at X_new given one draw; of the component `name` without mean and noise.
 
-    Several outputs at one point follow one another.
+    With several outputs, the output index runs fastest.
     """
     X, y, *mask = data
-    gps = _conditioned(model.at(draw).process(X, *mask), y)
+    gps = _condition_columns(model.at(draw).process(X, *mask), y)
     mean = noise = jnp.zeros(())
     if name is None:
         mean = gps[0].new_mean(None, X_new)
         noise = noise if latent else None
-    return _joint([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
+    return _join([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
 
 
-def _conditioned(process: GaussianProcess, y: Array) -> tuple[ConditionedGP, ...]:
-    """The process given y (n,), or given each column of y (n, k)."""
+def _condition_columns(process: GaussianProcess, y: Array) -> tuple[ConditionedGP, ...]:
+    """Condition the process on y (n,), or on each column of y (n, k)."""
     if y.ndim == 1:
         return (process.condition(y),)
     return IndependentProcesses(process, y.shape[1]).condition(y)
 
 
-def _joint(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
+def _join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
     return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 
@@ -311,7 +313,7 @@ def predict_over(
     latent: bool,
     name: str | None = None,
 ) -> Prediction:
-    """Mixture over draws of the hyperparameters, of the process or of its component `name`."""
+    """Prediction of the process, or of its component `name`, mixed over draws."""
     conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
     n = data[0].shape[0]
     if name is not None:

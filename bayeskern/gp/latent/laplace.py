@@ -1,26 +1,26 @@
-"""Laplace's approximation of a latent Gaussian process: mode, log marginal likelihood, derivatives.
+"""Laplace's approximation of a latent Gaussian process, and its log marginal likelihood.
 
 f ~ N(m, K), y ~ p(y | f). With the mode f^ of p(f | y), the gradient a = d log p(y | f^) / df and
-the curvature W = -d2 log p(y | f^) / df2 the posterior is about N(f^, (K^-1 + W)^-1), and
+the curvature W = -d2 log p(y | f^) / df2, the posterior is approximately N(f^, (K^-1 + W)^-1), and
 
     log q(y) = log p(y | f^) - 1/2 a' (f^ - m) - 1/2 log |I + K W|
 
-(Rasmussen and Williams 2006, sections 3.4 and 5.5). Its derivatives need R = (K + W^-1)^-1 and the
-posterior variances S, neither of which needs K^-1 or W^-1:
+(Rasmussen and Williams 2006, sections 3.4 and 5.5). The derivatives need R = (K + W^-1)^-1 and the
+posterior variances S, which are computed without K^-1 and W^-1:
 
     df^ = (I - K R) (dK a + dm + K dg),    d log |I + K W| = tr(R dK) + tr(S dW),
 
-with dg the change of the gradient at fixed f. Where log p(y | f) is not concave, W may be negative.
-The log marginal likelihood keeps that W, and is -inf unless K^-1 + W is positive definite; the
-search for the mode sets negative eigenvalues of W to 0 where K^-1 + W is not positive definite,
-which still gives a direction of ascent.
+where dg is the change of the gradient at fixed f. If log p(y | f) is not concave, W may be
+negative. The log marginal likelihood uses this W, and is -inf unless K^-1 + W is positive definite.
+If it is not, the search for the mode sets negative eigenvalues of W to 0, which still gives an
+ascent direction.
 
-Arrays: K (C, n, n), one covariance for each of C latent functions; m, f and a (C, n); W and S
-(C, C, n), a block for each row; R (C n, C n).
+Shapes: K (C, n, n), one covariance for each of C latent functions; m, f and a (C, n); W and S
+(C, C, n), a C x C block for each row; R (C n, C n).
 
-Forecasts have a search of their own, `bayeskern.gp.time_series.latent_evidence`: it compiles
-nothing, and where W may be negative it approximates the posterior with Fisher's information, so
-that its numbers differ.
+Forecasts use `bayeskern.gp.time_series.latent_evidence` instead, which compiles nothing. If W may
+be negative, it approximates the posterior with the Fisher information, so that its log marginal
+likelihood differs.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from jax import Array
 from bayeskern.gp.latent.laplace_factor import LaplaceFactor, LatentCovariance
 from bayeskern.gp.latent.log_likelihood import LogLikelihood
 
-# A mode is accepted where the decrement is below this.
+# A mode is accepted if the decrement is below this.
 MAX_DECREMENT = 1e-8
-# Below this decrement rounding dominates.
+# Below this decrement, rounding errors dominate.
 CONVERGED_DECREMENT = 1e-20
+# Largest number of factorizations, and smallest step length of the line search.
 MAX_FACTORS = 60
 MIN_STEP = 0.5**40
 
@@ -46,11 +47,14 @@ MIN_STEP = 0.5**40
 class LatentMode(NamedTuple):
     """Mode of the latent functions.
 
-    f: the mode; weights: K^-1 (f - m); both (C, n).
-    value: log p(y | f) - 1/2 (f - m)' K^-1 (f - m).
-    decrement: r' (K^-1 + W)^-1 r with r the gradient of `value`, about twice the distance of
-    `value` from its maximum; NaN after a failure.
-    factors, steps: numbers of factorizations and of Newton steps.
+    Attributes:
+        f: The mode, (C, n).
+        weights: K^-1 (f - m), (C, n).
+        value: log p(y | f) - 1/2 (f - m)' K^-1 (f - m).
+        decrement: r' (K^-1 + W)^-1 r, where r is the gradient of `value`: about twice the
+            distance of `value` from its maximum; NaN after a failure.
+        factors: Number of factorizations.
+        steps: Number of Newton steps.
     """
 
     f: Array
@@ -69,8 +73,8 @@ class LatentMode(NamedTuple):
 def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> LatentMode:
     """Find the mode by Newton's method with a line search, which never lowers the log posterior.
 
-    Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
-    several steps for each factor.
+    Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m). Each
+    factorization serves several steps.
     """
     factor_at = covariance.factorizer(log_likelihood.concave)
 
@@ -78,7 +82,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
 
     def step(mode, da, df):
-        """Move along (da, df) as far as the log posterior rises: the mode, and whether it moved."""
+        """Backtrack along (da, df) until the log posterior rises; the mode, and True if it did."""
         slack = 1e-14 * (1.0 + jnp.abs(mode.value))
 
         def too_long(state):
@@ -107,7 +111,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
             r = log_likelihood.gradient(mode.f) - mode.weights
             da = factor.newton_direction(covariance.multiply, r)
             df = covariance.multiply(da)
-            # Rounding may push a decrement near 0 below it.
+            # Rounding may make a decrement near 0 negative.
             decrement = jnp.abs(jnp.sum(r * df))
             contracts = decrement <= covariance.contraction * mode.decrement
             go_on = (decrement > CONVERGED_DECREMENT) & contracts
@@ -115,12 +119,12 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
             moved, rose = jax.lax.cond(go_on, step, lambda mode, *_: (mode, True), mode, da, df)
             return moved, jnp.where(jnp.isinf(first), decrement, first), go_on & rose, rose
 
-        # There is no earlier decrement to compare the first one of a factor with.
+        # An infinite decrement, so that the first step with a factor always counts as contracting.
         start = mode._replace(decrement=jnp.full_like(mode.decrement, jnp.inf))
         mode, first, _, rose = jax.lax.while_loop(
             lambda state: state[2], newton_step, (start, start.decrement, True, True)
         )
-        # At the level of rounding the decrement goes up and down without end.
+        # Near convergence rounding errors make the decrement fluctuate: stop if it does not shrink.
         stalled = (mode.decrement < MAX_DECREMENT) & (mode.decrement > 0.25 * first)
         again = (mode.decrement > CONVERGED_DECREMENT) & ~stalled & rose
         again &= mode.factors + 1 < MAX_FACTORS
@@ -137,7 +141,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
 def _ascent_factor(
     factor_at: Callable[[Array], LaplaceFactor], log_likelihood: LogLikelihood, f: Array
 ) -> LaplaceFactor:
-    """Factor at W, or at its positive part where K^-1 + W is not positive definite."""
+    """Factor for W at f, or for its positive part if K^-1 + W is not positive definite."""
     W = log_likelihood.curvature(f)
     factor = factor_at(W)
     if log_likelihood.concave:
@@ -157,7 +161,11 @@ def _positive_part(W: Array) -> Array:
 class LaplaceApproximation(NamedTuple):
     """Posterior N(f^, (K^-1 + W)^-1) of the latent functions.
 
-    mode: f^; W: curvature of the log likelihood there; factor: (K + W^-1)^-1, factored.
+    Attributes:
+        log_likelihood: log p(y | f).
+        mode: f^, with diagnostics of the search.
+        W: Curvature of the log likelihood at f^, (C, C, n).
+        factor: Factor of (K + W^-1)^-1.
     """
 
     log_likelihood: LogLikelihood
@@ -167,7 +175,7 @@ class LaplaceApproximation(NamedTuple):
 
     @property
     def usable(self) -> Array:
-        """True if there is a mode and K^-1 + W is positive definite there."""
+        """True if a mode was found and K^-1 + W is positive definite there."""
         return self.mode.found & jnp.isfinite(self.factor.logdet())
 
 
@@ -184,15 +192,15 @@ def approximate(
 def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> Array:
     """Laplace's approximation of log p(y), twice differentiable in all of its arguments.
 
-    -inf, with a gradient of 0, where there is no mode. Newton's steps are not differentiated.
+    -inf, with a gradient of 0, if no mode is found. Newton's steps are not differentiated.
     """
     fixed = jax.lax.stop_gradient((covariance, m, log_likelihood))
     _, mode, _, factor = approximate(*fixed)
     value = mode.value - 0.5 * factor.logdet()
     usable = mode.found & jnp.isfinite(value)
-    # Without a mode, NaN derivatives end here.
+    # Without a mode, take the constant copies: NaN derivatives then do not reach the arguments.
     arguments = jax.tree.map(
-        lambda moving, fixed: jnp.where(usable, moving, fixed),
+        lambda traced, fixed: jnp.where(usable, traced, fixed),
         (covariance, m, log_likelihood),
         fixed,
     )
@@ -204,7 +212,7 @@ def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLike
 def _with_derivatives(
     f: Array, value: Array, covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood
 ) -> tuple[Array, Array]:
-    """The mode f and log q(y), with their derivatives in the other arguments."""
+    """Return the mode f and log q(y), with derivatives in the other arguments."""
     return f, value
 
 
@@ -213,6 +221,7 @@ def _with_derivatives_jvp(primals, tangents):
     _, _, covariance, _, log_likelihood = primals
     _, _, d_covariance, dm, d_likelihood = tangents
     f, value = _with_derivatives(*primals)
+    # df and d log |I + K W| as in the docstring of this module.
     W = log_likelihood.curvature(f)
     inverse = covariance.inverse(W, log_likelihood.concave)
     a, dg = jax.jvp(lambda o: o.gradient(f), (log_likelihood,), (d_likelihood,))
@@ -220,7 +229,7 @@ def _with_derivatives_jvp(primals, tangents):
     v = dKa + dm + covariance.multiply(dg)
     df = v - covariance.multiply(inverse.solve(v))
     _, dW = jax.jvp(lambda f, o: o.curvature(f), (f, log_likelihood), (df, d_likelihood))
-    # log p(y | f) - 1/2 a' (f - m) is stationary in f.
+    # log p(y | f) - 1/2 a' (f - m) is stationary in f, so that df does not contribute.
     _, d_density = jax.jvp(lambda o: o.log_density(f), (log_likelihood,), (d_likelihood,))
     d_joint = d_density + jnp.sum(a * (0.5 * dKa + dm))
     d_half_logdet = covariance.half_logdet_tangent(inverse, W, d_covariance, dW)

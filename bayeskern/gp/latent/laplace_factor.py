@@ -1,7 +1,7 @@
-"""Factors of R = (K + W^-1)^-1, with W the curvature of the log likelihood.
+"""Factors of R = (K + W^-1)^-1, where W is the curvature of the log likelihood.
 
-Arrays as in `laplace`: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for matrices over all
-latent functions.
+Shapes as in `laplace`, for C latent functions at n rows: K (C, n, n), f (C, n), W (C, C, n);
+matrices over all latent functions are (C n, C n).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class LaplaceFactor(eqx.Module):
 
     @abstractmethod
     def newton_direction(self, multiply: Multiply, r: Array) -> Array:
-        """Newton step (I - R K) r of a = K^-1 (f - m), where the gradient in f is r (C, n).
+        """Newton step (I - R K) r in a = K^-1 (f - m), for the gradient r (C, n) in f.
 
-        multiply: v -> K v.
+        multiply: The function v -> K v.
         """
 
     @abstractmethod
@@ -39,9 +39,9 @@ class LaplaceFactor(eqx.Module):
 
 
 class DiagonalFactor(LaplaceFactor):
-    """One latent function, W >= 0: the Cholesky factor L of B = I + W^1/2 K W^1/2.
+    """R for one latent function with W >= 0, from the Cholesky factor L of B.
 
-    Rasmussen and Williams (2006), equation 3.26.
+    B = I + W^1/2 K W^1/2, and `root` is W^1/2. Rasmussen and Williams (2006), equation 3.26.
     """
 
     root: Array
@@ -68,10 +68,15 @@ class DiagonalFactor(LaplaceFactor):
 
 
 class BlockFactor(LaplaceFactor):
-    """Any W: the Cholesky factor of M = I + L' W L, where K = L L' (with a jitter).
+    """R for any W, from the Cholesky factor of I + L' W L, where K = L L' (with jitter).
 
-    M is positive definite exactly where K^-1 + W is, so that f^ is a maximum. R = W - W S W with
-    the posterior covariance S = L M^-1 L'.
+    I + L' W L is positive definite if and only if K^-1 + W is, that is, if f^ is a maximum.
+    R = W - W S W with the posterior covariance S = L (I + L' W L)^-1 L'.
+
+    Attributes:
+        roots: L of each latent function, (C, n, n).
+        W: Curvature, (C, C, n).
+        M: Cholesky factor of I + L' W L, (C n, C n).
     """
 
     roots: Array
@@ -80,7 +85,7 @@ class BlockFactor(LaplaceFactor):
 
     @classmethod
     def compute(cls, roots: Array, W: Array) -> BlockFactor:
-        """Factor M for W (C, C, n) and the Cholesky factors `roots` (C, n, n) of K."""
+        """Factor I + L' W L for W (C, C, n) and the Cholesky factors `roots` (C, n, n) of K."""
         C, _, n = W.shape
         joined = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
         eye = jnp.eye(C * n, dtype=W.dtype)
@@ -111,7 +116,7 @@ class BlockFactor(LaplaceFactor):
 
 
 class NoiseFreeFactor(eqx.Module):
-    """R = K^-1, where f itself is observed, by the Cholesky factors of K."""
+    """R = K^-1 for f observed without noise, from the Cholesky factors `roots` of K."""
 
     roots: Array
 
@@ -131,11 +136,12 @@ def _inner_products(T: Array, joint: bool) -> Array:
 
 
 class LatentCovariance(eqx.Module):
-    """K of the latent functions: its products, and factors of (K + W^-1)^-1.
+    """Covariance K of the latent functions: its products, and factors of (K + W^-1)^-1.
 
     Attributes:
-        contraction: The search for the mode keeps a factor as long as each of its steps reduces the
-            decrement to this share. A step takes O(n^2) with an old factor, O(n^3) with a new one.
+        contraction: Share of the last decrement. The search for the mode keeps a factor while each
+            step reduces the decrement to this share or less. A step takes O(n^2) with an old
+            factor, O(n^3) with a new one.
     """
 
     contraction: ClassVar[float] = 0.1
@@ -146,7 +152,7 @@ class LatentCovariance(eqx.Module):
 
     @abstractmethod
     def factorizer(self, concave: bool) -> Callable[[Array], LaplaceFactor]:
-        """Function that factors (K + W^-1)^-1 for W (C, C, n); concave: whether W >= 0."""
+        """Function that factors (K + W^-1)^-1 for W (C, C, n); concave: True if W >= 0."""
 
     @abstractmethod
     def inverse(self, W: Array, concave: bool) -> LatentInverse:
@@ -191,11 +197,13 @@ class DenseCovariance(LatentCovariance):
     def half_logdet_tangent(
         self, inverse: DenseInverse, W: Array, d_covariance: DenseCovariance, dW: Array
     ) -> Array:
-        return 0.5 * (jnp.sum(inverse.R * _joined(d_covariance.K)) + jnp.sum(inverse.S * dW))
+        return 0.5 * (
+            jnp.sum(inverse.R * _block_diagonal(d_covariance.K)) + jnp.sum(inverse.S * dW)
+        )
 
 
 class DenseInverse(NamedTuple):
-    """R (C n, C n), and the posterior covariance S (C, C, n) at each row."""
+    """R (C n, C n), and S (C, C, n), the C x C posterior covariance at each row."""
 
     R: Array
     S: Array
@@ -212,13 +220,13 @@ def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array]:
     if C > 1 or not concave:
         factor = BlockFactor.compute(DenseCovariance(K).roots(), W)
         covariance = factor.covariance()
-        WS = _times(W, covariance)
-        R = _times(W, jnp.eye(C * n, dtype=K.dtype)) - _times(W, WS.T)
+        WS = _multiply_W(W, covariance)
+        R = _multiply_W(W, jnp.eye(C * n, dtype=K.dtype)) - _multiply_W(W, WS.T)
         S = jnp.einsum("cidi->cdi", covariance.reshape(C, n, C, n))
         return R, S
     root = jnp.sqrt(W[0, 0])
     inverse = _inverse_of_B(K, W)
-    # B^-1 = I - W^1/2 S W^1/2. Nothing that follows depends on S where W is 0.
+    # B^-1 = I - W^1/2 S W^1/2. Where W is 0, S does not affect any result.
     curved = root > 0.0
     S = (1.0 - jnp.diagonal(inverse)) / jnp.where(curved, W[0, 0], 1.0)
     S = jnp.where(curved, S, jnp.diagonal(K[0]))
@@ -229,26 +237,27 @@ def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array]:
 def _dense_inverse_jvp(concave, primals, tangents):
     (K, W), (dK, dW) = primals, tangents
     R, S = dense_inverse(K, W, concave)
-    C, K, dK = K.shape[0], _joined(K), _joined(dK)
+    C, K, dK = K.shape[0], _block_diagonal(K), _block_diagonal(dK)
+    # A = I - R K, and K A = (K^-1 + W)^-1 is the posterior covariance of all rows.
     A = jnp.eye(K.shape[0], dtype=K.dtype) - R @ K
     covariance = K @ A
-    dR = A @ _times(dW, A.T) - R @ dK @ R
-    dS = _row_blocks(A, dK @ A, C) - _row_blocks(covariance, _times(dW, covariance), C)
+    dR = A @ _multiply_W(dW, A.T) - R @ dK @ R
+    dS = _row_blocks(A, dK @ A, C) - _row_blocks(covariance, _multiply_W(dW, covariance), C)
     return (R, S), (dR, dS)
 
 
 def _inverse_of_B(K: Array, W: Array) -> Array:
-    """B^-1 for B = I + W^1/2 K W^1/2, K (1, n, n)."""
+    """Inverse of B = I + W^1/2 K W^1/2 for K (1, n, n) and W (1, 1, n)."""
     n = K.shape[-1]
     if lapack.is_faster(n):
         shape = jax.ShapeDtypeStruct((n, n), K.dtype)
         root = jnp.sqrt(W[0, 0])
-        return jax.pure_callback(_by_lapack, shape, K[0], root, vmap_method="sequential")
+        return jax.pure_callback(_lapack_inverse_of_B, shape, K[0], root, vmap_method="sequential")
     L = DiagonalFactor.compute(K, W).L
     return cho_solve((L, True), jnp.eye(n, dtype=K.dtype))
 
 
-def _by_lapack(K: Array, root: Array) -> np.ndarray:
+def _lapack_inverse_of_B(K: Array, root: Array) -> np.ndarray:
     """`_inverse_of_B` for NumPy arrays."""
     K_, root_ = np.asarray(K), np.asarray(root)
     B = root_[:, None] * K_ * root_
@@ -257,12 +266,12 @@ def _by_lapack(K: Array, root: Array) -> np.ndarray:
     return np.zeros_like(B) if L is None else lapack.inverse(L)
 
 
-def _joined(K: Array) -> Array:
+def _block_diagonal(K: Array) -> Array:
     """Block-diagonal matrix of K (C, n, n): (C n, C n)."""
     return K[0] if K.shape[0] == 1 else block_diag(*K)
 
 
-def _times(W: Array, V: Array) -> Array:
+def _multiply_W(W: Array, V: Array) -> Array:
     """W V for V (C n, q)."""
     C, _, n = W.shape
     if C == 1:
@@ -271,6 +280,6 @@ def _times(W: Array, V: Array) -> Array:
 
 
 def _row_blocks(X: Array, Y: Array, C: int) -> Array:
-    """C x C block of X' Y at each row: (C, C, n), for X and Y (P, C n)."""
+    """C x C block of X' Y at each of n rows, (C, C, n), for X and Y (q, C n)."""
     shape = (X.shape[0], C, -1)
     return jnp.einsum("qci,qdi->cdi", X.reshape(shape), Y.reshape(shape))

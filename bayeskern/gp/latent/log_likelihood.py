@@ -1,6 +1,6 @@
 """Log likelihood of latent functions, with its gradient and curvature.
 
-C latent functions at n rows are an array f (C, n); a likelihood takes them as (n,) or (n, C).
+C latent functions at n rows form an array f (C, n); a likelihood takes them as (n,) or (n, C).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayeskern.likelihoods.base import Likelihood
 class LogLikelihood(eqx.Module):
     """log p(y | f) with its derivatives in f (C, n); rows are independent given f.
 
-    Every leaf is an array.
+    Every leaf of this pytree is an array, so that JAX can differentiate in all of them.
     """
 
     likelihood: Likelihood
@@ -30,7 +30,7 @@ class LogLikelihood(eqx.Module):
     def of(
         cls, likelihood: Likelihood, y: ArrayLike, extra: Mapping[str, ArrayLike]
     ) -> LogLikelihood:
-        """The log likelihood with all of its leaves as arrays."""
+        """Log likelihood of y, with numbers converted to arrays."""
         arrays = {name: jnp.asarray(value) for name, value in extra.items()}
         return cls(jax.tree.map(jnp.asarray, likelihood), jnp.asarray(y), arrays)
 
@@ -57,14 +57,14 @@ class LogLikelihood(eqx.Module):
 
         At least 0 for one latent function and a likelihood that is known to be log-concave.
         """
-        # Rows are independent, so one direction gives the derivatives in all of them.
+        # Rows are independent: direction e_c in all rows at once gives column c of every block.
         directions = jnp.eye(f.shape[0], dtype=f.dtype)[:, :, None] * jnp.ones_like(f)
         W = -jax.vmap(lambda e: jax.jvp(self.gradient, (f,), (e,))[1])(directions)
         return jnp.maximum(W, 0.0) if self.concave and f.shape[0] == 1 else W
 
 
 def eta(likelihood: Likelihood, f: Array) -> Array:
-    """Latent functions (C, n) in the shape that the likelihood takes: (n,), or (n, C)."""
+    """Reshape latent functions (C, n) as the likelihood takes them: (n,), or (n, C)."""
     return f[0] if likelihood.outputs is None else f.T
 
 

@@ -1,4 +1,4 @@
-"""Latent Gaussian processes with priors, for any likelihood: classes, counts, heavy tails."""
+"""Latent Gaussian processes with priors and any likelihood, such as classes or counts."""
 
 from __future__ import annotations
 
@@ -46,26 +46,28 @@ class LatentGP(eqx.Module):
     """Gaussian process observed through a likelihood: y ~ likelihood(f), f ~ GP(mean, kernel).
 
     It is itself a NumPyro model, model(X, y=None, **extra), for classes, counts, proportions or
-    heavy-tailed noise. Its sites are the hyperparameters of the kernel by their dotted names (of a
-    tuple of kernels with the prefixes `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`,
-    `mean` and the observed `y`. Where f is kept there are also `white`, standard normal, and the
-    deterministic f = mean + L white with K = L L': shape (n,), or (outputs, n).
+    heavy-tailed noise. Its sites are the hyperparameters of the kernel by their dotted names,
+    `likelihood.<name>`, `mean` and the observed `y`. In a tuple of kernels, the names of unnamed
+    kernels get the prefixes `f0.`, `f1.`, ... If f is sampled, there are also `white`, standard
+    normal, and the deterministic f = mean + L white with K = L L': shape (n,), or (outputs, n).
 
     Args:
-        kernel: Covariance function, or a tuple with one for each output of the likelihood. Several
-            outputs may share one kernel, as independent processes. Hyperparameters are numbers,
-            NumPyro distributions or `Free(init)`.
+        kernel: Covariance function, or a tuple of kernels, one for each output of the likelihood.
+            With one kernel, several outputs are independent processes with that kernel.
+            Hyperparameters are numbers, NumPyro distributions or `Free(init)`.
         likelihood: One of `bayeskern.likelihoods`.
         mean: Prior mean of f: a number, a distribution, `Free`, or a function of one point.
-        integrate: True integrates f out by Laplace's approximation, False samples f, which is
-            exact, and None, the default, lets the method of inference decide.
+        integrate: True to integrate f out by Laplace's approximation; False to sample f, which is
+            exact; None, the default, to let the inference method decide.
         solver: Solver of the covariance matrices, as for `LatentProcess`; `prepare` resolves
             "auto".
         columns: Columns of the data frame of the fit; set by `prepare`.
 
     Raises:
-        TypeError: If the kernel is no kernel, or the likelihood none of `bayeskern.likelihoods`.
-        ValueError: If a kernel is not positive definite by construction, or names clash.
+        TypeError: If a kernel is not a Kernel, or the likelihood not one of
+            `bayeskern.likelihoods`.
+        ValueError: If a kernel is not positive definite by construction, or two sites would have
+            the same name.
 
     References:
         Rasmussen and Williams (2006), chapter 3.
@@ -86,11 +88,11 @@ class LatentGP(eqx.Module):
     mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     integrate: bool | None = eqx.field(static=True, default=None)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
-    #: largest number of draws that predictions average over
+    #: maximum number of draws that predictions average over
     most_draws: ClassVar[int] = MOST_DRAWS
-    #: columns of the data frame of the fit, which new points must have too
+    #: columns of the data frame of the fit; new points need the same columns
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
-    #: solver of the inputs that the model was prepared for
+    #: solver prepared for X by `prepare`
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
@@ -100,7 +102,8 @@ class LatentGP(eqx.Module):
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise ValueError(
-                f"the name {repeated[0]!r} stands for several values; name the kernels differently."
+                f"the name {repeated[0]!r} stands for several values. Give the kernels different "
+                "names."
             )
 
     def __call__(
@@ -126,7 +129,7 @@ class LatentGP(eqx.Module):
     def sample_parameters(self) -> tuple[Likelihood, tuple[Kernel, ...], ArrayLike | Callable]:
         """Sample the likelihood, the kernels and the mean, inside a NumPyro model."""
         likelihood = self.likelihood.sample()
-        kernels = tuple(hyper.sample(k, prefix) for prefix, k in self._prefixed())
+        kernels = tuple(hyper.sample(k, prefix) for prefix, k in self._kernels_by_prefix())
         if is_function(self.mean):
             return likelihood, kernels, self.mean
         mean = hyper.sample_value("mean", self.mean, constraints.real)
@@ -143,11 +146,11 @@ class LatentGP(eqx.Module):
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
     def for_method(self, name: str) -> Self:
-        """Copy that integrates f out or samples it, as the method of inference requires.
+        """Copy that integrates f out or samples it, as the inference method requires.
 
-        nuts, svi and pathfinder sample f; other methods would have to find a mode in as many
-        dimensions as there are points, or have no way to sample it. f is always sampled where the
-        likelihood has kinks or nothing else is left to infer.
+        nuts, svi and pathfinder sample f. Other methods integrate it out: they cannot sample it, or
+        would have to find a mode in n or more dimensions. f is always sampled if the likelihood
+        has kinks, or if no hyperparameter is to be inferred.
         """
         if self.integrate is not None:
             return self
@@ -163,7 +166,7 @@ class LatentGP(eqx.Module):
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
-            y: Observations, shape (n,) or as the likelihood takes them, or None.
+            y: Observations, shape (n,) or as the likelihood takes them; None if there are none.
             **extra: Values that the likelihood needs of each row, such as `exposure` or `trials`.
 
         Returns:
@@ -179,7 +182,7 @@ class LatentGP(eqx.Module):
         return read_solver(self.solver, self.kernels, X, self.likelihood)
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
-        """Copy that takes data with these columns."""
+        """Copy for data frames with these columns."""
         kernels = tuple(k.resolve(columns) for k in self.kernels)
         kernel = kernels if isinstance(self.kernel, tuple) else kernels[0]
         return dataclasses.replace(self, kernel=kernel, columns=columns)
@@ -187,7 +190,7 @@ class LatentGP(eqx.Module):
     def restore(
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
     ) -> tuple[Self, tuple]:
-        """Prepare the model again from the arguments in a file.
+        """Prepare the model again from saved arguments; `bk.load` calls it.
 
         Args:
             args: (X, y, extra), as `prepare` returned them.
@@ -251,7 +254,7 @@ class LatentGP(eqx.Module):
 
         Raises:
             TypeError: If a hyperparameter is still a distribution or `Free`.
-            NotPositiveDefiniteError: If the latent functions have no mode.
+            NotPositiveDefiniteError: If no mode of the latent functions is found.
         """
         model, (points, targets, values) = self.prepare(X, y, **extra)
         return model.process(points, values).condition(targets)
@@ -265,22 +268,22 @@ class LatentGP(eqx.Module):
         seed: int = 0,
         **extra: ArrayLike,
     ) -> Prediction | Predictions | ResponsePrediction:
-        """Predict at X_new: the mixture of the processes at each draw.
+        """Predict at X_new: a mixture over draws of the hyperparameters.
 
-        Draws that hold `white` determine f at X; without it, f is integrated out by Laplace's
-        approximation.
+        If the draws have the site `white`, it determines f at X. Otherwise f is integrated out by
+        Laplace's approximation.
 
         Args:
             draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
             data: (X, y, extra), as `prepare` returned them.
             X_new: New inputs, shape (m, d) or (m,), or a data frame.
-            latent: Predict f rather than new observations.
+            latent: Whether to predict f rather than new observations.
             seed: Seed of the draws of new observations.
             **extra: Values that the likelihood needs of each new row, such as `exposure`.
 
         Returns:
-            A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f with
-            the components of its kernel; for several outputs `Predictions`, one for each.
+            A `ResponsePrediction` of new observations. With `latent=True`, a `Prediction` of f with
+            the components of its kernel, or `Predictions` with one for each of several outputs.
         """
         points = new_points(X_new, data[0], self.columns)
         names = {*self.hyperparameters(), "white"}
@@ -307,7 +310,7 @@ class LatentGP(eqx.Module):
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
-            y: Observations, which set the scale of default priors only.
+            y: Observations, used only to set the scale of default priors.
             draws: Number of draws.
             seed: Seed of the draws.
             **extra: Values that the likelihood needs of each row.
@@ -321,18 +324,18 @@ class LatentGP(eqx.Module):
         if self.columns is not None:
             X, _ = validation.inputs(X, "X", self.columns)
         model, (points, _, values) = self.prepare(X, y, **extra)
-        return from_prior(model._for_all_rows(), (points, None, values), draws, seed)
+        return from_prior(model._without_batches(), (points, None, values), draws, seed)
 
     def _conditioning_data(self, data: tuple) -> tuple:
-        """(X, y, extra) at which draws determine f, for data as `prepare` returned them."""
+        """Points and data (X, y, extra) to condition f on, from the `data` of `prepare`."""
         return data
 
-    def _for_all_rows(self) -> Self:
-        """Copy without minibatches."""
+    def _without_batches(self) -> Self:
+        """Copy that uses all rows, without minibatches."""
         return self
 
-    def _prefixed(self) -> list[tuple[str, Kernel]]:
-        """Each kernel with the prefix of its site names."""
+    def _kernels_by_prefix(self) -> list[tuple[str, Kernel]]:
+        """(prefix of site names, kernel) for each kernel."""
         if not isinstance(self.kernel, tuple):
             return [("", self.kernel)]
         return [("" if k.own_name() else f"f{i}", k) for i, k in enumerate(self.kernel)]
@@ -343,7 +346,7 @@ class LatentGP(eqx.Module):
         parts: list[tuple[str, tuple, Kernel | Likelihood]] = [
             ("likelihood", ("likelihood",), self.likelihood)
         ]
-        for i, (prefix, kernel) in enumerate(self._prefixed()):
+        for i, (prefix, kernel) in enumerate(self._kernels_by_prefix()):
             path = ("kernel", i) if isinstance(self.kernel, tuple) else ("kernel",)
             parts.append((prefix, path, kernel))
         for prefix, path, part in parts:
@@ -355,7 +358,7 @@ class LatentGP(eqx.Module):
 
 
 def _condition_at(model: LatentGP, data: tuple, draw: dict[str, Array]) -> ConditionedLatent:
-    """The latent processes given data, at one draw."""
+    """Condition the latent processes on data, at one draw of the hyperparameters."""
     X, y, extra = data
     at_draw = model.at({name: value for name, value in draw.items() if name != "white"})
     process = at_draw.process(X, extra)

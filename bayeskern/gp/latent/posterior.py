@@ -1,4 +1,4 @@
-"""Latent Gaussian processes given data: predictions of f and y, leave-one-out, mixtures."""
+"""Latent Gaussian processes given data: predictions of f and y, leave-one-out densities."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ from bayeskern.prediction.response import ResponsePrediction
 class ConditionedLatent(eqx.Module):
     """Latent Gaussian processes given data, as `LatentProcess.condition` returns them.
 
-    By Laplace's approximation f is about N(f^, (K^-1 + W)^-1) at the data, with f^ its mode and W
-    the curvature of the log likelihood there. C functions at n points are arrays (C, n).
+    By Laplace's approximation, f at the data is approximately N(f^, (K^-1 + W)^-1), where f^ is the
+    mode and W the curvature of the log likelihood there. C latent functions at n points form an
+    array (C, n).
 
     Attributes:
-        prior: The latent functions at the inputs before data, without their means.
+        prior: Prior of the latent functions at X, without their means.
         likelihood: The likelihood.
         prior_mean: Prior mean m: a number, an array, or a function of one point.
         weights: K^-1 (f^ - m), shape (C, n).
-        factor: (K + W^-1)^-1, factored.
-        columns: Columns of the data frame X, or None.
+        factor: Factor of (K + W^-1)^-1.
+        columns: Columns of X if it was a data frame, or None.
         approximation: Laplace's approximation; None if f itself is known.
 
     References:
@@ -72,9 +73,9 @@ class ConditionedLatent(eqx.Module):
         return self.prior.X
 
     def moments(self, at: LatentPoints) -> tuple[Array, Array]:
-        """Means (C, m) of the latent functions, and their C x C covariances at each point.
+        """Means (C, m) of the latent functions, and their covariance at each point, (C, C, m).
 
-        The moments of a component leave out the prior mean.
+        The mean of a component leaves out the prior mean.
         """
         mean, covariance = self.prior.moments(self.weights, self.factor, at)
         if at.component is None:
@@ -97,25 +98,25 @@ class ConditionedLatent(eqx.Module):
 
         Args:
             X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
-            latent: Predict f rather than new observations.
+            latent: Whether to predict f rather than new observations.
             extra: Values that the likelihood needs of each new row, by name.
             draws: Number of draws of new observations.
             seed: Seed of these draws.
 
         Returns:
-            A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f; of
-            several functions `Predictions`, one for each.
+            A `ResponsePrediction` of new observations. With `latent=True`, a `Prediction` of f, or
+            `Predictions` with one for each of several latent functions.
 
         Raises:
-            ValueError: If the prior mean at X_new is unknown, X_new has other columns, or `extra`
+            ValueError: If the prior mean at X_new is unknown, X_new lacks columns of X, or `extra`
                 lacks a value that the likelihood needs.
         """
         X_new = new_points(X_new, self.X, self.columns)
         if self.weights.shape[0] == 1:
-            # Refuses a mean that is unknown at X_new before anything is computed.
+            # Raises before the computation if the prior mean is unknown at X_new.
             mean_at(self.prior_mean, X_new)
         n = self.X.shape[0]
-        condition_at = eqx.Partial(_at_the_only_draw, self)
+        condition_at = eqx.Partial(_ignore_draw, self)
         mixture = LatentMixture(condition_at, {}, self.prior.kernels, self.likelihood, n)
         if latent:
             return latent_prediction(mixture, X_new)
@@ -124,7 +125,7 @@ class ConditionedLatent(eqx.Module):
 
     @eqx.filter_jit
     def loo(self) -> Array:
-        """log p(y_i | y_-i) of each observation, shape (n,).
+        """Leave-one-out log densities log p(y_i | y_-i), shape (n,).
 
         References:
             Vehtari et al. (2016), section 3.2, as in `LatentProcess.pointwise`.
@@ -134,11 +135,13 @@ class ConditionedLatent(eqx.Module):
         _, S = self.prior.moments(self.weights, self.factor, LatentPoints(self.X))
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(W, -1, 0)
         f, gradient = mode.f, log_likelihood.gradient(mode.f)
-        # The cavity distribution, without y_i: about N(f^ - V g, V) with V^-1 = S^-1 - W.
+        # Distribution of f_i without y_i (cavity): N(f^ - V g, V) with V^-1 = S^-1 - W and the
+        # gradient g of log p(y | f).
         V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
         V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
         cavity = f.T - jnp.einsum("ncd,dn->nc", V, gradient)
-        # The nodes cover the product with the likelihood, about N(f^, S).
+        # p(y_i | y_-i) integrates likelihood times cavity, which is close to N(f^, S): nodes of
+        # N(f^, S), with importance weights.
         z, w = nodes(f.shape[0])
         step = jnp.einsum("ncd,qd->qnc", jnp.linalg.cholesky(S), z)
 
@@ -150,15 +153,18 @@ class ConditionedLatent(eqx.Module):
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
 
 
-def _at_the_only_draw(posterior: ConditionedLatent, draw: object) -> ConditionedLatent:
-    """`condition_at` of a process without hyperparameters: it has one empty draw."""
+def _ignore_draw(posterior: ConditionedLatent, draw: object) -> ConditionedLatent:
+    """`condition_at` for a process without hyperparameters, which has one empty draw."""
     return posterior
 
 
 class NewResponses(eqx.Module):
-    """Observations at m new points, given those that latent processes were conditioned on.
+    """New observations at m points, given the data of conditioned latent processes.
 
-    extra: values that the likelihood needs.
+    Attributes:
+        posterior: The conditioned processes.
+        at: The new points.
+        extra: Values that the likelihood needs of each new row.
     """
 
     posterior: ConditionedLatent
@@ -176,7 +182,7 @@ class NewResponses(eqx.Module):
     def moments(self) -> tuple[Array, Array]:
         """Raise ValueError: the observations are not Gaussian."""
         raise ValueError(
-            "an observation of a latent process is not Gaussian, so this prediction has a mean and "
+            "observations of a latent process are not Gaussian, so this prediction has a mean and "
             "draws, but no quantiles. Use bk.LatentGP, or predict f from process.condition(y)."
         )
 
@@ -202,9 +208,12 @@ def latent_means(mean: Array | Callable, X: Array, C: int) -> Array:
 class LatentMixture(eqx.Module):
     """Latent processes given data, at draws of their hyperparameters.
 
-    condition_at: draw -> ConditionedLatent. draws: a pytree with the draws along the first axis of
-    its leaves. kernels, likelihood: of the model, which name the latent functions. n: number of
-    data points.
+    Attributes:
+        condition_at: draw -> ConditionedLatent.
+        draws: A pytree with the draws along the first axis of its leaves.
+        kernels: Kernels of the model; their names become names of the latent functions.
+        likelihood: Likelihood of the model.
+        n: Number of data points.
     """
 
     condition_at: Callable[[Any], ConditionedLatent]
@@ -241,9 +250,9 @@ class LatentFunction(eqx.Module):
 
 
 def latent_prediction(latents: LatentMixture, X_new: Array) -> Prediction | Predictions:
-    """Latent function at X_new; of several, one Prediction for each, by name.
+    """Prediction of the latent function at X_new, or one Prediction for each of several.
 
-    A function has the name of its kernel, or f0, f1, ...
+    A latent function is called after its kernel, or f0, f1, ...
     """
     C, kernels = count_latents(latents.likelihood), latents.kernels
     names = [k.own_name() for k in kernels] if len(kernels) == C else [None] * C
@@ -271,7 +280,7 @@ def _predict_latent(
 def _latent_at(
     condition_at: Callable, c: int, name: str | None, draw: object, X_new: Array
 ) -> LatentFunction:
-    """Latent function at one draw, or its component called `name`."""
+    """Latent function c given one draw, or its component called `name`."""
     return LatentFunction(condition_at(draw), X_new, c, name)
 
 
@@ -281,7 +290,7 @@ def _latent_at(
 def response_prediction(
     latents: LatentMixture, X_new: Array, extra: dict[str, Array], size: int, seed: int
 ) -> ResponsePrediction:
-    """New observations at X_new: their mean, `size` draws, and the probabilities of classes.
+    """Predict observations at X_new: mean, `size` draws, and probabilities of classes.
 
     Draws are joint within chunks of 512 points; chunks are independent given the hyperparameters.
     """

@@ -1,6 +1,6 @@
-"""Latent Gaussian processes before data, with dense covariance matrices.
+"""Priors of latent Gaussian processes: the base class, and dense covariance matrices.
 
-C functions at n points are arrays (C, n), here without their prior means.
+C latent functions at n points form an array (C, n). `root` and `moments` leave out the prior means.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ DenseLatentFactor = DiagonalFactor | BlockFactor | NoiseFreeFactor
 
 
 class LatentPoints(NamedTuple):
-    """Points X (m, d) of the latent functions, or of a component.
+    """Points X (m, d) at which latent functions are evaluated.
 
-    component: (c, name), an additive component that replaces the function c.
+    component: (c, name) to replace latent function c by its additive component `name`.
     """
 
     X: Array
@@ -46,7 +46,7 @@ class LatentPoints(NamedTuple):
 
 
 class LatentPrior(eqx.Module):
-    """C latent functions at X (n, d): one kernel for all, or one for each."""
+    """Prior of C latent functions at X (n, d), with one kernel for all or one for each."""
 
     kernels: eqx.AbstractVar[tuple[Kernel, ...]]
     X: eqx.AbstractVar[Array]
@@ -67,43 +67,44 @@ class LatentPrior(eqx.Module):
     def log_ratio(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> tuple[Array, Array]:
-        """Draws of f from the approximation q and their log weights log [p(y, f) / (q(f) Z)].
+        """Draws of f from Laplace's approximation q, with log weights log [p(y, f) / (q(f) Z)].
 
-        Z is the marginal likelihood of q.
+        Z is Laplace's approximation of p(y).
 
         Returns:
-            Draws (size, C, points), at no more than a few thousand of the points of X, and the log
-            weights (size,).
+            Draws (size, C, points), at a few thousand of the n points at most, and the log weights
+            (size,).
         """
         d = _approximate_deviations(self, posterior, key, size)
         return posterior.mode.f + d, _log_weights(posterior, d)
 
     @abstractmethod
     def root(self, white: Array) -> Array:
-        """L white with K = L L': normal draws (..., C, n) become draws of f."""
+        """L white, (..., C, n), with K = L L': turns standard normal draws into draws of f."""
 
     @abstractmethod
     def noise_free(self, white: Array) -> tuple[Array, LatentFactor]:
-        """K^-1 f for f = L white, and K^-1, factored."""
+        """Weights K^-1 f for f = L white, and a factor of K^-1."""
 
     @abstractmethod
     def moments(
         self, weights: Array, factor: LatentFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
-        """Means (C, m) given data, and the C x C covariances at each point: (C, C, m).
+        """Posterior means (C, m), and the C x C posterior covariance at each point, (C, C, m).
 
-        weights: K^-1 f, (C, n); factor: from `approximate` or `noise_free`.
+        weights: K^-1 f of the mode or of the known f, (C, n).
+        factor: From `approximate` or `noise_free`.
         """
 
     @abstractmethod
     def deviations(self, factor: LatentFactor, at: LatentPoints, key: Array, size: int) -> Array:
-        """Joint draws given data, minus their means: (size, C, m)."""
+        """Joint posterior draws minus the posterior mean: (size, C, m)."""
 
     @abstractmethod
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        """Joint draws at X from Laplace's approximation, minus its mode: (size, C, n)."""
+        """Joint draws at X from Laplace's approximation, minus the mode: (size, C, n)."""
 
 
 _log_marginal = jax.jit(laplace.log_marginal)
@@ -119,7 +120,10 @@ def _approximate_deviations(
 
 @jax.jit
 def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
-    """log p(y | f + d) minus its quadratic approximation at the mode f, for each of d: (size,)."""
+    """log p(y | f + d) minus its quadratic approximation at the mode f, for d (size, C, n).
+
+    The prior cancels: log [p(y, f + d) / (q(f + d) Z)] has only the likelihood's remainder.
+    """
     log_likelihood, mode, W, _ = posterior
     g, at_mode = log_likelihood.gradient(mode.f), log_likelihood.log_density(mode.f)
 
@@ -155,7 +159,7 @@ class DensePrior(LatentPrior):
         self, weights: Array, factor: DenseLatentFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
         # Rasmussen and Williams (2006), algorithm 3.2.
-        kernels, cross = self._across(at)
+        kernels, cross = self._kernels_and_cross(at)
         mean = jnp.einsum("cn,cnm->cm", weights, cross)
         prior = jnp.stack([k.evaluate_diag(at.X) for k in kernels])
         eye = jnp.eye(self.C)
@@ -166,7 +170,7 @@ class DensePrior(LatentPrior):
     def deviations(
         self, factor: DenseLatentFactor, at: LatentPoints, key: Array, size: int
     ) -> Array:
-        kernels, cross = self._across(at)
+        kernels, cross = self._kernels_and_cross(at)
         prior = jnp.stack([k.evaluate(at.X) for k in kernels])
         explained = factor.quadratic_forms(cross, joint=True)
         remaining = jnp.einsum("cij,cd->cidj", prior, jnp.eye(self.C)) - explained
@@ -176,7 +180,7 @@ class DensePrior(LatentPrior):
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        # Draws from N(0, (K^-1 + W)^-1) in coordinates L^-1 f with K = L L', without K^-1.
+        # f = L v has covariance (K^-1 + W)^-1 if v ~ N(0, (I + L' W L)^-1), where K = L L'.
         roots = self.covariance.roots()
         C, n, _ = roots.shape
         white = jax.random.normal(key, (size, C * n), roots.dtype)
@@ -184,8 +188,8 @@ class DensePrior(LatentPrior):
         v = solve_triangular(M, white.T, lower=True, trans=1).T.reshape(size, C, n)
         return jnp.einsum("cij,ncj->nci", roots, v)
 
-    def _across(self, at: LatentPoints) -> tuple[list[Kernel], Array]:
-        """The kernels, one of them replaced by its component, and each k(X, X_new): (C, n, m)."""
+    def _kernels_and_cross(self, at: LatentPoints) -> tuple[list[Kernel], Array]:
+        """Kernels at these points, with any component in place, and k(X, X_new): (C, n, m)."""
         kernels = list(repeat_kernels(self.kernels, self.C))
         if at.component is not None:
             c, name = at.component
@@ -199,6 +203,6 @@ def repeat_kernels(kernels: tuple[Kernel, ...], C: int) -> tuple[Kernel, ...]:
 
 
 def _covariances(kernels: tuple[Kernel, ...], X: Array, C: int) -> Array:
-    """K, one for each of C latent functions: (C, n, n)."""
+    """Covariance matrix of each of C latent functions: (C, n, n)."""
     K = jnp.stack([k.evaluate(X) for k in kernels])
     return K if len(kernels) == C else jnp.broadcast_to(K, (C, *K.shape[1:]))

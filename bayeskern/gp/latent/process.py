@@ -1,4 +1,4 @@
-"""Observations of latent Gaussian processes, a NumPyro distribution with f integrated out."""
+"""NumPyro distribution of observations of latent Gaussian processes, f integrated out."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ class LatentProcess(Distribution):
     Gaussian likelihood, and -inf where f has no mode; `sample` is exact.
 
     Args:
-        kernel: Covariance function, with a number for every hyperparameter, or a tuple with one for
-            each output of the likelihood. Several outputs may share one kernel, as independent
-            processes.
+        kernel: Covariance function, with a number for every hyperparameter; or a tuple of kernels,
+            one for each output of the likelihood. With one kernel, several outputs are independent
+            processes with that kernel.
         X: Inputs, shape (n, d) or (n,), or a data frame.
         likelihood: One of `bayeskern.likelihoods`, with a number for every hyperparameter.
-        mean: Prior mean: a number, an array of shape (n,), or a function of one point. For several
-            outputs also one number for each, instead of an array.
+        mean: Prior mean: a number, an array of shape (n,), or a function of one point. With several
+            outputs, an array has shape (outputs,) instead.
         extra: Values that the likelihood needs of each row, by name, such as `exposure` or
             `trials`.
-        solver: "auto" for the fastest solver that fits, or its name, as for `GaussianProcess`. All
-            but "dense" require one latent function and a log-concave likelihood.
+        solver: "auto" for the fastest solver that fits, or the name of a solver, as for
+            `GaussianProcess`. All solvers but "dense" require one latent function and a log-concave
+            likelihood; "neighbors" does not fit.
 
     Attributes:
         kernels: The kernels, a tuple.
@@ -94,16 +95,16 @@ class LatentProcess(Distribution):
         self.prior_mean = read_mean(mean, C if C > 1 else points.shape[0])
         self.extra = likelihood.read_extra(dict(extra or {}), points.shape[0])
         self.solver = read_solver(solver, self.kernels, points, self.likelihood)
-        at_0 = self._likelihood_at_0()
-        event = at_0.batch_shape + at_0.event_shape
+        distribution_at_0 = self._likelihood_at_0()
+        event = distribution_at_0.batch_shape + distribution_at_0.event_shape
         super().__init__(batch_shape=(), event_shape=event, validate_args=validate_args)
 
     @property
     def support(self) -> constraints.Constraint:
-        at_0 = self._likelihood_at_0()
+        distribution_at_0 = self._likelihood_at_0()
         return constraints.independent(
-            at_0.support,  # pyright: ignore[reportArgumentType]
-            len(at_0.batch_shape),
+            distribution_at_0.support,  # pyright: ignore[reportArgumentType]
+            len(distribution_at_0.batch_shape),
         )
 
     def _likelihood_at_0(self) -> Distribution:
@@ -112,7 +113,7 @@ class LatentProcess(Distribution):
 
     @property
     def prior(self) -> LatentPrior:
-        """The latent functions without their means."""
+        """Prior of the latent functions, without their means."""
         if self.solver.name == "dense":
             return DensePrior(self.kernels, self.X, count_latents(self.likelihood))
         return SolverPrior(self.kernels, self.X, self.solver)
@@ -142,23 +143,23 @@ class LatentProcess(Distribution):
         """Condition on data, with one factorization for all predictions.
 
         Args:
-            y: Observations, of the shape of this distribution's events.
+            y: Observations, with the event shape of this distribution.
 
         Returns:
             Laplace's approximation of the latent functions given y.
 
         Raises:
-            NotPositiveDefiniteError: If the latent functions have no mode.
-            ValueError: If the log likelihood has kinks, or y another shape.
+            NotPositiveDefiniteError: If no mode of the latent functions is found.
+            ValueError: If the log likelihood has kinks, or y has the wrong shape.
         """
         posterior = self._approximate(y)
-        # Nothing can be raised under a trace: NaN weights make every prediction NaN instead.
+        # JAX cannot raise while it traces: NaN weights make every prediction NaN instead.
         weights = jnp.where(posterior.usable, posterior.mode.weights, jnp.nan)
         process = self.prior, self.likelihood, self.prior_mean
         return ConditionedLatent(*process, weights, posterior.factor, self.columns, posterior)
 
     def _approximate(self, y: ArrayLike) -> LaplaceApproximation:
-        """Approximate the posterior of f; raise where there is no mode."""
+        """Approximate the posterior of f; raise NotPositiveDefiniteError if no mode is found."""
         check_smooth(self.likelihood)
         y = jnp.asarray(y)
         if y.shape != self.event_shape:
@@ -169,13 +170,13 @@ class LatentProcess(Distribution):
             raise NotPositiveDefiniteError(
                 f"no mode of the latent function was found in {int(posterior.mode.steps)} Newton "
                 "steps: the covariance of the kernel is not positive definite, or the log "
-                "likelihood is not finite or not curved downwards there. Look at the "
-                "hyperparameters, and try bayeskern.kernels.check_psd(kernel, X)."
+                "likelihood is not finite or not concave there. Check the hyperparameters, and try "
+                "bayeskern.kernels.check_psd(kernel, X)."
             )
         return posterior
 
     def condition_on_white(self, white: Array) -> ConditionedLatent:
-        """Condition on f = m + L white at X, with K = L L' and white (C, n)."""
+        """Condition on f = m + L white at X, for white (C, n) and K = L L'."""
         weights, factor = self.prior.noise_free(white)
         process = self.prior, self.likelihood, self.prior_mean
         return ConditionedLatent(*process, weights, factor, self.columns)
@@ -183,14 +184,14 @@ class LatentProcess(Distribution):
     def pointwise(self, y: ArrayLike) -> tuple[Array, Array]:
         """Log density of each observation given all others, log p(y_i | y_-i).
 
-        The factor of the observation itself is removed from the approximation, and its density is
+        The likelihood of observation i is removed from Laplace's approximation, and p(y_i | f_i) is
         averaged over the remaining Gaussian.
 
         Args:
-            y: Observations, of the shape of this distribution's events, or a batch of them.
+            y: Observations, with the event shape of this distribution, or a batch of them.
 
         Returns:
-            The log densities, shape (..., n), and a mask of the rows that count, shape (n,).
+            The log densities, shape (..., n), and the mask of observed rows, (n,), all True.
 
         References:
             Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for
@@ -200,40 +201,39 @@ class LatentProcess(Distribution):
         return loo(jnp.asarray(y)), jnp.ones(self.X.shape[0], bool)
 
     def log_ratio(self, y: ArrayLike, key: Array, n: int) -> tuple[Array, Array]:
-        """Draws f from the approximation q and their log weights log [p(y, f) / (q(f) Z)].
+        """Draws of f from Laplace's approximation q, with log weights log [p(y, f) / (q(f) Z)].
 
-        Z is the marginal likelihood of q. The log weights are all 0 where the approximation is
-        exact; the mean of their exponentials is p(y) / Z.
+        Z is Laplace's approximation of p(y). If the approximation is exact, all log weights are 0.
+        The mean of the weights estimates p(y) / Z.
 
         Args:
-            y: Observations, of the shape of this distribution's events.
+            y: Observations, with the event shape of this distribution.
             key: A random key.
             n: Number of draws.
 
         Returns:
-            Draws (n, C, points), at no more than a few thousand of the points of X, and the log
-            weights (n,).
+            Draws (n, C, points), at a few thousand points of X at most, and the log weights (n,).
         """
         return self.prior.log_ratio(self._approximate(y), key, n)
 
     def given(self, y: ArrayLike, new: LatentProcess, rows: Array) -> NewResponses:
-        """Distribution of observations at new points, given those of this process.
+        """Distribution of new observations, given the observations of this process.
 
         Args:
             y: Observations of this process.
-            new: The same process at m other points.
+            new: The same process at m new points.
             rows: Indices of the points of `new` to predict, shape (k,).
 
         Returns:
-            Their joint distribution.
+            The joint distribution of the k new observations.
         """
-        # The posterior with the prior mean of the new points, which may be an array.
+        # The prior mean may be an array for X: replace it by its values at the new points.
         posterior = dataclasses.replace(self.condition(y), prior_mean=new.means()[:, rows])
         extra = {name: value[rows] for name, value in new.extra.items()}
         return NewResponses(posterior, LatentPoints(new.X[rows]), extra)
 
     def _vectorize(self, function: Callable, out: str) -> Callable:
-        """Function of one set of observations, applied to a batch of them."""
+        """Vectorize a function of one y over a batch; out: signature of its result."""
         axes = "(n)" if len(self.event_shape) == 1 else "(n,k)"
         return jnp.vectorize(function, signature=axes + out)
 
@@ -244,20 +244,20 @@ class LatentProcess(Distribution):
 def read_solver(
     solver: str | Solver, kernels: tuple[Kernel, ...], X: Array, likelihood: Likelihood
 ) -> Solver:
-    """Solver of K + W^-1: the dense one for several K, or a W that may be negative."""
+    """Choose the solver of K + W^-1; "dense" for several K or if W may be negative."""
     name = type(likelihood).__name__
     if isinstance(solver, Solver):
         return solver
     if count_latents(likelihood) > 1:
-        obstacle = f"{name} has {count_latents(likelihood)} latent functions, and it takes one"
+        obstacle = f"it takes one latent function, and {name} has {count_latents(likelihood)}"
     elif not likelihood.log_concave:
         obstacle = f"log p(y | f) of {name} is not known to be concave"
     else:
-        # The noise is the inverse of a curvature that differs from row to row.
+        # The noise W^-1 differs from row to row, so solvers for a common noise do not fit.
         chosen = solver_of(kernels[0], X, solver, noise=np.ones(X.shape[0]))
         if not chosen.approximate:
             return chosen
-        obstacle = "it approximates K + W^-1 alone, and the search for the mode needs K too"
+        obstacle = "it approximates K + W^-1 only, and the search for the mode also needs K"
     if solver not in ("auto", "dense"):
         validation.one_of("solver", solver, SOLVERS)
         raise ValueError(f"solver={solver!r} does not fit: {obstacle}. Leave solver='auto'.")
@@ -273,13 +273,13 @@ def _read_kernels(
     if len(kernels) not in (1, C):
         raise ValueError(
             f"kernel is a tuple of {len(kernels)}, but {type(likelihood).__name__} has {C} "
-            "latent functions: give one kernel, or one for each."
+            f"latent functions: give one kernel, or {C}."
         )
     return tuple(positive_definite(k) for k in kernels)
 
 
 def check_likelihood(likelihood: Likelihood) -> Likelihood:
-    """Return the likelihood, or raise TypeError if it is none."""
+    """Return the likelihood, or raise TypeError if it is not a `Likelihood`."""
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
             f"likelihood must be one of bayeskern.likelihoods, got {type(likelihood).__name__}."
@@ -288,10 +288,10 @@ def check_likelihood(likelihood: Likelihood) -> Likelihood:
 
 
 def check_smooth(likelihood: Likelihood) -> None:
-    """Raise ValueError for a likelihood without curvature."""
+    """Raise ValueError if the log likelihood has kinks."""
     if likelihood.kinked:
         raise ValueError(
             f"log p(y | f) of {type(likelihood).__name__} has kinks, so Laplace's approximation "
-            "does not fit it. Do not integrate the latent function out: "
+            "does not fit it. Sample the latent function instead: "
             "LatentGP(..., integrate=False) with method='nuts' or 'svi'."
         )

@@ -1,4 +1,4 @@
-"""Expectations and draws of observations whose latent functions are Gaussian."""
+"""Expectations and draws of observations y given Gaussian latent functions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bayeskern.gp.latent.log_likelihood import eta
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg.root import square_root
 
-# Nodes evaluated together; divides every number of `nodes`.
+# Nodes evaluated together; divides the number of nodes of each rule in `nodes`.
 NODES_PER_BATCH = 16
 
 
 @cache
 def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, C) nodes and (Q,) weights for E[g(z)], z ~ N(0, I): sum_q w_q g(z_q).
+    """Nodes (Q, C) and weights (Q,) for E[g(z)] = sum_q w_q g(z_q) with z ~ N(0, I).
 
-    In one and two dimensions the trapezoidal rule: under a Gaussian it converges as fast as
-    Gauss-Hermite where g is smooth, and much faster where g is a steep sigmoid (Trefethen and
-    Weideman 2014, "The exponentially convergent trapezoidal rule"). In more dimensions scrambled
-    Sobol points with a fixed seed.
+    For C = 1 or 2: the trapezoidal rule. Under a Gaussian it converges as fast as Gauss-Hermite if
+    g is smooth, and much faster if g is a steep sigmoid (Trefethen and Weideman 2014, "The
+    exponentially convergent trapezoidal rule"). For larger C: scrambled Sobol points with a fixed
+    seed.
     """
     if C > 2:
         return sobol(C, 1024)
@@ -36,7 +36,7 @@ def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def product_rule(x: np.ndarray, weights: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rule in C dimensions from nodes and weights in one: (Q, C), (Q,) with sum 1."""
+    """Product rule in C dimensions from a one-dimensional rule: nodes (Q, C), weights (Q,)."""
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.stack(np.meshgrid(*[weights] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.prod(products, axis=1)
@@ -59,9 +59,14 @@ def gaussian_expectation(
     rule: Callable[[int], tuple[np.ndarray, np.ndarray]] = nodes,
     per_batch: int = NODES_PER_BATCH,
 ):
-    """E[function(f)] for f ~ N(mean, covariance) at each point: f (C, m) -> arrays (m, ...).
+    """E[function(f)] at each of m points, where f ~ N(mean, covariance).
 
-    rule: C -> nodes and weights under N(0, I); per_batch: nodes evaluated together.
+    Args:
+        function: f (C, m) -> a pytree of arrays (m, ...).
+        mean: Means, (C, m).
+        covariance: Covariances at each point, (C, C, m).
+        rule: C -> nodes and weights under N(0, I).
+        per_batch: Number of nodes evaluated together.
     """
     z, w = rule(mean.shape[0])
     L = covariance_roots(covariance)
@@ -84,7 +89,7 @@ def covariance_roots(covariance: Array) -> Array:
 
 
 def draw_responses(likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array) -> Array:
-    """y given draws of f (..., C, m): (..., m)."""
+    """Draw y given draws of f (..., C, m): (..., m)."""
 
     def draw(f, key):
         return jnp.asarray(likelihood.distribution(eta(likelihood, f), **extra).sample(key))

@@ -1,8 +1,8 @@
 """Laplace's approximation of one latent function by a solver, without a covariance matrix.
 
-W^-1 is a noise variance that differs from row to row, and the solver factors R = (K + W^-1)^-1;
-rows without curvature do not count. With a state-space solver that takes O(n) time. Nickisch, Solin
-and Grigorevskiy (2018), "State space Gaussian processes with non-Gaussian likelihood".
+The solver factors K + W^-1, where the inverse curvature W^-1 acts as a noise variance of each row;
+rows without curvature are masked. A state-space solver takes O(n) time: Nickisch, Solin and
+Grigorevskiy (2018), "State space Gaussian processes with non-Gaussian likelihood".
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from bayeskern.linalg import Factor, NoisyGram, Solver
 
 
 class SolverLaplaceFactor(LaplaceFactor):
-    """(K + W^-1)^-1 by a factor of K + noise, without the rows that do not count."""
+    """R = (K + W^-1)^-1, from a solver's factor of K + noise.
+
+    Attributes:
+        noise: W^-1, (n,).
+        counts: Mask of the rows with curvature, (n,).
+        factor: Factor of K + noise over the unmasked rows.
+    """
 
     noise: Array
     counts: Array
@@ -44,17 +50,17 @@ class SolverLaplaceFactor(LaplaceFactor):
         return self.factor.logdet() - jnp.sum(jnp.log(noise))
 
 
-def _as_noise(W: Array) -> tuple[Array, Array]:
-    """Noise variances 1 / W of rows with curvature W (1, 1, n), and which rows count: (n,) each."""
-    # The inverse of the curvature, squared and cubed, has to be finite.
+def _noise_and_mask(W: Array) -> tuple[Array, Array]:
+    """Noise variances 1 / W for W (1, 1, n), and the mask of rows with curvature: (n,) each."""
+    # 1 / W^3, which occurs in derivatives, has to be finite.
     counts = W[0, 0] > 1e-90
     return jnp.where(counts, 1.0 / jnp.where(counts, W[0, 0], 1.0), 1.0), counts
 
 
 class SolverPrior(LatentPrior, LatentCovariance):
-    """One latent function. It is its own covariance: the solver multiplies and factors."""
+    """One latent function, and its covariance: the solver multiplies and factors."""
 
-    # A new factor takes no longer than two steps.
+    # A new factor costs no more than two steps.
     contraction: ClassVar[float] = 1e-3
 
     kernels: tuple[Kernel, ...]
@@ -80,8 +86,8 @@ class SolverPrior(LatentPrior, LatentCovariance):
         return self._factor(W)
 
     def _factor(self, W: Array) -> SolverLaplaceFactor:
-        """(K + W^-1)^-1, factored, for W (1, 1, n)."""
-        noise, counts = _as_noise(W)
+        """Factor (K + W^-1)^-1 for W (1, 1, n)."""
+        noise, counts = _noise_and_mask(W)
         return SolverLaplaceFactor(noise, counts, self.solver.factor(self._gram(noise, counts)))
 
     def half_logdet_tangent(
@@ -90,8 +96,8 @@ class SolverPrior(LatentPrior, LatentCovariance):
         return jax.jvp(SolverPrior._half_logdet, (self, W), (d_covariance, dW))[1]
 
     def _half_logdet(self, W: Array) -> Array:
-        """1/2 log |I + K W|, differentiated by the rule of the solver."""
-        noise, counts = _as_noise(W)
+        """1/2 log |I + K W|, from log N(0; 0, K + W^-1), whose derivatives the solver knows."""
+        noise, counts = _noise_and_mask(W)
         density = self.solver.log_density(self._gram(noise, counts), jnp.zeros_like(noise))
         return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
 
@@ -123,7 +129,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        # `approximate` of this class factors by the solver.
+        # `approximate` of this class returns a factor by the solver.
         factor: SolverLaplaceFactor = posterior.factor  # pyright: ignore[reportAssignmentType]
         return self.deviations(factor, LatentPoints(self.X), key, size)
 
@@ -131,12 +137,12 @@ class SolverPrior(LatentPrior, LatentCovariance):
         self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> tuple[Array, Array]:
         draws, log_weights = super().log_ratio(posterior, key, size)
-        # A verdict needs no more points than this.
+        # 2,000 points are enough for a verdict.
         return draws[:, :, evenly(self.X.shape[0], 2000)], log_weights
 
     def _noise_free_factor(self) -> SolverLaplaceFactor:
         n = self.X.shape[0]
-        # With less noise beside f, predictions of solvers at other times are rounding errors.
+        # With less noise than this, rounding errors dominate the solver's predictions.
         noise = 1e-10 * jnp.mean(self.kernels[0].evaluate_diag(self.X))
         factor = self.solver.factor(self._gram(noise))
         return SolverLaplaceFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)

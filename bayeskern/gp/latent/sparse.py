@@ -1,4 +1,4 @@
-"""Sparse Gaussian processes for many rows: inducing points and minibatches."""
+"""Sparse Gaussian processes with inducing points and minibatches, for many rows."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from bayeskern.linalg.factor import AnyArray
 
 
 class SparseGP(LatentGP):
-    """A `LatentGP` for many rows, through its values u at m inducing points.
+    """A `LatentGP` for many rows, approximated by its values u at m inducing points.
 
-    n rows cost O(n m^2), not O(n^3). Each y_i counts with E[log p(y_i | f_i)] under the prior of
-    f_i given u, so that the density of this model is a lower bound on the density of the whole
-    process, and full-rank SVI on it is the sparse variational Gaussian process. A verdict on its
-    posterior refers to this model; to check that there are enough inducing points, add more. Sites
-    are those of `LatentGP`, with `white` for u.
+    n rows cost O(n m^2), not O(n^3). The log density of y_i is E[log p(y_i | f_i)], the mean over
+    f_i given u. The density of this model is therefore a lower bound on that of the full process,
+    and full-rank SVI on it is the sparse variational Gaussian process. A verdict on the posterior
+    assesses inference in this model only; to check that m is large enough, add inducing points. The
+    sites are as in `LatentGP`, where `white` determines u.
 
     Args:
         kernel: As in `LatentGP`.
         likelihood: As in `LatentGP`.
         mean: As in `LatentGP`.
-        integrate: Not used: u is always kept.
+        integrate: Not used: u is always sampled.
         columns: Columns of the data frame of the fit; set by `prepare`.
-        inducing: Number of inducing points, which k-means then finds, or the points, shape (m, d).
+        inducing: Number m of inducing points, placed by k-means; or the points, shape (m, d).
         batch: Number of rows in each step of SVI; None for all.
 
     References:
@@ -84,7 +84,7 @@ class SparseGP(LatentGP):
         **extras: ArrayLike,
     ) -> JaxArrayLike:
         if isinstance(self.inducing, int):
-            # NumPyro's own inference traces the model, though the data are known.
+            # `prepare` needs concrete data: NumPyro's own inference traces this call.
             with jax.ensure_compile_time_eval():
                 model, args = self.prepare(X, y, **(extra or {}), **extras)
             return model(*args)
@@ -105,21 +105,21 @@ class SparseGP(LatentGP):
             return numpyro.sample("y", observed, obs=None if y is None else y[rows])
 
     def for_method(self, name: str) -> Self:
-        """The model itself: every method samples u."""
+        """Return the model itself, because every method samples u."""
         return self
 
     def _solver_for(self, X: Array) -> Solver:
         if self.solver not in ("auto", "dense"):
             raise ValueError(
-                f"solver={self.solver!r} does not fit: the only covariance matrix is that of the "
-                "inducing points, which is dense. Leave solver='auto', or take LatentGP."
+                f"solver={self.solver!r} does not fit: SparseGP factors only the covariance of its "
+                "inducing points, which is dense. Leave solver='auto', or use LatentGP."
             )
         return SOLVERS["dense"]
 
     def prepare(
         self, X: Inputs, y: ArrayLike | None = None, **extra: ArrayLike
     ) -> tuple[Self, tuple]:
-        """As `LatentGP.prepare`; finds the inducing points too."""
+        """Prepare as `LatentGP.prepare` does, and place the inducing points."""
         model, (points, targets, values) = super().prepare(X, y, **extra)
         columns = model.columns or self.columns
         inducing = jnp.asarray(_inducing_points(self.inducing, np.asarray(points), columns))
@@ -132,7 +132,7 @@ class SparseGP(LatentGP):
     def _conditioning_data(self, data: tuple) -> tuple:
         return self.inducing, None, self._inducing_extra
 
-    def _for_all_rows(self) -> Self:
+    def _without_batches(self) -> Self:
         return dataclasses.replace(self, batch=None)
 
     @property
@@ -142,9 +142,13 @@ class SparseGP(LatentGP):
 
 
 class ExpectedLogLikelihood(Distribution):
-    """y ~ likelihood(f), f Gaussian, with E[log p(y | f)] as its log density.
+    """Distribution of y ~ likelihood(f) for Gaussian f, with log density E[log p(y | f)].
 
-    mean: (C, n); covariance: (C, C, n), at each row.
+    Args:
+        likelihood: The likelihood.
+        mean: Means of f, (C, n).
+        covariance: Covariance of the C latent functions at each row, (C, C, n).
+        extra: Values that the likelihood needs of each row.
     """
 
     def __init__(
@@ -152,23 +156,23 @@ class ExpectedLogLikelihood(Distribution):
     ):
         self.likelihood, self.latent_mean, self.covariance = likelihood, mean, covariance
         self.extra = extra
-        at_mean = self._at(mean)
+        at_mean = self._likelihood_at(mean)
         super().__init__(batch_shape=at_mean.batch_shape, event_shape=at_mean.event_shape)
 
     @property
     def support(self) -> constraints.Constraint | None:
-        return self._at(self.latent_mean).support
+        return self._likelihood_at(self.latent_mean).support
 
-    def _at(self, f: Array) -> Distribution:
+    def _likelihood_at(self, f: Array) -> Distribution:
         return self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
 
     def log_prob(self, value: Array) -> Array:
         """E[log p(y | f)], by quadrature."""
 
         def log_density(f):
-            return self._at(f).log_prob(value)
+            return self._likelihood_at(f).log_prob(value)
 
-        # One node at a time, to save memory: there may be many rows.
+        # One node at a time: with many rows, several nodes at once would take much memory.
         moments = self.latent_mean, self.covariance
         return gaussian_expectation(log_density, *moments, rule=_nodes, per_batch=1)
 
@@ -182,7 +186,7 @@ class ExpectedLogLikelihood(Distribution):
 
 @cache
 def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, C) nodes and (Q,) weights under N(0, I) for log densities, which are smooth."""
+    """Nodes (Q, C) and weights (Q,) under N(0, I) for log densities, which are smooth."""
     if C > 2:
         return sobol(C, 128)
     return product_rule(*np.polynomial.hermite_e.hermegauss(20 if C == 1 else 10), C)
@@ -191,12 +195,12 @@ def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 def _inducing_points(
     inducing: int | ArrayLike, X: np.ndarray, columns: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Inducing points, (m, d): as given, or for a number m the centers of k-means."""
+    """Inducing points (m, d): `inducing` itself, or the centers of k-means if it is a number."""
     if not isinstance(inducing, int | np.integer):
         Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])
         if Z.shape[1] != X.shape[1]:
             raise ValueError(
-                f"inducing has {Z.shape[1]} columns but X has {X.shape[1]}; give points like those."
+                f"inducing has {Z.shape[1]} columns but X has {X.shape[1]}; they must match."
             )
         return Z
     # scikit-learn takes long to import.
