@@ -1,4 +1,4 @@
-"""Additive components centered over the data, with the common level in one of them.
+"""Additive components centered over the data, with the total level in one of them.
 
 The data determine the total level of a sum of kernels, but not how it splits between the terms, so
 that every term by itself looks uncertain. Here each component has its average over the observed
@@ -45,7 +45,7 @@ def centered_components(
 def _all_moments(
     model: GPRegression, draws: dict[str, Array], data: tuple, X_new: Array, names: tuple[str, ...]
 ) -> tuple[Array, ...]:
-    """Means and variances, (components, draws, points) each; each draw is factored once."""
+    """Means and variances, (components, draws, points) each, with one factor per draw."""
 
     def at_draw(draw):
         gp = condition_at(model, draw, data)

@@ -1,4 +1,4 @@
-"""Independent processes with one kernel and the same inputs, which share one factor."""
+"""Independent processes with the same kernel and inputs, which share one factor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class IndependentProcesses(Distribution):
         return jnp.sum(self.process.log_prob(_swap_last_axes(value)), axis=-1)
 
     def pointwise(self, value: Array) -> tuple[Array, Array]:
-        """Log density of each value given the others in its column, and the mask of observed ones.
+        """Log density of each value given the others in its column, and the observed mask.
 
         Shapes (..., n, k) and (n, k).
         """
@@ -72,9 +72,9 @@ class IndependentProcesses(Distribution):
 
 
 class OutputsPredictive(eqx.Module):
-    """k processes given data, at m new points, flattened so that the output index runs fastest.
+    """k processes given data, at m new points, as vectors (m k,).
 
-    parts: One for each output; they differ only in their data.
+    The output index runs fastest. parts: One for each output; they differ only in their data.
     """
 
     parts: tuple[ProcessPredictive, ...]

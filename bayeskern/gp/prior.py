@@ -53,7 +53,7 @@ def mean_function(mean: ArrayLike | Distribution | hyper.Free | Callable) -> Arr
 
 
 def read_mean(mean: ArrayLike | Callable, n: int) -> Array | Callable:
-    """Read a prior mean: a function of one point, a number or an array (n,), without priors."""
+    """Read a prior mean without priors: a function, a number or an array (n,)."""
     return mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
 
 
@@ -90,7 +90,7 @@ def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Arra
 
 
 def above_rounding(variance: Array, prior: Array) -> Array:
-    """Raise posterior variances to at least machine precision times the prior variance.
+    """Raise posterior variances to machine precision times the prior variance.
 
     Rounding errors can make small variances negative. NaN stays NaN.
     """

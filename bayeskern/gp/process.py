@@ -217,7 +217,7 @@ class GaussianProcess(Distribution):
         seed: int = 0,
         ax: Axes | None = None,
     ) -> Figure:
-        """Plot functions sampled from the prior over one input, with median and central band.
+        """Plot functions sampled from the prior over one input, with median and band.
 
         For the posterior, use `condition(y).plot_samples()`.
 

@@ -1,4 +1,4 @@
-"""Gaussian process regression with priors; predictions average over the hyperparameters."""
+"""Gaussian process regression with priors on the hyperparameters."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class GPRegression(eqx.Module):
         y: Array | None,
         observed: Array | None = None,
     ) -> Self:
-        """Copy for these data; chooses the solver from their structure, before any tracing."""
+        """Copy for these data, with the solver chosen before any tracing."""
         model = self.resolve(columns)
         solver = solver_of(model.kernel, X, self.solver, self.noise, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
@@ -278,9 +278,10 @@ def predictive_at(
     draw: dict[str, Array],
     X_new: Array,
 ) -> NewValues:
-    """Distribution at X_new given one draw; of the component `name` without mean and noise.
+    """Distribution of the process at X_new, given one draw.
 
-    With several outputs, the output index runs fastest.
+    With `name`, that of the component, without mean and noise. With several outputs, the output
+    index runs fastest.
     """
     X, y, *mask = data
     gps = _condition_columns(model.at(draw).process(X, *mask), y)

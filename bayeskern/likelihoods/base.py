@@ -1,4 +1,4 @@
-"""Contract of likelihoods: the distribution of y given the linear predictor eta."""
+"""Base class of likelihoods: the distribution of y given the linear predictor eta."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bayeskern.likelihoods.links import LINKS
 
 
 class Prepared(NamedTuple):
-    """Result of `Likelihood.prepare`: a likelihood adapted to its data, and those data.
+    """Result of `Likelihood.prepare`: a likelihood adapted to data, and the data.
 
     Attributes:
-        likelihood: The likelihood with its default priors set and its classes known.
-        y: Targets, shape (n,), or (n, outputs) for compositions; None if there were none.
-        extra: Values that the likelihood needs of each row beside y (`exposure`, `trials`), by
+        likelihood: The likelihood with default priors set and classes known.
+        y: Targets, shape (n,), or (n, outputs) for compositions; None if none were given.
+        extra: Further values that the likelihood needs of each row (`exposure`, `trials`), by
             name, each of shape (n,).
     """
 
@@ -37,29 +37,29 @@ class Prepared(NamedTuple):
 class Likelihood(Parametrized):
     """Distribution p(y | eta) of observations, given a linear predictor or latent function eta.
 
-    A link g relates the two: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
-    `Free`, as in kernels; one that is None gets a default prior from the data.
+    A link g relates them: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
+    `Free`, as in kernels; a hyperparameter that is None gets a default prior from the data.
 
-    To write one, subclass it, declare its hyperparameters with `bayeskern.kernels.hyperparameter`,
-    and define `distribution`. The other methods have defaults. Subclasses most often override
-    `in_support` (possible values of y), `with_default_priors` (priors on the scale of y),
-    `eta_location_scale` (location of eta, for the default priors of linear models) and
-    `vanishing_tails` (whether the data bound eta).
+    To write a likelihood, subclass `Likelihood`, declare its hyperparameters with
+    `bayeskern.kernels.hyperparameter`, and define `distribution`. The other methods have defaults.
+    Subclasses most often override `in_support` (possible values of y), `with_default_priors`
+    (priors on the scale of y), `eta_location_scale` (location of eta, for the default priors of
+    linear models) and `vanishing_tails` (whether the data bound eta).
 
     Args:
-        link: Name of the link, one of `links`; the first of them by default.
+        link: Name of the link, one of `links`; the first by default.
 
     Attributes:
-        links: Names of the supported links, the default first.
-        needs: Values that the likelihood needs of each row beside y: name -> default, or None if
+        links: Names of the supported links; the first is the default.
+        needs: Further values that the likelihood needs of each row: name -> default, or None if
             the value is required.
         log_concave: Whether log p(y | eta) is concave in eta for all hyperparameters.
         kinked: Whether log p(y | eta) has kinks in eta, so that its curvature is not informative.
-        classifies: Whether y is one of several classes. It then has `probabilities(eta)`.
-        classes: Labels of these classes, once they are known; None elsewhere.
-        is_ordered: Whether these classes have an order.
-        takes_intercept: Whether eta takes an intercept; False if the likelihood has one of its
-            own, such as the cutpoints of `Ordered`.
+        classifies: Whether y is one of several classes; `probabilities(eta)` is then defined.
+        classes: Labels of the classes, once known; None if y has no classes.
+        is_ordered: Whether the classes have an order.
+        takes_intercept: Whether eta takes an intercept; False if parameters of the likelihood
+            replace it, such as the cutpoints of `Ordered`.
         support_description: Possible values of y in words, for error messages.
 
     References:
@@ -122,12 +122,12 @@ It must be a whole number of at least 0.
 
     @property
     def outputs(self) -> int | None:
-        """Number of linear predictors of each row; None for one, without an axis of its own."""
+        """Number of linear predictors of each row; None for one, that is, eta is (n,)."""
         return None
 
     @property
     def noise_variance(self) -> Array | None:
-        """Variance of Gaussian noise; None unless y is eta with Gaussian noise."""
+        """Variance of Gaussian noise around eta; None for any other likelihood."""
         return None
 
     def mean(self, eta: Array, **extra: Array) -> Array:
@@ -158,10 +158,10 @@ It must be a whole number of at least 0.
         raise NotImplementedError(f"{type(self).__name__} is not a likelihood of classes.")
 
     def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Mark rows whose density vanishes as eta grows to infinity, and to -infinity.
+        """Mark rows whose density vanishes as eta goes to infinity, or to -infinity.
 
-        A value at an end of the support, such as a class or a count of 0, leaves eta unbounded on
-        one side. Under flat priors this detects separated data.
+        A value at an end of the support, such as a class or a count of 0, bounds eta on one side
+        only. Under flat priors this detects separated data.
 
         Args:
             y: Targets as `prepare` returned them, shape (n,).
@@ -173,7 +173,7 @@ It must be a whole number of at least 0.
         return np.ones(len(y), bool), np.ones(len(y), bool)
 
     def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
-        """Estimate the location and the scale of eta from the data, for default priors on it.
+        """Estimate location and scale of eta from the data, for default priors on eta.
 
         Args:
             y: Targets as `prepare` returned them.
@@ -181,7 +181,7 @@ It must be a whole number of at least 0.
 
         Returns:
             The location and the standard deviation, the same for all outputs; (0, 1) by default.
-            The standard deviation is above 0 even where y is constant.
+            The standard deviation is above 0 even if y is constant.
         """
         return 0.0, 1.0
 
@@ -196,7 +196,7 @@ It must be a whole number of at least 0.
             An array of n rows.
 
         Raises:
-            ValueError: If y is not numeric, has NaN or infinite values, or has not n rows.
+            ValueError: If y is not numeric, has NaN or infinite values, or does not have n rows.
         """
         return validation.targets(y, n)
 
@@ -207,7 +207,7 @@ It must be a whole number of at least 0.
     def with_default_priors(self, y: np.ndarray) -> Self:
         """Copy with default priors, on the scale of y, for hyperparameters that are None.
 
-        `with_hyperparameters` makes such a copy.
+        Subclasses return `self.with_hyperparameters(name=prior)`.
         """
         return self
 
@@ -230,14 +230,14 @@ It must be a whole number of at least 0.
         Args:
             y: Targets, one for each point; None if there are none.
             n: Number of points.
-            extra: Values named in `needs`, each one number or n of them.
+            extra: Values named in `needs`, each a number or n numbers.
 
         Returns:
             The likelihood adapted to these data, the targets and the extra values as arrays.
 
         Raises:
-            ValueError: If a row of y lies outside the support (the first is named), if `extra` has
-                a name that is not in `needs`, or if a required value is missing.
+            ValueError: If a row of y lies outside the support (the message gives the first), if
+                `extra` has a name that is not in `needs`, or if a required value is missing.
         """
         values = self.read_extra(extra or {}, n)
         if y is None:
@@ -245,15 +245,15 @@ It must be a whole number of at least 0.
         targets = self.read_targets(y, n)
         if any(validation.is_traced(value) for value in (targets, *values.values())):
             return Prepared(self, targets, values)
-        known = np.asarray(targets)
-        self._require_support(known, **values)
-        return Prepared(self.with_default_priors(known), targets, values)
+        concrete_targets = np.asarray(targets)
+        self._require_support(concrete_targets, **values)
+        return Prepared(self.with_default_priors(concrete_targets), targets, values)
 
     def read_extra(self, extra: Mapping[str, ArrayLike], n: int) -> dict[str, Array]:
-        """Read the values that the likelihood needs of each of n rows beside y.
+        """Read the values named in `needs` for n rows.
 
         Args:
-            extra: Values by name, each one number or n of them.
+            extra: Values by name, each a number or n numbers.
             n: Number of rows.
 
         Returns:
@@ -267,7 +267,7 @@ It must be a whole number of at least 0.
             if name not in self.needs:
                 raise ValueError(
                     f"{type(self).__name__} takes no {name}. It takes "
-                    f"{', '.join(self.needs) or 'nothing beside X and y'}."
+                    f"{', '.join(self.needs) or 'nothing besides X and y'}."
                 )
         return {
             name: self._read_one_extra(name, extra.get(name), default, n)
@@ -278,7 +278,7 @@ It must be a whole number of at least 0.
         """Sample the hyperparameters inside a NumPyro model.
 
         Args:
-            prefix: Prefix of the site names, before a dot; "" for none.
+            prefix: Prefix of the site names, as in `prefix.name`; "" for no prefix.
 
         Returns:
             A copy with the sampled hyperparameters.
@@ -306,8 +306,8 @@ It must be a whole number of at least 0.
         value = default if value is None else value
         if value is None:
             raise ValueError(
-                f"{type(self).__name__} needs {name}: give it as one number for all rows, or as "
-                f"one for each of the {n}."
+                f"{type(self).__name__} needs {name}: give one number for all rows, or one for "
+                f"each of the {n} rows."
             )
         value = jnp.full(n, jnp.asarray(value), float) if np.ndim(value) == 0 else value
         array = validation.targets(value, n, name)

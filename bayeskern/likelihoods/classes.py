@@ -1,4 +1,4 @@
-"""Likelihoods of classes: their common base, Bernoulli and categorical."""
+"""Likelihoods of classes: the common base class, Bernoulli and categorical."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _plain_labels(classes: tuple | None) -> tuple | None:
 class Classifier(Likelihood):
     """Likelihood of K classes: booleans, whole numbers or text, coded as 0, ..., K - 1.
 
-    `prepare` learns the classes in y and keeps them, sorted, as `classes`; ordered pandas
-    categories and polars enums keep their order. If `classes` is given, y may have no others.
+    `prepare` learns the classes from y and stores them, sorted, in `classes`; ordered pandas
+    categories and polars enums keep their order. If `classes` is given, y may contain only these.
     """
 
     classes: tuple | None = eqx.field(
@@ -45,7 +45,7 @@ class Classifier(Likelihood):
         if len(self.classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs two classes or more, got {self.classes}. If y has "
-                "only one of the possible classes, name them all in classes=(...)."
+                "only one of the possible classes, name all of them in classes=(...)."
             )
         self._check_classes(self.classes)
 
@@ -54,7 +54,7 @@ class Classifier(Likelihood):
             if isinstance(label, float):
                 raise ValueError(
                     f"y has {label}, which is not a whole number: a class is a boolean, a whole "
-                    "number or text. Is y a measurement? Gaussian() and others take those."
+                    "number or text. If y is a measurement, use Gaussian() or StudentT()."
                 )
 
     def prepare(
@@ -63,8 +63,7 @@ class Classifier(Likelihood):
         """Read labels for n points, learn the classes unless they are known, set default priors.
 
         Args:
-            y: Labels, one for each point, in an array or a column of a data frame; None if there
-                are none.
+            y: Labels, one for each point, in an array or a column of a data frame; None for none.
             n: Number of points.
             extra: Values named in `needs`.
 
@@ -83,21 +82,21 @@ class Classifier(Likelihood):
         return super(Classifier, likelihood).prepare(codes, n, extra)
 
     def _learn_classes(self, y: np.ndarray, order: tuple | None) -> Self:
-        """Copy that knows the classes in y; order: the order that y declares, or None."""
+        """Copy with the classes in y, in the declared `order`; sorted if it is None."""
         return dataclasses.replace(self, classes=labels.learn(y, order))
 
     def read_targets(self, y: ArrayLike, n: int) -> Array:
         return jnp.asarray(y)
 
     def mean(self, eta: Array, **extra: Array) -> Array:
-        """Probability of each class, since a class has no mean: (n, K)."""
+        """Probability of each class in place of a mean, which classes do not have: (n, K)."""
         return self.probabilities(eta, **extra)
 
     def _known_classes(self) -> tuple:
         if self.classes is None:
             raise ValueError(
                 f"this {type(self).__name__} does not know its classes yet. Use the likelihood "
-                "that prepare(y, n) returns, or name them in classes=(...)."
+                "that prepare(y, n) returns, or give classes=(...)."
             )
         return self.classes
 
@@ -109,8 +108,9 @@ class Classifier(Likelihood):
 class Bernoulli(Classifier):
     """One of two classes: y ~ Bernoulli(g^-1(eta)).
 
-    P(y = 1) = g^-1(eta), where 1 is the second of `classes`: True, the larger number, the later in
-    the alphabet, or the higher of two ordered categories. Any two numbers are allowed.
+    P(y = 1) = g^-1(eta), where 1 is the second of `classes`: True, the larger number, the label
+    later in the alphabet, or the higher of two ordered categories. Any two whole numbers may be
+    classes.
 
     Args:
         classes: The two labels; by default `prepare` learns them from y.
@@ -133,7 +133,7 @@ class Bernoulli(Classifier):
         return self.distribution(eta).mean
 
     def probabilities(self, eta: Array) -> Array:
-        """Probabilities of the first class and the second given eta: (n, 2)."""
+        """Probabilities of the first and the second class given eta: (n, 2)."""
         log_p, log_q = LOG_PROBABILITIES[self.link_name](eta)
         return jnp.exp(jnp.stack([log_q, log_p], -1))
 
@@ -153,7 +153,8 @@ class Bernoulli(Classifier):
 class Categorical(Classifier):
     """One of K classes without an order: P(y = k) = softmax(eta)_k, eta of shape (n, K).
 
-    A number added to all K predictors changes nothing, so that their prior decides between them.
+    Adding a number to all K predictors does not change P, so that only the prior determines their
+    common level.
 
     Args:
         classes: The K labels; by default `prepare` learns them from y.

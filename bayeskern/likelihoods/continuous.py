@@ -21,17 +21,17 @@ from bayeskern.likelihoods.base import Likelihood
 
 
 def _robust_sd(y: np.ndarray) -> float:
-    """sd by the median absolute deviation; the ordinary one if more than half of y is equal."""
-    # The ratio of the sd of a Gaussian to its median absolute deviation.
+    """sd estimated by the median absolute deviation (MAD); ordinary sd if MAD is 0."""
+    # sd / MAD of a Gaussian.
     return 1.4826022185056018 * np.median(np.abs(y - np.median(y))) or np.std(y)
 
 
 class RealValued(Likelihood):
-    """Likelihood of real numbers, whose eta is in the units of y.
+    """Likelihood of real numbers; eta has the units of y.
 
     Attributes:
-        center: Measure of the location of y.
-        spread: Measure of the standard deviation of y.
+        center: Estimator of the location of y.
+        spread: Estimator of the standard deviation of y.
     """
 
     center: ClassVar[Callable] = staticmethod(np.mean)
@@ -43,16 +43,19 @@ class RealValued(Likelihood):
         return location, sd if sd > 0.0 else max(abs(location), 1.0)
 
     def spread_of(self, y: np.ndarray) -> float:
-        """Spread of y, exactly 0 for constant y, without rounding errors."""
+        """Spread of y; exactly 0 if y is constant."""
         return 0.0 if np.ptp(y) == 0.0 else float(self.spread(y))
 
     def default_prior(self, name: str, sd: float, level: float, n: int) -> Distribution:
-        """Exponential prior with mean sd; raise ValueError if sd is 0, that is, y is constant."""
+        """Exponential prior with mean sd for the hyperparameter `name`.
+
+        Raises ValueError if sd is 0: y has the value `level` in all n rows.
+        """
         if not sd > 0.0:
             kind = type(self).__name__
             raise ValueError(
-                f"y is constant ({float(level)} in all {n} rows): it sets no scale for the default "
-                f"prior on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
+                f"y is constant ({float(level)} in all {n} rows), so the default prior on {name} "
+                f"has no scale. Give {name} a number, as in {kind}({name}=1.0), or a prior."
             )
         return dist.Exponential(1.0 / sd)
 
@@ -64,7 +67,7 @@ class HeavyTailed(RealValued):
     spread: ClassVar[Callable] = staticmethod(_robust_sd)
 
     def with_default_priors(self, y: np.ndarray) -> Self:
-        # Subclasses declare the field `scale`, in the order of their arguments.
+        # Subclasses declare the field `scale`, because its position among their arguments differs.
         if self.scale is not None:  # pyright: ignore[reportAttributeAccessIssue]
             return self
         prior = self.default_prior("scale", self.spread_of(y), y[0], len(y))
@@ -75,8 +78,8 @@ class Gaussian(RealValued):
     """Real numbers with Gaussian noise: y ~ N(eta, noise).
 
     Args:
-        noise: Variance. By default its square root is Exponential with mean sd(y), in the units of
-            y; `prepare` raises ValueError if y is constant and the noise has no scale.
+        noise: Variance. By default its square root is Exponential with mean sd(y); `prepare` then
+            raises ValueError if y is constant.
     """
 
     noise: DefaultedHyperparameter = hyperparameter(None)
@@ -91,18 +94,18 @@ class Gaussian(RealValued):
         return self.noise
 
     def with_default(self, sd: float, level: float, n: int) -> Self:
-        """Copy whose noise has the default prior for n values, unless it is given.
+        """Copy with the default prior on the noise of n values, unless the noise is given.
 
         Args:
             sd: Standard deviation of the values.
-            level: Common value of all of them if sd is 0, for the error message.
+            level: The constant value if sd is 0, for the error message.
             n: Number of values.
 
         Returns:
             The copy.
 
         Raises:
-            ValueError: If sd is 0.
+            ValueError: If sd is 0 and the noise is not given.
         """
         if self.noise is not None:
             return self
@@ -113,7 +116,7 @@ class Gaussian(RealValued):
 
 
 class StudentT(HeavyTailed):
-    """Real numbers of which a few may be outliers: y ~ eta + scale * t(df).
+    """Real numbers with outliers: y = eta + scale * e, where e is Student t with df.
 
     It is not log-concave: the posterior of eta may have several modes. `mean` is eta, which is the
     median for every df and the mean for df > 1.
@@ -121,8 +124,8 @@ class StudentT(HeavyTailed):
     Args:
         df: Degrees of freedom, Gamma(2, 0.1) by default.
         scale: Scale, in the units of y. By default Exponential with a mean that resists outliers:
-            1.4826 times the median absolute deviation of y, or sd(y) if more than half of y is one
-            value. `prepare` raises ValueError if y is constant.
+            1.4826 times the median absolute deviation of y, or sd(y) if more than half of the
+            values are equal. `prepare` then raises ValueError if y is constant.
 
     References:
         Juarez and Steel (2010), Model-based clustering of non-Gaussian panel data.
@@ -142,14 +145,14 @@ class StudentT(HeavyTailed):
 
 
 class Laplace(HeavyTailed):
-    """Real numbers, for regression to the median: p(y) = exp(-|y - eta| / scale) / (2 scale).
+    """Real numbers, for median regression: p(y) = exp(-|y - eta| / scale) / (2 scale).
 
     The log density has a kink at eta = y, and no curvature elsewhere.
 
     Args:
         scale: Scale, in the units of y. By default Exponential with mean 1.4826 times the
-            median absolute deviation of y, or sd(y) if more than half of y is one value.
-            `prepare` raises ValueError if y is constant.
+            median absolute deviation of y, or sd(y) if more than half of the values are equal.
+            `prepare` then raises ValueError if y is constant.
     """
 
     scale: DefaultedHyperparameter = hyperparameter(None)
@@ -163,8 +166,8 @@ class Laplace(HeavyTailed):
 class Heteroscedastic(RealValued):
     """Real numbers whose noise varies: y ~ N(eta_0, exp(eta_1)^2), eta of shape (n, 2).
 
-    The mean and the log sd each have a predictor. There are no hyperparameters: the sd is in the
-    units of y, and the prior on its predictor should be too.
+    The mean and the log sd each have a predictor. There are no hyperparameters: the sd has the
+    units of y, so the prior on eta_1 should allow for the scale of y.
     """
 
     log_concave: ClassVar = False
@@ -177,6 +180,6 @@ class Heteroscedastic(RealValued):
         return dist.Normal(eta[..., 0], jnp.exp(eta[..., 1]))
 
     def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
-        """0, and one sd for both outputs: |mean(y)| + sd(y), but at least 1."""
+        """Location 0 and one sd for both outputs: max(|mean(y)| + sd(y), 1)."""
         mean, sd = super().eta_location_scale(y, extra)
         return 0.0, max(abs(mean) + sd, 1.0)

@@ -26,7 +26,7 @@ from bayeskern.likelihoods.positive import PositiveMean, on_inverse_root
 class Count(PositiveMean):
     """Whole numbers of at least 0 with mean exposure * g^-1(eta).
 
-    exposure: time, area or population at risk, shape (n,); 1 by default.
+    The exposure, (n,), is the time, area or population at risk; 1 by default.
     """
 
     links: ClassVar = ("log", "identity", "softplus")
@@ -40,8 +40,8 @@ class Count(PositiveMean):
 class Poisson(Count):
     """Counts: y ~ Poisson(exposure * g^-1(eta)).
 
-    It takes `exposure=` beside y: the time, area or population at risk, one number or n of them,
-    1 by default. Under the link `identity` the density is 0 where eta <= 0.
+    `exposure=` is the time, area or population at risk of each row: a number or n numbers, 1 by
+    default. Under the link `identity` the density is 0 for eta <= 0.
 
     Args:
         link: "log" (default), "identity" or "softplus".
@@ -60,17 +60,17 @@ class NegativeBinomial(Count):
     """Overdispersed counts: mean mu = exposure * g^-1(eta), variance mu + mu^2 / concentration.
 
     It is a mixture of Poisson distributions whose rates have the coefficient of variation
-    1 / sqrt(concentration). It takes `exposure=` beside y, as `Poisson` does. Under the link
-    `identity` the density is 0 where eta <= 0.
+    1 / sqrt(concentration). `exposure=` is as in `Poisson`. Under the link `identity` the density
+    is 0 for eta <= 0.
 
     Args:
-        concentration: By default 1 / sqrt(concentration) is HalfNormal(1). Its density does not
-            vanish at 0, where y has the Poisson distribution.
+        concentration: By default 1 / sqrt(concentration) is HalfNormal(1). This prior does not
+            vanish at 0, the limit in which y is Poisson.
         link: "log" (default), "identity" or "softplus".
 
     References:
-        Simpson, Rue, Riebler, Martins and Sorbye (2017), Penalising model component complexity,
-        on priors that allow the simpler model.
+        Simpson, Rue, Riebler, Martins and Sorbye (2017), Penalising model component complexity
+        (priors that allow the simpler model).
     """
 
     concentration: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
@@ -84,15 +84,15 @@ class NegativeBinomial(Count):
 
 
 class ZeroInflated(NegativeBinomial):
-    """Counts with more zeros: 0 with probability gate, negative binomial otherwise.
+    """Counts with excess zeros: 0 with probability `gate`, else negative binomial.
 
-    The mean is (1 - gate) mu with mu = exposure * g^-1(eta), the mean of the counts. It takes
-    `exposure=` beside y, as `Poisson` does.
+    The mean is (1 - gate) mu, where mu = exposure * g^-1(eta) is the mean of the negative binomial.
+    `exposure=` is as in `Poisson`.
 
     Args:
         concentration: As in `NegativeBinomial`; as it grows, the counts approach a Poisson
             distribution.
-        gate: Probability of a zero beside those of the counts. Uniform(0, 1) by default.
+        gate: Probability of an excess zero. Uniform(0, 1) by default.
         link: "log" (default), "identity" or "softplus".
 
     References:
@@ -113,7 +113,7 @@ class ZeroInflated(NegativeBinomial):
         return dist.ZeroInflatedDistribution(counts, gate=self.gate)
 
     def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
-        # A zero may come from the gate, however large the mean of the counts is.
+        # At y = 0 the density never vanishes, because a zero may come from the gate.
         high, low = super().vanishing_tails(y, **extra)
         return high & (y > 0), low
 
@@ -121,8 +121,8 @@ class ZeroInflated(NegativeBinomial):
 class Binomial(Likelihood):
     """Successes in a known number of trials: y ~ Binomial(trials, g^-1(eta)).
 
-    It needs `trials=` beside y, one whole number or n of them. `prepare` raises ValueError if
-    trials is not given, or if y exceeds it.
+    `trials=` is the number of trials of each row, a whole number or n of them. `prepare` raises
+    ValueError if trials is not given, or if y exceeds it.
 
     Args:
         link: "logit" (default), "probit" or "cloglog".

@@ -1,7 +1,7 @@
 """Distributions parametrised by the logarithm of their mean, or by log probabilities.
 
-NumPyro's own take the mean itself, which underflows or rounds to 1 in the tails, and the log
-density and its derivatives are then lost.
+NumPyro's distributions take the mean itself, which underflows or rounds to 1 in the tails, so that
+the log density and its derivatives are wrong there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class ScalarDistribution(Distribution):
-    """Distribution of a number. Its parameters, in the order of `arg_constraints`, broadcast."""
+    """Distribution of a number; parameters broadcast, in order of `arg_constraints`."""
 
     def __init__(self, *parameters: Array | float):
         for name, value in zip(self.arg_constraints, parameters, strict=True):
@@ -98,8 +98,8 @@ class GammaLogMean(ConcentratedLogMean):
 
     def log_prob(self, value: Array) -> Array:
         k = self.concentration
-        in_eta = k * (self.log_mean + value * jnp.exp(-self.log_mean))
-        return xlogy(k, k) - gammaln(k) + xlogy(k - 1.0, value) - in_eta
+        log_mean_terms = k * (self.log_mean + value * jnp.exp(-self.log_mean))
+        return xlogy(k, k) - gammaln(k) + xlogy(k - 1.0, value) - log_mean_terms
 
     def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         return self._gamma_draws(key, sample_shape)
@@ -110,7 +110,7 @@ class GammaLogMean(ConcentratedLogMean):
 
 
 class BernoulliLogProbs(ScalarDistribution):
-    """1 with log probability log_p, 0 with log probability log_q."""
+    """Bernoulli: 1 with log probability log_p, 0 with log probability log_q."""
 
     log_p: Array
     log_q: Array
@@ -135,7 +135,7 @@ class BernoulliLogProbs(ScalarDistribution):
 
 
 class BinomialLogProbs(ScalarDistribution):
-    """Number of successes in `trials`: log probability log_p of success, log_q of failure."""
+    """Binomial with log probability log_p of success and log_q of failure in each trial."""
 
     log_p: Array
     log_q: Array
@@ -172,7 +172,7 @@ class BinomialLogProbs(ScalarDistribution):
 
 
 class DirichletLogMean(Distribution):
-    """Dirichlet(precision * exp(log_mean)); log_mean: (..., K), exp(log_mean) summing to one."""
+    """Dirichlet(precision * exp(log_mean)), where exp(log_mean), (..., K), sums to one."""
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real_vector,
@@ -189,10 +189,10 @@ class DirichletLogMean(Distribution):
         return self.log_prob_of_logs(jnp.log(value))
 
     def log_prob_of_logs(self, log_value: Array) -> Array:
-        """Log density by the logarithms of the parts: (..., K) -> (...)."""
+        """Log density of parts, given their logarithms: (..., K) -> (...)."""
         precision = jnp.expand_dims(self.precision, -1)
         a = precision * jnp.exp(self.log_mean)
-        # Gamma(a) is written as Gamma(1 + a) / a, so that a may underflow to 0.
+        # Gamma(a) = Gamma(1 + a) / a: a may underflow to 0 on the right, where log a is exact.
         parts = jnp.log(precision) + self.log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
         return gammaln(precision)[..., 0] + jnp.sum(parts, -1)
 
@@ -246,7 +246,7 @@ class BetaLogMean(ScalarDistribution):
 def log_rising(a: Array | float, y: Array) -> Array:
     """log(Gamma(a + y) / Gamma(a)), y >= 0."""
     # For large a the difference of two log gammas loses all digits. The difference of two Stirling
-    # series keeps them, and from 1e3 on the series are exact in floats.
+    # series does not, and for a > 1e3 the series are exact to machine precision.
     is_large = a > 1e3
     large, small = jnp.where(is_large, a, 1e3), jnp.where(is_large, 1e3, a)
     top = large + y
@@ -256,10 +256,10 @@ def log_rising(a: Array | float, y: Array) -> Array:
 
 
 class Within(Distribution):
-    """`base` where `inside` is True; undefined elsewhere.
+    """The distribution `base` in rows where `inside` is True; undefined in other rows.
 
-    Outside, the log density is -inf with a gradient of 0, and mean and draws are NaN. Draws are
-    floats, which can be NaN.
+    There, the log density is -inf with a gradient of 0, and mean and draws are NaN. Draws are
+    always floats, because integers have no NaN.
     """
 
     arg_constraints: ClassVar = {}

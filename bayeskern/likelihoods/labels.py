@@ -7,14 +7,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-#: names of the kinds of NumPy arrays that labels may be
+#: kind of a NumPy dtype -> kind of label
 KIND_NAMES = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
 
 
 def read(y: ArrayLike, n: int) -> tuple[np.ndarray, tuple | None]:
-    """Read labels as an (n,) array, with their order if y declares one (categories, enums).
+    """Read labels (n,), and the order of the classes that y declares, or None.
 
-    Raises ValueError if labels are missing, of several kinds, or not labels at all.
+    Raises ValueError if labels are missing, of several kinds, or of a type that labels cannot have.
     """
     order = None
     values = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
@@ -27,7 +27,7 @@ def read(y: ArrayLike, n: int) -> tuple[np.ndarray, tuple | None]:
     elif getattr(values, "ordered", False):
         # A pandas Categorical.
         order = tuple(getattr(values, "categories", ()))
-    # NumPy would turn numbers into text in a list with both.
+    # NumPy would convert a list of numbers and text to text.
     labels = np.asarray(values, object if isinstance(values, list | tuple) else None)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or not len(labels):
@@ -63,7 +63,7 @@ def _require_present(missing: np.ndarray) -> None:
     if missing.any():
         raise ValueError(
             f"y has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}. "
-            "Drop those rows before the call."
+            "Drop the rows with missing labels."
         )
 
 
@@ -74,7 +74,7 @@ def learn(labels: np.ndarray, order: tuple | None) -> tuple:
 
 
 def plain(label: object) -> object:
-    """Label as a Python object, with 2.0 as 2."""
+    """Label as a Python object; a float such as 2.0 becomes the int 2."""
     label = label.item() if isinstance(label, np.generic) else label
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
@@ -94,5 +94,5 @@ def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
 
 
 def decode(codes: ArrayLike | Array, classes: tuple | None) -> ArrayLike | Array:
-    """Labels of codes, the inverse of `encode`; the codes themselves if there are no classes."""
+    """Labels of codes, the inverse of `encode`; codes unchanged if `classes` is None."""
     return codes if classes is None else np.asarray(classes)[np.asarray(codes, int)]

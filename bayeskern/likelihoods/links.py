@@ -1,7 +1,7 @@
 """Inverse links: from the linear predictor eta to a mean, a log mean, or log probabilities.
 
-Each is computed from eta itself, never from a rounded intermediate, so that log densities and their
-first two derivatives are right in the tails.
+Each is computed from eta directly, without a rounded intermediate result, so that log densities and
+their first two derivatives are accurate in the tails.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from jax.scipy.special import log_ndtr, ndtr
 
 
 def log1mexp(x: Array) -> Array:
-    """log(1 - exp(-x)) for x > 0; 0 with derivative 0 beyond 40, to the last digit."""
-    # JAX's own has derivatives of inf / inf for large x.
+    """log(1 - exp(-x)) for x > 0; constant above 40, where it rounds to 0."""
+    # For large x, the derivative of jax.nn.log1mexp is inf / inf.
     return jax.nn.log1mexp(jnp.minimum(x, 40.0))
 
 
-# JAX differentiates both branches of a `where`, so each gets an argument at which it is finite.
+# JAX differentiates both branches of a `where`. In each function below, the branch not taken
+# therefore gets a constant argument at which it is finite.
 
 
 def log_softplus(eta: Array) -> Array:
@@ -35,7 +36,7 @@ def log_cloglog(eta: Array) -> Array:
     small = eta < -9.0
     t = jnp.exp(jnp.where(small, eta, -9.0))
     series = eta - t / 2.0 + t**2 / 24.0
-    # Above 4 the value rounds to 0; the exponential must not overflow.
+    # Above 4 the value rounds to 0, and larger arguments would overflow in exp.
     moderate = jnp.where(small, -9.0, jnp.minimum(eta, 4.0))
     return jnp.where(small, series, log1mexp(jnp.exp(moderate)))
 

@@ -1,8 +1,8 @@
-"""Likelihoods of counts and shares in NumPy with formulas for their derivatives, for forecasts.
+"""NumPy likelihoods of counts and shares with analytic derivatives, for forecasts.
 
-They are the likelihoods of `bayeskern.likelihoods` with the default link, as functions of a latent
-f. JAX differentiates those; here the derivatives are formulas, since nothing is compiled. Their
-hyperparameters are theta, in unconstrained coordinates.
+They equal the likelihoods of `bayeskern.likelihoods` with the default link, as functions of a
+latent f. Derivatives are explicit formulas, so that nothing is compiled. theta holds the
+unconstrained hyperparameters.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from bayeskern.likelihoods.counts import NegativeBinomial, Poisson, ZeroInflated
 from bayeskern.likelihoods.proportions import Beta
 from bayeskern.prediction.response_mixture import MAX_MEAN, Response
 
-# A number, or arrays that broadcast with one another.
+# Numbers or arrays of shapes that broadcast together.
 Values = np.ndarray | float
 
 
 class NumpyLikelihood(Response):
-    """log p(y | f, theta), value by value: y and f are (n,), or broadcast.
+    """Elementwise log p(y | f, theta), for y and f of shape (n,) or broadcastable.
 
     Attributes:
-        model: The same likelihood for models.
+        model: The corresponding likelihood of `bayeskern.likelihoods`.
         names: Names of the k hyperparameters, as sites of a `LatentGP`.
-        middle: Their prior medians, in unconstrained coordinates: (k,).
-        takes_ends: Whether y may lie at the ends of its range.
-        log_concave: Whether the curvature is never negative, and so its own information.
-        title: Name of the observations.
-        scale: Name of f.
-        unit: Name of exp(f), where it is not the mean.
+        middle: Prior medians of theta, (k,).
+        takes_ends: Whether y may equal the bounds of its range.
+        log_concave: Whether the log density is concave in f, so that `information` is the
+            curvature.
+        title: Description of the observations.
+        scale: Description of f.
+        unit: Description of exp(f) if it is not the mean; otherwise "".
     """
 
     model: ClassVar[Likelihood]
@@ -54,7 +55,7 @@ class NumpyLikelihood(Response):
         """Minus the second derivative of the log density in f, which may be negative."""
 
     def information(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
-        """Curvature that is never negative: the curvature itself, or its mean over y, Fisher's."""
+        """Non-negative curvature: the curvature itself, or the Fisher information."""
         return self.curvature(f, y, theta)
 
     def values(self, theta: np.ndarray) -> dict[str, np.ndarray]:
@@ -62,16 +63,16 @@ class NumpyLikelihood(Response):
         return {}
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density of theta, and its gradient: (k,)."""
+        """Log prior density of theta, and its gradient (k,)."""
         return 0.0, np.zeros(0)
 
     @abstractmethod
     def location_scale(self, y: np.ndarray) -> tuple[float, float]:
-        """Estimate the location and the standard deviation of f."""
+        """Estimate the location and the standard deviation of f from y."""
 
 
 class Dispersed(NumpyLikelihood):
-    """Likelihood with theta[0] = log a, where 1 / sqrt(a) ~ HalfNormal(1)."""
+    """Likelihood with theta[0] = log a and the prior 1 / sqrt(a) ~ HalfNormal(1)."""
 
     # The median of a half-normal distribution is 0.674.
     middle = (-2.0 * float(np.log(0.6744897501960817)),)
@@ -80,13 +81,14 @@ class Dispersed(NumpyLikelihood):
         return {self.names[0]: np.exp(theta[..., 0])}
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        # log HalfNormal(s) + log |ds / d log a| for s = 1 / sqrt(a).
         log_a = theta[0]
         value = 0.5 * np.log(2.0 / np.pi) - 0.5 * np.exp(-log_a) - np.log(2.0) - 0.5 * log_a
         return float(value), np.array([0.5 * np.exp(-log_a) - 0.5])
 
 
 class NumpyPoisson(NumpyLikelihood):
-    """`Poisson`."""
+    """NumPy version of `Poisson`: counts with mean exp(f)."""
 
     model = Poisson()
     title = "Poisson counts"
@@ -110,14 +112,15 @@ class NumpyPoisson(NumpyLikelihood):
         return rng.poisson(np.minimum(np.exp(f), MAX_MEAN)).astype(float)
 
     def location_scale(self, y: np.ndarray) -> tuple[float, float]:
-        # The variance beyond Poisson noise, or the largest one that its sampling error could hide.
+        # Variance in excess of Poisson noise, at least the standard error of the variance.
+        # exp(f) with f ~ N(m, s^2) has squared coefficient of variation exp(s^2) - 1.
         mean, variance = np.mean(y), np.var(y)
         excess = max(variance - mean, np.sqrt(2.0 / len(y)) * variance)
         return float(np.log(mean)), float(np.sqrt(np.log1p(excess / mean**2)))
 
 
 class NumpyNegativeBinomial(Dispersed, NumpyPoisson):
-    """`NegativeBinomial`: theta is the log of its concentration."""
+    """NumPy version of `NegativeBinomial`: theta is the log concentration."""
 
     model = NegativeBinomial()
     title = "negative binomial counts"
@@ -126,7 +129,7 @@ class NumpyNegativeBinomial(Dispersed, NumpyPoisson):
     def log_density(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
         log_r = theta[0]
         r = np.exp(log_r)
-        # log [Gamma(r + y) / (Gamma(r) y!)] = -log [y B(r, y)], without a loss of digits.
+        # log [Gamma(r + y) / (Gamma(r) y!)] = -log [y B(r, y)], without cancellation.
         positive = np.maximum(y, 1.0)
         log_coefficient = np.where(y > 0, -np.log(positive) - betaln(r, positive), 0.0)
         log_odds = f - log_r
@@ -154,7 +157,7 @@ class NumpyNegativeBinomial(Dispersed, NumpyPoisson):
 
 
 class NumpyZeroInflated(NumpyNegativeBinomial):
-    """`ZeroInflated`: theta is the log of its concentration and the log odds of its gate."""
+    """NumPy version of `ZeroInflated`: theta is (log concentration, logit of gate)."""
 
     model = ZeroInflated()
     title = "zero-inflated counts"
@@ -164,26 +167,28 @@ class NumpyZeroInflated(NumpyNegativeBinomial):
 
     def log_density(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
         log_gate, log_open = -np.logaddexp(0.0, -theta[1]), -np.logaddexp(0.0, theta[1])
-        counted = log_open + super().log_density(f, y, theta)
-        return np.where(y > 0, counted, np.logaddexp(log_gate, counted))
+        count_log_joint = log_open + super().log_density(f, y, theta)
+        return np.where(y > 0, count_log_joint, np.logaddexp(log_gate, count_log_joint))
 
     def slope(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
         return self._count_probability(f, y, theta) * super().slope(f, y, theta)
 
     def curvature(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
-        share, slope = self._count_probability(f, y, theta), super().slope(f, y, theta)
-        return share * super().curvature(f, y, theta) - share * (1.0 - share) * slope**2
+        q, slope = self._count_probability(f, y, theta), super().slope(f, y, theta)
+        return q * super().curvature(f, y, theta) - q * (1.0 - q) * slope**2
 
     def information(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
-        # The information of the counts, minus the part lost since a zero may come from the gate.
+        # Mean of `curvature` over y: (1 - gate) I (1 - P(count 0) (1 - q(0)) I), where
+        # I = r expit(f - log r) is the information of a count, and minus its slope at y = 0.
         log_r, zero = theta[0], np.zeros_like(f)
-        size = np.exp(log_r) * expit(f - log_r)
+        count_information = np.exp(log_r) * expit(f - log_r)
         zero_probability = np.exp(super().log_density(f, zero, theta))
-        lost = zero_probability * (1.0 - self._count_probability(f, zero, theta)) * size
-        return expit(-theta[1]) * size * (1.0 - lost)
+        q = self._count_probability(f, zero, theta)
+        lost_share = zero_probability * (1.0 - q) * count_information
+        return expit(-theta[1]) * count_information * (1.0 - lost_share)
 
     def _count_probability(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
-        """Probability that a value is a count, and not a zero of the gate."""
+        """Probability q that y comes from the counts, not from the gate."""
         log_odds = super().log_density(f, np.zeros_like(f), theta) - theta[1]
         return np.where(y > 0, 1.0, expit(log_odds))
 
@@ -192,7 +197,7 @@ class NumpyZeroInflated(NumpyNegativeBinomial):
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, (slope,) = super().log_prior(theta)
-        # The gate is uniform.
+        # The gate is uniform on (0, 1).
         value -= np.logaddexp(0.0, theta[1]) + np.logaddexp(0.0, -theta[1])
         return value, np.array([slope, 1.0 - 2.0 * expit(theta[1])])
 
@@ -214,11 +219,14 @@ class NumpyZeroInflated(NumpyNegativeBinomial):
 
 
 class NumpyBeta(Dispersed):
-    """`Beta`: theta is the log of its precision."""
+    """NumPy version of `Beta`: theta is the log precision."""
 
     model = Beta()
     names = ("likelihood.precision",)
-    whole, largest, takes_ends, log_concave = False, 1.0, False, False
+    whole = False
+    largest = 1.0
+    takes_ends = False
+    log_concave = False
     title = "shares with a beta distribution"
     scale, unit = "the log odds of the mean", "odds"
 
@@ -256,7 +264,7 @@ class NumpyBeta(Dispersed):
         return float(np.mean(f)), float(np.std(f))
 
 
-#: by the names that `forecast` takes
+#: likelihoods by the name passed to `forecast`
 LIKELIHOODS = {
     "poisson": NumpyPoisson(),
     "negative_binomial": NumpyNegativeBinomial(),

@@ -23,17 +23,18 @@ from bayeskern.likelihoods.links import log1mexp
 
 
 class Ordered(Classifier):
-    """One of K classes in order: P(y <= k) = F(c_k - eta), F being logistic or normal.
+    """One of K ordered classes: P(y <= k) = F(c_k - eta), F logistic or normal.
 
     The cutpoints c replace the intercept: the data cannot distinguish an intercept in eta from a
     shift of all cutpoints.
 
     Args:
-        cutpoints: K - 1 ascending numbers. By default the order statistics of K - 1 draws from F,
-            which makes all divisions of probability between the classes equally likely at eta = 0.
+        cutpoints: K - 1 ascending numbers. By default their prior is that of the order statistics
+            of K - 1 draws from F; at eta = 0 the class probabilities are then uniform on the
+            simplex.
         classes: The K labels in order. By default `prepare` learns them from y: numbers in
-            ascending order, ordered pandas categories and polars enums in their own. Other text has
-            no order, and is refused.
+            ascending order, ordered pandas categories and polars enums in their declared order.
+            Text without a declared order raises ValueError.
         link: "logit" (default) or "probit".
 
     References:
@@ -62,7 +63,7 @@ class Ordered(Classifier):
         if y.dtype.kind == "U" and order is None:
             examples = ", ".join(map(repr, labels.learn(y, None)[:5]))
             raise ValueError(
-                f"y is text without an order ({examples}), and Ordered needs one. Name the classes "
+                f"y is text without an order ({examples}). Name the classes of Ordered "
                 'from low to high, as in Ordered(classes=("low", "mid", "high")), or give ordered '
                 "pandas categories or a polars enum."
             )
@@ -76,16 +77,19 @@ class Ordered(Classifier):
             return self.with_hyperparameters(cutpoints=OrderStatistics(base, count))
         if (shape := hyper.shape(self.cutpoints)) != (count,):
             raise ValueError(
-                f"Ordered.cutpoints must have shape ({count},), one less than there are classes "
+                f"Ordered.cutpoints must have shape ({count},), one fewer than the classes "
                 f"({', '.join(map(repr, classes))}), got {shape}."
             )
         return self
 
 
 class OrderedCategorical(Distribution):
-    """P(y <= k) = F(c_k - eta), computed from differences that lose no digits.
+    """Distribution with P(y <= k) = F(c_k - eta), computed without cancellation.
 
-    eta: (n,); cutpoints: (K - 1,).
+    Args:
+        eta: Linear predictor, (n,).
+        cutpoints: c, (K - 1,).
+        link: "logit" for logistic F, "probit" for normal F.
     """
 
     arg_constraints: ClassVar = {"eta": constraints.real, "cutpoints": constraints.ordered_vector}
@@ -104,7 +108,7 @@ class OrderedCategorical(Distribution):
         first, last = value == 0, value == top
         below = self.cutpoints[jnp.maximum(value - 1, 0)]
         above = self.cutpoints[jnp.minimum(value, top - 1)]
-        # The end classes have one cutpoint; any number serves as the second.
+        # The end classes have one cutpoint. The second is arbitrary, and `where` discards it.
         below = jnp.where(first, above - 1.0, below)
         above = jnp.where(last, below + 1.0, above)
         noise = LATENT_NOISES[self.link]
@@ -129,21 +133,21 @@ def _log_logistic_between(a: Array, b: Array) -> Array:
 
 
 def _log_normal_between(a: Array, b: Array) -> Array:
-    """log(F(b) - F(a)), moved to the lower tail, where log F keeps its digits."""
+    """log(F(b) - F(a)), reflected to the lower tail, where log F is accurate."""
     upper = a + b > 0.0
     a, b = jnp.where(upper, -b, a), jnp.where(upper, -a, b)
     return log_ndtr(b) + log1mexp(log_ndtr(b) - log_ndtr(a))
 
 
 class LatentNoise(NamedTuple):
-    """Noise e of the latent eta + e that the cutpoints divide into classes."""
+    """Noise e of the latent eta + e, whose class is set by the cutpoints."""
 
     log_cdf: Callable[[Array], Array]
     log_probability_between: Callable[[Array, Array], Array]
     draw: Callable[[Array, tuple[int, ...]], Array]
 
 
-#: by the name of the link
+#: noise by the name of the link
 LATENT_NOISES = {
     "logit": LatentNoise(log_sigmoid, _log_logistic_between, jax.random.logistic),
     "probit": LatentNoise(log_ndtr, _log_normal_between, jax.random.normal),
@@ -151,7 +155,7 @@ LATENT_NOISES = {
 
 
 class OrderStatistics(Distribution):
-    """`count` independent draws of `base`, in ascending order: count! prod_k f(c_k)."""
+    """Order statistics of `count` draws of `base`: density count! prod_k f(c_k)."""
 
     arg_constraints: ClassVar = {"base": constraints.dependent}
     support = constraints.ordered_vector  # pyright: ignore[reportAssignmentType]

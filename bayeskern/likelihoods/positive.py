@@ -1,4 +1,4 @@
-"""Likelihoods with a positive mean: their common base, gamma and exponential."""
+"""Likelihoods with a positive mean: the common base class, gamma and exponential."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from bayeskern.likelihoods.links import LOG_MEANS
 
 
 def on_inverse_root(prior: Distribution) -> Distribution:
-    """Turn a prior on 1 / sqrt(a) into one on a."""
+    """Turn a prior on 1 / sqrt(a) into a prior on a."""
     return TransformedDistribution(prior, PowerTransform(-2.0))
 
 
 class PositiveMean(Likelihood):
     """Likelihood with E[y] > 0, computed from log E[y].
 
-    Under the links `identity` and `inverse` there is no positive mean where eta <= 0: the density
-    is 0 there, its logarithm -inf with a gradient of 0, and mean and draws are NaN.
+    Under the links `identity` and `inverse` the mean is not positive if eta <= 0: the log density
+    is then -inf with a gradient of 0, and mean and draws are NaN.
     """
 
     links: ClassVar = ("log",)
 
     @abstractmethod
     def of_log_mean(self, log_mean: Array, **extra: Array) -> Distribution:
-        """Distribution of y with E[y] = exp(log_mean), (n,)."""
+        """Distribution of y with E[y] = exp(log_mean), for log_mean (n,)."""
 
     def distribution(self, eta: Array, **extra: Array) -> Distribution:
         log_mean = LOG_MEANS[self.link_name]
@@ -46,14 +46,15 @@ class PositiveMean(Likelihood):
 
     def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
         all_rows = np.ones(len(y), bool)
-        # As the mean goes to 0, the density of y = 0 does not vanish.
+        # The density vanishes as the mean goes to infinity, and, unless y = 0, as it goes to 0.
+        # Under `identity` and `inverse`, it is also 0 for eta <= 0.
         return {"inverse": (y > 0, all_rows), "identity": (all_rows, all_rows)}.get(
             self.link_name, (all_rows, y > 0)
         )
 
     def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
         exposure = np.asarray(extra.get("exposure", np.ones(len(y))))
-        # Half an event if there was none: a rate of 0 has no logarithm.
+        # If all counts are 0, half an event: a rate of 0 has no logarithm.
         rate = float((np.sum(np.asarray(y)) or 0.5) / np.sum(exposure))
         location, scale = {
             "log": (np.log(rate), 1.0),
@@ -67,8 +68,8 @@ class PositiveMean(Likelihood):
 class Gamma(PositiveMean):
     """Positive numbers with a constant coefficient of variation: Gamma with mean g^-1(eta).
 
-    The variance is mean^2 / shape. Under the canonical link `inverse` the density is 0 where
-    eta <= 0, half of the mass of a centred Gaussian prior on eta; hence the default `log`.
+    The variance is mean^2 / shape. The default link is `log`, because under the canonical link
+    `inverse` the density is 0 for eta <= 0, where a centered Gaussian prior has half of its mass.
 
     Args:
         shape: By default the coefficient of variation 1 / sqrt(shape) is HalfNormal(1).
@@ -88,10 +89,10 @@ class Gamma(PositiveMean):
 
 
 class Exponential(PositiveMean):
-    """Waiting times without memory: Exponential with mean g^-1(eta).
+    """Memoryless waiting times: Exponential with mean g^-1(eta).
 
-    Under the canonical link `inverse` the density is 0 where eta <= 0, half of the mass of a
-    centred Gaussian prior on eta; hence the default `log`.
+    The default link is `log`, because under the canonical link `inverse` the density is 0 for
+    eta <= 0, where a centered Gaussian prior has half of its mass.
 
     Args:
         link: "log" (default) or "inverse".

@@ -49,12 +49,13 @@ class Beta(Likelihood):
 class Dirichlet(Likelihood):
     """Compositions of K parts: y ~ Dirichlet(precision softmax(eta)), y and eta of shape (n, K).
 
-    A part with mean mu has variance mu (1 - mu) / (1 + precision). A number added to all K
-    predictors changes nothing, so that their prior decides between them.
+    A part with mean mu has variance mu (1 - mu) / (1 + precision). Adding a number to all K
+    predictors does not change the distribution, so that only the prior determines their common
+    level.
 
     Args:
         precision: By default 1 / sqrt(precision) is HalfNormal(1).
-        parts: Number of parts K; `prepare` learns it from y by default.
+        parts: Number of parts K; by default `prepare` learns it from y.
         link: "softmax", the only one.
     """
 
@@ -70,12 +71,12 @@ class Dirichlet(Likelihood):
         if self.parts is None:
             raise ValueError(
                 "this Dirichlet does not know its number of parts yet. Use the likelihood that "
-                "prepare(y, n) returns, or give it: Dirichlet(parts=3)."
+                "prepare(y, n) returns, or give the number, as in Dirichlet(parts=3)."
             )
         return self.parts
 
     def inverse_link(self, eta: Array) -> Array:
-        """E[y], from eta: (n, K)."""
+        """E[y] from eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
 
     def distribution(self, eta: Array) -> DirichletLogMean:

@@ -1,4 +1,4 @@
-"""Laplace's approximation of a latent Gaussian process, and its log marginal likelihood.
+"""Laplace's approximation of a latent Gaussian process: mode and log marginal likelihood.
 
 f ~ N(m, K), y ~ p(y | f). With the mode f^ of p(f | y), the gradient a = d log p(y | f^) / df and
 the curvature W = -d2 log p(y | f^) / df2, the posterior is approximately N(f^, (K^-1 + W)^-1), and
@@ -82,7 +82,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
 
     def step(mode, da, df):
-        """Backtrack along (da, df) until the log posterior rises; the mode, and True if it did."""
+        """Backtrack along (da, df): the new mode, and True if the log posterior rose."""
         slack = 1e-14 * (1.0 + jnp.abs(mode.value))
 
         def too_long(state):

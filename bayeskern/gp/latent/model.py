@@ -1,4 +1,4 @@
-"""Latent Gaussian processes with priors and any likelihood, such as classes or counts."""
+"""Latent Gaussian processes with priors and any likelihood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latent Gaussian processes given data: predictions of f and y, leave-one-out densities."""
+"""Latent Gaussian processes given data: predictions and leave-one-out densities."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ConditionedLatent(eqx.Module):
         return self.prior.X
 
     def moments(self, at: LatentPoints) -> tuple[Array, Array]:
-        """Means (C, m) of the latent functions, and their covariance at each point, (C, C, m).
+        """Means (C, m) and covariances (C, C, m) of the latent functions at each point.
 
         The mean of a component leaves out the prior mean.
         """
@@ -319,7 +319,7 @@ def response_prediction(
 def _responses(
     latents: LatentMixture, X_new: Array, extra: dict[str, Array], key: Array, number: int
 ) -> tuple[list[Array], Array]:
-    """Averages over draws, (m,) and (m, K), and `number` draws of y for each: (S, number, m)."""
+    """Averages over S draws, (m,) and (m, K), and draws of y, (S, number, m)."""
     points = LatentPoints(X_new)
 
     def at_draw(draw, key):

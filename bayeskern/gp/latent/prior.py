@@ -1,4 +1,4 @@
-"""Priors of latent Gaussian processes: the base class, and dense covariance matrices.
+"""Priors of latent Gaussian processes: base class, and dense covariance matrices.
 
 C latent functions at n points form an array (C, n). `root` and `moments` leave out the prior means.
 """
@@ -90,7 +90,7 @@ class LatentPrior(eqx.Module):
     def moments(
         self, weights: Array, factor: LatentFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
-        """Posterior means (C, m), and the C x C posterior covariance at each point, (C, C, m).
+        """Posterior means (C, m) and covariances (C, C, m) at each point.
 
         weights: K^-1 f of the mode or of the known f, (C, n).
         factor: From `approximate` or `noise_free`.
@@ -120,9 +120,9 @@ def _approximate_deviations(
 
 @jax.jit
 def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
-    """log p(y | f + d) minus its quadratic approximation at the mode f, for d (size, C, n).
+    """Log weights log [p(y, f + d) / (q(f + d) Z)] for d (size, C, n), with the mode f.
 
-    The prior cancels: log [p(y, f + d) / (q(f + d) Z)] has only the likelihood's remainder.
+    The prior cancels: what remains is log p(y | f + d) minus its quadratic approximation at f.
     """
     log_likelihood, mode, W, _ = posterior
     g, at_mode = log_likelihood.gradient(mode.f), log_likelihood.log_density(mode.f)
@@ -135,7 +135,7 @@ def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
 
 
 class DensePrior(LatentPrior):
-    """Covariance matrices (C, n, n) and their Cholesky factors: any kernels, any likelihood."""
+    """Prior with dense covariance matrices (C, n, n), for any kernels and likelihood."""
 
     kernels: tuple[Kernel, ...]
     X: Array
@@ -189,7 +189,7 @@ class DensePrior(LatentPrior):
         return jnp.einsum("cij,ncj->nci", roots, v)
 
     def _kernels_and_cross(self, at: LatentPoints) -> tuple[list[Kernel], Array]:
-        """Kernels at these points, with any component in place, and k(X, X_new): (C, n, m)."""
+        """Kernels, with the component of `at` in place, and k(X, X_new) (C, n, m)."""
         kernels = list(repeat_kernels(self.kernels, self.C))
         if at.component is not None:
             c, name = at.component

@@ -1,4 +1,4 @@
-"""NumPyro distribution of observations of latent Gaussian processes, f integrated out."""
+"""NumPyro distribution of observations of latent processes, f integrated out."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class LatentProcess(Distribution):
         return ConditionedLatent(*process, weights, posterior.factor, self.columns, posterior)
 
     def _approximate(self, y: ArrayLike) -> LaplaceApproximation:
-        """Approximate the posterior of f; raise NotPositiveDefiniteError if no mode is found."""
+        """Approximate the posterior of f; raise an error if no mode is found."""
         check_smooth(self.likelihood)
         y = jnp.asarray(y)
         if y.shape != self.event_shape:

@@ -36,7 +36,7 @@ def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def product_rule(x: np.ndarray, weights: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray]:
-    """Product rule in C dimensions from a one-dimensional rule: nodes (Q, C), weights (Q,)."""
+    """Product of C one-dimensional rules: nodes (Q, C), weights (Q,)."""
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.stack(np.meshgrid(*[weights] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.prod(products, axis=1)

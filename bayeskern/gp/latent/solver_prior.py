@@ -51,7 +51,7 @@ class SolverLaplaceFactor(LaplaceFactor):
 
 
 def _noise_and_mask(W: Array) -> tuple[Array, Array]:
-    """Noise variances 1 / W for W (1, 1, n), and the mask of rows with curvature: (n,) each."""
+    """Noise variances 1 / W for W (1, 1, n), and the mask of rows with W > 0: (n,)."""
     # 1 / W^3, which occurs in derivatives, has to be finite.
     counts = W[0, 0] > 1e-90
     return jnp.where(counts, 1.0 / jnp.where(counts, W[0, 0], 1.0), 1.0), counts

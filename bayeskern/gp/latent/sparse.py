@@ -195,7 +195,7 @@ def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 def _inducing_points(
     inducing: int | ArrayLike, X: np.ndarray, columns: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Inducing points (m, d): `inducing` itself, or the centers of k-means if it is a number."""
+    """Inducing points (m, d): as given, or for a number m the centers of k-means."""
     if not isinstance(inducing, int | np.integer):
         Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])
         if Z.shape[1] != X.shape[1]:

@@ -188,5 +188,5 @@ def test_numpyro_initializes_the_unprepared_model():
 
 def test_other_solvers_are_refused():
     model = bk.SparseGP(RBF(), likelihoods.Poisson(), inducing=5, solver="markov")
-    with pytest.raises(ValueError, match="that of the inducing points"):
+    with pytest.raises(ValueError, match="covariance of its inducing points"):
         model.prepare(np.arange(20.0), np.zeros(20))
