@@ -63,7 +63,7 @@ class Ordered(Classifier):
         if y.dtype.kind == "U" and order is None:
             examples = ", ".join(map(repr, labels.learn(y, None)[:5]))
             raise ValueError(
-                f"y is text without an order ({examples}). Name the classes of Ordered "
+                f"y is text without an order ({examples}), which Ordered needs. Name the classes "
                 'from low to high, as in Ordered(classes=("low", "mid", "high")), or give ordered '
                 "pandas categories or a polars enum."
             )
