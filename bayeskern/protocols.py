@@ -1,12 +1,12 @@
 """Optional methods of models and of observed distributions.
 
-Any NumPyro model works without these methods: a plain function is fitted through its log density
-and predicts by drawing its observed sites again. A model that knows more, such as a posterior in
-closed form, offers the methods below. No base class is needed, because `isinstance` checks the
-protocols at run time. `docs/extend.md` has examples.
+Any NumPyro model works without these methods: a plain function is fitted through its log density,
+and predictions draw its observed sites again. A model that can do more, such as compute its
+posterior in closed form, defines methods below. No base class is needed, because `isinstance`
+checks the protocols at run time. `docs/extend.md` has examples.
 
-`data` are the arguments of the model, as in `model(*data)`. `draws` is a dict of arrays by site,
-each of shape (S, *site). None of the methods returns a `Posterior`; inference methods build those.
+`data` are the arguments of the model, as in `model(*data)`. `draws` maps sites to arrays of shape
+(S, *site). No method returns a `Posterior`; inference methods build posteriors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class ClosedForm(NamedTuple):
     """A posterior in closed form, as returned by `exact(*data)`.
 
     Attributes:
-        draw: (key, n) -> independent draws of every latent and deterministic site, each (n, *site).
+        draw: (key, n) -> n independent draws of every latent and deterministic site, each
+            (n, *site).
         log_evidence: log p(data).
         residual: Relative residual of the linear solve; 0 if nothing was solved.
     """
@@ -38,10 +39,10 @@ class Marginal(NamedTuple):
 
     Attributes:
         model: The NumPyro model that inference methods run in place of the full model.
-        args: Its arguments.
+        args: The arguments of `model`.
         recover: (draws, key, mean) -> draws of every site of the full model, each (S, *site), from
-            draws of this model, each (S, *site). Integrated-out sites are drawn from their
-            conditional distribution, or are its mean if `mean` is true.
+            draws of `model`, each (S, *site). Integrated-out sites are drawn from their
+            conditional distribution, or set to its mean if `mean` is true.
     """
 
     model: Callable
@@ -50,7 +51,7 @@ class Marginal(NamedTuple):
 
 
 class DoesNotApplyError(ValueError):
-    """A method does not apply to a model; the message gives the reason and an alternative."""
+    """Method does not apply to a model; the message gives the reason and an alternative."""
 
 
 class NoClosedFormError(DoesNotApplyError):
@@ -71,8 +72,8 @@ class PreparesData(Protocol):
     def prepare(self, *args: Any, **kwargs: Any) -> tuple[Callable, tuple]:
         """Return the model to fit and its positional arguments as arrays.
 
-        `infer`, `prior_predictive` and `calibrate` call it once, before tracing, with the arguments
-        of the user.
+        `infer`, `prior_predictive` and `calibrate` call it once, before tracing, with the user's
+        arguments.
         """
         ...
 
@@ -85,7 +86,7 @@ class HasClosedForm(Protocol):
         """Return the posterior; `Exact` calls it, and `Auto` calls it first.
 
         Raises:
-            NoClosedFormError: These data or priors have no closed form.
+            NoClosedFormError: The posterior has no closed form for these data or priors.
         """
         ...
 
@@ -97,8 +98,8 @@ class HasMarginal(Protocol):
     def marginal(self, *data: Any) -> Marginal | None:
         """Return the marginal model, or None if nothing can be integrated out.
 
-        Each inference method calls it once and runs on the result, except for methods that take
-        the model as written (`Method.takes_marginal` is false).
+        Each inference method calls it once and runs on the result, except for methods whose
+        `takes_marginal` is false, which run on the full model.
         """
         ...
 
@@ -124,9 +125,9 @@ class ChoosesForm(Protocol):
     """A model with several equivalent forms, suited to different inference methods."""
 
     def for_method(self, name: str) -> Callable:
-        """Return the form for an inference method: a model of the same data.
+        """Return the form for the inference method `name`: a model of the same data.
 
-        Methods that run on a marginal call it before `marginal`.
+        Inference methods that use `marginal` call it before `marginal`.
         """
         ...
 
@@ -158,9 +159,9 @@ class HasLogLikelihood(Protocol):
     def pointwise(self, draws: dict, *data: Any) -> Any:
         """Return log p(y_i | draw): (S, *data), or a dict of such arrays by observed site.
 
-        `posterior.log_likelihood()` calls it, and so do LOO and `to_arviz`. Offering it implies
-        that the observed sites of the NumPyro model are not independent given the draws; no
-        replicated data are then drawn from the model.
+        `posterior.log_likelihood()`, LOO and `to_arviz` call it. A model with this method declares
+        that its NumPyro sites do not give the densities of the observations; no replicated data are
+        drawn from it.
         """
         ...
 
@@ -175,13 +176,13 @@ class Restorable(Protocol):
         """Return the prepared model and its arguments; `bk.load(path, model)` calls it.
 
         Args:
-            args: Arguments of the model as saved.
+            args: The saved arguments of the model.
             columns: Column names of the fitted model.
             classes: Class labels of the fitted model.
 
         Raises:
             NotKeptError: The file lacks something that predictions need. Any other error means
-                that the model differs from the fitted one.
+                that the model differs from the fitted model.
         """
         ...
 
@@ -213,7 +214,7 @@ def columns_of(model: object) -> tuple[str, ...] | None:
 
 
 def classes_of(model: object) -> tuple | None:
-    """Class labels that a model was fitted to, or None."""
+    """Class labels of y that a model was fitted to, or None."""
     return model.classes if isinstance(model, HasClasses) else None
 
 
@@ -243,18 +244,18 @@ class NewValues(Protocol):
 
 @runtime_checkable
 class ConditionsOnData(Protocol):
-    """A joint distribution whose new values depend on observed ones, such as a Gaussian process."""
+    """A joint distribution whose new values depend on observed values, such as a GP."""
 
     def given(self, value: jax.Array, new: Any, rows: jax.Array) -> NewValues:
-        """Return the distribution of new values given observed ones. JAX traces it.
+        """Return the distribution of new values given observed values.
 
-        `posterior.predict` traces the model at the old and at the new arguments for every draw, and
-        calls this method on the old distribution.
+        For every draw, `posterior.predict` traces the model at the old and at the new arguments,
+        and calls this method on the old distribution. It must be traceable by JAX.
 
         Args:
             value: Observed values, (n,).
             new: Distribution of the same site at the new arguments.
-            rows: Rows of the new arguments to predict, (k,).
+            rows: Indices of the new values to predict, (k,).
         """
         ...
 
@@ -266,22 +267,22 @@ class HasPointwise(Protocol):
     def pointwise(self, value: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return log p(value_i | others), (..., n), and a mask of observed values, (n,).
 
-        `posterior.log_likelihood()` calls it instead of `log_prob`. JAX traces it.
+        `posterior.log_likelihood()` calls it instead of `log_prob`. It must be traceable by JAX.
         """
         ...
 
 
 @runtime_checkable
 class ApproximatesLatent(Protocol):
-    """A distribution that integrates out a latent by an approximation q, such as Laplace's.
+    """A distribution that integrates out a latent f by an approximation q of p(f | value).
 
-    Verdicts on the posterior then assess q too: draws of the parameters, with draws of the latent
-    and their ratios as weights, are weighted draws from the joint posterior.
+    Verdicts on the posterior then assess q too: draws of the parameters, joined with draws of f and
+    weighted by the ratios below, represent the joint posterior.
     """
 
     def log_ratio(self, value: jax.Array, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
-        """Return n draws f of the latent from q, (n, *f), and log p(value, f) / (q(f) Z), (n,).
+        """Return n draws of f from q, (n, *f), and log [p(value, f) / (q(f) Z)], (n,).
 
-        Z is the density reported by `log_prob`.
+        Z is the density of `value` according to `log_prob`.
         """
         ...

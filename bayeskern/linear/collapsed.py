@@ -1,7 +1,7 @@
-"""A linear model with Gaussian noise, conditioned on the sufficient statistics of its rows.
+"""Linear models with Gaussian noise, conditioned on sufficient statistics of the rows.
 
-Weights that are Gaussian given the scales are integrated out. Only the scales are inferred; the
-weights are drawn from their exact conditional distribution afterwards.
+Weights that are Gaussian given the scales (prior sds and noise) are integrated out: the scales are
+inferred, and then the weights are drawn from their exact conditional distribution.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from bayeskern.linear.model import LinearModel
 
 
 def linear_gaussian(model: LinearModel) -> LinearGaussian | SeveralOutputs:
-    """Reduce the rows of a prepared model; the coefficients are those of its `moments`."""
+    """Reduce the rows of a prepared model; coefficients are as in `model.moments`."""
     n, M = model.all_rows.n, model.root_of_products()
     return LinearGaussian.reduced(n, M, model.shape(), model.is_proper, model.is_aligned)
 
 
 class CollapsedModel(eqx.Module):
-    """The model with its coefficients integrated out: a NumPyro model of the scales alone."""
+    """NumPyro model of the scales, with the coefficients integrated out."""
 
     model: LinearModel
 
@@ -41,9 +41,11 @@ class CollapsedModel(eqx.Module):
         numpyro.factor("evidence", jnp.asarray(data.log_evidence(loc, sd, noise)))
 
     def scales(self) -> tuple:
-        """Sample the scales: prior means and sds of the coefficients (p,), the noise variance.
+        """Sample the scales inside a NumPyro model.
 
-        The means are (outputs, p) if there are several outputs.
+        Returns:
+            The prior means of the coefficients, (p,) or (outputs, p); their prior sds, (p,); and
+            the noise variance.
         """
         noise: Any = self.model.observation_model.sample("").noise_variance
         loc, sd = self.model.moments(self.model.size)
@@ -60,20 +62,20 @@ class CollapsedModel(eqx.Module):
         return scales
 
     def recover(self, data, draws: dict, key: jax.Array, mean: bool) -> dict:
-        """Add draws, or means, of weights and intercept to draws of the scales: each (S, shape)."""
+        """Add weights and intercept to S draws of the scales: draws, or means if `mean`."""
         count = len(next(iter(draws.values()), [0]))
         keys = jax.random.split(key, count)
         return {**draws, **self.sites(_recover_coefficients(self, data, draws, keys, mean))}
 
     def design_matrix(self, X) -> jax.Array:
-        """The columns of the coefficients: [1, x - center], or x without an intercept."""
+        """The columns that belong to the coefficients: [1, x - center], or x."""
         intercept = self.model.intercept
         if intercept is None:
             return X
         return jnp.concatenate([jnp.ones((len(X), 1)), X - intercept.point], axis=1)
 
     def sites(self, b) -> dict:
-        """The sites `weights` and `intercept` from coefficients b: (S, [outputs,] p or 1 + p)."""
+        """The sites `weights` and `intercept` from coefficients b (..., p or 1 + p)."""
         if self.model.intercept is None:
             return {"weights": b}
         at_center, weights = b[..., 0], b[..., 1:]
@@ -88,13 +90,13 @@ def _recover_coefficients(collapsed, data, draws, keys, mean):
         posterior = data.posterior(*collapsed.scales_at(draw))
         return posterior.mean if mean else posterior.draw(key)
 
-    # In batches, to bound the memory.
+    # Batches bound the memory.
     return jax.lax.map(at_draw, (draws, keys), batch_size=64)
 
 
 @eqx.filter_jit
 def condition(collapsed, data, draw: dict) -> tuple:
-    """The scales at one draw, the posterior of the coefficients given them, the log evidence."""
+    """The scales at one draw, and p(b | y, scales) and log p(y | scales) given them."""
     scales = collapsed.scales_at(draw)
     return scales, data.posterior(*scales), data.log_evidence(*scales)
 
@@ -106,9 +108,10 @@ def draw_coefficients(posterior, key: jax.Array, n: int) -> jax.Array:
 
 
 class LinearPredictive(eqx.Module):
-    """The distribution of y at a design matrix Z (m, p); of the linear predictor if noise is 0.
+    """The distribution of y at a design matrix Z, or of the linear predictor if noise is 0.
 
-    The outputs at a point follow one another: m is then the number of points times that of outputs.
+    With several outputs, the output index runs fastest, and the number m of values is the number of
+    rows of Z times the number of outputs.
     """
 
     coefficients: ConditionalPosterior | SeveralPosteriors
@@ -132,7 +135,7 @@ class LinearPredictive(eqx.Module):
 
 
 def flat_predictors(b: jax.Array, Z: jax.Array) -> jax.Array:
-    """b'z for draws of coefficients b (n, [outputs,] p), the outputs changing fastest: (n, m)."""
+    """Z b for n draws of coefficients b (n, [outputs,] p): (n, m), outputs run fastest."""
     return jnp.moveaxis(b @ Z.T, -1, 1).reshape(len(b), -1)
 
 
@@ -144,7 +147,7 @@ def predictive_at(collapsed, data, latent: bool, draw, X) -> LinearPredictive:
 
 
 class FromStatistics(eqx.Module):
-    """The full model with its weights, and the likelihood of the sufficient statistics."""
+    """The full model, weights included, with the likelihood from sufficient statistics."""
 
     model: LinearModel
 

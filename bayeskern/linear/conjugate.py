@@ -1,4 +1,4 @@
-"""The linear model with weights and noise integrated out: normal-inverse-gamma and Student t."""
+"""Linear models with weights and noise integrated out: normal-inverse-gamma posteriors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ from bayeskern.protocols import ClosedForm
 
 
 class NormalInverseGamma(NamedTuple):
-    """The posterior b | noise ~ N(unit.mean, noise V), noise ~ InverseGamma(concentration, rate).
+    """Normal-inverse-gamma posterior of the coefficients b and the noise.
+
+    b | noise ~ N(unit.mean, noise V), noise ~ InverseGamma(concentration, rate).
 
     Attributes:
         collapsed: The model with its coefficients integrated out.
-        unit: The posterior of b at noise 1, with covariance V.
+        unit: The posterior of b if the noise is 1, with covariance V.
         concentration: The concentration of the noise.
         rate: The rate of the noise.
         log_evidence: The log marginal likelihood.
@@ -58,7 +60,8 @@ class NormalInverseGamma(NamedTuple):
         flat = np.sum(~np.broadcast_to(proper, loc.shape))
         concentration = prior_concentration + 0.5 * (data.n - flat)
         rate = prior_rate + 0.5 * penalized_error
-        # `condition` assumed noise 1: the integral over the noise replaces the exponent.
+        # `condition` has noise 1: replace its factor exp(-penalized_error / 2) by the integral of
+        # noise^(-(n - flat) / 2) exp(-penalized_error / (2 noise)) over the prior of the noise.
         log_prior_norm = prior_concentration * jnp.log(prior_rate)
         log_evidence += 0.5 * penalized_error + log_prior_norm - gammaln(prior_concentration)
         log_evidence += gammaln(concentration) - concentration * jnp.log(rate)
@@ -85,8 +88,8 @@ class NormalInverseGamma(NamedTuple):
     def predict(self, X, latent: bool) -> ClosedFormPrediction:
         """Predict y, or the linear predictor, at features X (m, p).
 
-        The prediction is Student t with 2 concentration degrees of freedom. The outputs at a point
-        follow one another.
+        The prediction is Student t with 2 * concentration degrees of freedom. The output index runs
+        fastest.
         """
         Z = self.collapsed.design_matrix(X)
         variance = np.asarray(self.unit.variance(Z)) + (not latent)

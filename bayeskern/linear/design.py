@@ -1,4 +1,4 @@
-"""The design matrix: features of the data, and the same features of new data."""
+"""Design matrices: features of the data, and the same features of new data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from bayeskern.core import validation
 
 
 class OpaqueStatic:
-    """A static value that never causes recompilation: any two of them compare equal.
+    """A static field that never causes recompilation, because all instances compare equal.
 
-    A compiled function is reused whatever the value is, so that no traced function may depend on
-    the value.
+    JAX reuses a compiled function for any value, so a traced function must not depend on it.
     """
 
     def __init__(self, value):
@@ -38,8 +37,8 @@ class Design:
 
     Attributes:
         transformer: The fitted scikit-learn transformer; None if the columns are the features.
-        columns: The columns of the data frame it was fitted to; None for an array.
-        width: The number of columns it was fitted to.
+        columns: The columns of the data frame of the fit; None for an array.
+        width: The number of columns of the fit.
         names: The names of the features.
     """
 
@@ -50,7 +49,7 @@ class Design:
 
     @classmethod
     def fit(cls, features: Any, X: Any) -> tuple[Design, np.ndarray]:
-        """Fit a transformer, or None, and compute the features of X: (n, p)."""
+        """Fit a transformer (None: use the columns), and compute the features of X (n, p)."""
         if features is None:
             X, columns = _numbers(X, "X")
             names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
@@ -58,9 +57,9 @@ class Design:
         if not hasattr(features, "transform") or isinstance(features, type):
             raise TypeError(
                 "features must be a scikit-learn transformer, such as PolynomialFeatures(2) or "
-                f"bayeskern.kernels.NystromFeatures(kernel); got {features!r}. The model with a "
-                "function or network phi, whose own weights may be trained, is GPRegression or "
-                "LatentGP of kernel_from_features(phi, weights=...)."
+                f"bayeskern.kernels.NystromFeatures(kernel); got {features!r}. For a function or "
+                "trainable network phi, use GPRegression or LatentGP with the kernel of "
+                "kernel_from_features(phi, weights=...)."
             )
         # Imported here, because scikit-learn takes long to import.
         from sklearn.base import clone
@@ -91,13 +90,13 @@ class Design:
 
 
 def _transformed(transformer: Any, X: Any, name: str) -> np.ndarray:
-    """The features of X by a fitted transformer, as finite floats."""
+    """Features of X from a fitted transformer, checked to be finite floats."""
     features = transformer.transform(X)
     features = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
     if features.dtype.kind not in "biuf":
         raise ValueError(
-            f"features made {features.dtype} of {name}, not numbers. Encode text, for example with "
-            "scikit-learn's OneHotEncoder."
+            f"the features of {name} have dtype {features.dtype}, not numbers. Encode text, for "
+            "example with scikit-learn's OneHotEncoder."
         )
     features = features.astype(float, copy=False)
     validation.finite(features, f"the features of {name}")
@@ -112,12 +111,14 @@ def _feature_names(transformer, p: int) -> tuple[str, ...]:
 
 
 def _rows(X: Any, name: str) -> Any:
-    """A data frame unchanged; anything else as an array of rows."""
+    """Read X: a data frame unchanged, anything else as an array (n, d)."""
     if hasattr(X, "columns"):
         return X
     X = np.asarray(X)
     if X.ndim not in (1, 2) or 0 in X.shape:
-        raise ValueError(f"{name} must have shape (n,) or (n, d) and a row, got shape {X.shape}.")
+        raise ValueError(
+            f"{name} must have shape (n,) or (n, d) and must not be empty, got shape {X.shape}."
+        )
     return X[:, None] if X.ndim == 1 else X
 
 

@@ -1,8 +1,8 @@
-"""The posterior of a linear model with Gaussian noise and Gaussian weights, given the scales.
+"""Posterior of a linear model with Gaussian noise and Gaussian weights, given scales.
 
 y ~ N(X b, noise I) and b ~ N(loc, diag(sd^2)). Bishop (2006), section 3.3; Rasmussen and Williams
-(2006), section 2.1. No cross products are formed, which would lose digits for ill-conditioned
-features and prior sds of very different sizes.
+(2006), section 2.1. The cross products X'X are never formed: they would lose digits if features are
+ill-conditioned or prior sds have very different sizes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from bayeskern.linear.statistics import LOG_2PI
 
 
 class LinearGaussian(eqx.Module):
-    """n rows of data, reduced to k <= p + 1 of them: |y - X b|^2 = |t - H b|^2 + rss.
+    """n rows of data reduced to k <= p rows: |y - X b|^2 = |t - H b|^2 + rss.
 
     Attributes:
         n: The number of rows.
-        rss: The part of |y|^2 that no b explains, a number.
+        rss: The part of |y - X b|^2 that does not depend on b, a number.
         H: The reduced rows of X, shape (k, p).
         t: The reduced rows of y, shape (k,).
-        relative_sds: The prior sds up to a common factor, shape (p,); a guess if they vary.
-        S: The singular values in H diag(relative_sds) = U S V', shape (r,).
-        Ut: U't, shape (r,).
-        V: The right singular vectors, shape (p, r).
+        relative_sds: The prior sds up to a common factor, shape (p,); a guess if the prior does not
+            fix them.
+        S: The singular values in H diag(relative_sds) = U diag(S) V', shape (k,).
+        Ut: U't, shape (k,).
+        V: The right singular vectors, shape (p, k).
     """
 
     n: jax.Array
@@ -45,13 +46,13 @@ class LinearGaussian(eqx.Module):
     def reduced(
         cls, n, M: np.ndarray, relative_sds, proper: bool = True, shared_scale: bool = False
     ) -> LinearGaussian | SeveralOutputs:
-        """Reduce n rows to the class that suits them best.
+        """Reduce n rows, and choose the subclass that computes their posterior fastest.
 
         Args:
             n: The number of rows.
-            M: Upper triangular with M'M = [X y]'[X y], (k, p + 1), or (k, p + outputs).
+            M: Upper triangular with M'M = [X y]'[X y], at most p + 1 rows, or p + outputs.
             relative_sds: The prior sds up to a common factor, (p,).
-            proper: Whether no coefficient has a flat prior.
+            proper: Whether all coefficients have proper priors.
             shared_scale: Whether the prior sds of all coefficients but the first are always
                 `relative_sds` times one number.
         """
@@ -83,7 +84,7 @@ class LinearGaussian(eqx.Module):
         return self.rss + jnp.sum(jnp.square(self.t - self.H @ b))
 
     def residual(self, b, loc, sd, noise) -> float:
-        """The residual of the normal equations at b, relative to the size of their terms."""
+        """Norm of the normal equations' residual at b, relative to the norm of its terms."""
         H, t, scale, b = (np.asarray(v) for v in (self.H, self.t, self.relative_sds, b))
         prior_gradient = (b - np.asarray(loc)) / np.square(np.asarray(sd))
         gradient = H.T @ (t - H @ b) / float(noise) - prior_gradient
@@ -93,11 +94,11 @@ class LinearGaussian(eqx.Module):
 
     @abstractmethod
     def posterior(self, loc, sd, noise) -> ConditionalPosterior:
-        """p(b | y, scales); sd: (p,), infinite where the prior is flat."""
+        """p(b | y, scales); sd is (p,), and infinite for coefficients with a flat prior."""
 
     @abstractmethod
     def log_evidence(self, loc, sd, noise) -> jax.Array:
-        """log p(y | scales), with b integrated out; flat priors count as density 1."""
+        """log p(y | scales), with b integrated out; a flat prior has density 1."""
 
 
 class ConditionalPosterior(eqx.Module):
@@ -115,10 +116,10 @@ class ConditionalPosterior(eqx.Module):
 
 
 class WeightSpace(LinearGaussian):
-    """At least as many rows as coefficients: solved by the p x p posterior precision.
+    """Posterior from its p x p precision, for at least as many rows as coefficients.
 
-    Its root R, R'R = H'H / noise + diag(1 / sd^2), is that of the QR factorisation of the stacked
-    roots of the two terms.
+    The precision is R'R = H'H / noise + diag(1 / sd^2), where R is the triangular factor in a QR
+    factorisation of H / sqrt(noise) stacked on diag(1 / sd).
     """
 
     def posterior(self, loc, sd, noise) -> ConditionalPosterior:
@@ -139,17 +140,18 @@ class WeightSpace(LinearGaussian):
         return log_likelihood - 0.5 * standardized @ standardized + log_scales - 0.5 * logdet
 
     def _posterior_shift(self, loc, sd, noise):
-        """The posterior mean less `loc`, and log |precision|."""
-        # Through Q, whose derivative is finite even if the fit is perfect.
+        """The posterior mean minus `loc`, and log |precision|."""
+        # With Q, unlike `posterior`: its derivative is finite even if the fit is perfect.
         A, z = self._stacked_roots(loc, sd, noise)
         Q, R = jnp.linalg.qr(A)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(R))))
         return solve_triangular(R, Q[: len(z)].T @ z), logdet
 
     def _stacked_roots(self, loc, sd, noise):
-        """A with A'A the precision, and the targets of its first rows, for b - loc.
+        """A and z such that A'A is the precision, and b - loc minimises |z - A (b - loc)|.
 
-        In terms of b - loc, coefficients that the data do not determine stay at `loc`.
+        z holds only the first rows; the others, the prior's, are 0. In terms of b - loc,
+        coefficients that the data do not determine stay at `loc`.
         """
         root = jnp.sqrt(noise)
         A = jnp.concatenate([self.H / root, jnp.diag(1.0 / sd)])
@@ -157,10 +159,10 @@ class WeightSpace(LinearGaussian):
 
 
 class SharedScale(WeightSpace):
-    """The prior sds of all coefficients but the first are `relative_sds` times one number.
+    """Prior sds of all coefficients but the first are `relative_sds` times one number.
 
-    In the coordinates g = V' diag(1 / relative_sds) b the precision is D + c v v', diagonal but
-    for the rank one of the first coefficient. Sherman and Morrison's formula solves it in O(p^2).
+    In the coordinates g = V' diag(1 / relative_sds) b the precision is D + c v v': diagonal, plus a
+    rank-one term for the first coefficient. The Sherman-Morrison formula solves it in O(p^2).
     """
 
     def _posterior_shift(self, loc, sd, noise):
@@ -176,7 +178,7 @@ class SharedScale(WeightSpace):
 
 
 class PrecisionPosterior(ConditionalPosterior):
-    """A posterior with precision R'R; R: (p, p), upper triangular."""
+    """Posterior with precision R'R, where R (p, p) is upper triangular."""
 
     R: jax.Array
 
@@ -188,7 +190,7 @@ class PrecisionPosterior(ConditionalPosterior):
 
 
 class FunctionSpace(LinearGaussian):
-    """Fewer rows than coefficients, k < p: solved by the k x k covariance of the data."""
+    """Posterior from the k x k covariance of the data, for fewer rows than coefficients."""
 
     def posterior(self, loc, sd, noise) -> ConditionalPosterior:
         L, whitened, B = self._factored(loc, sd, noise)
@@ -202,7 +204,11 @@ class FunctionSpace(LinearGaussian):
         return -0.5 * (self.n * LOG_2PI + logdet + whitened @ whitened + self.rss / noise)
 
     def _factored(self, loc, sd, noise):
-        """L with L L' = noise I + B diag(sd^2) B', L^-1 (U't - B loc), and B = U'H (k, p)."""
+        """Factor the covariance L L' = noise I + B diag(sd^2) B' of U't, where B = U'H.
+
+        Returns:
+            L (k, k), L^-1 (U't - B loc) (k,), and B (k, p).
+        """
         B = self.S[:, None] * self.V.T / self.relative_sds
         C = noise * jnp.eye(len(self.S)) + (B * jnp.square(sd)) @ B.T
         L = jnp.linalg.cholesky(C, symmetrize_input=False)
@@ -210,7 +216,10 @@ class FunctionSpace(LinearGaussian):
 
 
 class MatheronPosterior(ConditionalPosterior):
-    """Draws from the prior, corrected by the data: Matheron's rule (Bhattacharya et al., 2016)."""
+    """Posterior whose draws are corrected prior draws, by Matheron's rule.
+
+    Bhattacharya, Chakraborty and Mallick (2016). B and L are as in `FunctionSpace._factored`.
+    """
 
     sd: jax.Array
     B: jax.Array
@@ -221,12 +230,13 @@ class MatheronPosterior(ConditionalPosterior):
         key_prior, key_noise = jax.random.split(key)
         b = self.sd * jax.random.normal(key_prior, self.sd.shape)
         e = jnp.sqrt(self.noise) * jax.random.normal(key_noise, self.B.shape[:1])
-        # A prior draw minus its regression on noisy data simulated from it.
+        # A prior draw minus its regression on the noisy data B b + e simulated from it.
         solved = cho_solve((self.L, True), self.B @ b + e)
         return self.mean + b - jnp.square(self.sd) * (self.B.T @ solved)
 
     def variance(self, X: jax.Array) -> jax.Array:
-        # In Joseph's form: a difference of variances would lose all digits under a wide prior.
+        # Joseph's form, a sum of squares. Under a wide prior, the difference of prior variance and
+        # explained variance would lose all digits.
         cross = X * jnp.square(self.sd)
         gain = cho_solve((self.L, True), self.B @ cross.T)
         remaining = X - (self.B.T @ gain).T
@@ -238,12 +248,12 @@ class MatheronPosterior(ConditionalPosterior):
 
 
 class SeveralOutputs(eqx.Module):
-    """k outputs with one X, and with the same noise and prior sds: a `LinearGaussian` for each.
+    """A `LinearGaussian` for each of k outputs with the same X, noise and prior sds.
 
-    Quantities that do not depend on y are stored and factored once. loc is (k, p) in all methods.
+    Arrays that do not depend on y are stored and factored once. loc is (k, p) in all methods.
 
     Attributes:
-        each: The data of the outputs, which are a first axis of `rss`, `t` and `Ut`.
+        each: The data of all outputs: `rss`, `t` and `Ut` have the outputs as their first axis.
     """
 
     each: LinearGaussian
@@ -258,7 +268,7 @@ class SeveralOutputs(eqx.Module):
         return jnp.sum(self._map(lambda data, b: data.squared_error(b), b))
 
     def residual(self, b, loc, sd, noise) -> float:
-        """The largest relative residual of the normal equations over the outputs."""
+        """The largest of the outputs' relative residuals of the normal equations."""
         outputs = zip(zip(*_parts_of_y(self.each), strict=True), b, loc, strict=True)
         return max(self._with(parts).residual(b, loc, sd, noise) for parts, b, loc in outputs)
 
@@ -271,7 +281,7 @@ class SeveralOutputs(eqx.Module):
         return jnp.sum(self._map(lambda data, loc: data.log_evidence(loc, sd, noise), loc))
 
     def _map(self, function, per_output):
-        """Map a function of the data of an output and of a value for it over the outputs."""
+        """Map function(data of an output, value of the output) over the outputs."""
 
         def at_output(parts, value):
             return function(self._with(parts), value)
@@ -284,7 +294,7 @@ class SeveralOutputs(eqx.Module):
 
 
 class SeveralPosteriors(eqx.Module):
-    """Independent posteriors of the coefficients of k outputs, all with the same covariance.
+    """Independent posteriors of the coefficients of k outputs, with a common covariance.
 
     Attributes:
         each: The posteriors, with the outputs as a first axis of every array.
@@ -303,7 +313,7 @@ class SeveralPosteriors(eqx.Module):
         return jax.vmap(lambda posterior, key: posterior.draw(key))(self.each, keys)
 
     def variance(self, X: jax.Array) -> jax.Array:
-        """x' covariance x for each row x of X (m, p), k times each: (m k,)."""
+        """x' covariance x for each row x of X (m, p), each repeated k times: (m k,)."""
         first = jax.tree.map(lambda leaf: leaf[0], self.each)
         return jnp.repeat(first.variance(X), len(self.mean))
 

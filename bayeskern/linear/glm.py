@@ -21,37 +21,37 @@ class BayesianGLM(LinearModel):
     """A generalized linear model with priors on the weights and the intercept.
 
     y ~ likelihood(intercept + features(x)'weights). It is itself a NumPyro model,
-    model(X, y=None), with the sites `intercept`, `weights` and those of the scales and the
-    likelihood. Values that the likelihood needs of each row beside y are given by name:
-    `exposure=`, `trials=`.
+    model(X, y=None), whose sites are `intercept`, `weights`, and the hyperparameters of the prior
+    and the likelihood. Further values that the likelihood needs of each row are passed by name,
+    such as `exposure=` or `trials=`.
 
-    `Ordered` has cutpoints in place of an intercept, which apply to x at its mean: the site
+    `Ordered` has cutpoints in place of an intercept, relative to the mean of x: the site
     `intercept` is then -mean(x)'weights, and is not inferred. With intercept=False the cutpoints
-    apply to x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`,
+    are relative to x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`,
     `Heteroscedastic`) have weights and an intercept for each output, all with the same prior.
 
-    If the prior is Gaussian given its scales, samplers use whitened coordinates, in which collinear
-    features do no harm.
+    If the prior is Gaussian given its scales, samplers use whitened coordinates, in which they mix
+    well even if features are collinear.
 
     Args:
         likelihood: One of `bayeskern.likelihoods`, with its link: `Bernoulli()`,
             `Poisson(link="log")`, `NegativeBinomial()`, ...
-        features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features. For a
-            network phi that is trained as well, take
-            `LatentGP(kernel_from_features(phi, weights=...))`.
+        features: A scikit-learn transformer, or a transformer of `bayeskern.kernels` such as
+            `NystromFeatures(kernel)`. By default the columns of X are the features. For a trainable
+            network phi, use `LatentGP(kernel_from_features(phi, weights=...), likelihood)`.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
-            weight, or a standard deviation, on the scale of the linear predictor.
-            N(0, (2.5 / sd(x))^2) by default; N(0, (2.5 sd(y) / sd(x))^2) under an identity link.
-        intercept: True for a prior around the data, at the mean of x; False for none; or a NumPyro
-            Normal or `priors.Flat()`, which apply to x = 0.
-        batch: The number of rows in each step of SVI; None for all. Other methods, the search for
-            the mode where SVI starts, and the verdict use all rows.
+            weight, or a standard deviation, on the scale of the linear predictor. By default
+            N(0, (2.5 s / sd(x))^2), where s is the scale of `likelihood.eta_location_scale`: 1
+            under most links, sd(y) or a robust sd for real numbers.
+        intercept: True for a prior on eta at the mean of x, centered at the data; False for no
+            intercept; or a NumPyro Normal or `priors.Flat()`, a prior on eta at x = 0.
+        batch: The number of rows in each step of SVI; None for all. The search for the mode from
+            which SVI starts, the verdict, and other methods use all rows.
 
     Raises:
         TypeError: If the likelihood is not one of `bayeskern.likelihoods`.
-        ValueError: If an intercept is given beside the cutpoints of `Ordered`, or batch is not a
-            whole number of at least 1.
+        ValueError: If `Ordered` is given an intercept prior, or batch is not a whole number of at
+            least 1.
 
     References:
         McCullagh and Nelder (1989), Generalized Linear Models; Hoffman, Blei, Wang and Paisley
@@ -85,18 +85,18 @@ class BayesianGLM(LinearModel):
         has_prior = intercept is not None and intercept.sd is not None and not intercept.is_fixed
         if has_prior and not self.likelihood.takes_intercept:
             raise ValueError(
-                f"{type(self.likelihood).__name__} has cutpoints in place of an intercept, which "
-                "the data could not distinguish from them. Leave intercept out, and give cutpoints "
+                f"{type(self.likelihood).__name__} has cutpoints in place of an intercept, because "
+                "the data cannot distinguish the two. Leave intercept out, and give the cutpoints "
                 "a prior."
             )
 
     def prepare(
         self, X: ArrayLike | None = None, y: ArrayLike | None = None, **extra
     ) -> tuple[Self, tuple]:
-        """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
+        """Compute features, check the data, set default priors: see `LinearModel.prepare`.
 
         Raises:
-            ValueError: Also if the data are separated under a flat prior.
+            ValueError: In addition, if the data are separated under a flat prior.
         """
         model, args = super().prepare(X, y, **extra)
         if y is not None and not model.is_proper:
@@ -104,12 +104,12 @@ class BayesianGLM(LinearModel):
         return model, args
 
     def marginal(self, X, y=None, extra=None) -> Marginal | None:
-        """The model in whitened coordinates; None if its prior is not Gaussian given its scales.
+        """The model in whitened coordinates; None if the prior is not Gaussian given scales.
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
             y: The observations, as `prepare` returned them.
-            extra: The values that the likelihood needs of each row beside y.
+            extra: Further values that the likelihood needs of each row.
 
         Raises:
             ValueError: If y is missing.
@@ -119,46 +119,47 @@ class BayesianGLM(LinearModel):
         return whitened(self, X, y, extra)
 
     def _check_separation(self, X, y, extra=None) -> None:
-        """Refuse data whose posterior under a flat prior is improper."""
+        """Raise ValueError if the posterior under a flat prior is improper."""
         likelihood = self.likelihood
         if likelihood.link_name == "softmax":
             raise ValueError(
-                f"{type(likelihood).__name__} under a flat prior is improper: adding one number to "
-                "all outputs changes nothing. Take prior=priors.Gaussian(scale)."
+                f"the posterior of {type(likelihood).__name__} under a flat prior is improper: "
+                "adding a number to all outputs does not change the likelihood. Use "
+                "prior=priors.Gaussian(scale)."
             )
         if likelihood.outputs is None and separated(
             self._flat_columns(X), *likelihood.vanishing_tails(np.asarray(y), **(extra or {}))
         ):
-            what = "the classes" if likelihood.classifies else "the rows at an end of y's range"
+            rows = "the classes" if likelihood.classifies else "the rows at an end of y's range"
             raise ValueError(
-                f"the features separate {what}, so that under a flat prior the weights grow "
-                "without bound. Take a proper prior, such as prior=2.5, on weights and intercept."
+                f"the features separate {rows}, so that under a flat prior the weights grow "
+                "without bound. Use proper priors on weights and intercept, such as prior=2.5."
             )
 
     def _flat_columns(self, X) -> np.ndarray:
         """The columns whose coefficients have a flat prior."""
         intercept = self.intercept
         if intercept is not None and not intercept.is_flat:
-            # Its proper prior fixes eta at the center.
+            # The proper prior of the intercept fixes eta at the center.
             return X - np.asarray(intercept.center)
         columns = [np.ones((len(X), 1))] if intercept is not None else []
         return np.column_stack(columns if self.prior.proper else [*columns, X])
 
 
 def separated(Z: np.ndarray, above: np.ndarray, below: np.ndarray) -> bool:
-    """True if the weights may move in a direction that no row bounds.
+    """True if the data are separated: the weights can grow in a direction that no row bounds.
 
     A row whose y lies at an end of the support, such as a class or a count of 0, bounds its linear
-    predictor on one side only. If the weights can move in a direction d that no row bounds, the
-    likelihood does not vanish there: the data are separated, and under a flat prior there is no
-    posterior (Albert and Anderson 1984). Such a d has Z d != 0, at most 0 in the rows `above`, and
-    at least 0 in the rows `below`. Linear programming finds it: Konis (2007), section 4.4.1; for
-    counts Correia, Guimaraes and Zylkin (2019), proposition 1.
+    predictor on one side only. If no row bounds a direction d of the weights, the likelihood does
+    not vanish along d, and under a flat prior the posterior is improper (Albert and Anderson 1984).
+    Such a d has Z d != 0, with Z d <= 0 in the rows `above` and Z d >= 0 in the rows `below`.
+    Linear programming finds d: Konis (2007), section 4.4.1; for counts Correia, Guimaraes and
+    Zylkin (2019), proposition 1.
 
     Args:
         Z: The columns whose weights have a flat prior, (n, p).
-        above: Whether the density vanishes in each row as the linear predictor grows, (n,).
-        below: Whether it vanishes as the linear predictor falls, (n,).
+        above: Mask of rows whose density vanishes as the linear predictor grows, (n,).
+        below: Mask of rows whose density vanishes as the linear predictor falls, (n,).
     """
     above, below = np.asarray(above), np.asarray(below)
     if np.all(above) and np.all(below):
@@ -166,5 +167,5 @@ def separated(Z: np.ndarray, above: np.ndarray, below: np.ndarray) -> bool:
     Z = Z / np.maximum(np.abs(Z).max(axis=0), np.finfo(float).tiny)
     A = np.concatenate([Z[above], -Z[below]])
     solution = linprog(A.sum(axis=0), A_ub=A, b_ub=np.zeros(len(A)), bounds=(-1.0, 1.0))
-    # The solver satisfies its constraints to 1e-7.
+    # Above the 1e-7 to which the solver satisfies its constraints.
     return bool(solution.success and np.max(-(A @ solution.x)) > 1e-6)

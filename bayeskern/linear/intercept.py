@@ -16,17 +16,17 @@ from bayeskern.linear.priors import Flat
 
 
 class Intercept(eqx.Module):
-    """The prior intercept + center'weights ~ N(loc, sd^2), which is on eta at x = center.
+    """The prior on eta at x = center: intercept + center'weights ~ N(loc, sd^2).
 
-    Fields that are None are set from the data: by default the prior is around the mean of y, at the
+    Fields that are None are set from the data: by default, loc is the mean of y, and center the
     mean of x.
 
     Attributes:
-        loc: The mean, a number, or one for each output.
+        loc: The mean: a number, or one for each output.
         sd: The standard deviation; infinite if the prior is flat.
         center: The point x, (p,).
         is_flat: Whether the prior is flat.
-        is_fixed: Whether eta is 0 at x = center, so that there is nothing to infer.
+        is_fixed: Whether eta is fixed to 0 at x = center, so that no intercept is inferred.
     """
 
     loc: np.ndarray | jax.Array | None = None
@@ -37,13 +37,13 @@ class Intercept(eqx.Module):
 
     @property
     def moments(self) -> tuple[jax.Array, jax.Array]:
-        """The mean and sd, which a prepared model has."""
+        """The mean and sd; set in prepared models."""
         assert self.loc is not None and self.sd is not None
         return jnp.asarray(self.loc), jnp.asarray(self.sd)
 
     @property
     def point(self) -> jax.Array:
-        """The center, which a prepared model has."""
+        """The center; set in prepared models."""
         assert self.center is not None
         return jnp.asarray(self.center)
 
@@ -52,16 +52,16 @@ class Intercept(eqx.Module):
             return "flat" if self.is_flat else "in the cutpoints"
         if self.sd is None:
             return "True"
-        at_zero = self.center is None or not np.any(self.center)
-        at = "x = 0" if at_zero else "the mean of x"
-        return f"Normal({hyper.show(self.loc)}, {hyper.show(self.sd)}) at {at}"
+        is_zero = self.center is None or not np.any(self.center)
+        center = "x = 0" if is_zero else "the mean of x"
+        return f"Normal({hyper.show(self.loc)}, {hyper.show(self.sd)}) at {center}"
 
     def with_defaults(self, mean_x: np.ndarray, location, sd: float) -> Intercept:
-        """A copy in which these values replace fields that are None; mean_x: (p,)."""
+        """Copy with these values for fields that are None; mean_x is (p,)."""
         if self.is_fixed:
             return dataclasses.replace(self, center=np.asarray(mean_x))
         if self.is_flat:
-            # The center does not change a flat prior; optimisation starts at its location.
+            # loc and center do not change a flat prior: they only set where optimisation starts.
             return dataclasses.replace(self, loc=np.asarray(location), center=np.asarray(mean_x))
         if self.sd is not None and self.center is None:
             return dataclasses.replace(self, center=np.zeros(len(mean_x)))
@@ -74,7 +74,7 @@ FIXED = Intercept(np.asarray(0.0), np.asarray(0.0), is_fixed=True)
 
 
 def as_intercept(value: bool | Distribution | Flat | Intercept | None) -> Intercept | None:
-    """Read True (the default prior), False (no intercept), or a Normal or Flat prior at x = 0."""
+    """Read an intercept prior: True (default), False (none), or Normal or Flat at x = 0."""
     if isinstance(value, Intercept) or value is None:
         return value
     if value is True or value is False:
@@ -86,6 +86,6 @@ def as_intercept(value: bool | Distribution | Flat | Intercept | None) -> Interc
     kind = type(value).__name__
     hint = " with numbers, so that it can be integrated out" * isinstance(value, Distribution)
     raise TypeError(
-        "intercept must be True (a weak prior around the data), False, priors.Flat() or a "
-        f"NumPyro Normal{hint}, a prior at x = 0; got {kind}."
+        "intercept must be True (a weak prior around the data), False, or a prior at x = 0: "
+        f"priors.Flat() or a NumPyro Normal{hint}; got {kind}."
     )

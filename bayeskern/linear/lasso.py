@@ -1,4 +1,4 @@
-"""The mode under a Laplace prior, by coordinate descent, which finds exact zeros."""
+"""Mode under a Laplace prior by coordinate descent, which sets weights exactly to 0."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from bayeskern.linear.gaussian_posterior import LinearGaussian, SeveralOutputs
 from bayeskern.linear.model import LinearModel
 from bayeskern.linear.priors import Laplace
 
-# The largest number of rounds in which weights and noise are optimised in turn.
+# Maximum number of rounds, each of which optimises the weights and then the noise.
 MAX_ROUNDS = 500
 
 
 def lasso(model: LinearModel, data: LinearGaussian | SeveralOutputs, jacobian: bool) -> dict | None:
     """The mode of weights, intercept and noise under a Laplace prior: the lasso.
 
-    argmin |y - X w|^2 / (2 noise) + sum_j |w_j| / scale_j, with the noise at its own mode.
+    Weights w minimise |y - X w|^2 / (2 noise) + sum_j |w_j| / scale_j, jointly with the noise if it
+    is inferred.
 
     Args:
         model: The prepared model.
-        data: The rows, of one output.
-        jacobian: Whether to maximise the density of log noise.
+        data: The reduced rows, of one output.
+        jacobian: Whether to maximise the density of log noise instead of the noise.
 
     Returns:
-        The sites; None for a prior without kinks.
+        The sites at the mode; None if the prior is not Laplace.
 
     Raises:
         ValueError: If the scale is to be inferred, if there is no mode because the features fit y
@@ -41,40 +42,41 @@ def lasso(model: LinearModel, data: LinearGaussian | SeveralOutputs, jacobian: b
     assert isinstance(data, LinearGaussian)
     if hyper.is_specified(model.prior.scale):
         raise ValueError(
-            "the posterior has no mode where the scale of a Laplace prior is inferred: its density "
-            "grows without bound as the scale and the weights go to zero. Fix the scale, or take "
-            "method='nuts'."
+            "the posterior has no mode if the scale of a Laplace prior is inferred: the density "
+            "grows without bound as the scale and the weights go to zero. Give the scale a number, "
+            "or use method='nuts'."
         )
     # Imported here, because scikit-learn takes long to import.
     from sklearn.exceptions import ConvergenceWarning
 
     problem = _Problem(model, data, jacobian)
     H, t = problem.H, problem.t
-    # A close fit goes with little noise, a sparse one with more: there may be several modes.
-    largest = problem.squared_error(np.zeros(H.shape[1])) / problem.n
-    smallest = problem.squared_error(np.linalg.lstsq(H, t)[0]) / problem.n
-    # A fit that leaves no more of the sum of squares is perfect to rounding.
-    perfect = smallest <= 1e-20 * largest
-    if problem.infers_noise and perfect and problem.grows_without_bound():
+    # There may be several modes, such as a close fit with little noise and a sparse fit with more:
+    # start from noises between those of the least-squares fit and of all coefficients 0.
+    max_noise = problem.squared_error(np.zeros(H.shape[1])) / problem.n
+    min_noise = problem.squared_error(np.linalg.lstsq(H, t)[0]) / problem.n
+    # Up to rounding errors.
+    is_perfect = min_noise <= 1e-20 * max_noise
+    if problem.infers_noise and is_perfect and problem.grows_without_bound():
         raise ValueError(
             "the posterior has no mode: the features fit y perfectly, so that its density grows "
-            "without bound as the noise goes to zero. Give the noise, or a prior on it that "
-            "vanishes there, such as InverseGamma or LogNormal, or take method='nuts'."
+            "without bound as the noise goes to zero. Give the noise a number, or a prior that "
+            "vanishes at 0, such as InverseGamma or LogNormal, or use method='nuts'."
         )
-    largest = largest or 1.0
+    max_noise = max_noise or 1.0
     if problem.infers_noise:
-        starts = np.geomspace(max(smallest, 1e-8 * largest), largest, 12)
+        starts = np.geomspace(max(min_noise, 1e-8 * max_noise), max_noise, 12)
     else:
         noise: Any = model.observation_model.noise_variance
         starts = [float(noise)]
     with warnings.catch_warnings():
-        # A start far from the mode may fail to converge; only the best end matters.
+        # Some starts may fail to converge: only the result with the highest density matters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         _, converged, noise = max(map(problem.optimize, starts), key=lambda result: result[0])
     if not converged:
         raise ValueError(
             f"the lasso did not settle: weights and noise still changed after {MAX_ROUNDS} rounds. "
-            "Give the noise, or take method='nuts'."
+            "Give the noise a number, or use method='nuts'."
         )
     b = problem.coefficients(noise)
     mode = {"noise": np.asarray(noise)} if problem.infers_noise else {}
@@ -90,13 +92,13 @@ class _Problem:
     Attributes:
         H: The reduced rows of X, with the intercept's column first if there is an intercept.
         t: The reduced rows of y.
-        rss: The part of |y|^2 that no coefficients explain.
+        rss: The part of |y - X b|^2 that does not depend on b.
         n: The number of rows.
         scale: The scales of the weights' prior, (p,).
         intercept: The mean and sd of the intercept's prior; None without an intercept.
         infers_noise: Whether the noise is inferred.
         log_prior: The log prior density of the noise.
-        jacobian: Whether to maximise the density of log noise.
+        jacobian: Whether to maximise the density of log noise instead of the noise.
         solver: scikit-learn's Lasso.
     """
 
@@ -115,8 +117,10 @@ class _Problem:
         self.scale = np.broadcast_to(np.asarray(scale), p)
         noise = model.observation_model.noise_variance
         self.infers_noise = hyper.is_specified(noise)
-        # Compiled, since it is evaluated thousands of times; a Free noise has no prior.
-        self.log_prior = jax.jit(noise.log_prob) if isinstance(noise, Distribution) else _flat
+        # Compiled, because it is evaluated thousands of times. A Free noise has no prior.
+        self.log_prior = (
+            jax.jit(noise.log_prob) if isinstance(noise, Distribution) else _flat_log_prior
+        )
         options: dict = {"tol": 1e-12, "max_iter": 1_000_000}
         self.solver: Any = Lasso(fit_intercept=False, warm_start=True, **options)
 
@@ -125,7 +129,11 @@ class _Problem:
         return float(self.rss + np.sum(np.square(self.t - self.H @ b)))
 
     def optimize(self, noise: float) -> tuple[float, bool, float]:
-        """Optimise from a start of the noise: the log density, whether it converged, the noise."""
+        """Optimise weights and noise in turn, from `noise`.
+
+        Returns:
+            The log density, True if the iteration converged, and the noise.
+        """
         converged, b = not self.infers_noise, np.zeros(self.H.shape[1])
         for _ in range(MAX_ROUNDS):
             b = self.coefficients(noise)
@@ -136,11 +144,11 @@ class _Problem:
         return self.log_density(b, noise), converged, noise
 
     def coefficients(self, noise: float) -> np.ndarray:
-        """The coefficients at a given noise; the intercept, not penalised, is projected out."""
+        """The coefficients at a given noise; the unpenalised intercept is projected out."""
         H, t = self.H, self.t
         if self.intercept is None:
             return self.scale * self._penalized(H * self.scale, t, noise)
-        # The intercept's prior is one more row.
+        # The intercept's prior N(loc, sd^2) acts as one more row, with the target loc.
         loc, sd = self.intercept
         prior_row = np.sqrt(noise) / sd
         ones = np.append(H[:, 0], prior_row)
@@ -157,7 +165,7 @@ class _Problem:
         return self.solver.fit(np.asfortranarray(H), t).coef_.copy()
 
     def best_noise(self, squared_error: float) -> float:
-        """The mode of the noise given the sum of squares."""
+        """The mode of the noise, given the sum of squared errors."""
 
         def loss(log_noise):
             return -self.log_density_of_noise(log_noise, squared_error)
@@ -168,7 +176,7 @@ class _Problem:
         return float(np.exp(optimum.x))
 
     def log_density(self, b, noise) -> float:
-        """The log density at coefficients and noise, up to a constant."""
+        """The log density at coefficients b and noise, up to a constant."""
         weights = b if self.intercept is None else b[1:]
         log_prior = -np.sum(np.abs(weights) / self.scale)
         if self.intercept is not None:
@@ -184,9 +192,11 @@ class _Problem:
 
     def grows_without_bound(self) -> bool:
         """True if the density of a perfect fit still rises as the noise goes to 0."""
-        before, after = (self.log_density_of_noise(x, 0.0) for x in (-100.0, -200.0))
-        return after > before
+        at_small_noise, at_smaller_noise = (
+            self.log_density_of_noise(log_noise, 0.0) for log_noise in (-100.0, -200.0)
+        )
+        return at_smaller_noise > at_small_noise
 
 
-def _flat(noise) -> float:
+def _flat_log_prior(noise) -> float:
     return 0.0

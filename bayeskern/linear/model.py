@@ -1,4 +1,4 @@
-"""The base of linear models: the NumPyro model, its data, priors and predictions."""
+"""Base class of linear models: the NumPyro model, its data, priors and predictions."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 from bayeskern.protocols import NotKeptError
 
-# Singular values of columns scaled to norm 1 count as 0 below this share of the largest.
+# With columns scaled to norm 1, singular values below this share of the largest count as 0.
 RANK_TOL = 1e-10
 
 
 class LinearModel(eqx.Module):
-    """y ~ likelihood(eta), eta = intercept + features(x)'weights.
+    """Linear model y ~ likelihood(eta) with eta = intercept + features(x)'weights.
 
     The sites are `weights` (p,), or (outputs, p); `intercept`; the hyperparameters of the prior,
-    as `prior.<name>`, and of the likelihood; and the observed `y`. `prepare` returns a copy that
-    takes the matrix of features in place of the data.
+    as `prior.<name>`, and of the likelihood; and the observed `y`. `prepare` returns a copy whose
+    argument X is the feature matrix instead of the data.
 
     Attributes:
         prior: The prior on the weights.
-        intercept: The prior on the intercept; None without one.
-        design: How features are computed; set by the first data.
-        prepared: Whether default priors are set, so that X holds features and y is checked.
+        intercept: The prior on the intercept; None for no intercept.
+        design: The transformer from data to features; fitted to the first data.
+        prepared: Whether default priors are set and X is the feature matrix.
         seen: The statistics of the rows given to `update`.
         statistics: The statistics of all rows.
         batch: The number of rows in each step of SVI; None for all.
@@ -71,7 +71,7 @@ class LinearModel(eqx.Module):
 
     @property
     def outputs(self) -> int | None:
-        """The number of linear predictors of each row; None for one, without an axis."""
+        """The number of linear predictors of each row; None for one, so that eta is (n,)."""
         return self.observation_model.outputs
 
     @property
@@ -82,7 +82,7 @@ class LinearModel(eqx.Module):
 
     @property
     def all_rows(self) -> SufficientStatistics:
-        """The statistics of all rows, which a prepared model has."""
+        """The statistics of all rows; for prepared models only."""
         assert self.statistics is not None
         return self.statistics
 
@@ -93,7 +93,7 @@ class LinearModel(eqx.Module):
 
     @property
     def _transformer(self) -> Any:
-        """The unfitted transformer that computes the features; None for the columns."""
+        """The unfitted transformer; None if the columns of X are the features."""
         return self.features.value  # pyright: ignore[reportAttributeAccessIssue]
 
     def with_observation_model(self, likelihood: Likelihood) -> Self:
@@ -109,7 +109,7 @@ class LinearModel(eqx.Module):
 
     def __call__(self, X=None, y=None, extra=None, **extras):
         if not self.prepared:
-            # NumPyro's inference traces the model, though the data are known.
+            # `prepare` needs concrete data: NumPyro's own inference traces this call.
             with jax.ensure_compile_time_eval():
                 model, args = self.prepare(X, y, **extras)
             return model(*args)
@@ -121,7 +121,7 @@ class LinearModel(eqx.Module):
         return self.observe(likelihood, X, weights, intercept, y, extra)
 
     def observe(self, likelihood: Likelihood, X, weights, intercept, y, extra: dict | None):
-        """Sample y given features X and their weights; for `batch` rows at a time in SVI."""
+        """Sample y given features X and weights; `batch` rows at a time in SVI."""
         if self.batch is None:
             eta = linear_predictor(X, weights, intercept)
             return numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
@@ -132,7 +132,11 @@ class LinearModel(eqx.Module):
             return numpyro.sample("y", likelihood.distribution(eta, **extra), obs=y)
 
     def parameters(self, p: int) -> tuple:
-        """Sample the likelihood's parameters, the weights, and the intercept (None without one)."""
+        """Sample the hyperparameters of the likelihood, the weights, and any intercept.
+
+        Returns:
+            The likelihood, the weights, and the intercept or None.
+        """
         likelihood = self.observation_model.sample("")
         prior = self.prior.distribution(p, likelihood.noise_variance)
         outputs = self.outputs
@@ -166,8 +170,8 @@ class LinearModel(eqx.Module):
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
-            y: Observations, shape (n,), or (n, outputs) for several outputs; None if no default
-                prior needs them.
+            y: Observations, shape (n,), or (n, outputs) for several outputs; may be None if no
+                default prior needs them.
             **extra: The values that the likelihood needs of each row, such as `exposure`.
 
         Returns:
@@ -177,7 +181,7 @@ class LinearModel(eqx.Module):
             ValueError: If the data do not fit the model, or the posterior would be improper.
         """
         if X is None:
-            raise ValueError("X is missing: give the inputs, a row for each observation.")
+            raise ValueError("X is missing: give the inputs, one row for each observation.")
         design, features = self._design_and_features(X, "X")
         likelihood, y, extra = self.observation_model.prepare(y, len(features), extra)
         intercept = self.intercept
@@ -203,27 +207,27 @@ class LinearModel(eqx.Module):
         return self.fitted_design, self.fitted_design(X, name)
 
     def _prepared_without_y(self, X) -> Self:
-        """A prepared copy, if no default prior needs y."""
+        """Prepared copy without data; raise ValueError if a default prior needs y."""
         validation.finite(X, "X")
         values = {**self.prior.hyperparameters(), **self.observation_model.hyperparameters()}
-        waiting = [name for name, value in values.items() if value is None]
+        unset = [name for name, value in values.items() if value is None]
         intercept = self.intercept
         if intercept is not None and intercept.sd is None:
-            waiting.append("intercept")
-        if waiting:
+            unset.append("intercept")
+        if unset:
             raise ValueError(
-                "y is missing: give the observations, since default priors are on their scale "
-                f"(here of {', '.join(waiting)})."
+                "y is missing: give the observations, because they set the default priors on "
+                f"{', '.join(unset)}."
             )
         if intercept is not None:
             intercept = intercept.with_defaults(np.zeros(X.shape[1]), 0.0, 1.0)
         return dataclasses.replace(self, prepared=True, intercept=intercept)
 
     def _with_default_priors(self, location, sd_y: float) -> Self:
-        """A prepared copy with default priors, if data and priors determine the weights."""
+        """Prepared copy with default priors; raise ValueError for an improper posterior."""
         statistics, p = self.all_rows, self.size
         sds, mean_x = statistics.sds[:p], statistics.mean[:p]
-        # A column with a smaller sd is constant to rounding.
+        # A column with a smaller sd is constant up to rounding errors.
         constant = sds <= 1e-10 * np.abs(mean_x)
         prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, int(statistics.n))
         intercept = self.intercept
@@ -235,13 +239,16 @@ class LinearModel(eqx.Module):
         return model
 
     def _check_columns(self, constant: np.ndarray) -> None:
-        """Refuse columns whose weights are not determined; warn if only a prior determines them."""
+        """Check that the data determine the weights.
+
+        Under a flat prior, raise ValueError if they do not; under a proper prior, warn.
+        """
         n, names = int(self.all_rows.n), self.fitted_design.names
         p = len(names)
         if not self.prior.proper and n < p + (self.intercept is not None):
             raise ValueError(
                 f"{n} rows do not determine {p} weights under a flat prior: the posterior would be "
-                "improper. Take prior=priors.Gaussian(scale), or leave features out."
+                "improper. Use prior=priors.Gaussian(scale), or fewer features."
             )
         if n < p or (n == p and self.prior.proper):
             return
@@ -255,8 +262,8 @@ class LinearModel(eqx.Module):
                 problem = f"columns {collinear} are perfectly collinear"
         if problem and not self.prior.proper:
             raise ValueError(
-                f"{problem}: under a flat prior the posterior would be improper. Leave one out, or "
-                "take prior=priors.Gaussian(scale)."
+                f"{problem}: under a flat prior the posterior would be improper. Remove a column, "
+                "or use prior=priors.Gaussian(scale)."
             )
         if problem:
             warnings.warn(
@@ -264,25 +271,25 @@ class LinearModel(eqx.Module):
             )
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """Prepare the model again from a file.
+        """Prepare the model again from saved arguments; `bk.load` calls it.
 
         Args:
             args: The saved arguments of the prepared model: features, y, and any extra values.
-            columns: The columns of the data frame it was fitted to; None for an array.
-            classes: The labels of the classes of y; None if there were none.
+            columns: The columns of the data frame of the fit; None for an array.
+            classes: The labels of the classes of y; None if y has no classes.
 
         Returns:
             The prepared model and its arguments.
 
         Raises:
-            NotKeptError: If the features were learnt from data, which a file does not keep.
+            NotKeptError: If a transformer was fitted to the data, which a file does not keep.
         """
         if self.prepared:
             return self, args
         X, y, *rest = args
         if self._transformer is not None:
             raise NotKeptError(
-                "the file lacks the transformer that was fitted to the data: load it with "
+                "the file lacks the transformer that was fitted to the data: load the file with "
                 "model=posterior.target.model, the fitted model."
             )
         names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
@@ -294,18 +301,23 @@ class LinearModel(eqx.Module):
             )
         return model.prepare(X, decode(y, classes), **dict(*rest))
 
-    # -- coefficients: of [1, x - center], of x - center if the intercept is fixed, or of x --------
+    # -- coefficients ------------------------------------------------------------------------------
+    #
+    # Coefficients belong to the columns [1, x - center]; to x - center if the intercept is fixed;
+    # to x if there is no intercept.
 
     def root_of_products(self) -> np.ndarray:
-        """M with M'M = Z'Z for the columns Z = [1, x - center, y] of all rows, or [x, y]."""
+        """M with M'M = Z'Z, where Z = [1, x - center, y], or [x, y] without an intercept."""
         if self.intercept is None:
             return self.all_rows.about_zero()
         return self.all_rows.around(np.asarray(self.intercept.center))
 
     def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
-        """Sample the scales of the prior: means and sds of the coefficients, (p,) or (1 + p,).
+        """Sample the scales of the prior inside a NumPyro model.
 
-        The means are (outputs, 1 + p) if the intercepts of several outputs have different means.
+        Returns:
+            The prior means and sds of the coefficients, (p,) or (1 + p,) each. The means are
+            (outputs, 1 + p) if the intercepts of several outputs have different means.
         """
         assert isinstance(self.prior, GaussianGivenScales)
         loc, sd = self.prior.moments(p)
@@ -319,7 +331,7 @@ class LinearModel(eqx.Module):
     def shape(self) -> np.ndarray:
         """The prior sds of the coefficients up to a common factor: (p,), or (1 + p,).
 
-        If the prior does not determine them, sds that give every column the same spread.
+        If the prior does not determine them: sds under which all columns contribute equally.
         """
         relative_sds = self._relative_prior_sds
         if relative_sds is None:
@@ -327,13 +339,13 @@ class LinearModel(eqx.Module):
             relative_sds = (sd_y or 1.0) / np.where(sds > 0, sds, 1.0)
         if self.intercept is None or self.intercept.is_fixed:
             return relative_sds
-        # In the units of y, so that no coefficient dominates the others.
+        # Under a flat prior, the sd of y, so that no coefficient dominates the others.
         sd = self._spreads()[1] if self.intercept.is_flat else float(self.intercept.moments[1])
         return np.concatenate([[sd or 1.0], relative_sds])
 
     @property
     def is_aligned(self) -> bool:
-        """True if the prior sds of the weights are always the relative sds times one number."""
+        """True if all prior sds of the weights are known up to one common factor."""
         return self.prior.proper and self._relative_prior_sds is not None
 
     @property
@@ -342,7 +354,7 @@ class LinearModel(eqx.Module):
         return self.prior.shape(sds, sd_y or 1.0)
 
     def _spreads(self) -> tuple[np.ndarray, float]:
-        """The standard deviations of the features, (p,), and that of y, over all outputs."""
+        """The sds of the features, (p,), and the sd of y, pooled over the outputs."""
         sds = np.asarray(self.all_rows.sds)
         return sds[: self.size], pooled(sds[self.size :])
 
@@ -355,7 +367,7 @@ class LinearModel(eqx.Module):
 
     @property
     def coords(self) -> dict:
-        """Labels for the axes: the features, and the outputs where they are classes."""
+        """Labels of the axes of `weights`: features, and classes if outputs are classes."""
         coords = {} if self.design is None else {"feature": list(self.fitted_design.names)}
         if self.classes:
             coords["output"] = list(self.classes)
@@ -368,7 +380,7 @@ class LinearModel(eqx.Module):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns of the data frame it was fitted to; None for an array."""
+        """The columns of the data frame of the fit; None for an array."""
         return None if self.design is None else self.fitted_design.columns
 
     # -- prediction -------------------------------------------------------------------------------
@@ -384,11 +396,11 @@ class LinearModel(eqx.Module):
     ) -> Quantiles:
         """Predict new observations at X_new.
 
-        At many points the draws are thinned evenly, to save memory.
+        With many points, the draws are thinned evenly, to save memory.
 
         Args:
             draws: Posterior draws of all sites, each of shape (S, ...).
-            data: The data that the model was fitted to; not used here.
+            data: The data that the model was fitted to; not used.
             X_new: New inputs, shape (m,) or (m, d), or a data frame.
             latent: Whether to predict the linear predictor instead.
             seed: The seed of the draws.
@@ -396,7 +408,7 @@ class LinearModel(eqx.Module):
                 default).
 
         Returns:
-            A `ResponsePrediction`; a `SampledPrediction` of eta with `latent`.
+            A `ResponsePrediction`; with `latent=True`, a `SampledPrediction` of eta.
         """
         likelihood, X = self.observation_model, self.fitted_design(X_new)
         extra = likelihood.prepare(None, len(X), extra).extra
@@ -405,10 +417,11 @@ class LinearModel(eqx.Module):
         sites = (values, draws["weights"], draws.get("intercept"))
         count = len(draws["weights"])
         if count == 1 and not latent:
-            chosen = np.zeros(DRAWS_AT_A_POINT, int)
+            # A point estimate still gives a distribution of y: repeat it.
+            indices = np.zeros(DRAWS_AT_A_POINT, int)
         else:
-            chosen = thinned_draws(count, len(X) * (likelihood.outputs or 1))
-        sites = jax.tree.map(lambda site: jnp.asarray(site)[chosen], sites)
+            indices = thinned_draws(count, len(X) * (likelihood.outputs or 1))
+        sites = jax.tree.map(lambda site: jnp.asarray(site)[indices], sites)
         if latent:
             return SampledPrediction("eta", linear_predictors(X, *sites[1:]))
         y, mean, probabilities = responses(likelihood, X, sites, extra, jax.random.key(seed))
@@ -427,7 +440,7 @@ class LinearModel(eqx.Module):
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
-            y: Observations, needed only by default priors.
+            y: Observations, used only by default priors.
             draws: The number of draws.
             seed: The seed of the draws.
             **extra: The values that the likelihood needs of each row, such as `exposure`.
@@ -439,10 +452,10 @@ class LinearModel(eqx.Module):
             ValueError: If a prior is flat.
         """
         if not self.is_proper:
-            raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
+            raise ValueError("a flat prior has no draws: give weights and intercept proper priors.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
         if model.batch is not None:
-            # Without minibatches, every row is drawn.
+            # Draw all rows, not one minibatch.
             model = dataclasses.replace(model, batch=None)
         features = model.fitted_design(X, "X")
         extra = model.observation_model.read_extra(extra, len(features))
@@ -450,19 +463,19 @@ class LinearModel(eqx.Module):
 
 
 def require_finite(statistics: SufficientStatistics, X: np.ndarray) -> None:
-    """Refuse features that are not finite, naming the first such row."""
+    """Raise ValueError with the first row that is not finite, or if squares overflow."""
     if not statistics.is_finite:
         validation.finite(X, "X")
-        raise ValueError("X has values so large that their squares overflow: take other units.")
+        raise ValueError("X has values so large that their squares overflow: use larger units.")
 
 
 def pooled(sds: np.ndarray) -> float:
-    """The standard deviation of several outputs, each around its own mean."""
+    """The pooled sd of several outputs: the root mean square of their sds."""
     return float(np.linalg.norm(sds) / np.sqrt(len(sds)))
 
 
 def _collinear_columns(statistics: SufficientStatistics, centered: bool, names) -> str | None:
-    """The names of columns in an exact linear relation, if there is one."""
+    """The names of columns in an exact linear relation, or None."""
     M = (statistics.R if centered else statistics.about_zero())[:, : len(names)]
     norms = np.linalg.norm(M, axis=0)
     _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))

@@ -11,12 +11,12 @@ from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
 from bayeskern.prediction.mixture import MOST_DRAWS
 
-# A prediction with more than MOST_DRAWS draws holds at most this many numbers, draws x points.
+# Maximum of draws x points in a prediction, unless MOST_DRAWS draws alone exceed it.
 MOST_NUMBERS = 2 * 10**7
 
 
 def thinned_draws(count: int, size: int) -> np.ndarray:
-    """Indices of the draws used, of `count`, by a prediction with `size` numbers for each draw."""
+    """Indices of evenly thinned draws out of `count`; size: numbers predicted per draw."""
     return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
 
 
@@ -28,7 +28,7 @@ def linear_predictor(X, weights: jax.Array, intercept) -> jax.Array:
 
 @eqx.filter_jit
 def linear_predictors(X, weights, intercept) -> jax.Array:
-    """The linear predictor at features X (m, p) for S draws of the weights: (S, m, ...)."""
+    """eta at features X (m, p) for S draws of weights and intercept: (S, m, ...)."""
     return jax.lax.map(lambda draw: linear_predictor(X, *draw), (weights, intercept))
 
 
@@ -45,7 +45,7 @@ def responses(
         key: The random key.
 
     Returns:
-        y, (S, m); the mean of E[y | x]; and the mean class probabilities, or None.
+        y, (S, m); the mean of E[y | x] over the draws; and the mean class probabilities, or None.
     """
     count = len(sites[1])
     step = max(1, CHUNK // (count * (likelihood.outputs or 1)))

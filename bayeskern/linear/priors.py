@@ -1,7 +1,7 @@
 """Priors on the weights of a linear model, in the units of the weights.
 
 Most are Gaussian given their scales, so that the weights can be integrated out. Arguments that are
-None are set from the data, as their descriptions say.
+None are set from the data: see the defaults in each class.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import DefaultedHyperparameter, Hyperparameter, hyperparameter
 from bayeskern.hyperparameters.parametrized import Parametrized
 
-# Default scales in units of sd(y) / sd(x), as in rstanarm.
+# Default scale of a weight in units of sd(y) / sd(x), as in rstanarm.
 DEFAULT_SCALE_SDS = 2.5
 
 
 class Prior(Parametrized):
     """The prior distribution of the weights of p features.
 
-    To write one, subclass it, or `GaussianGivenScales` if the weights can be integrated out.
+    To write a prior, subclass `Prior`, or `GaussianGivenScales` if the weights can be integrated
+    out.
 
     Attributes:
         gaussian: Whether the weights are Gaussian given the scales.
         per_noise: Whether the scales are in units of the sd of the noise.
-        kinked: Whether the density has kinks, at which the mode may lie.
-        has_latents: Whether there are latents beside the hyperparameters.
+        kinked: Whether the density has kinks, where the mode may lie.
+        has_latents: Whether the prior samples latents besides its hyperparameters.
         proper: Whether the density integrates to 1, so that the weights can be drawn.
     """
 
@@ -46,7 +47,7 @@ class Prior(Parametrized):
     proper: ClassVar[bool] = True
 
     def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
-        """Set scales that are None from the data, in a copy.
+        """Copy in which scales that are None are set from the data.
 
         Args:
             sd_x: The standard deviations of the features, shape (p,).
@@ -54,7 +55,7 @@ class Prior(Parametrized):
             n: The number of rows.
 
         Returns:
-            The prior, or a copy.
+            The copy, or the prior itself if no scale is None.
         """
         return self
 
@@ -66,13 +67,13 @@ class Prior(Parametrized):
             sd_y: The standard deviation of y, or of the linear predictor.
 
         Returns:
-            Standard deviations, shape (p,); None if more than a common factor is inferred.
+            Relative sds, shape (p,); None if the ratios between them are inferred.
         """
         return None
 
     @abstractmethod
     def distribution(self, p: int, noise=None) -> Distribution:
-        """The distribution of the weights, event shape (p,), inside a NumPyro model.
+        """The distribution of the weights, event shape (p,); may sample its scales.
 
         Args:
             p: The number of features.
@@ -83,12 +84,12 @@ class Prior(Parametrized):
         """
 
     def sample(self) -> Self:
-        """Sample the scales inside a NumPyro model, at `prior.<name>`, and return a copy."""
+        """Copy with the scales sampled inside a NumPyro model, at sites `prior.<name>`."""
         return hyper.sample(self, "prior")
 
 
 class GaussianGivenScales(Prior):
-    """A prior under which the weights are Gaussian given the scales, and can be integrated out."""
+    """A prior under which the weights are Gaussian given the scales."""
 
     gaussian: ClassVar[bool] = True
 
@@ -115,10 +116,9 @@ class Gaussian(GaussianGivenScales):
     """Gaussian weights, for ridge regression: weights_j ~ N(loc_j, scale_j^2).
 
     Args:
-        scale: The standard deviation, one number or one for each feature. If it is a distribution,
-            it is inferred: for each feature, or, if it is a distribution of a single number, for
-            all features together, which should then have similar units. By default
-            2.5 sd(y) / sd(x_j).
+        scale: The standard deviation: a number, or one for each feature, by default
+            2.5 sd(y) / sd(x_j). A distribution is a prior on it. A distribution of one number
+            gives all features a common scale, so they should have similar units.
         loc: The mean, one number or one for each feature.
 
     Examples:
@@ -152,10 +152,10 @@ class Conjugate(Gaussian):
     With an InverseGamma prior on the noise, the posterior has a closed form.
 
     Args:
-        scale: The standard deviation in units of the sd of the noise, one number or one for each
+        scale: The standard deviation in units of the sd of the noise: a number, or one for each
             feature. The sd of the intercept has the same units. By default 10 / sd(x_j), and 10 for
             the intercept.
-        loc: The mean, one number or one for each feature.
+        loc: The mean: a number, or one for each feature.
 
     References:
         Bishop (2006), exercise 3.12; Gelman et al. (2013), section 14.2.
@@ -191,7 +191,7 @@ class ARD(GaussianGivenScales):
 
 
 class Horseshoe(GaussianGivenScales):
-    """The regularized horseshoe: most weights close to zero, a few large.
+    """Regularized horseshoe: most weights are close to zero, a few are large.
 
     weights_j = unit_j b_j, b_j ~ N(0, (tau l_j)^2 c^2 / (c^2 + (tau l_j)^2)), l_j ~ HalfCauchy(1),
     tau ~ HalfCauchy(scale), c^2 ~ InverseGamma(slab_df / 2, slab_df slab_scale^2 / 2). The sites
@@ -200,9 +200,9 @@ class Horseshoe(GaussianGivenScales):
     Args:
         scale: The scale of tau; by default m / (p - m) / sqrt(n), with m = `relevant`.
         slab_scale: The scale of the large weights, in units of `unit`.
-        slab_df: The degrees of freedom of the large weights' Student t distribution.
-        unit: The units of the weights; by default sd(y) / sd(x_j).
-        relevant: The number of features thought to be relevant, for the default scale.
+        slab_df: The degrees of freedom of the Student t distribution of the large weights.
+        unit: The unit of each weight, unit_j; by default sd(y) / sd(x_j).
+        relevant: The expected number of relevant features, used only for the default scale.
 
     References:
         Piironen and Vehtari (2017), Sparsity information and regularization in the horseshoe and
@@ -223,8 +223,8 @@ class Horseshoe(GaussianGivenScales):
         p, m = len(sd_x), self.relevant
         if self.scale is None and m >= p:
             raise ValueError(
-                f"relevant must be below the {p} features for a default scale, got {m}. Give "
-                "scale=, or take priors.Gaussian."
+                f"relevant must be below the number of features, {p}, for a default scale; got "
+                f"{m}. Give scale=, or use priors.Gaussian."
             )
         prior = self
         if self.scale is None:
@@ -249,8 +249,8 @@ class Laplace(Prior):
     """Laplace weights, whose mode is the lasso: weights_j ~ Laplace(0, scale_j).
 
     Args:
-        scale: One number, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), with
-            the same sd as the default `Gaussian`.
+        scale: A number, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), which
+            gives the same sd as the default `Gaussian`.
 
     References:
         Park and Casella (2008), The Bayesian lasso.
@@ -284,14 +284,14 @@ class Independent(Prior):
             return self.each
         raise ValueError(
             f"prior has shape {self.each.shape()}, but there are {p} features: give a distribution "
-            "of one number, or of one for each feature."
+            f"of one number, or of {p} numbers."
         )
 
 
 class Flat(GaussianGivenScales):
-    """The improper prior with density 1 everywhere: its mode is least squares.
+    """The improper prior with density 1 everywhere: the mode is the least-squares fit.
 
-    There is no log evidence, and no draws from the prior. It may also be passed as `intercept=`.
+    It has no log marginal likelihood and no prior draws. It may also be passed as `intercept=`.
     """
 
     proper: ClassVar[bool] = False
@@ -304,7 +304,7 @@ class Flat(GaussianGivenScales):
 
 
 def as_prior(value) -> Prior:
-    """Read a prior, a NumPyro distribution of each weight, an sd, or None for the default."""
+    """Read a prior: a `Prior`, a distribution of each weight, an sd, or None (default)."""
     if value is None:
         return Gaussian()
     if isinstance(value, Prior):
@@ -327,19 +327,19 @@ def as_prior(value) -> Prior:
 
 
 def _with_scale[P: Prior](prior: P, default) -> P:
-    """The prior, or a copy with the default scale if it has none."""
+    """Copy with the default scale if `scale` is None, else the prior itself."""
     has_scale = hyper.get(prior, ("scale",)) is not None
     return prior if has_scale else hyper.replace(prior, [("scale",)], [default])
 
 
 def _default_scale(sd_x, sd_y):
-    """2.5 sd(y) / sd(x); for features that do not vary, 2.5 sd(y)."""
+    """2.5 sd(y) / sd(x), or 2.5 sd(y) for constant features: (p,)."""
     sd_x = np.asarray(sd_x)
     return DEFAULT_SCALE_SDS * sd_y / np.where(sd_x > 0, sd_x, 1.0)
 
 
 def _expanded(scale, p: int):
-    """The prior of one scale, or its initial value, repeated for p scales."""
+    """A prior or `Free` of one scale, expanded to p scales; anything else unchanged."""
     if not hyper.is_specified(scale) or hyper.shape(scale) != ():
         return scale
     if isinstance(scale, Distribution):
@@ -348,10 +348,10 @@ def _expanded(scale, p: int):
 
 
 def _per_feature(name: str, value, p: int):
-    """One value for each of p features: (p,)."""
+    """Broadcast a value to p features: (p,)."""
     if jnp.shape(value) not in ((), (p,)):
         raise ValueError(
             f"prior: {name} has shape {jnp.shape(value)}, but there are {p} features. Give one "
-            "number, or one for each."
+            f"number, or {p} numbers."
         )
     return jnp.broadcast_to(value, (p,))

@@ -41,29 +41,29 @@ class BayesianLinearRegression(LinearModel):
     """Linear regression with priors on the weights, the intercept and the noise.
 
     y ~ N(intercept + features(x)'weights, noise). It is itself a NumPyro model, model(X, y=None),
-    with the sites `intercept`, `weights` and those of the scales.
+    whose sites are `intercept`, `weights`, and the hyperparameters of the prior and the noise.
 
     With Gaussian noise, the rows are read once, for their sufficient statistics. Weights that are
-    Gaussian given the scales are integrated out, whatever the method, and drawn exactly.
+    Gaussian given the scales are integrated out in every inference method, and then drawn exactly.
 
-    y may have k columns, outputs with a common X: each has its own weights and intercept, which are
+    y may have k columns, which are outputs with a common X. Their weights and intercepts are
     independent given the common noise and prior, and X is factored once. The sites are then
-    `weights` (k, p) and `intercept` (k,). Default priors use the sd of y around the means of its
-    columns, so scale columns of different units first. Several outputs need Gaussian noise and a
-    prior that is Gaussian given its scales.
+    `weights` (k, p) and `intercept` (k,). Default priors use one sd of y, pooled over the columns,
+    so scale columns of different units first. Several outputs need Gaussian noise and a prior that
+    is Gaussian given its scales.
 
     Args:
-        features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features. For a
-            network phi that is trained as well, take
-            `GPRegression(kernel_from_features(phi, weights=...))`.
+        features: A scikit-learn transformer, or a transformer of `bayeskern.kernels` such as
+            `NystromFeatures(kernel)`. By default the columns of X are the features. For a trainable
+            network phi, use `GPRegression(kernel_from_features(phi, weights=...), noise)`.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation. N(0, (2.5 sd(y) / sd(x))^2) by default.
         noise: The variance of the noise, as a number, a distribution or `Free`; by default its
             square root is Exponential with mean sd(y). Or a likelihood, such as
             `likelihoods.StudentT()`, for robust regression.
-        intercept: True for a prior around the data, N(mean(y), (2.5 sd(y))^2) at the mean of x;
-            False for none; or a NumPyro Normal or `priors.Flat()`, which apply to x = 0.
+        intercept: True for the prior N(mean(y), (2.5 sd(y))^2) on the linear predictor at the mean
+            of x; False for no intercept; or a NumPyro Normal or `priors.Flat()`, a prior on the
+            linear predictor at x = 0.
 
     References:
         Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3 and 3.5.
@@ -81,7 +81,7 @@ class BayesianLinearRegression(LinearModel):
     likelihood_argument: ClassVar[str] = "noise"
 
     features: OpaqueStatic = eqx.field(static=True, default=None, converter=as_opaque)
-    #: the number of columns of y, None for one; set by `prepare`
+    #: the number of columns of y; None if y is (n,). Set by `prepare`
     outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
 
@@ -95,7 +95,7 @@ class BayesianLinearRegression(LinearModel):
     def prepare(
         self, X: ArrayLike | None = None, y: ArrayLike | None = None, **extra
     ) -> tuple[Self, tuple]:
-        """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
+        """Compute features, check the data, set default priors: see `LinearModel.prepare`.
 
         Without X and y, the model is prepared for the rows given to `update`.
         """
@@ -103,7 +103,7 @@ class BayesianLinearRegression(LinearModel):
             return super().prepare(X, y, **extra)
         if X is None:
             if self.seen is None:
-                raise ValueError("there are no data: give X and y, or call update before.")
+                raise ValueError("there are no data: give X and y, or call update first.")
             no_rows = np.zeros((0, len(self.seen.mean) - 1)), np.zeros(0)
             return self._prepared_with(SufficientStatistics.of(*no_rows)), no_rows
         model, features = self._read_features(X, extra)
@@ -111,9 +111,8 @@ class BayesianLinearRegression(LinearModel):
         outputs = y.shape[1] if y.ndim == 2 else None
         if outputs is not None and not (self.prior.gaussian and self.seen is None):
             raise ValueError(
-                f"y has {outputs} columns. They are fitted together only under a prior that is "
-                "Gaussian given its scales, and without rows given to update. Fit each column of y "
-                "by itself."
+                f"y has {outputs} columns. Several columns need a prior that is Gaussian given its "
+                "scales, and a model without rows given to update. Fit each column of y by itself."
             )
         model = dataclasses.replace(model, outputs=outputs)
         return model._prepared_with(_summarize(features, y)), (features, y)
@@ -121,9 +120,9 @@ class BayesianLinearRegression(LinearModel):
     def update(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Condition the model on rows, which become part of its prior.
 
-        Only O(p^2) numbers are kept of the rows. Learnt features are fitted to the first rows.
-        `bk.infer(model)` conditions on all rows given to `update`, and `bk.infer(model, X, y)` on
-        these rows as well.
+        Only the O(p^2) sufficient statistics of the rows are stored. A transformer is fitted to the
+        rows of the first call. `bk.infer(model)` conditions on all rows given to `update`, and
+        `bk.infer(model, X, y)` on those rows and on (X, y).
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
@@ -145,12 +144,12 @@ class BayesianLinearRegression(LinearModel):
         """
         if not self.is_gaussian:
             raise ValueError(
-                f"update needs Gaussian noise; {type(self.noise).__name__} has no sufficient "
+                f"update needs Gaussian noise; {type(self.noise).__name__} noise has no sufficient "
                 "statistics. Fit all rows at once."
             )
         if self.outputs is not None:
             raise ValueError(
-                f"update takes one output, and this model was fitted to {self.outputs}. Fit all "
+                f"update takes one output, and this model was prepared for {self.outputs}. Fit all "
                 "rows at once, or each output by itself."
             )
         model, features = self._read_features(X, {})
@@ -171,27 +170,27 @@ class BayesianLinearRegression(LinearModel):
         return reduce(lambda model, rows: model.update(*rows), chunks, self)
 
     def _read_features(self, X, extra: dict) -> tuple[Self, np.ndarray]:
-        """A copy that knows its design, and the features."""
+        """Copy with a fitted design, and the features (n, p)."""
         design, features = self._design_and_features(X, "X")
         self.noise.read_extra(extra, len(features))
         return dataclasses.replace(self, design=OpaqueStatic(design)), features
 
     def _prepared_with(self, statistics: SufficientStatistics) -> Self:
-        """A prepared copy for these rows and the rows given to `update`."""
+        """Prepared copy for these rows and the rows given to `update`."""
         if self.seen is not None:
             statistics = self.seen.merge(statistics)
         means, sd = statistics.mean[self.size :], pooled(statistics.sds[self.size :])
         mean = float(max(means, key=abs))
-        # The sd of a constant y is rounding, which sets no scale.
+        # The computed sd of a constant y may be a rounding error instead of 0.
         sd = sd if sd > 1e-14 * abs(mean) else 0.0
         assert isinstance(self.noise, Gaussian)
         noise = self.noise.with_default(sd, mean, int(statistics.n))
         sd = sd or max(abs(mean), 1.0)
         if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
             warnings.warn(
-                "the features fit y perfectly, so the posterior of the noise follows its prior and "
-                "rounding errors. Check that y is not among the features, or give the noise as "
-                "a number.",
+                "the features fit y perfectly, so the posterior of the noise depends on its prior "
+                "and rounding errors only. Check that y is not among the features, or give the "
+                "noise as a number.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -200,26 +199,30 @@ class BayesianLinearRegression(LinearModel):
         return model._with_default_priors(location, sd)
 
     def _fits_perfectly(self, statistics: SufficientStatistics) -> bool:
-        """True if the residuals are rounding errors, with more rows than weights."""
+        """True if there are more rows than weights and all residuals are rounding errors."""
         R = statistics.about_zero() if self.intercept is None else statistics.R
         p = self.size
         X, y = R[:, :p], R[:, p:]
         rounding = 1e-10 * np.linalg.norm(y)
         if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(y[p:]) > rounding):
             return False
-        # If columns are collinear, the last rows of R do not hold all of the residuals.
+        # With collinear columns, residuals remain in the first rows of R as well.
         fitted = X @ np.linalg.lstsq(X, y, rcond=RANK_TOL)[0]
         return bool(np.linalg.norm(y - fitted) <= rounding)
 
     # -- the posterior ----------------------------------------------------------------------------
 
     def marginal(self, X, y, extra=None) -> Marginal | None:
-        """The model with its weights integrated out, or in whitened coordinates; see `infer`.
+        """The model with weights integrated out, or in whitened coordinates.
+
+        Weights are integrated out under Gaussian noise and a prior that is Gaussian given its
+        scales. Under Gaussian noise and another prior, the model keeps its weights and uses
+        sufficient statistics. Under other noise, see `BayesianGLM.marginal`.
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
             y: The observations, shape (n,) or (n, k), as `prepare` returned them.
-            extra: The values that the likelihood needs of each row beside y.
+            extra: Further values that the likelihood needs of each row.
         """
         if not self.is_gaussian:
             return whitened(self, X, y, extra)
@@ -235,13 +238,13 @@ class BayesianLinearRegression(LinearModel):
     def exact(self, X, y=None, extra=None) -> ClosedForm:
         """The posterior in closed form, if the scales and the noise are numbers.
 
-        The noise may also have a conjugate prior, InverseGamma with `priors.Conjugate` or flat
-        weights; the weights are then Student t.
+        The noise may also have an InverseGamma prior, which is conjugate under `priors.Conjugate`
+        or under flat priors on weights and intercept; the weights are then Student t.
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
             y: The observations, shape (n,) or (n, k), as `prepare` returned them.
-            extra: The values that the likelihood needs of each row beside y.
+            extra: Further values that the likelihood needs of each row.
 
         Raises:
             NoClosedFormError: If there is no closed form, with the reason.
@@ -254,7 +257,7 @@ class BayesianLinearRegression(LinearModel):
             reason = "there is no y"
         if reason:
             raise NoClosedFormError(
-                f"the posterior of this linear regression has no closed form: {reason}. Take "
+                f"the posterior of this linear regression has no closed form: {reason}. Use "
                 "method='auto'."
             )
         if hyper.is_specified(self.noise.noise_variance):
@@ -298,8 +301,9 @@ class BayesianLinearRegression(LinearModel):
     ) -> Quantiles:
         """Predict new observations at X_new: see `LinearModel.predictive` for the arguments.
 
-        Gaussian weights are integrated out exactly given the scales. Conjugate noise is integrated
-        out as well: the prediction is Student t, whatever the draws.
+        Gaussian weights are integrated out exactly given the scales. Noise with a conjugate prior
+        is integrated out as well: the prediction is then Student t and does not depend on the
+        draws.
 
         Returns:
             A `Prediction`; a `ClosedFormPrediction` if the noise is conjugate, an
@@ -312,11 +316,11 @@ class BayesianLinearRegression(LinearModel):
         self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
-            chosen = thinned_draws(len(draws["weights"]), len(X))
-            draws = {name: value[chosen] for name, value in draws.items()}
+            indices = thinned_draws(len(draws["weights"]), len(X))
+            draws = {name: value[indices] for name, value in draws.items()}
             noise = 0.0 if latent else draws.get("noise", self.noise.noise_variance)
             return _predict_from_weights(X, draws, noise)
-        # The outputs at a point follow one another.
+        # With several outputs, the output index runs fastest.
         prediction: Any
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
             prediction = NormalInverseGamma.of(self).predict(X, latent)
@@ -336,7 +340,7 @@ def _summarize(features, y) -> SufficientStatistics:
 
 
 def _predict_from_weights(X, draws, noise) -> Prediction:
-    """The mixture of a Gaussian around the linear predictor at each draw of the weights."""
+    """Equal mixture of N(eta, noise) over draws of the weights."""
     eta = np.asarray(linear_predictors(X, draws["weights"], draws.get("intercept")))
     variances = np.broadcast_to(np.reshape(noise, (-1, 1)), eta.shape)
 
@@ -344,9 +348,9 @@ def _predict_from_weights(X, draws, noise) -> Prediction:
         key_order, key_errors = jax.random.split(key)
         # Every draw is used once before any is used twice.
         order = np.asarray(jax.random.permutation(key_order, len(eta)))
-        chosen = order[np.arange(size) % len(eta)]
+        indices = order[np.arange(size) % len(eta)]
         errors = np.asarray(jax.random.normal(key_errors, (size, eta.shape[1])))
-        return eta[chosen] + np.sqrt(variances[chosen]) * errors
+        return eta[indices] + np.sqrt(variances[indices]) * errors
 
     return Prediction(lambda: eta, lambda: (eta, variances), draw)
 
@@ -356,7 +360,7 @@ def _as_likelihood(noise) -> Likelihood:
     if isinstance(noise, Likelihood):
         if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
             raise ValueError(
-                f"noise={noise!r} is not a distribution of y around a line; take "
+                f"noise={noise!r} is not a distribution of y around the linear predictor; use "
                 "bk.BayesianGLM(likelihood)."
             )
         return noise

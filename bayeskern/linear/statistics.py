@@ -1,9 +1,8 @@
 """Sufficient statistics of a linear model with Gaussian noise, in square-root form.
 
-The likelihood of n rows (x, y) depends on three things: their number, their mean, and an upper
-triangular R with R'R the scatter matrix of the columns [x y] around that mean. Two such summaries
-merge exactly, by one more QR factorisation, so that old rows need not be kept. If y has k columns,
-they are the last k.
+The likelihood of n rows [x y] depends on n, their mean, and an upper triangular R, where R'R is the
+scatter matrix of the rows around the mean. The statistics of two sets of rows merge exactly, by
+another QR factorisation, so that old rows need not be kept. If y has k columns, they come last.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ CHUNK_ROWS = 4096
 
 
 class SufficientStatistics(NamedTuple):
-    """Sufficient statistics of rows [x y].
+    """Sufficient statistics of n rows [x y] with p features.
 
     Attributes:
-        n: The number of rows, as an array, so that another number does not compile again.
+        n: The number of rows, as an array, so that JAX does not recompile for another number.
         mean: The mean of the rows, (p + 1,).
-        R: The root of the scatter matrix, (k, p + 1) with k = min(n, p + 1).
+        R: Upper triangular, R'R is the scatter matrix: (min(n, p + 1), p + 1).
     """
 
     n: np.ndarray
@@ -37,9 +36,9 @@ class SufficientStatistics(NamedTuple):
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
-        """Summarise rows X (n, p) and y (n,) or (n, k), in one pass if they are well-conditioned.
+        """Summarise rows X (n, p) and y (n,) or (n, k).
 
-        R is NaN if a value is not finite.
+        One pass over well-conditioned rows, two over others. R is NaN if a value is not finite.
         """
         if y.ndim == 2:
             return cls.of(np.column_stack([X, y[:, :-1]]), y[:, -1])
@@ -54,7 +53,7 @@ class SufficientStatistics(NamedTuple):
 
     @classmethod
     def of_shares(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
-        """Summarise all rows, each process a share of them; every process gets the result."""
+        """Summarise all rows, of which each process reads a share; all get the result."""
         first, step = sharding.processes()
         if step == 1:
             return cls.of(X, y)
@@ -64,9 +63,10 @@ class SufficientStatistics(NamedTuple):
         return reduce(lambda a, b: a.merge(b), shares)
 
     def merge(self, other: SufficientStatistics) -> SufficientStatistics:
-        """Summarise both sets of rows.
+        """Statistics of both sets of rows together.
 
-        Chan, Golub and LeVeque (1983), equation 2.1b, with square roots of the scatter matrices.
+        Chan, Golub and LeVeque (1983), equation 2.1b, with square roots of the scatter matrices:
+        R'R = R_1'R_1 + R_2'R_2 + n_1 n_2 / n d d', where d is the difference of the means.
         """
         if self.n == 0 or other.n == 0:
             return other if self.n == 0 else self
@@ -79,7 +79,7 @@ class SufficientStatistics(NamedTuple):
 
     @classmethod
     def of_features(cls, X: np.ndarray) -> SufficientStatistics:
-        """Summarise rows X alone, with y = 0."""
+        """Summarise rows of features X, with y = 0."""
         features = cls.of(X[:, :-1], X[:, -1])
         R = np.pad(features.R, ((0, 0), (0, 1)))
         return cls(features.n, np.append(features.mean, 0.0), R)
@@ -91,6 +91,7 @@ class SufficientStatistics(NamedTuple):
 
     def log_likelihood(self, weights, intercept, noise) -> jax.Array:
         """log N(y; intercept + X weights, noise I); the arguments may be traced."""
+        # The error of a row is y - weights'x - intercept = [x y] @ error - intercept.
         error = jnp.concatenate([-weights, jnp.ones(1)])
         mean_error = self.mean @ error - intercept
         squared_error = jnp.sum(jnp.square(self.R @ error)) + self.n * jnp.square(mean_error)
@@ -113,20 +114,20 @@ class SufficientStatistics(NamedTuple):
 
 
 def _with_mean_row(statistics: SufficientStatistics, mean_row: np.ndarray) -> np.ndarray:
-    """The root of the cross products of all rows, from their mean and the scatter around it."""
+    """M with M'M = Z'Z, from the mean row of Z (n, ...) and the scatter around it."""
     scatter = np.zeros((len(statistics.R), len(mean_row)))
     scatter[:, len(mean_row) - statistics.R.shape[1] :] = statistics.R
     return _stacked_qr([np.sqrt(statistics.n) * mean_row[None], scatter])
 
 
 def _stacked_qr(blocks) -> np.ndarray:
-    """The R of a QR factorisation of stacked blocks of rows."""
+    """R of the QR factorisation of stacked blocks of rows."""
     return np.linalg.qr(np.concatenate(blocks), mode="r")
 
 
 def _by_products(X, y) -> SufficientStatistics | None:
-    """Summarise rows by the cross products of the columns; None if they are ill-conditioned."""
-    # Shifted by the mean of the first rows, so that columns far from 0 lose no digits.
+    """Summarise rows by cross products of columns; None if these are ill-conditioned."""
+    # Subtract the mean of the first rows, so that columns with a large mean lose no digits.
     shift = np.append(
         np.mean(X[:CHUNK_ROWS], axis=0, dtype=float), np.mean(y[:CHUNK_ROWS], dtype=float)
     )
@@ -142,7 +143,7 @@ def _by_products(X, y) -> SufficientStatistics | None:
     if not np.all(norms > 0):
         return None
     eigenvalues = np.linalg.eigvalsh(scatter / np.outer(norms, norms))
-    # Cross products with a larger condition number lose too many digits.
+    # With a larger condition number, cross products lose too many digits.
     if not eigenvalues[-1] < 1e6 * eigenvalues[0]:
         return None
     return SufficientStatistics(np.asarray(float(n)), mean, np.linalg.cholesky(scatter).T)
@@ -167,7 +168,7 @@ def _products(X, y, shift) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_qr(X, y) -> SufficientStatistics:
-    """Summarise rows by QR factorisations of chunks, centered at the mean of all rows."""
+    """Summarise rows by QR factorisations of chunks, minus the mean of all rows."""
     n = len(X)
     mean = np.concatenate([np.mean(X, axis=0, dtype=float), [np.mean(y, dtype=float)]])
     if not np.all(np.isfinite(mean)):
@@ -180,6 +181,6 @@ def _by_qr(X, y) -> SufficientStatistics:
 
 
 def _not_finite(n: int, mean) -> SufficientStatistics:
-    """The statistics of rows that are not all finite."""
+    """Statistics with R = NaN, for rows that are not all finite."""
     k = len(mean)
     return SufficientStatistics(np.asarray(float(n)), mean, np.full((min(n, k), k), np.nan))

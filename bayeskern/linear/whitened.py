@@ -1,8 +1,8 @@
-"""A linear model in whitened coordinates, in which its posterior is nearly spherical.
+"""Linear models in whitened coordinates, in which the posterior is nearly spherical.
 
-With b = loc + sd * V u and V orthogonal, u ~ N(0, I) is the prior b ~ N(loc, sd^2). If the columns
-of V are the right singular vectors of the features, scaled by the prior sds, the curvature of the
-likelihood in u is close to diagonal, however collinear the features are, and samplers mix well.
+If b = loc + sd * V u with V orthogonal, u ~ N(0, I) gives the prior b ~ N(loc, sd^2). V has as its
+columns the right singular vectors of X diag(sd). The curvature of the likelihood in u is then close
+to diagonal, even for collinear features, and samplers mix well.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from bayeskern.protocols import Marginal
 
 
 class Whitened(eqx.Module):
-    """The model over whitened coordinates u of its coefficients, at the site `axes`.
+    """The model in whitened coordinates u of its coefficients b, at the site `axes`.
 
     Attributes:
-        model: The model, prepared.
-        basis: The directions of u, (p, p).
-        proper: Whether u has the prior N(0, I). Otherwise b = loc + basis u, and the coefficients
-            have their own priors.
+        model: The prepared model.
+        basis: The columns are the directions of u, (p, p).
+        proper: True if b = loc + sd * basis u with u ~ N(0, I). Otherwise b = loc + basis u, and
+            the prior is a factor on b.
     """
 
     model: LinearModel
@@ -57,7 +57,7 @@ class Whitened(eqx.Module):
 
 
 def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
-    """The model in whitened coordinates; None unless its prior is Gaussian given its scales."""
+    """The model in whitened coordinates; None if the prior is not Gaussian given scales."""
     if not model.prior.gaussian:
         return None
     relative_sds, proper, M = model.shape(), model.is_proper, model.root_of_products()
@@ -68,7 +68,7 @@ def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
     _, S, Vt = np.linalg.svd(np.pad(H, ((0, p - len(H)), (0, 0))) * relative_sds)
     basis = Vt.T
     if not proper:
-        # A unit of u then changes the linear predictor by a unit, as a vector over all rows.
+        # A unit step in a coordinate of u changes the linear predictor, (n,), by norm 1.
         basis = relative_sds[:, None] * basis / np.maximum(S, S[0] * np.finfo(float).eps)
 
     def recover(draws, key, mean):

@@ -250,7 +250,7 @@ def test_heteroscedastic_noise_against_scikit_learn():
     np.testing.assert_allclose(each.variance, sd**2 + [0.2, 0.7], atol=1e-8)
     with pytest.raises(ValueError, match=r"give noise=.*latent=True"):
         gp.predict(X_new)
-    with pytest.raises(ValueError, match="noise must be one number or 2 of them"):
+    with pytest.raises(ValueError, match="noise must be one number or 2 numbers"):
         gp.predict(X_new, noise=[0.1, 0.2, 0.3])
 
 
@@ -313,7 +313,7 @@ def test_bad_input_is_refused():
         bk.GaussianProcess(np.sin, X, NOISE)
     with pytest.raises(ValueError, match=r"noise must be nonneg.*-0.1"):
         bk.GaussianProcess(RBF(), X, -0.1)
-    with pytest.raises(ValueError, match="noise must be one number or 5 of them"):
+    with pytest.raises(ValueError, match="noise must be one number or 5 numbers"):
         bk.GaussianProcess(RBF(), X, np.ones(4))
     with pytest.raises(ValueError, match=r"y has 4 values but X has 5 points"):
         bk.GaussianProcess(RBF(), X, NOISE).condition(y[:4])

@@ -340,7 +340,7 @@ def test_bad_input_is_refused():
         LatentProcess(KERNEL, X, "poisson")
     with pytest.raises(ValueError, match="y must have shape"):
         LatentProcess(KERNEL, X, BINARY).condition(np.zeros(7))
-    with pytest.raises(ValueError, match="mean must be one number or 8 of them"):
+    with pytest.raises(ValueError, match="mean must be one number or 8 numbers"):
         LatentProcess(KERNEL, X, BINARY, mean=np.zeros(3))
     given = LatentProcess(KERNEL, X, BINARY, mean=np.zeros(8)).condition((f > 0).astype(float))
     with pytest.raises(ValueError, match="its values at X_new are unknown"):

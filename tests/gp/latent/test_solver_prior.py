@@ -154,7 +154,7 @@ def test_unsuitable_solvers_are_refused():
     with pytest.raises(ValueError, match="StudentT is not known to be concave"):
         heavy.prepare(T, COUNTS + 0.5)
     near = bk.LatentGP(Matern32(), likelihoods.Poisson(), solver="neighbors")
-    with pytest.raises(ValueError, match="the search for the mode needs K too"):
+    with pytest.raises(ValueError, match="the search for the mode also needs K"):
         near.prepare(T, COUNTS)
     with pytest.raises(ValueError, match="Did you mean 'markov'"):
         bk.LatentGP(Matern32(), likelihoods.Poisson(), solver="marcov")
