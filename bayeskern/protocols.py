@@ -160,8 +160,8 @@ class HasLogLikelihood(Protocol):
         """Return log p(y_i | draw): (S, *data), or a dict of such arrays by observed site.
 
         `posterior.log_likelihood()`, LOO and `to_arviz` call it. A model with this method declares
-        that its NumPyro sites do not give the densities of the observations; no replicated data are
-        drawn from it.
+        that its observed sites are not independent given the draws; replicated data are then not
+        drawn from these sites.
         """
         ...
 

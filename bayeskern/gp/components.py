@@ -83,5 +83,5 @@ def _moments(gp: ConditionedGP, X_new: Array, name: str, level: str) -> tuple[Ar
         cross, prior = cross + with_data[:, None], prior + variance
     if gp.observed is not None:
         cross = jnp.where(gp.observed[:, None], cross, 0.0)
-    explained = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
-    return gp.weights @ cross, jnp.maximum(prior - explained, 0.0)
+    explained_variance = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
+    return gp.weights @ cross, jnp.maximum(prior - explained_variance, 0.0)

@@ -154,7 +154,7 @@ class ConditionedGP(eqx.Module):
         return self.solver.covariance(self.matrix, None, self.factor, points)
 
     def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions in closed form, without refactoring C.
+        """Leave-one-out predictions in closed form, from the factor of C.
 
         Returns:
             Means, variances and log densities, NaN in masked rows.

@@ -50,7 +50,8 @@ class GaussianProcess(Distribution):
             observed.
         solver: Method to factor K + noise I; `explain` reports the choice and its reasons.
 
-            - "auto": the fastest exact solver that fits in memory, else "neighbors".
+            - "auto": "dense" for fewer than 256 points; otherwise the fastest exact solver that
+              fits in memory, or else "neighbors".
             - "dense": Cholesky factor, in O(n^3) operations.
             - "markov": Kalman filter, in O(n), for one input and a kernel with a state-space form.
             - "low_rank": in O(n m^2), for a kernel with m features.

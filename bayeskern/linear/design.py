@@ -51,7 +51,7 @@ class Design:
     def fit(cls, features: Any, X: Any) -> tuple[Design, np.ndarray]:
         """Fit a transformer (None: use the columns), and compute the features of X (n, p)."""
         if features is None:
-            X, columns = _numbers(X, "X")
+            X, columns = _read_matrix(X, "X")
             names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
             return cls(None, columns, X.shape[1], names), X
         if not hasattr(features, "transform") or isinstance(features, type):
@@ -64,22 +64,22 @@ class Design:
         # Imported here, because scikit-learn takes long to import.
         from sklearn.base import clone
 
-        X = _rows(X, "X")
+        X = _read_rows(X, "X")
         transformer: Any = clone(features)
         transformer = transformer.fit(X)
         columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-        feature_matrix = _transformed(transformer, X, "X")
+        feature_matrix = _transform(transformer, X, "X")
         names = _feature_names(transformer, feature_matrix.shape[1])
         return cls(transformer, columns, X.shape[1], names), feature_matrix
 
     def __call__(self, X: Any, name: str = "X_new") -> np.ndarray:
         """Compute the features of new rows: (m, p)."""
         if self.transformer is not None:
-            X = _rows(X, name)
+            X = _read_rows(X, name)
             if self.columns is not None and hasattr(X, "columns"):
                 validation.has_columns(name, X.columns, self.columns)
-            return _transformed(self.transformer, X, name)
-        X, _ = _numbers(X, name, self.columns)
+            return _transform(self.transformer, X, name)
+        X, _ = _read_matrix(X, name, self.columns)
         if X.shape[1] != self.width:
             raise ValueError(
                 f"{name} has {X.shape[1]} columns but the model was fitted to {self.width}; give "
@@ -89,7 +89,7 @@ class Design:
         return X
 
 
-def _transformed(transformer: Any, X: Any, name: str) -> np.ndarray:
+def _transform(transformer: Any, X: Any, name: str) -> np.ndarray:
     """Features of X from a fitted transformer, checked to be finite floats."""
     features = transformer.transform(X)
     features = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
@@ -110,7 +110,7 @@ def _feature_names(transformer, p: int) -> tuple[str, ...]:
         return tuple(f"feature{i}" for i in range(p))
 
 
-def _rows(X: Any, name: str) -> Any:
+def _read_rows(X: Any, name: str) -> Any:
     """Read X: a data frame unchanged, anything else as an array (n, d)."""
     if hasattr(X, "columns"):
         return X
@@ -122,7 +122,7 @@ def _rows(X: Any, name: str) -> Any:
     return X[:, None] if X.ndim == 1 else X
 
 
-def _numbers(X: Any, name: str, columns=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def _read_matrix(X: Any, name: str, columns=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Read X like `validation.inputs`, but without copying a float64 array."""
     if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 and 0 not in X.shape:
         return X, None

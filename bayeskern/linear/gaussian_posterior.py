@@ -193,17 +193,17 @@ class FunctionSpace(LinearGaussian):
     """Posterior from the k x k covariance of the data, for fewer rows than coefficients."""
 
     def posterior(self, loc, sd, noise) -> ConditionalPosterior:
-        L, whitened, B = self._factored(loc, sd, noise)
+        L, whitened, B = self._factor_covariance(loc, sd, noise)
         mean = loc + jnp.square(sd) * (B.T @ solve_triangular(L, whitened, lower=True, trans=1))
         return MatheronPosterior(mean, sd, B, L, noise)
 
     def log_evidence(self, loc, sd, noise) -> jax.Array:
-        L, whitened, _ = self._factored(loc, sd, noise)
+        L, whitened, _ = self._factor_covariance(loc, sd, noise)
         k = len(self.S)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) + (self.n - k) * jnp.log(noise)
         return -0.5 * (self.n * LOG_2PI + logdet + whitened @ whitened + self.rss / noise)
 
-    def _factored(self, loc, sd, noise):
+    def _factor_covariance(self, loc, sd, noise):
         """Factor the covariance L L' = noise I + B diag(sd^2) B' of U't, where B = U'H.
 
         Returns:
@@ -218,7 +218,7 @@ class FunctionSpace(LinearGaussian):
 class MatheronPosterior(ConditionalPosterior):
     """Posterior whose draws are corrected prior draws, by Matheron's rule.
 
-    Bhattacharya, Chakraborty and Mallick (2016). B and L are as in `FunctionSpace._factored`.
+    Bhattacharya, Chakraborty and Mallick (2016). B and L are as in `_factor_covariance`.
     """
 
     sd: jax.Array
@@ -231,8 +231,8 @@ class MatheronPosterior(ConditionalPosterior):
         b = self.sd * jax.random.normal(key_prior, self.sd.shape)
         e = jnp.sqrt(self.noise) * jax.random.normal(key_noise, self.B.shape[:1])
         # A prior draw minus its regression on the noisy data B b + e simulated from it.
-        solved = cho_solve((self.L, True), self.B @ b + e)
-        return self.mean + b - jnp.square(self.sd) * (self.B.T @ solved)
+        weights = cho_solve((self.L, True), self.B @ b + e)
+        return self.mean + b - jnp.square(self.sd) * (self.B.T @ weights)
 
     def variance(self, X: jax.Array) -> jax.Array:
         # Joseph's form, a sum of squares. Under a wide prior, the difference of prior variance and

@@ -18,8 +18,8 @@ from bayeskern.linear.priors import Flat
 class Intercept(eqx.Module):
     """The prior on eta at x = center: intercept + center'weights ~ N(loc, sd^2).
 
-    Fields that are None are set from the data: by default, loc is the mean of y, and center the
-    mean of x.
+    Fields that are None are set from the data: by default, loc is the location of eta estimated
+    from y (in linear regression, the mean of y), and center is the mean of x.
 
     Attributes:
         loc: The mean: a number, or one for each output.

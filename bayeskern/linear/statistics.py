@@ -46,10 +46,10 @@ class SufficientStatistics(NamedTuple):
         if n == 0:
             return cls(np.zeros(()), np.zeros(p + 1), np.zeros((0, p + 1)))
         if n > p + 1:
-            statistics = _by_products(X, y)
+            statistics = _summarize_by_products(X, y)
             if statistics is not None:
                 return statistics
-        return _by_qr(X, y)
+        return _summarize_by_qr(X, y)
 
     @classmethod
     def of_shares(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
@@ -125,7 +125,7 @@ def _stacked_qr(blocks) -> np.ndarray:
     return np.linalg.qr(np.concatenate(blocks), mode="r")
 
 
-def _by_products(X, y) -> SufficientStatistics | None:
+def _summarize_by_products(X, y) -> SufficientStatistics | None:
     """Summarise rows by cross products of columns; None if these are ill-conditioned."""
     # Subtract the mean of the first rows, so that columns with a large mean lose no digits.
     shift = np.append(
@@ -167,7 +167,7 @@ def _products(X, y, shift) -> tuple[np.ndarray, np.ndarray]:
     return products, total
 
 
-def _by_qr(X, y) -> SufficientStatistics:
+def _summarize_by_qr(X, y) -> SufficientStatistics:
     """Summarise rows by QR factorisations of chunks, minus the mean of all rows."""
     n = len(X)
     mean = np.concatenate([np.mean(X, axis=0, dtype=float), [np.mean(y, dtype=float)]])

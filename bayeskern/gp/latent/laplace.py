@@ -12,7 +12,7 @@ posterior variances S, which are computed without K^-1 and W^-1:
 
 where dg is the change of the gradient at fixed f. If log p(y | f) is not concave, W may be
 negative. The log marginal likelihood uses this W, and is -inf unless K^-1 + W is positive definite.
-If it is not, the search for the mode sets negative eigenvalues of W to 0, which still gives an
+Where it is not, the search for the mode sets negative eigenvalues of W to 0, which still gives an
 ascent direction.
 
 Shapes: K (C, n, n), one covariance for each of C latent functions; m, f and a (C, n); W and S

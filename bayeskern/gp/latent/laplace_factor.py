@@ -87,11 +87,12 @@ class BlockFactor(LaplaceFactor):
     def compute(cls, roots: Array, W: Array) -> BlockFactor:
         """Factor I + L' W L for W (C, C, n) and the Cholesky factors `roots` (C, n, n) of K."""
         C, _, n = W.shape
-        joined = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
+        LWL = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
         eye = jnp.eye(C * n, dtype=W.dtype)
-        return cls(roots, W, jnp.linalg.cholesky(eye + joined, symmetrize_input=False))
+        return cls(roots, W, jnp.linalg.cholesky(eye + LWL, symmetrize_input=False))
 
     def newton_direction(self, multiply: Multiply, r: Array) -> Array:
+        # (I - R K) r = r - W S r.
         step = jnp.einsum("cji,cj->ci", self.roots, r)
         step = cho_solve((self.M, True), step.ravel()).reshape(r.shape)
         step = jnp.einsum("cij,cj->ci", self.roots, step)

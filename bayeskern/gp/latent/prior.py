@@ -163,9 +163,10 @@ class DensePrior(LatentPrior):
         mean = jnp.einsum("cn,cnm->cm", weights, cross)
         prior = jnp.stack([k.evaluate_diag(at.X) for k in kernels])
         eye = jnp.eye(self.C)
-        remaining = jnp.einsum("cm,cd->cdm", prior, eye) - factor.quadratic_forms(cross)
-        variances = above_rounding(remaining, prior[:, None])
-        return mean, jnp.where(eye.astype(bool)[:, :, None], variances, remaining)
+        covariance = jnp.einsum("cm,cd->cdm", prior, eye) - factor.quadratic_forms(cross)
+        # Only the variances, on the diagonal, have to be positive.
+        variances = above_rounding(covariance, prior[:, None])
+        return mean, jnp.where(eye.astype(bool)[:, :, None], variances, covariance)
 
     def deviations(
         self, factor: DenseLatentFactor, at: LatentPoints, key: Array, size: int
@@ -173,9 +174,9 @@ class DensePrior(LatentPrior):
         kernels, cross = self._kernels_and_cross(at)
         prior = jnp.stack([k.evaluate(at.X) for k in kernels])
         explained = factor.quadratic_forms(cross, joint=True)
-        remaining = jnp.einsum("cij,cd->cidj", prior, jnp.eye(self.C)) - explained
-        drawn = draw(remaining.reshape(self.C * len(at.X), -1), key, size)
-        return drawn.reshape(size, self.C, -1)
+        covariance = jnp.einsum("cij,cd->cidj", prior, jnp.eye(self.C)) - explained
+        draws = draw(covariance.reshape(self.C * len(at.X), -1), key, size)
+        return draws.reshape(size, self.C, -1)
 
     def approximate_deviations(
         self, posterior: LaplaceApproximation, key: Array, size: int

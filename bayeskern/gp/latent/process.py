@@ -44,7 +44,7 @@ class LatentProcess(Distribution):
             `trials`.
         solver: "auto" for the fastest solver that fits, or the name of a solver, as for
             `GaussianProcess`. All solvers but "dense" require one latent function and a log-concave
-            likelihood; "neighbors" does not fit.
+            likelihood; "neighbors" is not supported.
 
     Attributes:
         kernels: The kernels, a tuple.

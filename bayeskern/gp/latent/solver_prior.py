@@ -29,32 +29,32 @@ class SolverLaplaceFactor(LaplaceFactor):
 
     Attributes:
         noise: W^-1, (n,).
-        counts: Mask of the rows with curvature, (n,).
+        mask: Mask of the rows with curvature, (n,).
         factor: Factor of K + noise over the unmasked rows.
     """
 
     noise: Array
-    counts: Array
+    mask: Array
     factor: Factor
 
     def solve(self, v: Array) -> Array:
         """R v: (1, n)."""
-        solution = self.factor.solve(jnp.where(self.counts, v[0], 0.0))
-        return jnp.where(self.counts, solution, 0.0)[None]
+        solution = self.factor.solve(jnp.where(self.mask, v[0], 0.0))
+        return jnp.where(self.mask, solution, 0.0)[None]
 
     def newton_direction(self, multiply: Multiply, r: Array) -> Array:
         return r - self.solve(multiply(r))
 
     def logdet(self) -> Array:
-        noise = jnp.where(self.counts, self.noise, 1.0)
+        noise = jnp.where(self.mask, self.noise, 1.0)
         return self.factor.logdet() - jnp.sum(jnp.log(noise))
 
 
 def _noise_and_mask(W: Array) -> tuple[Array, Array]:
     """Noise variances 1 / W for W (1, 1, n), and the mask of rows with W > 0: (n,)."""
     # 1 / W^3, which occurs in derivatives, has to be finite.
-    counts = W[0, 0] > 1e-90
-    return jnp.where(counts, 1.0 / jnp.where(counts, W[0, 0], 1.0), 1.0), counts
+    mask = W[0, 0] > 1e-90
+    return jnp.where(mask, 1.0 / jnp.where(mask, W[0, 0], 1.0), 1.0), mask
 
 
 class SolverPrior(LatentPrior, LatentCovariance):
@@ -71,8 +71,8 @@ class SolverPrior(LatentPrior, LatentCovariance):
     def covariance(self) -> SolverPrior:
         return self
 
-    def _gram(self, noise: Array | float, counts: Array | None = None) -> NoisyGram:
-        return NoisyGram(self.kernels[0], self.X, noise, counts)
+    def _gram(self, noise: Array | float, mask: Array | None = None) -> NoisyGram:
+        return NoisyGram(self.kernels[0], self.X, noise, mask)
 
     # -- the covariance ----------------------------------------------------------------------------
 
@@ -87,8 +87,8 @@ class SolverPrior(LatentPrior, LatentCovariance):
 
     def _factor(self, W: Array) -> SolverLaplaceFactor:
         """Factor (K + W^-1)^-1 for W (1, 1, n)."""
-        noise, counts = _noise_and_mask(W)
-        return SolverLaplaceFactor(noise, counts, self.solver.factor(self._gram(noise, counts)))
+        noise, mask = _noise_and_mask(W)
+        return SolverLaplaceFactor(noise, mask, self.solver.factor(self._gram(noise, mask)))
 
     def half_logdet_tangent(
         self, inverse: SolverLaplaceFactor, W: Array, d_covariance: SolverPrior, dW: Array
@@ -97,9 +97,9 @@ class SolverPrior(LatentPrior, LatentCovariance):
 
     def _half_logdet(self, W: Array) -> Array:
         """1/2 log |I + K W|, from log N(0; 0, K + W^-1), whose derivatives the solver knows."""
-        noise, counts = _noise_and_mask(W)
-        density = self.solver.log_density(self._gram(noise, counts), jnp.zeros_like(noise))
-        return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
+        noise, mask = _noise_and_mask(W)
+        density = self.solver.log_density(self._gram(noise, mask), jnp.zeros_like(noise))
+        return -density - 0.5 * jnp.sum(jnp.where(mask, jnp.log(2.0 * jnp.pi * noise), 0.0))
 
     # -- the latent function ----------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
     def moments(
         self, weights: Array, factor: SolverLaplaceFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
-        C, name = self._gram(factor.noise, factor.counts), _component_name(at)
+        C, name = self._gram(factor.noise, factor.mask), _component_name(at)
         mean = self.solver.mean(C, name, None, weights[0], at.X)
         variance = self.solver.variance(C, name, factor.factor, at.X)
         prior = part_of(self.kernels[0], name).evaluate_diag(at.X)
@@ -123,7 +123,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
     def deviations(
         self, factor: SolverLaplaceFactor, at: LatentPoints, key: Array, size: int
     ) -> Array:
-        C, name = self._gram(factor.noise, factor.counts), _component_name(at)
+        C, name = self._gram(factor.noise, factor.mask), _component_name(at)
         return self.solver.deviations(C, name, factor.factor, at.X, key, size)[:, None]
 
     def approximate_deviations(
