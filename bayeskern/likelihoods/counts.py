@@ -64,8 +64,8 @@ class NegativeBinomial(Count):
     is 0 for eta <= 0.
 
     Args:
-        concentration: By default 1 / sqrt(concentration) is HalfNormal(1). This prior does not
-            vanish at 0, the limit in which y is Poisson.
+        concentration: By default 1 / sqrt(concentration) is HalfNormal(1). Its density is
+            positive at 0, the limit in which y is Poisson.
         link: "log" (default), "identity" or "softplus".
 
     References:

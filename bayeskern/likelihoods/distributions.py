@@ -192,7 +192,7 @@ class DirichletLogMean(Distribution):
         """Log density of parts, given their logarithms: (..., K) -> (...)."""
         precision = jnp.expand_dims(self.precision, -1)
         a = precision * jnp.exp(self.log_mean)
-        # Gamma(a) = Gamma(1 + a) / a: a may underflow to 0 on the right, where log a is exact.
+        # 1 / Gamma(a) = a / Gamma(1 + a), and log a stays finite even if a underflows to 0.
         parts = jnp.log(precision) + self.log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
         return gammaln(precision)[..., 0] + jnp.sum(parts, -1)
 

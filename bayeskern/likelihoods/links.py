@@ -14,7 +14,7 @@ from jax.scipy.special import log_ndtr, ndtr
 
 
 def log1mexp(x: Array) -> Array:
-    """log(1 - exp(-x)) for x > 0; constant above 40, where it rounds to 0."""
+    """log(1 - exp(-x)) for x > 0; constant above 40, where it is 0 up to rounding."""
     # For large x, the derivative of jax.nn.log1mexp is inf / inf.
     return jax.nn.log1mexp(jnp.minimum(x, 40.0))
 

@@ -235,10 +235,12 @@ class NumpyBeta(Dispersed):
         return xlogy(a - 1.0, y) + xlogy(b - 1.0, 1.0 - y) - betaln(a, b)
 
     def slope(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        # da / df = a expit(-f) = -db / df.
         a, b = self._shapes(f, theta)
         return a * expit(-f) * (logit(y) - digamma(a) + digamma(b))
 
     def curvature(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        # d log(a expit(-f)) / df = tanh(-f / 2).
         return self.information(f, y, theta) - np.tanh(-0.5 * f) * self.slope(f, y, theta)
 
     def information(self, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
@@ -246,6 +248,7 @@ class NumpyBeta(Dispersed):
         return np.square(a * expit(-f)) * (polygamma(1, a) + polygamma(1, b))
 
     def _shapes(self, f: Values, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters a and b of Beta(a, b), with mean expit(f)."""
         precision = np.exp(theta[0])
         return precision * expit(f), precision * expit(-f)
 

@@ -60,6 +60,7 @@ class LinearGaussian(eqx.Module):
         H, t, rest = M[:p, :p], M[:p, p:], M[p:, p:]
         fewer_rows = len(H) < p and proper
         if not fewer_rows:
+            # Rows of zeros up to p rows.
             missing = p - len(H)
             H, t = (np.pad(part, ((0, missing), (0, 0))) for part in (H, t))
         U, S, Vt = np.linalg.svd(H * relative_sds, full_matrices=False)
@@ -166,6 +167,7 @@ class SharedScale(WeightSpace):
     """
 
     def _posterior_shift(self, loc, sd, noise):
+        # The prior precision of b / relative_sds is diag(ratio), where all but the first are equal.
         ratio, v = jnp.square(self.relative_sds / sd), self.V[0]
         D, c = jnp.square(self.S) / noise + ratio[-1], ratio[0] - ratio[-1]
         misfit = self.Ut - self.S * (self.V.T @ (loc / self.relative_sds))

@@ -49,6 +49,7 @@ class Whitened(eqx.Module):
         if self.proper:
             u = numpyro.sample("axes", dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
             return loc + sd * (u @ self.basis.T)
+        # u is flat; coefficients with a finite prior sd get their prior as a factor.
         u = numpyro.sample("axes", dist.ImproperUniform(dist.constraints.real, (), shape))
         b, finite = loc + u @ self.basis.T, jnp.isfinite(sd)
         log_prior = dist.Normal(loc, jnp.where(finite, sd, 1.0)).log_prob(b)

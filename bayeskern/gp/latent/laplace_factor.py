@@ -59,7 +59,7 @@ class DiagonalFactor(LaplaceFactor):
         return r - self.root * cho_solve((self.L, True), v)
 
     def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
-        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+        """Diagonals (C, C, m) of V_c' R_cd V_d for V (C, n, m); if joint, (C, m, C, m)."""
         whitened = solve_triangular(self.L, self.root[:, None] * V[0], lower=True)[None]
         return _inner_products(whitened, joint)
 
@@ -104,7 +104,7 @@ class BlockFactor(LaplaceFactor):
         return T.T @ T
 
     def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
-        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+        """Diagonals (C, C, m) of V_c' R_cd V_d for V (C, n, m); if joint, (C, m, C, m)."""
         subscripts = "cin,cdi,dim->cndm" if joint else "cim,cdi,dim->cdm"
         WV = jnp.einsum("dci,cim->cdim", self.W, V)
         LWV = jnp.einsum("dji,cdjm->cdim", self.roots, WV)
@@ -122,14 +122,14 @@ class NoiseFreeFactor(eqx.Module):
     roots: Array
 
     def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
-        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+        """Diagonals (C, C, m) of V_c' R_cd V_d for V (C, n, m); if joint, (C, m, C, m)."""
         T = jax.vmap(lambda L, B: solve_triangular(L, B, lower=True))(self.roots, V)
         eye = jnp.eye(V.shape[0], dtype=V.dtype)
         return _inner_products(T, joint) * (eye[:, None, :, None] if joint else eye[:, :, None])
 
 
 def _inner_products(T: Array, joint: bool) -> Array:
-    """T_c' T_d for T (C, q, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+    """Diagonals (C, C, m) of T_c' T_d for T (C, q, m); if joint, (C, m, C, m)."""
     return jnp.einsum("cqn,dqm->cndm" if joint else "cqm,dqm->cdm", T, T)
 
 
