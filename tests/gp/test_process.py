@@ -275,7 +275,7 @@ def test_prior_mean_as_number_array_and_function():
         found = gp.predict(X_new, mean=stated)
         np.testing.assert_allclose(found.mean, peer.predict(X_new) + at_new, atol=1e-8)
         if stated is not None:
-            with pytest.raises(ValueError, match="make the mean a function of one point"):
+            with pytest.raises(ValueError, match="mean as a function of one point"):
                 gp.predict(X_new)
 
 

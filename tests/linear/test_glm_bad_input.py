@@ -64,7 +64,7 @@ REFUSED = {
     "categorical under a flat prior": (
         lambda: bk.BayesianGLM(lk.Categorical(), prior=priors.Flat()).prepare(X, BINARY),
         ValueError,
-        "adding one number to all outputs",
+        "adding a number to all outputs",
     ),
     "an intercept beside cutpoints": (
         lambda: bk.BayesianGLM(lk.Ordered(), intercept=dist.Normal(0.0, 1.0)),

@@ -100,5 +100,5 @@ def test_lasso_that_does_not_converge_is_refused(monkeypatch):
 
 
 def test_inferred_scale_of_a_laplace_prior_has_no_mode():
-    with pytest.raises(ValueError, match="no mode where the scale"):
+    with pytest.raises(ValueError, match="no mode if the scale"):
         fit(blr(prior=priors.Laplace(dist.HalfNormal(1.0))), X, Y)

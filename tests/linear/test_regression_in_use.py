@@ -209,7 +209,7 @@ def test_loading_learnt_features_needs_the_fitted_model(tmp_path):
     model = blr(features=StandardScaler(), noise=1.0)
     posterior = fit(model)
     posterior.save(tmp_path / "fit.nc")
-    with pytest.raises(ValueError, match="load it with model="):
+    with pytest.raises(ValueError, match="load the file with model="):
         bk.load(tmp_path / "fit.nc", model=model).predict(NEW)
     loaded = bk.load(tmp_path / "fit.nc", model=posterior.target.model)
     np.testing.assert_allclose(loaded.predict(NEW).mean, posterior.predict(NEW).mean, rtol=1e-12)
