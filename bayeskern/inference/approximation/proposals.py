@@ -56,15 +56,15 @@ class Sample(NamedTuple):
 class DistributionProposal(eqx.Module):
     """A NumPyro distribution over z, event shape (d,)."""
 
-    ordered: object
+    sorted_distribution: object
 
     def __init__(self, distribution: dist.Distribution):
-        self.ordered = sort_leaves(distribution)
+        self.sorted_distribution = sort_leaves(distribution)
 
     @property
     def distribution(self) -> dist.Distribution:
         """The NumPyro distribution."""
-        return restore_leaves(self.ordered)
+        return restore_leaves(self.sorted_distribution)
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws (n, d) and log q of each (n,)."""

@@ -1,1 +1,1 @@
-"""A NumPyro model as the methods see it: a log density over unconstrained coordinates."""
+"""A NumPyro model as a log density over unconstrained coordinates."""

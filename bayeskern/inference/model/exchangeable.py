@@ -50,7 +50,7 @@ class Exchange:
                 shape[[0, axis + 1]] = orders.shape
                 indices = np.reshape(orders, shape)
                 values[name] = np.take_along_axis(values[name], indices, axis=axis + 1)
-        return self._joined(values)
+        return self._points(values)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Log density at z (n, d), without Jacobians that depend on the order: (n,).
@@ -118,7 +118,7 @@ class Exchange:
             for s, part in zip(self.target.latents, parts, strict=True)
         }
 
-    def _joined(self, values: dict[str, np.ndarray]) -> np.ndarray:
+    def _points(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """The inverse of `_values`."""
         if not self._is_plain:
             return jax.device_get(_unconstrained(self.target, values)[0])
@@ -206,7 +206,7 @@ def find_exchanges(target: Target, z: np.ndarray) -> Exchanges:
         choices = map(partial(Exchange, target, size), _choices(target, size))
         for choice in sorted(choices, key=lambda c: sum(map(len, c.axes.values()))):
             # A choice is redundant if an exchange holds along a subset of its axes.
-            if not any(_within(e, choice) for e in exchanges) and choice.holds(z):
+            if not any(_is_part(e, choice) for e in exchanges) and choice.holds(z):
                 exchanges.append(choice)
     return Exchanges(tuple(exchanges))
 
@@ -233,7 +233,7 @@ def _choices(target: Target, size: int) -> list[dict[str, tuple[int, ...]]]:
     return [choice for choice in choices if choice]
 
 
-def _within(part: Exchange, whole: Exchange) -> bool:
+def _is_part(part: Exchange, whole: Exchange) -> bool:
     """True if all axes of the exchange `part` are axes of the exchange `whole`."""
     return part.size == whole.size and all(
         set(axes) <= set(whole.axes.get(name, ())) for name, axes in part.axes.items()

@@ -105,11 +105,11 @@ class Target(eqx.Module):
         try:
             traced_arguments = _traceable(model, args, kwargs)
             try:
-                return cls._traced(model, traced_arguments)
+                return cls._from_trace(model, traced_arguments)
             except arguments.CONCRETIZATION_ERRORS:
                 # The model reads the values of its arrays, as in len(np.unique(group)).
                 with arguments.forbid_value_inspection():
-                    return cls._traced(model, arguments.make_static(traced_arguments))
+                    return cls._from_trace(model, arguments.make_static(traced_arguments))
         except (IndexError, AttributeError, TypeError, ValueError) as error:
             explanation = arguments.explained(error, model, args, kwargs) or located(error)
             if explanation is None:
@@ -117,7 +117,7 @@ class Target(eqx.Module):
             raise explanation from error
 
     @classmethod
-    def _traced(cls, model: Callable, traced_arguments: tuple[tuple, dict]) -> Target:
+    def _from_trace(cls, model: Callable, traced_arguments: tuple[tuple, dict]) -> Target:
         """Target from an abstract trace of the model.
 
         A param site that holds a network is replaced by one param site for each of its arrays.
@@ -244,8 +244,10 @@ class Target(eqx.Module):
             log p(z).
         """
         if self.discrete:
-            joint = self._summed(self.model, z, jacobian)
-            return joint if prior else joint - self._summed(without_data(self.model), z, jacobian)
+            log_joint = self._summed_log_density(self.model, z, jacobian)
+            if prior:
+                return log_joint
+            return log_joint - self._summed_log_density(without_data(self.model), z, jacobian)
         latents = set() if prior else {s.name for s in self.latents}
         return self._log_density(
             FullPlates(self.model), z, jacobian, lambda name: name not in latents
@@ -262,7 +264,7 @@ class Target(eqx.Module):
     def log_prior(self, z: ArrayLike) -> jax.Array:
         """Log prior density at z (d,), which `draw_prior` draws from."""
         if self.discrete:
-            return self._summed(without_data(self.model), z, True)
+            return self._summed_log_density(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
         model = Unmasked(FullPlates(self.model))
         return self._log_density(model, z, includes=lambda name: name in latents)
@@ -285,18 +287,18 @@ class Target(eqx.Module):
             includes: True for the name of a site whose density is in the sum.
             key: Random key for the rows of subsampled plates.
         """
-        placed = self._placed(model, z, key)
-        log_probs, trace = compute_log_probs(placed, self.args, self.kwargs, {})
+        model_at_z = self._model_at(model, z, key)
+        log_probs, trace = compute_log_probs(model_at_z, self.args, self.kwargs, {})
         total = sum((v for name, v in log_probs.items() if includes(name)), jnp.zeros(()))
         return total + self._log_det(z, trace) if jacobian else total
 
     @by_one_thread
-    def _summed(self, model: Callable, z: ArrayLike, jacobian: bool) -> jax.Array:
-        """The log density with discrete sites summed out."""
-        total = DiscreteModel(self._placed(model, z), self).log_density()
+    def _summed_log_density(self, model: Callable, z: ArrayLike, jacobian: bool) -> jax.Array:
+        """Log density with discrete sites summed out."""
+        total = DiscreteModel(self._model_at(model, z), self).log_density()
         return total + self._log_det(z, self.trace(z)) if jacobian else total
 
-    def _placed(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
+    def _model_at(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
         """The model with its latents fixed at z (d,); `key` seeds all other draws."""
         key = jax.random.key(0) if key is None else key
         return at_unconstrained(model, self.unravel(z), key)
@@ -321,7 +323,7 @@ class Target(eqx.Module):
     @by_one_thread
     def trace(self, z: ArrayLike) -> dict[str, dict]:
         """NumPyro's trace at z (d,)."""
-        model = self._placed(FullPlates(self.model), z)
+        model = self._model_at(FullPlates(self.model), z)
         return handlers.trace(model).get_trace(*self.args, **self.kwargs)
 
     def trace_at(self, draw: dict, key: jax.Array | None = None) -> dict[str, dict]:
@@ -369,7 +371,7 @@ class Target(eqx.Module):
         if self.discrete and self.latents:
             # Random values, because equal parameters could hide a mistake.
             z = np.random.default_rng(0).normal(size=self.size)
-            DiscreteModel(self._placed(FullPlates(self.model), z), self).require_summable()
+            DiscreteModel(self._model_at(FullPlates(self.model), z), self).require_summable()
 
     # -- requirements of methods ------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Triangular roots of covariances and inverse Hessians, repaired where needed."""
+"""Triangular roots of covariances and inverse Hessians, repaired if needed."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 Let theta(z) be these parameters, J = d theta / d z, and H the Hessian of l = -log p(y | theta) in
 theta. The Hessian of l in z is J' H J + sum_i (d l / d theta_i) d^2 theta_i / d z^2. The sum may be
 indefinite, and both matrices leave it out. The Fisher matrix is J' E[H] J, with the mean over y.
-The Gauss-Newton matrix is J' H J with parameters theta in which l is convex. An exponential family
-is convex in its natural parameters, where H does not depend on y: the two matrices agree (Martens
-2020, section 9.2).
+The Gauss-Newton matrix is J' H J with parameters theta in which l is convex. For an exponential
+family these are the natural parameters, in which H does not depend on y: the two matrices agree
+(Martens 2020, section 9.2).
 
 J' E[H] J is computed as the Hessian at z = z0 of the mean of l(z) over y ~ p(y | theta(z0)). The
 gradient of this mean in theta is 0 at z0, so that neither J nor the inverse of theta(z) is needed.
@@ -60,8 +60,8 @@ def _over_classes(p, q):
     return jnp.sum(p.probs * jax.vmap(q.log_prob, out_axes=-1)(classes), axis=-1)
 
 
-# NumPyro has the Kullback-Leibler divergence of these equivalent distributions, of a transformed
-# value or with other parameters.
+# Equivalent distributions, of a transformed value or with other parameters, whose Kullback-Leibler
+# divergence NumPyro has.
 STANDARD_FORMS: dict[type, Callable] = {
     dist.LogNormal: lambda p: dist.Normal(p.loc, p.scale),
     dist.InverseGamma: lambda p: dist.Gamma(p.concentration, p.rate),

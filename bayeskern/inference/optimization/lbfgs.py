@@ -60,7 +60,7 @@ class SearchState(NamedTuple):
     Attributes:
         z: Lowest point so far, at which the line search begins, (d,).
         value: The objective there.
-        gradient: Its gradient there, (d,).
+        gradient: Gradient of the objective there, (d,).
         direction: Direction of the line search, (d,).
         slope: Slope along the direction at z.
         length: Length to try next.
@@ -68,7 +68,7 @@ class SearchState(NamedTuple):
         long: Shortest length that was too long.
         tries: Evaluations of this line search.
         pairs: Differences of z and of the gradient, (2, memory, d).
-        inverses: Inverse inner products of the pairs, (memory,); 0 where there is no pair.
+        inverses: Inverse inner products of the pairs, (memory,); 0 for a missing pair.
         count: Pairs so far.
         taken: Steps so far.
         idle: Steps since the value last fell.

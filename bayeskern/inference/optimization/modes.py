@@ -55,9 +55,9 @@ class Optimum:
         gradient: The gradient of -log p, (d,).
         curvature: Computes the Hessian of -log p, (d, d), or its Gauss-Newton or Fisher matrix;
             `hessian` caches the result.
-        ends: End of the search from each start, (starts, d).
-        start_log_densities: log p at the end of each search, (starts,).
-        coordinates: A name for each coordinate, d of them.
+        ends: End of each search, (searches, d).
+        start_log_densities: log p at the end of each search, (searches,).
+        coordinates: Names of the d coordinates.
         mode: Kind of the mode: "unconstrained", "constrained" or "likelihood".
         at: Function of i, the optimum at the i-th end.
         proper: True if the evidence is defined: the density includes the priors, and no prior has
@@ -122,7 +122,7 @@ class Optimum:
         )
         return tril, (
             f"The Hessian at the mode had to be repaired: the density {directions}. Draws along "
-            "these directions are meaningless: give that site a proper prior, or take "
+            "these directions are meaningless. Give that site a proper prior, or take "
             "method='nuts'."
         )
 

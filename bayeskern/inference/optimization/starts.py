@@ -42,11 +42,11 @@ def initial_positions(
 ) -> np.ndarray:
     """Starts of a search: (count, d).
 
-    The first start is the median of draws from the prior. For the others, candidates are drawn. The
-    best candidates make one half of these starts; the other half are the first of the other
-    candidates, each with its reflection in the median. Coordinates without a proper prior have
-    their initial value in the first start, and spread widely around it in the candidates. The
-    density or its gradient need not be finite at a start: `finite_positions` gives replacements.
+    The first start is the median of draws from the prior. Half of the other starts are the
+    candidates of highest density. The rest are other candidates in the order drawn, each followed
+    by its reflection in the median. Coordinates without a proper prior have their initial value in
+    the first start, and spread widely around it in the candidates. The density or its gradient need
+    not be finite at a start: `finite_positions` gives replacements.
 
     Args:
         objective: -log p.

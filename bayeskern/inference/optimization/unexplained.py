@@ -1,4 +1,4 @@
-"""Starts of searches where the density is higher than known modes explain."""
+"""Starts of searches at draws whose density the known modes do not explain."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A NumPyro model as it is traced: its arguments, its sites, and effect handlers."""
+"""Traces of a NumPyro model: arguments, sites and effect handlers."""

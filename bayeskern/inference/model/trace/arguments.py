@@ -195,7 +195,7 @@ def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, 
     return arrays
 
 
-def _missing(array: Any, is_object: bool) -> np.ndarray:
+def _missing_mask(array: Any, is_object: bool) -> np.ndarray:
     """True for each element that is masked, or an object such as None, NaN, NaT or pandas.NA."""
     if isinstance(array, np.ma.MaskedArray):
         return np.ma.getmaskarray(array)
@@ -217,10 +217,10 @@ def refuse_no_numbers(owner: str, values: Any) -> None:
     # Tracers have a dtype, but cannot be converted to NumPy; lists have none.
     dtype = getattr(values, "dtype", None) or np.asarray(values).dtype
     is_object = jnp.issubdtype(dtype, np.object_)
-    absent = _missing(values, is_object)
-    if absent.any():
-        row = np.argwhere(absent)[0][0] if absent.ndim else 0
-        count = counted(absent.sum(), "missing value", "missing values")
+    missing = _missing_mask(values, is_object)
+    if missing.any():
+        row = np.argwhere(missing)[0][0] if missing.ndim else 0
+        count = counted(missing.sum(), "missing value", "missing values")
         raise ValueError(
             f"{owner} has {count} (None or masked), the first in row {row}. Drop those rows, or "
             "fill them in before the call."

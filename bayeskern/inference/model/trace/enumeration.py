@@ -1,4 +1,4 @@
-"""Discrete latent sites, summed out by funsor where it is installed."""
+"""Discrete latent sites, summed out by funsor if it is installed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_step(site: dict) -> bool:
 
 
 class NoPointwiseError(ValueError):
-    """Observations have no density of their own once discrete sites are summed out."""
+    """Observations have no separate densities after discrete sites are summed out."""
 
 
 class DiscreteModel(NamedTuple):
@@ -81,7 +81,7 @@ class DiscreteModel(NamedTuple):
         from numpyro.contrib import funsor
 
         log_density, _ = funsor.log_density(
-            self._enumerated(), self.target.args, self.target.kwargs, {}
+            self._enumerated_model(), self.target.args, self.target.kwargs, {}
         )
         return jnp.asarray(log_density)
 
@@ -110,7 +110,7 @@ class DiscreteModel(NamedTuple):
     def pointwise(self, observed: Iterable[str]) -> dict[str, jax.Array]:
         """log p(y_i | the rest of the data) with discrete sites summed out.
 
-        In a mixture, where each observation has a discrete latent of its own, it is log p(y_i).
+        In a mixture, in which each observation has its own discrete latent, it is log p(y_i).
 
         Args:
             observed: Names of the observed sites.
@@ -128,8 +128,9 @@ class DiscreteModel(NamedTuple):
                 "the observations have no separate log likelihoods if discrete sites are summed "
                 f"out beside a scan (the site {step!r} is in one)."
             )
-        sampled, factors, discrete = self._sampled(), self._factors(), set(self.target.discrete)
-        return {name: _given_the_rest(name, sampled, factors, discrete) for name in observed}
+        sites, factors = self._sample_sites(), self._factors()
+        discrete = set(self.target.discrete)
+        return {name: _conditional_log_density(name, sites, factors, discrete) for name in observed}
 
     def require_summable(self) -> None:
         """Raise ValueError, naming the site, if enumeration gives a wrong density.
@@ -142,7 +143,7 @@ class DiscreteModel(NamedTuple):
 
         if self._site_of_scan():
             return
-        sampled, names = self._sampled(), ", ".join(map(repr, self.target.discrete))
+        sample_sites, names = self._sample_sites(), ", ".join(map(repr, self.target.discrete))
         try:
             enumerated = self._factors()
         except Exception as reason:
@@ -155,15 +156,15 @@ class DiscreteModel(NamedTuple):
         for _ in range(4):
             values, indices = {}, {}
             for name in self.target.discrete:
-                support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
-                index = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
+                support = sample_sites[name]["fn"].enumerate_support(expand=False).reshape(-1)
+                index = rng.integers(len(support), size=np.shape(sample_sites[name]["value"]))
                 values[name] = support[index]
                 # A funsor with the plates of the site as inputs.
                 indices[name] = funsor.to_funsor(
-                    jnp.asarray(index), funsor.Bint[len(support)], _plates(sampled[name])
+                    jnp.asarray(index), funsor.Bint[len(support)], _plates(sample_sites[name])
                 )
-            assigned = self._replace(model=handlers.substitute(self.model, data=values))._sampled()
-            for name, site in assigned.items():
+            model = handlers.substitute(self.model, data=values)
+            for name, site in self._replace(model=model)._sample_sites().items():
                 if not _agree(enumerated[name](**indices), site):
                     raise ValueError(
                         f"the site {name!r} has another density for all values of {names} at once "
@@ -173,16 +174,16 @@ class DiscreteModel(NamedTuple):
                         "event. A DiscreteUniform must begin at 0."
                     )
 
-    def _sampled(self) -> dict[str, dict]:
+    def _sample_sites(self) -> dict[str, dict]:
         """Sample sites in a trace of the model."""
         trace = handlers.trace(self.model).get_trace(*self.target.args, **self.target.kwargs)
         return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
     def _site_of_scan(self) -> str | None:
         """Name of a site inside a scan, if the model has one."""
-        return next((name for name, site in self._sampled().items() if is_step(site)), None)
+        return next((name for name, site in self._sample_sites().items() if is_step(site)), None)
 
-    def _enumerated(self) -> Callable:
+    def _enumerated_model(self) -> Callable:
         """The model with all values of its discrete latents at once, along extra axes."""
         from numpyro.contrib import funsor
 
@@ -196,7 +197,7 @@ class DiscreteModel(NamedTuple):
         from numpyro.contrib.funsor.infer_util import plate_to_enum_plate
 
         with plate_to_enum_plate():
-            traced = numpyro_funsor.trace(self._enumerated())
+            traced = numpyro_funsor.trace(self._enumerated_model())
             trace = traced.get_trace(*self.target.args, **self.target.kwargs)
         return {
             name: funsor.to_funsor(
@@ -230,46 +231,46 @@ def _agree(log_prob: Funsor, site: dict) -> bool:
     return np.allclose(*np.broadcast_arrays(array, expected), rtol=1e-6, equal_nan=True)
 
 
-def _given_the_rest(
-    name: str, sampled: dict[str, dict], factors: dict[str, Funsor], discrete: set[str]
+def _conditional_log_density(
+    name: str, sample_sites: dict[str, dict], factors: dict[str, Funsor], discrete: set[str]
 ) -> jax.Array:
-    """log p(y_i | the rest) of a site, from all factors that share its discrete latents."""
+    """log p(y_i | the rest) of a site, given all sites connected by discrete latents."""
     import funsor
 
-    latents, reached = _connected(name, factors, discrete)
-    axes = {plate: axis for axis, plate in _plates(sampled[name]).items()}
-    for other in sorted(reached):
-        plates = set(_plates(sampled[other]).values())
+    latents, connected = _connected_sites(name, factors, discrete)
+    axes = {plate: axis for axis, plate in _plates(sample_sites[name]).items()}
+    for other in sorted(connected):
+        plates = set(_plates(sample_sites[other]).values())
         if not plates <= set(axes) or (other in latents and plates != set(axes)):
             raise NoPointwiseError(
                 f"the observations of {name!r} have no separate log likelihoods: the discrete "
                 f"latents ({', '.join(map(repr, sorted(latents)))}) tie several of them together. "
                 "LOO needs a latent for each observation, in the plate of the observations."
             )
-    rest = [factors[n] for n in sorted(reached - {name})]
+    rest = [factors[n] for n in sorted(connected - {name})]
     # log p(y_i, the rest) - log p(the rest).
-    density = _summed_out([factors[name], *rest], latents)
+    density = _marginal_log_density([factors[name], *rest], latents)
     if rest:
-        density = density - _summed_out(rest, latents)
+        density = density - _marginal_log_density(rest, latents)
     array = funsor.to_data(density, name_to_dim=axes)
-    return jnp.broadcast_to(array, _batch_shape(sampled[name]))
+    return jnp.broadcast_to(array, _batch_shape(sample_sites[name]))
 
 
-def _connected(
+def _connected_sites(
     name: str, factors: dict[str, Funsor], discrete: set[str]
 ) -> tuple[set[str], set[str]]:
     """Discrete latents connected to a site by factors, and the sites of those factors."""
-    reached = {name}
+    connected = {name}
     while True:
-        latents = discrete & {latent for n in reached for latent in factors[n].inputs}
-        more = {n for n, factor in factors.items() if latents & set(factor.inputs)} | {name}
-        if more == reached:
-            return latents, reached
-        reached = more
+        latents = discrete & {latent for n in connected for latent in factors[n].inputs}
+        extended = {n for n, factor in factors.items() if latents & set(factor.inputs)} | {name}
+        if extended == connected:
+            return latents, connected
+        connected = extended
 
 
-def _summed_out(terms: Sequence[Funsor], latents: set[str]) -> Funsor:
-    """The sum of log factors, with latents summed out."""
+def _marginal_log_density(terms: Sequence[Funsor], latents: set[str]) -> Funsor:
+    """Log of the product of factors with the latents summed out, from log factors."""
     import funsor
     from funsor import ops
     from funsor.optimizer import apply_optimizer

@@ -162,33 +162,34 @@ def upstream_sites(
     args, kwargs = arguments or target.arguments
     shapes = {s.name: s.shape for s in target.latents} | (shapes or {})
     latents = {s.name: jax.ShapeDtypeStruct(shapes[s.name], float) for s in target.latents}
-    order: list[str] = []
+    names: list[str] = []
     data: dict[str, jax.ShapeDtypeStruct] = {}
 
     def collect(draw: dict) -> None:
         for name, site in trace_at(target.model, draw, jax.random.key(0), args, kwargs).items():
             if site["type"] != "sample" or is_factor(site):
                 continue
-            order.append(name)
+            names.append(name)
             # Data in a scan are left out: only other steps depend on them.
             if site["is_observed"] and not site.get("_control_flow_done", False):
                 value = jnp.asarray(site["value"])
                 data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
 
     jax.eval_shape(collect, latents)
-    # No site depends on the last one.
-    if not any(order.index(name) < len(order) - 1 for name in data):
+    # Without a site after the data, no site depends on them.
+    if not any(names.index(name) < len(names) - 1 for name in data):
         return Upstream(frozenset(), frozenset())
 
     def densities(**values: jax.Array) -> dict[str, jax.Array]:
         draw = {name: values[name] for name in latents}
         model = handlers.condition(target.model, {name: values[name] for name in data})
         trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
-        return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in order}
+        return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in names}
 
-    depends = eval_provenance(densities, **latents, **data)
-    given = {n for n in data if any(n in depends[other] for other in order if other != n)}
-    fixed = {n for n in given if not depends[n] & set(latents)}
+    # Site -> latents and data on which its density depends.
+    provenance = eval_provenance(densities, **latents, **data)
+    given = {n for n in data if any(n in provenance[m] for m in names if m != n)}
+    fixed = {n for n in given if not provenance[n] & set(latents)}
     return Upstream(frozenset(given), frozenset(fixed))
 
 
@@ -255,7 +256,7 @@ def _require_same_shape(site: dict, shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"the latent site {site['name']!r} has shape {expected} with these arguments, but "
             f"its draws have shape {shape}: there are no draws of it for new groups or points. "
-            "Keep its plate; give new values a site with another name; or pass extend=True to draw "
+            "Keep its plate; give new values a site with another name; or take extend=True to draw "
             "new members at the end of a plate from their prior given the draw."
         )
 
