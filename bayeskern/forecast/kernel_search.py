@@ -1,7 +1,7 @@
 """Search for the kernel of a series among sums and products of simple kernels.
 
 Duvenaud, Lloyd, Grosse, Tenenbaum and Ghahramani (2013), "Structure discovery in nonparametric
-regression through compositional kernel search". Hyperparameters have priors, so that kernels are
+regression through compositional kernel search". Here hyperparameters have priors, kernels are
 compared by Laplace approximations of their marginal likelihoods, and the search is a beam search.
 """
 
@@ -31,7 +31,7 @@ from bayeskern.forecast.model.transformation import is_constant, plausible_value
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 
-# Kinds of simple kernels. A season has a known period, a repeating kernel an estimated one.
+# Kinds of simple kernels. A season has a known period, a repeating kernel has an estimated period.
 SMOOTH, LINE, REPEATING = "smooth", "line", "repeating"
 
 
@@ -40,19 +40,19 @@ class KernelSearchOptions:
     """Options of the search.
 
     Attributes:
-        min_values: Fewest values; fewer do not distinguish kernels.
-        max_values: Most values, the last ones of a series; each kernel takes cubic time.
-        leaf_cost: Minus the log prior probability of each further leaf.
+        min_values: Smallest number of values; fewer values do not distinguish kernels.
+        max_values: Number of last values that are searched; each kernel takes cubic time.
+        leaf_cost: Minus the log prior probability of each further leaf, in nats.
         beam: Number of kernels that are extended in the next round.
-        rounds: Most rounds.
-        max_factors: Most factors of a term.
-        min_share: Smallest posterior probability of a kernel in the average.
+        rounds: Largest number of rounds.
+        max_factors: Largest number of factors of a term.
+        min_share: Smallest posterior probability of a kernel in the table and in `kernels`.
         change_shares: Candidate times of a change, as shares of the time span.
         change_width: Width of a change, in steps.
         periods: Number of candidate periods from each periodogram.
-        min_period_ratio: Smallest ratio of two candidate periods.
-        harmonics: Harmonics of a period in the periodogram.
-        slow_cosines: Cosines that describe the trend beside which a period is estimated.
+        min_period_ratio: Ratio that two candidate periods must exceed.
+        harmonics: Number of harmonics of a period in the periodogram.
+        slow_cosines: Number of cosines for the trend, fitted together with a period.
     """
 
     min_values: int = 20
@@ -77,8 +77,8 @@ class Leaf(NamedTuple):
     """A simple kernel.
 
     Attributes:
-        name: Its kind, or the name of its season.
-        period: The period of a season, or the first guess of an estimated period.
+        name: Kind of kernel, or name of a season.
+        period: Period of a season, or starting value of an estimated period.
     """
 
     name: str
@@ -101,12 +101,12 @@ class Expression(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of leaves, where a change counts as one."""
+        """Number of leaves, plus one if there is a change."""
         return sum(len(term) for terms in self.sums for term in terms) + len(self.sums) - 1
 
     @property
     def form(self) -> tuple:
-        """Identity of the expression, regardless of periods and order."""
+        """Hashable form of the expression, without periods and the order of terms."""
         return tuple(
             tuple(sorted(tuple(sorted(leaf.name for leaf in term)) for term in terms))
             for terms in self.sums
@@ -119,7 +119,7 @@ class Expression(NamedTuple):
         )
 
     def named_terms(self) -> Iterator[tuple[int, str, Term]]:
-        """Number of the sum, name and leaves of each term; repeated names are numbered."""
+        """Index of the sum, name and leaves of each term; repeated names are numbered."""
         for i, (prefix, terms) in enumerate(zip(("", "later_"), self.sums, strict=False)):
             counts: Counter[str] = Counter()
             for term in terms:
@@ -136,10 +136,10 @@ class KernelSearch:
     """Kernels of a series with their posterior probabilities. Returned by `search_kernel`.
 
     Attributes:
-        found: The fitted kernels, the most probable first.
-        expressions: The expression of each kernel.
-        tried: Number of kernels that were fitted, each with the best of its periods.
-        series: The series, its last 500 values if it is longer; None for X and y.
+        found: The fitted kernels, most probable first.
+        expressions: Expression of each kernel.
+        tried: Number of fitted kernels; candidate periods of a kernel count once.
+        series: The series, or its last 500 values if it is longer; None for X and y.
     """
 
     found: tuple[Fitted, ...]
@@ -149,22 +149,22 @@ class KernelSearch:
 
     @cached_property
     def probabilities(self) -> dict[str, float]:
-        """Posterior probability of each kernel among those fitted, by its expression."""
-        weights = np.array([*map(_score, zip(self.expressions, self.found, strict=True))])
-        shares = np.exp(weights - logsumexp(weights))
+        """Expression -> posterior probability of the kernel among all fitted kernels."""
+        scores = np.array([*map(_score, zip(self.expressions, self.found, strict=True))])
+        shares = np.exp(scores - logsumexp(scores))
         return dict(zip(map(str, self.expressions), shares.tolist(), strict=True))
 
     def _probable(self) -> list[tuple[str, float, Fitted]]:
-        """Expression, probability and fit of the kernels with a share of 1 % or more."""
+        """Expression, probability and fit of kernels with a probability of 1 % or more."""
         pairs = zip(self.probabilities.items(), self.found, strict=True)
         return [(name, p, f) for (name, p), f in pairs if p >= OPTIONS.min_share]
 
     @property
     def kernels(self) -> dict[str, Kernel]:
-        """Kernels with their priors by expression, those with a probability of 1 % or more.
+        """Expression -> kernel with its priors, for probabilities of 1 % or more.
 
-        Their inputs are standardised values and times since the first value of `series`. As the
-        `kernel` of `StructuralModel`, they give a forecast averaged by marginal likelihood.
+        The kernels describe standardised values at times since the first value of `series`. Passed
+        as `kernel` of a `StructuralModel`, they are averaged by marginal likelihood.
         """
         return {
             name: f.choices.kernels[GIVEN]
@@ -174,7 +174,7 @@ class KernelSearch:
 
     @property
     def model(self) -> GPRegression:
-        """Model of the most probable kernel, with its priors."""
+        """Model with the most probable kernel and its priors."""
         return cast("GPRegression", self.found[0].model)
 
     def __repr__(self) -> str:
@@ -196,24 +196,24 @@ def search_kernel(
 ) -> KernelSearch:
     """Search for the kernel of a series among sums and products of simple kernels.
 
-    The simple kernels are a smooth function, a straight line and periodic functions, with the
-    seasons of the calendar or with an estimated period. A smooth function times a season is a
-    season of varying shape; a line times a season is a growing season.
+    The simple kernels describe a smooth function, a straight line and periodic functions, whose
+    periods are seasons of the calendar or estimated. A smooth function times a season is a season
+    of varying shape; a line times a season is a growing season.
 
     Args:
         series: A series, or a source that `forecast` accepts; or inputs X, (n,) or (n, 1).
         y: Values at X, (n,).
         season: Length of a season in steps, or several lengths; 0 for none. None infers seasons
             from dates, and estimates periods if there are no dates.
-        changes: Search for a change from one kernel to another, too.
+        changes: Also search for a time at which one kernel changes to another.
         progress: Show a progress bar.
 
     Returns:
-        The kernels with their posterior probabilities, which it prints as a table.
+        The kernels with their posterior probabilities; printed as a table.
 
     Raises:
-        ValueError: For input that cannot be read, a series that is constant or too short, and for X
-            of several columns or more than 500 rows.
+        ValueError: If the input cannot be read, the series is constant or too short, or X has
+            several columns or more than 500 rows.
 
     Examples:
         ```python
@@ -239,7 +239,7 @@ def search_kernel(
             f"{OPTIONS.min_values} values or more to search for a kernel."
         )
     if is_constant(y):
-        raise ValueError("the series is constant: there is nothing to search for.")
+        raise ValueError("the series is constant: it has no kernel to search for.")
     _, unusable = plausible_values(y, lambda: [str(row) for row in range(len(y))])
     if unusable:
         raise ValueError(f"{unusable[0]}: leave it out of the search.")
@@ -255,12 +255,12 @@ def _from_arrays(
     X = np.asarray(validation.inputs(X)[0])
     if X.shape[1] != 1:
         raise ValueError(
-            f"X has {X.shape[1]} columns; the search takes one: choose a column, or "
-            "compare GPRegression models of several by their log_evidence."
+            f"X has {X.shape[1]} columns; the search takes one column. Choose a column, or "
+            "compare GPRegression models of several columns by log_evidence."
         )
     if len(X) > OPTIONS.max_values:
         raise ValueError(
-            f"X has {len(X)} rows, and {OPTIONS.max_values} at most are searched: take some."
+            f"X has {len(X)} rows; the search takes at most {OPTIONS.max_values}: select rows."
         )
     y = np.asarray(validation.targets(y, len(X)))
     order = np.argsort(X[:, 0], kind="stable")
@@ -275,11 +275,11 @@ class _Search:
     """Beam search over the kernels of a series.
 
     Attributes:
-        x: Times from 0 on, (n,).
+        x: Times since the first value, (n,).
         y: Values, (n,).
-        leaves: Leaves of known period.
-        repeats: Estimate periods.
-        changes: Search for a change.
+        leaves: Simple kernels without estimated periods.
+        repeats: True to add repeating kernels, with estimated periods.
+        changes: True to search for a change.
         step: Step between times.
         options: Options of the search.
     """
@@ -293,7 +293,7 @@ class _Search:
     options: KernelSearchOptions = OPTIONS
 
     def run(self, progress: bool) -> KernelSearch:
-        """Extend the best kernels by one leaf at a time, until they stay the same."""
+        """Extend the best kernels by one leaf at a time, until the beam stays the same."""
         known: dict[tuple, Candidate] = {}
         beam: list[Candidate] = []
         with Progress("kernels", self.options.rounds, progress) as bar:
@@ -305,13 +305,15 @@ class _Search:
                     break
                 beam = ranked
         if not beam:
-            raise ValueError("none of the kernels gives these values a density: look at the times.")
+            raise ValueError(
+                "no kernel has a finite log marginal likelihood: check the times and values."
+            )
         ranked = sorted(known.values(), key=_score, reverse=True)
         expressions, fits = zip(*ranked, strict=True)
         return KernelSearch(fits, expressions, len(known))
 
     def _extensions(self, beam: list[Candidate]) -> Iterator[tuple[Expression, dict[str, float]]]:
-        """Expressions with one leaf more than those of the beam, and starting values by name."""
+        """Expressions with one more leaf or a change, and starting values by name."""
         if not beam:
             for leaf in [*self.leaves, *self._repeating(self.y - np.mean(self.y))]:
                 yield Expression((((leaf,),),)), {}
@@ -331,10 +333,10 @@ class _Search:
                     for share in self.options.change_shares
                 ]
             for larger in extended:
-                yield larger, fitted.by_name
+                yield larger, fitted.mode_by_name
 
     def _grown(self, terms: tuple[Term, ...], leaves: list[Leaf]) -> Iterator[tuple[Term, ...]]:
-        """Terms with a leaf more: as a term of its own, or as a factor of a term."""
+        """Terms with one more leaf, as a new term or as a factor of a term."""
         for leaf in leaves:
             yield (*terms, (leaf,))
         for i, term in enumerate(terms):
@@ -350,7 +352,7 @@ class _Search:
     def _fit_new(
         self, extensions: list[tuple[Expression, dict[str, float]]], known: dict[tuple, Candidate]
     ) -> None:
-        """Fit the expressions of new forms, and add the best expression of each form."""
+        """Fit expressions whose form is new, and add the best expression of each form."""
         new = [(e, start) for e, start in extensions if e.form not in known]
         fits = side_by_side(lambda pair: self._fit(*pair), new, len(self.y))
         for (expression, _), fitted in zip(new, fits, strict=True):
@@ -369,7 +371,7 @@ class _Search:
     # -- periods ------------------------------------------------------------------------------
 
     def _repeating(self, residuals: np.ndarray) -> list[Leaf]:
-        """Leaves with periods of the residuals, and of the series beside a slow trend."""
+        """Repeating leaves, with periods of the residuals and of the detrended series."""
         if not self.repeats:
             return []
         periods = self._distinct([*self._periods(residuals, 0), *self._periods_beside_trend])
@@ -380,7 +382,7 @@ class _Search:
         return self._periods(self.y, self.options.slow_cosines)
 
     def _distinct(self, periods: Sequence[float]) -> list[float]:
-        """Periods that differ from all earlier ones by the smallest ratio."""
+        """Periods whose ratio to all preceding kept periods exceeds `min_period_ratio`."""
         kept: list[float] = []
         for period in periods:
             ratios = (max(period / other, other / period) for other in kept)
@@ -389,10 +391,10 @@ class _Search:
         return kept
 
     def _periods(self, y: np.ndarray, slow: int) -> list[float]:
-        """Periods whose harmonics explain most of y (n,), beside `slow` slow cosines.
+        """Periods whose harmonics explain most of y (n,), after projecting out a trend.
 
-        Several harmonics are fitted together, since the spectrum of a periodic function may peak at
-        a half or a third of its period.
+        The trend consists of a constant and `slow` cosines. Several harmonics are fitted together,
+        since the spectrum of a periodic function may peak at a half or a third of its period.
         """
         harmonics, span, n = self.options.harmonics, self.x[-1], len(self.x)
         frequencies = np.linspace(max(1.5, 0.5 * slow) / span, n / (3.0 * span), 4 * n)
@@ -411,10 +413,10 @@ class _Search:
     def _first_periods(self, expression: Expression) -> dict[str, float]:
         """Starting values of the estimated periods, by name."""
         start = {}
-        before = "change." if len(expression.sums) > 1 else ""
+        prefix = "change." if len(expression.sums) > 1 else ""
         for _, name, term in expression.named_terms():
-            # In a product, the name of the factor follows that of the term.
-            path = f"{before}{name}" + (".periodic" if len(term) > 1 else "")
+            # In a product, the name of the factor follows the name of the term.
+            path = f"{prefix}{name}" + (".periodic" if len(term) > 1 else "")
             for leaf in term:
                 if leaf.name == REPEATING:
                     start.setdefault(f"{path}.period", float(np.log(leaf.period)))
@@ -425,7 +427,7 @@ class _Search:
     def _kernel(self, expression: Expression) -> Kernel:
         sums: dict[int, Kernel] = {}
         for i, name, term in expression.named_terms():
-            factors = [self._leaf(leaf, j == 0) for j, leaf in enumerate(term)]
+            factors = [self._leaf(leaf, is_first=j == 0) for j, leaf in enumerate(term)]
             product = reduce(Kernel.__mul__, factors).named(name)
             sums[i] = sums[i] + product if i in sums else product
         if len(sums) == 1:
@@ -433,13 +435,13 @@ class _Search:
         width = self.options.change_width * self.step
         return ChangePoint(sums[0], sums[1], expression.change, width).named("change")
 
-    def _leaf(self, leaf: Leaf, first: bool) -> Kernel:
-        """Kernel of a leaf with priors; the first factor of a product has the variance.
+    def _leaf(self, leaf: Leaf, is_first: bool) -> Kernel:
+        """Kernel of a leaf with priors; only the first factor of a product has a variance.
 
-        Lengthscales, estimated periods and growth have medians in shares of the time span.
+        Prior medians of lengthscales, estimated periods and growth are relative to the time span.
         """
         log_span = np.log(self.x[-1])
-        variance = dist.LogNormal(-1.5, 1.0) if first else 1.0
+        variance = dist.LogNormal(-1.5, 1.0) if is_first else 1.0
         if leaf.name == SMOOTH:
             return RBF(dist.LogNormal(np.log(0.2) + log_span, 1.0), variance)
         if leaf.name == LINE:

@@ -1,4 +1,4 @@
-"""Predictions in closed form: distributions of SciPy."""
+"""Predictions in closed form, as SciPy distributions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from bayeskern.prediction.mixture import Quantiles
 
 
 class ClosedFormPrediction(Quantiles):
-    """The predictive distribution of m new observations, each from a known family.
+    """Predictive distribution of m new observations, each from a known family.
 
-    The interface is that of `Prediction`. A variance that does not exist is infinite, as that of a
-    Student t with one degree of freedom.
+    The interface is the same as in `Prediction`. An undefined variance, such as the variance of a
+    Student t distribution with one degree of freedom, is returned as infinite.
 
     Args:
-        distribution: A frozen distribution of SciPy for each observation, shape (m,) or ().
+        distribution: Frozen SciPy distribution of the observations, of shape (m,), or () if they
+            have the same distribution.
         m: Number of observations.
         draw: (key, n) -> joint draws, shape (n, m).
 
     Attributes:
-        distribution: The distribution, with `pdf` or `pmf`, `cdf` and more.
+        distribution: The SciPy distribution, with `pdf` or `pmf`, `cdf` and more.
 
     Examples:
         >>> from scipy import stats
@@ -69,7 +70,7 @@ class ClosedFormPrediction(Quantiles):
         return self._of_each(self.distribution.ppf(validation.probabilities(q)[..., None]))
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
-        """Log predictive density, or probability, of each new value y (m,): (m,)."""
+        """Log predictive density, or log probability if discrete, of new values y (m,): (m,)."""
         values = np.asarray(validation.targets(y, self._m))
         discrete = isinstance(self.distribution.dist, scipy.stats.rv_discrete)
         return self.distribution.logpmf(values) if discrete else self.distribution.logpdf(values)

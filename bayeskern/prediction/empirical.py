@@ -1,4 +1,4 @@
-"""Predictions given by draws, for models without a closed form."""
+"""Predictions represented by draws, for models without a closed form."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bayeskern.prediction.mixture import Quantiles
 if TYPE_CHECKING:
     import pandas as pd
 
-# Draws of an observation at a point estimate, which has one draw of the parameters.
+# Draws of an observation if the posterior is a point estimate: one draw of the parameters.
 DRAWS_AT_A_POINT = 1000
 
 
 class SampledPrediction(Quantiles):
-    """The predictive distribution of one site, given by draws.
+    """Predictive distribution of a site, represented by draws.
 
-    The interface is that of `Prediction`. Quantiles of whole numbers are whole numbers.
+    The interface is the same as in `Prediction`. Quantiles of whole numbers are whole numbers.
 
     Args:
         site: Name of the site.
@@ -73,11 +73,12 @@ class SampledPrediction(Quantiles):
         return np.quantile(self.draws, validation.probabilities(q), axis=0, method=method)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws: permutations of the S draws, one after the other.
+        """Joint draws, from concatenated permutations of the S draws.
 
         Args:
             n: Number of draws.
-            seed: Seed of the permutations; the same seed takes the same draws of every site.
+            seed: Seed of the permutations. The same seed gives the same order of draws at every
+                site, so that draws of several sites are joint.
 
         Returns:
             Shape (n, *site).
@@ -111,6 +112,6 @@ class Predictions(dict):
         if name.startswith("_"):
             raise AttributeError(name)
         raise AttributeError(
-            f"the model predicts several sites, {', '.join(map(repr, self))}: choose one, as in "
+            f"the model predicts several sites, {', '.join(map(repr, self))}: choose a site, as in "
             f"predictions[{next(iter(self))!r}].{name}"
         )

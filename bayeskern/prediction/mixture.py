@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
-# Numbers held for a chunk of new points, such as covariances with the data.
+# Array elements per chunk of new points, such as covariances with the data.
 CHUNK_NUMBERS = 2**24
-# Stands for a standard deviation of zero.
+# Replaces a standard deviation of zero.
 MIN_SD = 1e-150
 NOT_FACTORED = (
     "the prediction is NaN: the covariance could not be factored for at least one draw of the "
@@ -37,7 +37,7 @@ Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 class Quantiles(ABC):
-    """A predictive distribution: standard deviation, median, intervals and table."""
+    """Base class of predictive distributions: sd, median, intervals, draws and table."""
 
     @property
     @abstractmethod
@@ -48,10 +48,10 @@ class Quantiles(ABC):
     def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles for one probability or several."""
 
-    #: (key, n) -> joint draws; None if there are none.
+    #: (key, n) -> joint draws; None if they are not available.
     _draw: Callable[[jax.Array, int], np.ndarray] | None = None
 
-    # A subclass defines the variance or the standard deviation.
+    # A subclass defines `variance` or `sd`; each default derives one from the other.
 
     @property
     def variance(self) -> np.ndarray:
@@ -98,7 +98,7 @@ class Quantiles(ABC):
         return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
+        """Data frame with a row for each point: mean, sd, median, lower and upper.
 
         Args:
             level: Probability of the central interval (lower, upper).
@@ -115,18 +115,18 @@ class Quantiles(ABC):
 
 
 class Prediction(Quantiles):
-    """The predictive distribution at m points: an equally weighted mixture of S Gaussians.
+    """Predictive distribution at m points: an equally weighted mixture of S Gaussians.
 
-    Each Gaussian belongs to one draw of the hyperparameters. The mixture describes a new
-    observation, or the latent function if it was made with `latent=True`. It is lazy: each property
-    is computed on first access, and the mean needs no variances.
+    There is a Gaussian for each draw of the hyperparameters. The mixture is the distribution of a
+    new observation, or of the latent function if predicted with `latent=True`. It is lazy: each
+    property is computed on first access, and the mean does not compute variances.
 
     Args:
         means: () -> means, shape (S, m).
         moments: () -> means and variances, shape (S, m) each.
         draw: (key, n) -> joint draws, shape (n, m).
         component: name -> Prediction of one additive component.
-        components: Names of the components.
+        components: Names of the additive components.
 
     Attributes:
         components: Names of the additive components.
@@ -162,7 +162,7 @@ class Prediction(Quantiles):
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """Variance at each point, (m,), within draws and between them."""
+        """Variance at each point, (m,): the mean variance plus the variance of the means."""
         means, variances = self.parts
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
@@ -237,10 +237,10 @@ def quantiles_between(
     """Quantiles of a mixture at m points, from brackets.
 
     Args:
-        low: Smallest quantile among the parts, (..., m).
-        high: Largest quantile among the parts, (..., m).
-        p: Probabilities that broadcast with the brackets.
-        below: (x, i) -> probability of less than x at the points i.
+        low: Smallest quantile of the parts, (..., m).
+        high: Largest quantile of the parts, (..., m).
+        p: Probabilities that broadcast with `low` and `high`.
+        below: (x, i) -> distribution function of the mixture at x, for the points i.
 
     Returns:
         Shape (..., m).
@@ -266,13 +266,14 @@ def mixture(
     """Equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
 
     Args:
-        conditional_at: `conditional_at(draw, X) -> NewValues`, a pytree such as an `eqx.Partial`
-            of a function, so that new values in it do not compile again.
-        draws: A pytree with the draws along the first axis of its leaves; one draw if it has none.
-        X_new: Points (m, d), or their rows (m,); evaluated in chunks.
-        n: Number of values held for each new point, such as covariances with n data points.
+        conditional_at: `conditional_at(draw, X) -> NewValues`, as a pytree such as an
+            `eqx.Partial` of a function, whose arrays may change without a new compilation.
+        draws: Pytree with the draws along the first axis of its leaves; one draw if there are no
+            leaves.
+        X_new: Points (m, d), or indices of points (m,); evaluated in chunks.
+        n: Number of array elements held for each new point, such as covariances with n data points.
         component: name -> Prediction of one additive component.
-        components: Names of the components.
+        components: Names of the additive components.
     """
 
     def means():
@@ -307,7 +308,7 @@ def _samples(conditional_at, draws, X, key, n):
 def map_draws(function: Callable, draws: Any, key: jax.Array | None = None) -> Any:
     """Map function(draw) or function(draw, key) over S draws: (S, ...).
 
-    Draws are mapped one by one, to bound the memory.
+    Draws are mapped one at a time, to bound the memory.
     """
     count = count_draws(draws)
     if key is None:
@@ -323,12 +324,12 @@ def count_draws(draws: Any) -> int:
 
 
 def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.ndarray:
-    """Values of a function of new points, computed in chunks.
+    """Evaluate a function of new points in chunks.
 
     Args:
         function: Function of points (m, d), with values (..., m).
-        n: Number of values that it holds for each point, such as covariances with the data.
-        X_new: The points.
+        n: Number of array elements that it holds for each point, such as covariances with the data.
+        X_new: Points, (m, d), or indices of points (m,).
     """
     size = max(256, CHUNK_NUMBERS // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
@@ -336,7 +337,7 @@ def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.nda
 
 
 def shuffled(samples: ArrayLike, key: jax.Array, size: int) -> np.ndarray:
-    """`size` of the samples (parts, number, ...), evenly from every part, in random order."""
+    """Select `size` of the samples (parts, number, ...), evenly over parts, in random order."""
     flat = np.asarray(samples)
     flat = flat.reshape(-1, *flat.shape[2:])
     rows = ((np.arange(size) + 0.5) * len(flat) / size).astype(int)
@@ -344,9 +345,9 @@ def shuffled(samples: ArrayLike, key: jax.Array, size: int) -> np.ndarray:
 
 
 def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
-    """At most `most` draws of sites (S, *site), evenly spaced in their order.
+    """Thin draws of sites (S, *site) to at most `most`, evenly spaced in their order.
 
-    Draws of a single scalar site are evenly spaced in rank instead.
+    Draws of a single scalar site are evenly spaced in rank instead, to represent its distribution.
     """
     count = len(next(iter(draws.values()), []))
     if count <= most:
@@ -354,14 +355,14 @@ def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
     keep = np.linspace(0, count - 1, most).round().astype(int)
     (first, *others) = draws.values()
     if not others and np.ndim(first) == 1:
-        # The middle of each of `most` equal parts: including the extremes would overweight them.
+        # The middle of each of `most` equal intervals of rank: the extremes would be overweighted.
         middle = ((np.arange(most) + 0.5) * count / most).astype(int)
         keep = np.argsort(first)[middle]
     return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
 
 
 def without_nan(array: ArrayLike, reason: str = NOT_FACTORED) -> np.ndarray:
-    """The array. Raises FloatingPointError with the reason if it contains NaN."""
+    """Return the array; raise FloatingPointError with the reason if it contains NaN."""
     values = np.asarray(array)
     if np.any(np.isnan(values)):
         raise FloatingPointError(reason)

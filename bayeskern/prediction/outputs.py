@@ -1,4 +1,4 @@
-"""Predictions of several outputs with common inputs."""
+"""Predictions of several outputs at common inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OutputsPrediction(Quantiles):
-    """The predictive distribution of k outputs at m points: a `Prediction` with a last axis of k.
+    """Predictive distribution of k outputs at m points: a `Prediction` with a last axis k.
 
     `mean`, `variance`, `sd`, `median` and each end of `interval(level)` are (m, k).
 
@@ -96,7 +96,7 @@ class OutputsPrediction(Quantiles):
         return self._by_output(self.flat.log_density(values.reshape(-1)))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A pandas data frame with a row for each output of each point.
+        """Data frame with a row for each output of each point.
 
         Args:
             level: Probability of the central interval (lower, upper).

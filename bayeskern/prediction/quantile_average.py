@@ -2,9 +2,9 @@
 
 Averages of quantiles (Vincent, 1912) are as sharp as their parts, while mixtures of distributions
 with different locations are wider: Lichtendahl, Grushka-Cockayne and Winkler (2013), "Is it better
-to average probabilities or quantiles?". Part k models y = T_k(m_k + s_k e) with a transformation
-T_k; the average is y = sum_k w_k T_k(m_k + s_k e), with a common error e from Student's t
-distribution.
+to average probabilities or quantiles?". Part k is y = T_k(m_k + s_k e), with a transformation T_k
+and an error e. The average is y = sum_k w_k T_k(m_k + s_k e), with weights w_k and the same Student
+t error e in all parts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from scipy.special import ndtr
 from bayeskern.prediction.mixture import MIN_SD, Quantiles
 from bayeskern.prediction.student_errors import StudentErrors
 
-# Bound on errors of scale one.
+# Largest absolute error e in a search or an integral.
 MAX_ERROR = 1e6
 
 
 class Transformation(Protocol):
-    """A non-decreasing function T from z to y."""
+    """A non-decreasing function T from transformed values z to values y."""
 
     @property
     def is_affine(self) -> bool:
@@ -49,7 +49,7 @@ class Transformation(Protocol):
         ...
 
     def ahead(self, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        """T(mean + deviation) for z of that mean, (..., m)."""
+        """Forecast T(mean + deviation), (..., m); T may limit growth beyond the mean (m,)."""
         ...
 
 
@@ -58,12 +58,12 @@ class QuantileAverage(Quantiles):
 
     Args:
         weights: Weights of the parts, (K,), which sum to one.
-        transformations: T of each part.
-        means: Means of z, (K, m).
-        sds: Standard deviations of z, (K, m).
+        transformations: T_k of each part.
+        means: Means m_k of z, (K, m).
+        sds: Standard deviations s_k of z, (K, m).
         errors: Distribution of e; standard normal if None.
-        bounds: Lower and upper bound of the values.
-        correlation: () -> correlation of the errors at all times, (m, m), for joint draws.
+        bounds: Lower and upper bounds of the values.
+        correlation: () -> correlation of the errors between times, (m, m), for joint draws.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class QuantileAverage(Quantiles):
         self.bounds, self._correlation = bounds, correlation
 
     def with_errors(self, errors: StudentErrors) -> QuantileAverage:
-        """A copy with another distribution of the error."""
+        """Copy with another distribution of the error."""
         other = copy(self)
         other.errors = errors
         vars(other).pop("_moments", None)
@@ -90,13 +90,13 @@ class QuantileAverage(Quantiles):
 
     def values(self, errors: np.ndarray) -> np.ndarray:
         """Values sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
-        each = zip(self.weights, self.transformations, self.means, self.sds, strict=True)
+        parts = zip(self.weights, self.transformations, self.means, self.sds, strict=True)
         (_, first), *others = [
             (weight, transformation.ahead(mean, sd * errors))
-            for weight, transformation, mean, sd in each
+            for weight, transformation, mean, sd in parts
             if weight > 0.0
         ]
-        # Relative to the first part, so that equal values have no rounding error.
+        # Differences from the first part, so that the average of equal values is exact.
         total = first + sum(weight * (value - first) for weight, value in others)
         return np.clip(total, *self.bounds)
 
@@ -108,26 +108,27 @@ class QuantileAverage(Quantiles):
     def errors_of(self, y: np.ndarray) -> np.ndarray:
         """Errors e at which the values are y (m,): (m,).
 
-        A bound, or a tied rank, is the value of an interval of errors. Their root mean square under
-        N(0, 1) is taken, so that squares of errors have mean 1 if the models are right.
+        At a bound or a tied rank, an interval of errors has the same value. The root mean square of
+        N(0, 1) on the interval is returned, so that squared errors have mean 1 if the models are
+        correct.
         """
         low = self._errors(y, np.less)
         has_mass = np.isfinite(self.bounds).any() or len(self._atoms) > 0
-        return _typical(low, self._errors(y, np.less_equal)) if has_mass else low
+        return _rms_between(low, self._errors(y, np.less_equal)) if has_mass else low
 
-    def _errors(self, y: np.ndarray, before: Callable) -> np.ndarray:
-        """Errors up to which the values lie before y (m,), by bisection: (m,)."""
+    def _errors(self, y: np.ndarray, compare: Callable) -> np.ndarray:
+        """Largest errors e with compare(value at e, y), by bisection on arcsinh e: (m,)."""
         limit = np.arcsinh(MAX_ERROR)
         low, high = np.full(np.shape(y), -limit), np.full(np.shape(y), limit)
-        # After 64 halvings an error is known to its last digit.
+        # 64 halvings reach the last digit.
         for _ in range(64):
             middle = 0.5 * (low + high)
-            is_before = before(self.values(np.sinh(middle)), y)
-            low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
+            holds = compare(self.values(np.sinh(middle)), y)
+            low, high = np.where(holds, middle, low), np.where(holds, high, middle)
         return np.sinh(0.5 * (low + high))
 
     def below(self, y: np.ndarray) -> np.ndarray:
-        """Probability of less than y (m,) at each time."""
+        """Probability of a value less than y (m,) at each time, (m,)."""
         return self.errors.below(self._errors(y, np.less) / self.errors.scales)
 
     @property
@@ -142,7 +143,7 @@ class QuantileAverage(Quantiles):
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation; by quadrature, unless all values are affine in the error."""
+        """Mean and standard deviation; by quadrature unless the values are affine in e."""
         if np.all(np.isinf(self.bounds)) and all(t.is_affine for t in self.transformations):
             shifts = np.array([t.shift for t in self.transformations])[:, None]
             sizes = np.array([t.size for t in self.transformations])[:, None]
@@ -150,21 +151,21 @@ class QuantileAverage(Quantiles):
             mean = self.weights @ (shifts + sizes * self.means)
             return mean, sd * self.errors.scales * self.errors.sd
         nodes, weights = np.polynomial.legendre.leggauss(160)
-        # Nodes e = sinh(a v) are dense where the density is high, and end at tails of 1e-6.
+        # Nodes e = sinh(a v), |v| < 1, are dense near 0 and leave out tails of probability 1e-6.
         a = np.arcsinh(-self.errors.quantile(1e-6))
         errors = np.sinh(a * nodes)
         weights = weights * np.cosh(a * nodes) * np.exp(self.errors.log_density(errors))
         weights /= weights.sum()
         values = self.values(errors[:, None] * self.errors.scales)
-        # Relative to one of the values, so that the mean of a constant is that constant.
+        # Differences from a central value, so that the mean of a constant is exact.
         centre = values[len(nodes) // 2]
         mean = centre + weights @ (values - centre)
-        # Scaled by their size, since squares may overflow.
+        # Deviations are scaled, since their squares may overflow.
         size = np.maximum(np.max(np.abs(values - mean), axis=0), MIN_SD)
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
-        """Log density of values y (m,) at each time; at a bound or an atom, the log of its mass."""
+        """Log density of y (m,) at each time; at a bound or an atom, its log probability."""
         y = np.asarray(y, float)
         errors, scales = self._errors(y, np.less), self.errors.scales
         step = 1e-5 * np.maximum(1.0, np.abs(errors))
@@ -172,8 +173,8 @@ class QuantileAverage(Quantiles):
             slope = (self.values(errors + step) - self.values(errors - step)) / (2.0 * step)
             density = self.errors.log_density(errors / scales) - np.log(scales * slope)
             least, largest = self.values(-MAX_ERROR + 0.0 * y), self.values(MAX_ERROR + 0.0 * y)
-            beyond = (y < least) | (y > largest) | ~(slope > 0.0)
-            density = np.where(beyond, -np.inf, density)
+            is_impossible = (y < least) | (y > largest) | ~(slope > 0.0)
+            density = np.where(is_impossible, -np.inf, density)
             for bound in np.unique([*self.bounds, *self._atoms]):
                 at_bound = y == bound
                 if np.any(at_bound):
@@ -185,7 +186,8 @@ class QuantileAverage(Quantiles):
 
     @property
     def _atoms(self) -> np.ndarray:
-        """Values with positive probability, (k,); ranks have one scale for all parts."""
+        """Values with positive probability, (k,)."""
+        # Only rank transformations have atoms, and all parts share one rank transformation.
         return self.transformations[0].atoms
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
@@ -199,20 +201,25 @@ class QuantileAverage(Quantiles):
             ValueError: If the correlation of the errors is unknown.
         """
         if self._correlation is None:
-            raise ValueError("this prediction has no joint draws.")
+            raise ValueError(
+                "joint draws need the correlation of the errors; this prediction has none."
+            )
         rng = np.random.default_rng(seed)
         return self.values(self.errors.sample(self._correlation(), n, rng))
 
 
-def _typical(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Root mean square of e ~ N(0, 1) between low and high (m,), with the sign of the middle."""
-    above = low + high > 0.0
-    # By symmetry in the tail below 0, where no digits are lost.
-    a, b = np.where(above, -high, low), np.where(above, -low, high)
+def _rms_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Root mean square of N(0, 1) on [low, high], (m,) each, with the sign of the midpoint.
+
+    E[e^2 | a < e < b] = 1 - (b phi(b) - a phi(a)) / (Phi(b) - Phi(a)).
+    """
+    is_positive = low + high > 0.0
+    # Intervals are reflected into the lower tail, where ndtr keeps its digits.
+    a, b = np.where(is_positive, -high, low), np.where(is_positive, -low, high)
     mass = ndtr(b) - ndtr(a)
     density = np.exp(-0.5 * np.square([a, b])) / np.sqrt(2.0 * np.pi)
-    # Ends that are closer are one error.
+    # A narrower interval is treated as a single error.
     is_wide = (b - a > 1e-6) & (mass > 0.0)
     square = 1.0 - (b * density[1] - a * density[0]) / np.where(is_wide, mass, 1.0)
     size = np.where(is_wide, np.sqrt(np.maximum(square, 0.0)), -b)
-    return np.where(above, size, -size)
+    return np.where(is_positive, size, -size)

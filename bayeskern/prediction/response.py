@@ -1,4 +1,4 @@
-"""Predictions with a likelihood: draws of observations, means, class probabilities."""
+"""Predictions of observations: draws, means and class probabilities."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class ResponsePrediction(SampledPrediction):
-    """The predictive distribution of observations y at m new points, given by draws.
+    """Predictive distribution of observations y at m new points, represented by draws.
 
-    If y is one of K classes, draws are indices 0, ..., K - 1 into `classes`. For two classes
-    `mean`, `variance` and `sd` are those of y = 0 or 1. For more classes they are those of the
-    indicator of each class, shape (m, K), and quantiles, which are indices into `classes`, exist
-    only for ordered classes.
+    If y is one of K classes, draws are indices 0, ..., K - 1 into `classes`. For two classes,
+    `mean`, `variance` and `sd` describe y = 0 or 1. For more classes, they describe the indicator
+    of each class, with shape (m, K); quantiles are indices into `classes`, and exist only for
+    ordered classes.
 
     Args:
         draws: Draws of y, shape (S, m).
-        mean: E[y | x], averaged over draws of the parameters, not over draws of y: shape (m,), or
+        mean: E[y | x], averaged over draws of the parameters (not over draws of y), shape (m,), or
             (m, K) for more than two classes.
         probabilities: Probability of each class, shape (m, K); None if y is a number.
         classes: Labels of the classes, or None.
-        ordered: Whether the classes have an order.
+        ordered: True if the classes have an order.
 
     Attributes:
         draws: Draws of y.
@@ -64,13 +64,13 @@ class ResponsePrediction(SampledPrediction):
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """E[y | x], (m,); for more than two classes the probability of each, (m, K)."""
+        """E[y | x], (m,); for more than two classes the probability of each class, (m, K)."""
         return self._mean
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance, (m,); for classes p (1 - p)."""
-        # The variance of a class follows from its mean, without the noise of draws.
+        """Variance, (m,); p (1 - p) for a class of probability p."""
+        # For classes, from the mean, which has no Monte Carlo error of draws of y.
         return super().variance if self.probabilities is None else self.mean * (1.0 - self.mean)
 
     @property
@@ -81,7 +81,7 @@ class ResponsePrediction(SampledPrediction):
             ValueError: If y is a number, not a class.
         """
         if self.probabilities is None or self.classes is None:
-            raise ValueError("most_likely is for classes, and y is a number: take the median.")
+            raise ValueError("most_likely is for classes, and y is a number: use median.")
         return np.asarray(self.classes)[np.argmax(self.probabilities, axis=1)]
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
@@ -98,7 +98,7 @@ class ResponsePrediction(SampledPrediction):
         return super().quantile(q)
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A pandas data frame with a row for each point; for classes, a column for each label.
+        """Data frame with a row for each point; for classes, a column for each label.
 
         Args:
             level: Probability of the central interval; not used for classes.
@@ -116,7 +116,7 @@ class ResponsePrediction(SampledPrediction):
 
 
 def from_prior(model: Callable, args: tuple[Any, ...], draws: int, seed: int) -> SampledPrediction:
-    """Prior predictive draws of the y that a model returns.
+    """Prior predictive draws of y, the return value of a model.
 
     Args:
         model: A model that returns y.
@@ -125,7 +125,7 @@ def from_prior(model: Callable, args: tuple[Any, ...], draws: int, seed: int) ->
         seed: Seed of the draws.
 
     Raises:
-        ValueError: If some sites are `Free` and have no prior; the message names them.
+        ValueError: If some sites are `Free`, without a prior; the message names these sites.
     """
     count = validation.positive_integer(draws, "draws")
     keys = jax.random.split(jax.random.key(validation.seed(seed)), count)

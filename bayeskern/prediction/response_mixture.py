@@ -1,4 +1,4 @@
-"""Predictive distributions of counts and shares: normal mixtures with a likelihood."""
+"""Predictive distributions of counts and shares: a likelihood over normal mixtures."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from scipy.special import logsumexp, ndtr
 from bayeskern.prediction.mixture import MIN_SD, Quantiles, quantiles_between, without_nan
 from bayeskern.prediction.student_errors import StudentErrors
 
-# The largest mean of which counts can be drawn.
+# Largest mean for which counts can be drawn.
 MAX_MEAN = 1e15
 
 
 class Response(ABC):
     """Distribution of an observation y given a latent f and hyperparameters theta, in NumPy.
 
-    y and f are (n,), or broadcast; the first axis of theta runs over the hyperparameters.
+    y and f have shape (n,) or broadcast; the first axis of theta runs over the hyperparameters.
 
     Attributes:
-        whole: Whether y is a whole number.
+        whole: True if y is a whole number.
         smallest: Lower bound of y.
         largest: Upper bound of y.
     """
@@ -43,7 +43,7 @@ class Response(ABC):
 
     @abstractmethod
     def below(self, y: np.ndarray, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Probability of y or less, for possible y."""
+        """Probability of a value of at most y, for possible y."""
 
     @abstractmethod
     def moments(self, f: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,8 +57,8 @@ class Response(ABC):
 class ResponseMixture(Quantiles):
     """Distribution of y ~ likelihood(f), with f a mixture of normal distributions at m times.
 
-    Beyond the 99 % quantile of f, the mean of counts grows in proportion to f and not
-    exponentially, so that the mean of y lies inside the central 98 % interval.
+    Beyond the 99 % quantile of f, the mean of counts grows linearly in f instead of exponentially,
+    so that the mean of y lies inside the central 98 % interval.
 
     Args:
         likelihood: Distribution of y given f.
@@ -79,20 +79,20 @@ class ResponseMixture(Quantiles):
         paths: Callable[[int, int, int], np.ndarray] | None = None,
     ):
         self.likelihood, self.weights, self.thetas = likelihood, weights, np.asarray(thetas)
-        self.locations, self.sds = _within_reach(locations), without_nan(sds)
+        self.locations, self.sds = _clipped(locations), without_nan(sds)
         self._paths = paths
 
     def with_errors(self, errors: StudentErrors) -> ResponseMixture:
-        """The mixture unchanged: the likelihood has its own errors."""
+        """Return the mixture unchanged: the likelihood has its own errors."""
         return self
 
     @cached_property
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values of f (S G, m), and their weights (S G,)."""
+        """G quadrature nodes of f for each part, (S G, m), and their weights (S G,)."""
         information = self.likelihood.information(self.locations, np.ones(1), self._theta(1))
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = np.max(self.sds * np.sqrt(information))
-        # More nodes if f varies more than an observation can tell.
+        # More nodes if the sd of f is large compared with the information of an observation.
         count = int(np.clip(8 + 3.0 * ratio, 8, 48))
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
@@ -101,8 +101,8 @@ class ResponseMixture(Quantiles):
 
     @cached_property
     def _linear_from(self) -> np.ndarray:
-        """The 99 % quantile of f, beyond which the mean of counts is linear: (m,)."""
-        # Eight sds hold all of the mass in double precision.
+        """99 % quantile of f, beyond which the mean of counts is linear in f: (m,)."""
+        # No probability lies beyond eight sds in double precision.
         low = np.min(self.locations - 8.0 * self.sds, axis=0)
         high = np.max(self.locations + 8.0 * self.sds, axis=0)
         sds = np.maximum(self.sds, MIN_SD)
@@ -113,16 +113,16 @@ class ResponseMixture(Quantiles):
         return quantiles_between(low, high, 0.99, below)
 
     def _tempered(self, f: np.ndarray) -> np.ndarray:
-        """Values f (..., m) for which exp(f) is linear beyond the 99 % quantile."""
-        f = _within_reach(f)
+        """Values f (..., m), transformed so that exp(f) is linear beyond the 99 % quantile."""
+        f = _clipped(f)
         if not self.likelihood.whole:
             return f
-        beyond = np.maximum(f - self._linear_from, 0.0)
-        return f - beyond + np.log1p(beyond)
+        excess = np.maximum(f - self._linear_from, 0.0)
+        return f - excess + np.log1p(excess)
 
-    def _theta(self, each: int) -> np.ndarray:
-        """Hyperparameters for `each` nodes of every part, (k, S each, 1)."""
-        return np.repeat(self.thetas, each, axis=0).T[:, :, None]
+    def _theta(self, count: int) -> np.ndarray:
+        """Hyperparameters for `count` nodes of every part, (k, S count, 1)."""
+        return np.repeat(self.thetas, count, axis=0).T[:, :, None]
 
     @property
     def _theta_of_nodes(self) -> np.ndarray:
@@ -154,8 +154,8 @@ class ResponseMixture(Quantiles):
     def _quantiles(self, q: np.ndarray, column: int, points: int = 128) -> np.ndarray:
         """Quantiles at one time, by interpolation of the distribution function.
 
-        The function is evaluated at `points` values. Quantiles of counts are exact if there are no
-        more counts than points between the smallest and the largest quantile.
+        The function is evaluated at `points` values. Quantiles of counts are exact if the smallest
+        and the largest quantile span at most `points` counts.
         """
         ends = self._bisected(np.array([np.min(q), np.max(q)]), column)
         whole = self.likelihood.whole
@@ -164,7 +164,7 @@ class ResponseMixture(Quantiles):
         if whole:
             grid = np.arange(ends[0], min(ends[0] + points, ends[1] + 1.0))
             if grid[-1] != ends[1]:
-                # Geometric steps, since a few parts may extend far beyond the others.
+                # Geometric steps, since a few parts may have much larger counts than the others.
                 logs = np.log1p(ends)
                 grid = np.unique(np.round(np.expm1(np.linspace(logs[0], logs[1], points))))
         else:
@@ -183,11 +183,11 @@ class ResponseMixture(Quantiles):
         low = np.full(len(q), likelihood.smallest - (1.0 if likelihood.whole else 0.0))
         high = np.full(len(q), likelihood.largest)
         if likelihood.whole:
-            above = self.mean[column] + self.sd[column]
-            high = np.full(len(q), np.ceil(above + 1.0))
-            while np.any(short := (self._below(high, column) < q) & (high < MAX_MEAN)):
-                low, high = np.where(short, high, low), np.where(short, 4.0 * high, high)
-        # After 52 halvings a quantile is known to its last digit.
+            guess = self.mean[column] + self.sd[column]
+            high = np.full(len(q), np.ceil(guess + 1.0))
+            while np.any(too_low := (self._below(high, column) < q) & (high < MAX_MEAN)):
+                low, high = np.where(too_low, high, low), np.where(too_low, 4.0 * high, high)
+        # 52 halvings reach the last digit.
         for _ in range(52):
             middle = 0.5 * (low + high)
             middle = np.floor(middle) if likelihood.whole else middle
@@ -198,13 +198,13 @@ class ResponseMixture(Quantiles):
         return high
 
     def _below(self, y: np.ndarray, column: int) -> np.ndarray:
-        """Probability of y (k,) or less at one time, (k,)."""
+        """Probability of a value of at most y (k,) at one time, (k,)."""
         f, weights = self._nodes
         below = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
         return np.where(y < self.likelihood.smallest, 0.0, weights @ below)
 
     def below(self, y: np.ndarray) -> np.ndarray:
-        """Probability of y (m,) or less at each time."""
+        """Probability of a value of at most y (m,) at each time, (m,)."""
         return np.array([self._below(np.array([value]), j)[0] for j, value in enumerate(y)])
 
     def sample_each(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -216,12 +216,13 @@ class ResponseMixture(Quantiles):
         return self.likelihood.draw(rng, self._tempered(f), thetas)
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
-        """Log probability of counts, or log density of shares, y (m,), at each time."""
+        """Log probability of counts, or log density of shares, at y (m,) for each time."""
         values = np.asarray(y, float)
         is_possible = (values >= self.likelihood.smallest) & (values <= self.likelihood.largest)
         if self.likelihood.whole:
             is_possible &= values == np.round(values)
         f, weights = self._nodes
+        # A placeholder for impossible values, which have the density 0.
         values = np.where(is_possible, values, 0.5)
         with np.errstate(divide="ignore"):
             density = self.likelihood.log_density(f, values, self._theta_of_nodes)
@@ -239,7 +240,7 @@ class ResponseMixture(Quantiles):
             ValueError: If joint draws of f are unknown.
         """
         if self._paths is None:
-            raise ValueError("this prediction has no joint draws.")
+            raise ValueError("joint draws need joint draws of f; this prediction has none.")
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(n, self.weights).tolist()
         draws = []
@@ -251,6 +252,6 @@ class ResponseMixture(Quantiles):
         return rng.permutation(np.concatenate(draws))
 
 
-def _within_reach(f: np.ndarray) -> np.ndarray:
-    """Values f clipped to means up to MAX_MEAN. Raises FloatingPointError on NaN."""
+def _clipped(f: np.ndarray) -> np.ndarray:
+    """Clip f to |f| <= log(MAX_MEAN); raise FloatingPointError if it contains NaN."""
     return np.clip(without_nan(f), -np.log(MAX_MEAN), np.log(MAX_MEAN))

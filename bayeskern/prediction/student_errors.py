@@ -11,7 +11,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 @dataclass(frozen=True, eq=False)
 class StudentErrors:
-    """Errors scale_i e at m times, with a common e from Student's t distribution.
+    """Errors scale_i e at m times i, where e has a Student t distribution.
 
     Attributes:
         scales: Scale of each time, (m,).
@@ -27,7 +27,7 @@ class StudentErrors:
         return cls(np.ones(count))
 
     def at(self, indices: np.ndarray | slice) -> StudentErrors:
-        """Errors at some of the times."""
+        """Errors at times with these indices."""
         return StudentErrors(self.scales[indices], self.degrees)
 
     @property
@@ -36,7 +36,7 @@ class StudentErrors:
         return float(1.0 / np.sqrt(1.0 - 2.0 / self.degrees)) if self.degrees > 2.0 else np.inf
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
-        """Quantiles of e for probabilities q, in their shape."""
+        """Quantiles of e for probabilities q, in the shape of q."""
         return stdtrit(self.degrees, q)
 
     def below(self, e: ArrayLike) -> np.ndarray:
@@ -54,7 +54,7 @@ class StudentErrors:
     def sample(self, correlation: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of the errors at all times, (n, m).
 
-        A common factor of each draw makes normal errors heavy-tailed.
+        A draw is a normal vector times one random factor, which makes its errors Student t.
 
         Args:
             correlation: Correlation of the normal errors, (m, m).

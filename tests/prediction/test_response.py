@@ -30,7 +30,7 @@ def test_numbers_have_given_mean_and_variance_of_draws():
     lower, upper = prediction.interval(0.8)
     np.testing.assert_array_equal([lower, upper], [[1, 1], [5, 5]])
     assert list(prediction.to_frame()) == ["mean", "sd", "median", "lower", "upper"]
-    with pytest.raises(ValueError, match="y is a number: take the median"):
+    with pytest.raises(ValueError, match="y is a number: use median"):
         _ = prediction.most_likely
 
 

@@ -1,4 +1,4 @@
-"""Structures of a series at their modes, without those of a much smaller density."""
+"""Fit structures to a series, and drop structures of much lower log joint density."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_
 
 @dataclass(frozen=True)
 class CandidateOptions:
-    """Limits of the structures that are fitted to a series and kept.
+    """Limits on the structures that are fitted and kept.
 
     Attributes:
-        max_log_gap_nats: Largest gap of the log density at the mode to that of the best structure.
-        recent_values: Long series: number of last values that choose the scale of each trend.
-        scale_values: Number of last values that choose the scale of basis functions.
-        max_changes: Most change points; a series with more of them is better described by a level
-            that wanders.
+        max_log_gap_nats: Largest difference in log joint density from the best structure.
+        recent_values: In a longer series, the logarithm or the values are chosen for each trend by
+            fits to this number of last values.
+        scale_values: The same number for the structure in basis functions.
+        max_changes: Largest number of new change points; a random-walk level describes a series
+            with more changes better.
     """
 
     max_log_gap_nats: float = 15.0
@@ -37,22 +38,22 @@ def candidates(
 ) -> list[Fitted]:
     """Likely structures at their modes, best first.
 
-    For a long series the last values choose the scale of each trend, values or logarithm; that
-    structure is then fitted to the whole series.
+    For a long series, fits to the last values choose the values or their logarithm for each trend.
+    The chosen structure of each trend is then fitted to the whole series.
 
     Args:
         x: Times, (n,).
         y: Values, (n,).
-        choices: Structures to consider.
-        options: Limits of the structures that are kept.
+        choices: Options of the compared structures.
+        options: Limits on the structures that are kept.
 
     Raises:
-        ValueError: No structure has a density.
+        ValueError: No structure has a finite log joint density.
     """
     if choices.whole_history:
         return [_of_history(x, y, choices, options)]
     structures, start = choices.structures, {}
-    # A kernel of the user may depend on absolute time.
+    # A kernel from the user may depend on absolute time, which the fits to recent values shift.
     is_long = len(y) > options.recent_values and len(structures) > 1 and choices.kernels is None
     total = len(structures) + (len(choices.trends) if is_long else 0)
     with Progress("forecast", total, estimate=is_long) as bar:
@@ -61,7 +62,7 @@ def candidates(
             fits = _fit_all(
                 structures, choices, x[recent] - x[recent][0], y[recent], bar, start, options
             )
-            start = {fitted.structure: fitted.by_name for fitted in fits}
+            start = {fitted.structure: fitted.mode_by_name for fitted in fits}
             likeliest: dict[str, Structure] = {}
             for fitted in fits:
                 likeliest.setdefault(fitted.structure.trend, fitted.structure)
@@ -71,8 +72,9 @@ def candidates(
         fits = _with_changes(fits, choices, options)
     if not np.isfinite(fits[0].log_joint):
         raise ValueError(
-            "the kernel gives these values no density at the medians of its priors: its matrix is "
-            "not positive definite there, or overflows. Check its priors and the time unit."
+            "the log density of the values is not finite at the prior medians of the kernel: the "
+            "covariance matrix overflows or is not positive definite there. Check the priors and "
+            "the time unit."
         )
     return fits
 
@@ -80,11 +82,11 @@ def candidates(
 def _of_history(
     x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions
 ) -> Fitted:
-    """The fit to a whole long series, on the likelier scale of its last part."""
+    """Fit to a whole long series, of the values or the logarithm as its last part prefers."""
     structure = choices.structures[0]
     if len(choices.structures) > 1:
         recent = slice(-options.scale_values, None)
-        fits = [Fitted.of(one, choices, x[recent], y[recent]) for one in choices.structures]
+        fits = [Fitted.of(s, choices, x[recent], y[recent]) for s in choices.structures]
         structure = best_first(fits, options.max_log_gap_nats)[0].structure
     return Fitted.of(structure, choices, x, y)
 
@@ -98,19 +100,19 @@ def _fit_all(
     start: Mapping[Structure, dict[str, float]],
     options: CandidateOptions,
 ) -> list[Fitted]:
-    """Likely structures at their modes, best first, fitted in parallel where that is faster.
+    """Likely structures at their modes, best first, fitted in parallel if that is faster.
 
-    If there are several scales, the first structure on each is fitted first. A scale that these
-    fits rule out is dropped.
+    If some structures take logarithms and others do not, the first structure of each kind is fitted
+    first; a kind that these fits rule out is dropped.
 
     Args:
         structures: Structures to fit.
-        choices: All options.
+        choices: Options of the compared structures.
         x: Times, (n,).
         y: Values, (n,).
         bar: Progress bar, advanced by each fit.
         start: Structure -> starting hyperparameters by name.
-        options: Limits of the structures that are kept.
+        options: Limits on the structures that are kept.
     """
 
     def fit(structure: Structure) -> Fitted:
@@ -131,23 +133,24 @@ def _fit_all(
 def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:
     """Fits within `max_log_gap_nats` of the best, sorted best first."""
     fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
-    # Written so that NaN is kept.
-    return [fit for fit in fits if not fit.log_joint < fits[0].log_joint - max_log_gap_nats]
+    return [fit for fit in fits if fit.log_joint >= fits[0].log_joint - max_log_gap_nats]
 
 
 def _with_changes(fits: list[Fitted], choices: Choices, options: CandidateOptions) -> list[Fitted]:
-    """The fits, and the same structures with as many change points as the best fit supports."""
+    """Fits with and without new change points, added while they improve the best fit."""
     newest = fits
     for _ in range(options.max_changes):
-        at, log_factor = likeliest_change(fits[0], choices.unit)
+        time, log_factor = likeliest_change(fits[0], choices.unit)
         if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
             break
+        # Every structure of the last round gets the change.
         changed = []
         for old in newest:
-            structure = old.structure._replace(changes=(*old.structure.changes, at))
-            changed.append(Fitted.of(structure, choices, old.x, old.y, old.by_name))
+            structure = old.structure._replace(changes=(*old.structure.changes, time))
+            changed.append(Fitted.of(structure, choices, old.x, old.y, old.mode_by_name))
         newest = changed
         fits = best_first([*fits, *newest], options.max_log_gap_nats)
+        # The best fit has no new change: further changes would not help.
         if len(fits[0].structure.changes) == len(choices.changes):
             break
     return fits

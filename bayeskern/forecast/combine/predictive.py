@@ -1,4 +1,4 @@
-"""Predictive distributions of a forecast: of new values, and of each value given all others."""
+"""Predictive distributions of new values, and of each value given all others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
+# Draws of the hyperparameters in a mixture, of all parts together.
+MIXTURE_DRAWS = 48
+
 
 def predictive_of(
     combination: Combination, x_new: np.ndarray, steps: np.ndarray, seed: int
 ) -> QuantileAverage | ResponseMixture:
-    """Forecast at times x_new (m,), which lie `steps` (m,) ahead, from 0 on."""
+    """Predictive distribution at times x_new (m,), `steps` (m,) ahead, counted from 0."""
     parts = combination.parts
     if combination.choices.likelihood is not None:
 
         def moments(draws: Draws, rows: np.ndarray) -> Moments:
             return draws.fitted.evidence.moments(draws.z[rows], x_new)
 
-        return _responses(parts, seed, moments, x_new)
+        return _response_mixture(parts, seed, moments, x_new)
 
     def correlation() -> np.ndarray:
         return np.sum([part.weight * part.draws.correlation(x_new) for part in parts], axis=0)
@@ -35,7 +38,7 @@ def predictive_of(
 def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | ResponseMixture:
     """Distribution of each fitted value given all other values.
 
-    The hyperparameters are those given all values.
+    The posterior of the hyperparameters is given all values: they are not fitted again.
     """
     if parts[0].fitted.choices.likelihood is not None:
 
@@ -43,23 +46,23 @@ def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | 
             means, variances, _ = draws.fitted.evidence.loo(draws.z[rows])
             return means, variances
 
-        return _responses(parts, seed, moments)
-    return _average(parts, [part.draws.moments_of_others() for part in parts])
+        return _response_mixture(parts, seed, moments)
+    return _average(parts, [part.draws.loo_moments() for part in parts])
 
 
 def _average(
     parts: Sequence[Part],
-    moments: Sequence[Moments],
+    means_and_sds: Sequence[Moments],
     correlation: Callable[[], np.ndarray] | None = None,
 ) -> QuantileAverage:
-    """Average of the quantiles of all parts, from their means and sds."""
-    means, sds = zip(*moments, strict=True)
+    """Average of the quantiles of all parts, from means and sds of transformed values."""
+    means, sds = zip(*means_and_sds, strict=True)
     weights = np.array([part.weight for part in parts])
     scales, bounds = [part.fitted.scale for part in parts], parts[0].fitted.choices.bounds
     return QuantileAverage(weights, scales, means, sds, None, bounds, correlation)
 
 
-def _responses(
+def _response_mixture(
     parts: Sequence[Part],
     seed: int,
     moments: Callable[[Draws, np.ndarray], Moments],
@@ -71,21 +74,21 @@ def _responses(
         parts: The structures.
         seed: Seed of the choice of draws.
         moments: (draws, rows) -> means and variances of the latent process at these draws.
-        x_new: Times of joint draws, (m,).
+        x_new: Times at which joint draws are taken, (m,); None if they are not needed.
     """
-    weights, fits, zs, of_parts = [], [], [], []
+    weights, fits, zs, moments_by_part = [], [], [], []
     for part in parts:
         draws, rows = part.draws, np.zeros(1, int)
         if not draws.is_point:
-            # About 48 draws of all parts together.
-            count = min(len(draws.z), max(1, int(np.ceil(48 * part.weight))))
-            rows = draws.chosen(count, seed)
+            count = min(len(draws.z), max(1, int(np.ceil(MIXTURE_DRAWS * part.weight))))
+            rows = draws.resampled_rows(count, seed)
         weights += [part.weight / len(rows)] * len(rows)
         fits += [part.fitted] * len(rows)
         zs += [*draws.z[rows]]
-        different, place = np.unique(rows, return_inverse=True)
-        of_parts.append([moment[place] for moment in moments(draws, different)])
-    together = tuple(np.concatenate(arrays) for arrays in zip(*of_parts, strict=True))
+        # The moments are computed once for each distinct draw.
+        unique_rows, index = np.unique(rows, return_inverse=True)
+        moments_by_part.append([moment[index] for moment in moments(draws, unique_rows)])
+    stacked = tuple(np.concatenate(arrays) for arrays in zip(*moments_by_part, strict=True))
 
     def paths(i: int, n: int, seed: int) -> np.ndarray:
         scale, (mean, covariance) = fits[i].scale, fits[i].evidence.joint(zs[i], x_new)
@@ -93,4 +96,4 @@ def _responses(
         draws = rng.multivariate_normal(mean, covariance, n, method="eigh")
         return scale.shift + scale.size * draws
 
-    return response_mixture(fits, np.array(weights), zs, together, paths)
+    return response_mixture(fits, np.array(weights), zs, stacked, paths)

@@ -1,11 +1,11 @@
-"""Weights of structures by their rolling-origin forecasts.
+"""Stacking weights of structures, from rolling-origin forecasts.
 
 Stacking of predictive distributions: Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to
-average Bayesian predictive distributions". The weights depend on features of the series by
-coefficients that were learned from many series, as in hierarchical stacking (Yao, Pirs, Vehtari and
-Gelman, 2022). The features are the log evidence of each structure and the error of its forecasts
-from earlier origins. A single series thus moves the weights only as far as such series have shown
-to be right.
+average Bayesian predictive distributions". As in hierarchical stacking (Yao, Pirs, Vehtari and
+Gelman, 2022), the weights are a function of features of the series, with coefficients learned from
+many series. The features are the log marginal likelihood of each structure and the error of its
+forecasts from earlier origins. A single series thus moves the weights only as far as this has
+improved forecasts of other series.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from bayeskern.prediction.student_errors import StudentErrors
 
 @dataclass(frozen=True)
 class StackingOptions:
-    """Weights and draws of the structures of a forecast.
+    """Options of weights and draws of the structures of a forecast.
 
     Attributes:
-        learning_rate: Power of the evidence in the weights of given kernels, and with a likelihood:
-            Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
-            linear models, and a proposal for repairing it".
+        learning_rate: Power of the marginal likelihood in the weights, if there are kernels from
+            the user or a likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian
+            inference for misspecified linear models, and a proposal for repairing it".
         min_weight: Structures with a smaller weight are dropped.
-        draws: Number of draws of the hyperparameters of the heaviest structure.
-        min_draws: Fewest draws of any other structure.
+        draws: Number of draws of the hyperparameters of the structure with the largest weight.
+        min_draws: Smallest number of draws of any other structure.
     """
 
     learning_rate: float = 0.5
@@ -71,10 +71,10 @@ class Combination:
     """Weighted structures of a forecast, with their forecasts from earlier origins.
 
     Attributes:
-        parts: The structures, heaviest first.
+        parts: The structures, sorted by weight, largest first.
         origins: The earlier origins.
-        past: Forecasts of the values after each origin, one origin after the other, with normal
-            errors; None if there are no origins.
+        past: Forecasts of the values after each origin, concatenated, with normal errors; None if
+            there are no origins.
     """
 
     parts: tuple[Part, ...]
@@ -83,23 +83,23 @@ class Combination:
 
     @property
     def choices(self) -> Choices:
-        """Options of all structures."""
+        """Options of the compared structures."""
         return self.parts[0].fitted.choices
 
     @property
     def past_steps(self) -> np.ndarray:
-        """Steps ahead of each past forecast, from 0 on: (N,)."""
+        """Steps ahead of each past forecast, counted from 0: (N,)."""
         return np.concatenate([np.zeros(0, int), *(origin.steps for origin in self.origins)])
 
     @property
     def past_places(self) -> np.ndarray:
-        """Index of the value that each past forecast is for: (N,)."""
+        """Index of the value forecast by each past forecast: (N,)."""
         n = len(self.parts[0].fitted.y)
         return np.concatenate([np.zeros(0, int), *(np.arange(n)[o.ahead] for o in self.origins)])
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        """Standardised errors of the past forecasts, (N,); none with a likelihood."""
+        """Standardised errors of the past forecasts, (N,); empty with a likelihood."""
         if not isinstance(self.past, QuantileAverage):
             return np.zeros(0)
         return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
@@ -110,7 +110,7 @@ class Combination:
         return 1 + max((int(origin.steps[-1]) for origin in self.origins), default=-1)
 
     def errors(self, steps: np.ndarray) -> StudentErrors:
-        """Distribution of standardised errors at steps ahead (m,), from 0 on."""
+        """Distribution of standardised errors at steps ahead (m,), counted from 0."""
         if self.choices.kernels is not None or self.choices.likelihood is not None:
             return StudentErrors.normal(len(steps))
         return forecast_errors(self.choices.learned.width, self.residuals, steps)
@@ -123,7 +123,7 @@ def combine(
     x_new: np.ndarray = NO_TIMES,
     options: StackingOptions = StackingOptions(),
 ) -> Combination:
-    """Weight the fits, and draw hyperparameters of those that are kept.
+    """Weight the fits, drop small weights, and draw hyperparameters of the others.
 
     Args:
         fits: Structures at their modes.
@@ -133,7 +133,7 @@ def combine(
         options: Weights and draws.
 
     Raises:
-        FloatingPointError: No fit has a finite evidence.
+        FloatingPointError: No fit has a finite log marginal likelihood.
     """
     n = len(fits[0].y)
     evidence = side_by_side(lambda fitted: fitted.log_evidence, fits, n)
@@ -160,7 +160,7 @@ def combine(
 
 
 def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
-    """A combination of one structure."""
+    """Combination of a single structure."""
     past = _past([draws.fitted], np.ones(1), [draws.fitted.rolling(origins)])
     return Combination((Part(draws, 1.0),), tuple(origins), past)
 
@@ -168,14 +168,14 @@ def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
 def response_mixture(
     fits: Sequence[Fitted], weights: np.ndarray, zs: Sequence[np.ndarray], moments, paths=None
 ) -> ResponseMixture:
-    """Mixture of the predictive distributions of counts or shares at S draws.
+    """Predictive distribution of counts or shares, a mixture over S draws.
 
     Args:
-        fits: The fit of each draw.
+        fits: Fit of each draw.
         weights: Weight of each draw, (S,).
         zs: Hyperparameters of each draw.
-        moments: Means and variances of the latent process, standardised: (S, m) each.
-        paths: (draw, n, seed) -> joint draws of the latent process, (n, m).
+        moments: Means and variances of the standardised latent process, (S, m) each.
+        paths: (draw, n, seed) -> joint draws of the latent process, not standardised, (n, m).
     """
     likelihood = fits[0].choices.likelihood
     assert likelihood is not None
@@ -190,7 +190,7 @@ def response_mixture(
 def _past(
     fits: Sequence[Fitted], weights: np.ndarray, moments: Sequence[list[Moments]]
 ) -> QuantileAverage | ResponseMixture | None:
-    """Forecasts from all earlier origins, from the means and sds of each fit there."""
+    """Forecasts from all earlier origins, by means and sds of each fit at each origin."""
     if not moments[0]:
         return None
     by_fit = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in moments]
@@ -208,9 +208,9 @@ def _weights(
     by_part: Sequence[list[Moments]],
     learning_rate: float,
 ) -> np.ndarray:
-    """Weights of the fits, (K,), which sum to one."""
+    """Weights of the fits, normalised to sum to one, (K,)."""
     choices = fits[0].choices
-    # The power applies to the evidence only, not to the prior of a structure.
+    # The power applies to the marginal likelihood only, not to the prior of a structure.
     priors = np.array([fitted.log_prior for fitted in fits])
     evidence = np.array([fitted.log_evidence for fitted in fits]) - priors
     if choices.kernels is not None or choices.likelihood is not None:
@@ -225,20 +225,20 @@ def _weights(
 
 
 def structure_name(structure: Structure) -> str:
-    """Name of a structure in the learned table of weights."""
+    """Name of a structure in the learned weights."""
     return f"{structure.trend} log" if structure.log else structure.trend
 
 
 def features(log_evidence: ArrayLike, errors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Gaps of each structure to the best one in evidence and in log error, both at most 0.
+    """Differences from the best structure in log evidence and minus log error, at most 0.
 
     Args:
         log_evidence: Log evidence of each structure, (K,).
         errors: Mean quantile loss of each structure, (K,).
 
     Returns:
-        Gap in evidence, at least -20, and gap in minus the log error, at least -3: (K,) each. The
-        second is 0 if an error is unknown.
+        Difference in log evidence, at least -20, and in minus the log error, at least -3: (K,)
+        each. The second is 0 for all structures if an error is unknown.
     """
     log_evidence, errors = np.asarray(log_evidence, float), np.asarray(errors, float)
     gaps = np.clip(log_evidence - np.max(log_evidence), -20.0, 0.0)
@@ -252,7 +252,7 @@ def error_of(fitted: Fitted, past: Sequence[Moments], origins: Sequence[Origin])
 
     Args:
         fitted: Structure at its mode.
-        past: Means and sds of its forecasts, one pair for each origin.
+        past: Means and sds of its forecasts of transformed values, a pair for each origin.
         origins: The origins.
     """
     if not origins:

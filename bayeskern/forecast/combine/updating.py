@@ -1,8 +1,8 @@
-"""A forecast updated with new values at the same draws of the hyperparameters.
+"""Update a forecast with new values, at the same draws of the hyperparameters.
 
-Each draw is reweighted by its density of the new values given the old ones: sequential importance
-sampling (Liu, 2001, "Monte Carlo strategies in scientific computing", section 2.6). The modes are
-not searched again.
+Each draw is reweighted by the density of the new values given the old values: sequential importance
+sampling (Liu, 2001, "Monte Carlo strategies in scientific computing", section 2.6). Modes are not
+searched again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws
 from bayeskern.forecast.model.structure import Choices
 
-# Steps kept beyond the horizon after an update, for series whose values arrive one by one.
+# Steps precomputed beyond the horizon after an update, for values that arrive one by one.
 SPARE_STEPS_AFTER_UPDATE = 48
 
 
@@ -28,22 +28,23 @@ def likely_times(
     choices: Choices,
     spare_steps: int = 12,
 ) -> tuple[np.ndarray, int]:
-    """Positions of the next times to keep with a fit, so that updates there are cheap.
+    """Positions of the next times to precompute with a fit, so that updates are cheap.
 
     Args:
         series: The series.
         horizon: Number of steps to forecast.
         choices: Options of the structures.
-        spare_steps: Fewest steps kept beyond the horizon; a tenth of the series if that is more.
+        spare_steps: Steps beyond the horizon, or a tenth of the series if that is more.
 
     Returns:
-        The positions, and how many of them are forecast.
+        The positions, and the number of them that are forecast.
     """
-    # Covariances take memory in the square of the horizon.
+    # Covariances take memory in the square of the horizon: beyond 200 steps, none are precomputed
+    # for the forecast itself.
     wanted = horizon if horizon <= 200 else 0
     count = wanted + max(spare_steps, len(series.values) // 10)
     if choices.effects is not None:
-        # Regressors are known up to the horizon.
+        # Regressors are known only up to the horizon.
         count = min(count, horizon)
     return series.calendar.positions(series.calendar.future(count)), wanted
 
@@ -51,38 +52,38 @@ def likely_times(
 def updated(
     parts: Sequence[Part], x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int
 ) -> tuple[Part, ...]:
-    """The parts given all values, of which they know the first ones.
+    """Condition the parts, fitted to the first values, on all values.
 
     Args:
         parts: The structures with their draws.
         x: Times of all values, (n,).
         y: All values, (n,).
         x_new: Positions from `likely_times` after the last value.
-        wanted: How many of them are forecast.
+        wanted: Number of them that are forecast.
 
     Raises:
-        ValueError: No part can describe the new values, such as the logarithm of a value of 0.
-        FloatingPointError: No draw gives the new values a density.
+        ValueError: All parts fit the logarithm, and a new value is not positive.
+        FloatingPointError: The new values have no finite log density under any draw.
     """
     options = StackingOptions()
     possible = [part for part in parts if not part.structure.log or np.all(y > 0)]
     if not possible:
         raise ValueError(
-            f"a value of {np.min(y):g} has no logarithm, which this forecast describes. Forecast "
-            "the longer series without StructuralModel(log=True)."
+            f"a value of {np.min(y):g} has no logarithm, and this forecast fitted the logarithm. "
+            "Forecast the longer series without StructuralModel(log=True)."
         )
 
     def update(part: Part) -> Draws:
         return _updated(part.draws, x, y, x_new, wanted)
 
     draws = side_by_side(update, possible, len(y))
-    # The weight already holds the prior of a structure.
-    before = np.array([part.draws.log_evidence for part in possible])
-    gains = np.array([after.log_evidence for after in draws]) - before
+    # The difference, since the weight of a part already includes the prior of its structure.
+    old_evidence = np.array([part.draws.log_evidence for part in possible])
+    gains = np.array([d.log_evidence for d in draws]) - old_evidence
     if not np.any(np.isfinite(gains)):
         raise FloatingPointError(
-            "the new values have no density under any draw of the hyperparameters: forecast the "
-            "longer series."
+            "the log density of the new values is not finite under any draw of the "
+            "hyperparameters: call forecast with the longer series."
         )
     gains = np.where(np.isfinite(gains), gains, -np.inf)
     weights = np.array([part.weight for part in possible])
@@ -95,20 +96,20 @@ def updated(
 
 def _updated(draws: Draws, x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int) -> Draws:
     """The draws of one part, reweighted by the density of the new values."""
-    known, fitted, z = len(draws.fitted.y), draws.fitted.given(x, y), draws.z
+    known_count, fitted, z = len(draws.fitted.y), draws.fitted.given(x, y), draws.z
     if draws.is_point:
         return replace(draws, fitted=fitted, predictive=None)
-    before, later = draws.predictive, x[known:]
-    if before is None:
-        before = draws.fitted.evidence.predictive(z, np.append(later, x_new))
-    after = None
+    old, next_x = draws.predictive, x[known_count:]
+    if old is None:
+        old = draws.fitted.evidence.predictive(z, np.append(next_x, x_new))
+    new = None
     # With robust noise the noise factors of the old values change too.
-    if before.covers(later) and not fitted.choices.robust:
-        after = before.given(later, fitted.scale.forward(y[known:]))
-    if after is None or len(after.x) < wanted < len(x_new):
-        after = fitted.evidence.predictive(z, x_new)
+    if old.covers(next_x) and not fitted.choices.robust:
+        new = old.given(next_x, fitted.scale.forward(y[known_count:]))
+    if new is None or len(new.x) < wanted < len(x_new):
+        new = fitted.evidence.predictive(z, x_new)
     with np.errstate(invalid="ignore"):
-        gains = after.log_densities - before.log_densities
-    # A draw without a density keeps none.
+        gains = new.log_densities - old.log_densities
+    # -inf minus -inf: a draw of density zero keeps the weight zero.
     gains = np.where(np.isnan(gains), -np.inf, gains)
-    return replace(draws, fitted=fitted, predictive=after, log_ratios=draws.log_ratios + gains)
+    return replace(draws, fitted=fitted, predictive=new, log_ratios=draws.log_ratios + gains)

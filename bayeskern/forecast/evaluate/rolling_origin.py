@@ -1,4 +1,4 @@
-"""Scores of forecasts from earlier origins of a series, beside seasonal naive."""
+"""Rolling-origin scores of a forecast and of the seasonal-naive benchmark."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 @dataclass(frozen=True, eq=False)
 class RollingOriginScores:
-    """Scores of forecasts from past origins, of N values in all.
+    """Scores of N forecasts from past origins.
 
     Attributes:
         steps: Largest number of steps ahead.
         spread: Standard deviation of the series.
         ours: Scores of the forecasts, (N,) each.
         naive: Scores of the seasonal-naive forecasts, (N,) each.
-        known: Number of values known to the forecast of each value, (N,).
-        rows: Row of each value in the series, (N,); origins may share values.
+        known: Number of known values at the origin of each forecast, (N,).
+        rows: Row of the forecast value in the series, (N,); origins may share values.
     """
 
     steps: int
@@ -35,47 +35,47 @@ class RollingOriginScores:
 
     @property
     def origins(self) -> list[int]:
-        """Number of values known at each origin."""
+        """Number of known values at each origin."""
         return np.unique(self.known).tolist()
 
     @property
     def count(self) -> int:
-        """Number of distinct values that were forecast."""
+        """Number of distinct forecast values."""
         return len(np.unique(self.rows))
 
     def coverage(self, level: float) -> float:
-        """Share of the values inside the central intervals of a level."""
+        """Share of the values inside central intervals at the level."""
         return float(np.mean(self.ours.inside[level]))
 
     def coverage_error(self, level: float, correlation: float = 0.5) -> float:
         """Standard error of the coverage.
 
-        Values of one origin are dependent, so that the error is estimated from the shares of the
-        origins. It is at least the binomial error (Agresti and Coull, 1998) of values with this
-        correlation within origins, since a few origins may agree by chance.
+        Forecasts from the same origin are dependent, so the error is estimated from differences
+        between origins. A few origins may agree by chance: the error is at least the binomial error
+        (Agresti and Coull, 1998) of forecasts with `correlation` within origins.
         """
         inside, groups = self.ours.inside[level], self.origins
         share = (inside.sum() + 2.0) / (len(inside) + 4.0)
         effective = self.count / (1.0 + correlation * max(0.0, self.count / len(groups) - 1.0))
-        least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
+        binomial_error = np.sqrt(share * (1.0 - share) / (effective + 4.0))
         if len(groups) < 2:
-            return float(least)
+            return float(binomial_error)
         deviations = [np.sum(inside[self.known == g] - self.coverage(level)) for g in groups]
         squares = np.sum(np.square(deviations)) * len(groups) / (len(groups) - 1.0)
-        return float(max(least, np.sqrt(squares) / len(inside)))
+        return float(max(binomial_error, np.sqrt(squares) / len(inside)))
 
     @property
     def error_ratio(self) -> float:
-        """Mean absolute error, as a ratio to that of seasonal naive."""
+        """Mean absolute error, divided by the error of the seasonal-naive forecast."""
         return self._ratio(np.abs(self.ours.errors), np.abs(self.naive.errors))
 
     @property
     def crps_ratio(self) -> float:
-        """Mean CRPS, as a ratio to that of seasonal naive."""
+        """Mean CRPS, divided by the CRPS of the seasonal-naive forecast."""
         return self._ratio(self.ours.crps, self.naive.crps)
 
     def _ratio(self, ours: np.ndarray, naive: np.ndarray) -> float:
-        """Ratio of the means; NaN if the reference is rounding error, below 1e-6 of the spread."""
+        """Ratio of means; NaN if the naive mean is a rounding error, below 1e-6 of the spread."""
         reference = np.mean(naive)
         return float(np.mean(ours) / reference) if reference > 1e-6 * self.spread else np.nan
 
@@ -86,7 +86,7 @@ class RollingOriginScores:
 
 
 def compared(ratio: float) -> str:
-    """Ratio to another error in words: "31 % below"."""
+    """Ratio of two errors in words, such as "31 % below"."""
     if not np.isfinite(ratio):
         return "not comparable with"
     percent = 100.0 * (ratio - 1.0)
@@ -98,7 +98,7 @@ def score_past_origins(
 ) -> RollingOriginScores | None:
     """Score the forecasts of a combination from earlier origins; None if there are none.
 
-    season: Season of the seasonal-naive forecast, in steps.
+    season: Season of the seasonal-naive forecast in steps.
     """
     if combination.past is None:
         return None
@@ -108,9 +108,9 @@ def score_past_origins(
     past = combination.past.with_errors(errors.at(combination.past_steps))
     naive, known = [], []
     for origin in combination.origins:
-        before = on_grid[: steps[origin.count - 1] + 1]
+        known_grid = on_grid[: steps[origin.count - 1] + 1]
         horizon = int(origin.steps[-1]) + 1
-        reference = SeasonalNaive.of(before, horizon, min(season, len(before) - 1))
+        reference = SeasonalNaive.of(known_grid, horizon, min(season, len(known_grid) - 1))
         quantiles = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
         naive.append(score(quantiles, y[origin.ahead]))
         known.append(np.full(len(origin.steps), origin.count))

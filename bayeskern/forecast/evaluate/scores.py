@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 COVERAGES = (0.5, 0.8, 0.95)
-# Midpoints of equal slices of probability: the CRPS is twice the mean quantile loss there.
+# Midpoints of 200 equal intervals of probability, for the integral of the quantile loss.
 CRPS_PROBABILITIES = (np.arange(200) + 0.5) / 200
-# Probabilities of the quantiles that `score` takes: of the CRPS, the median, the lower and the
+# Probabilities of the quantiles passed to `score`, in this order: CRPS grid, median, lower ends and
 # upper ends of the intervals.
 SCORED_PROBABILITIES = np.concatenate(
     [CRPS_PROBABILITIES, [0.5], *([(1.0 + side * c) / 2.0 for c in COVERAGES] for side in (-1, 1))]
@@ -23,7 +23,7 @@ class Scores(NamedTuple):
     Attributes:
         errors: Value minus median, (m,).
         crps: Continuous ranked probability scores, (m,).
-        inside: Mask of the values inside the central interval, (m,), by level.
+        inside: Level -> mask of the values inside the central interval, (m,).
     """
 
     errors: np.ndarray
@@ -32,7 +32,7 @@ class Scores(NamedTuple):
 
 
 def score(quantiles: np.ndarray, y: np.ndarray) -> Scores:
-    """Scores of values y (m,) by their quantiles at `SCORED_PROBABILITIES`, one row each.
+    """Score values y (m,) by predictive quantiles at `SCORED_PROBABILITIES`, a row each.
 
     The CRPS is twice the mean quantile loss: Gneiting and Ranjan (2011), "Comparing density
     forecasts using threshold- and quantile-weighted scoring rules", equation 13.
@@ -45,7 +45,7 @@ def score(quantiles: np.ndarray, y: np.ndarray) -> Scores:
 
 
 def joined(scores: Sequence[Scores]) -> Scores:
-    """Scores of several sets of values as one."""
+    """Concatenate scores of several sets of values."""
     errors, crps, inside = zip(*scores, strict=True)
     by_level = {c: np.concatenate([masks[c] for masks in inside]) for c in COVERAGES}
     return Scores(np.concatenate(errors), np.concatenate(crps), by_level)

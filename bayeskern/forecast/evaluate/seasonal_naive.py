@@ -11,10 +11,10 @@ from scipy.special import ndtri
 
 @dataclass(frozen=True)
 class SeasonalNaive:
-    """Forecast by the value one season ago, with the spread of past seasonal differences.
+    """Forecast that repeats the last season, with the sd of past seasonal differences.
 
-    Hyndman and Athanasopoulos (2021), Forecasting: Principles and Practice, section 5.5: the sd of
-    step h is that of the differences times sqrt(k + 1), with k the number of full seasons before h.
+    Hyndman and Athanasopoulos (2021), "Forecasting: principles and practice", section 5.5: the sd
+    at step h is the sd of the differences times sqrt(k + 1), where k full seasons precede step h.
 
     Attributes:
         mean: Mean, (horizon,).
@@ -28,7 +28,7 @@ class SeasonalNaive:
 
     @classmethod
     def of(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
-        """Forecast of regular values.
+        """Forecast regularly spaced values.
 
         Args:
             values: Values, (n,), NaN where missing.

@@ -1,4 +1,4 @@
-"""Verdict on a forecast, by the coverage and the error of its past forecasts."""
+"""Verdict on a forecast, from the coverage and the error of past forecasts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from bayeskern.inference.verdict import Trust
 
 @dataclass(frozen=True)
 class ForecastLimits:
-    """Limits of the verdict on a forecast. Coverages may miss them by two standard errors.
+    """Limits of the verdict on a forecast.
+
+    A coverage may exceed its limit by two standard errors.
 
     Attributes:
-        coverage_tol: Largest deviation of the coverage in a good forecast.
+        coverage_tol: Largest deviation of the coverage from the level in a good forecast.
         min_coverage_80: Coverage of 80 % intervals below which a forecast is bad.
-        max_good_error_ratio: Error relative to seasonal naive at which a forecast is not good.
-        max_error_ratio: Error relative to seasonal naive above which a forecast is bad.
-        min_values: Fewest past values for a good verdict.
-        min_origins: Fewest past origins for a good verdict.
+        max_good_error_ratio: Error relative to seasonal naive from which on a forecast is not good.
+        max_error_ratio: Error relative to seasonal naive above which a forecast is bad, if its CRPS
+            is larger as well.
+        min_values: Smallest number of past values for a good verdict.
+        min_origins: Smallest number of past origins for a good verdict.
     """
 
     coverage_tol: float = 0.05
@@ -44,22 +47,22 @@ def assess_forecast(
 ) -> Trust:
     """Verdict on a forecast.
 
-    good: the past intervals have their nominal coverage, within error, and the past error is below
-    that of seasonal naive. bad: coverage or error far from that, or unusable numbers. caution:
-    between these, with advice.
+    good: past intervals had their nominal coverage, within its error; past forecasts had smaller
+    errors than seasonal naive; and there are enough of them. bad: beyond the limits of
+    `ForecastLimits`, or the fit is not usable. caution: between the two, with advice.
 
     Args:
-        problem: Defect of the numbers; None if there is none.
+        problem: Reason not to use the fit or its predictions; None if there is none.
         past: Scores of the forecasts from earlier origins; None if there are none.
         horizon: Number of steps of the forecast.
         discrete: True if interval ends have positive probability, as for counts and at bounds.
-            Such intervals contain more than their level.
+            Such intervals may hold more than their level.
     """
     if past is None:
         if problem:
             return Trust("bad", problem)
         advice = (
-            "The series is too short for forecasts from earlier dates, so that the coverage of the "
+            "The series is too short for forecasts from earlier dates, so the coverage of the "
             "intervals cannot be checked. Give a longer history."
         )
         return Trust("not assessable", advice)
@@ -87,12 +90,12 @@ def _failures(past: RollingOriginScores) -> Iterator[str]:
     """Reasons for a bad verdict, with advice."""
     if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < LIMITS.min_coverage_80:
         yield (
-            "The intervals are much too narrow: take a shorter horizon, or only the values since "
-            "the series last changed its behaviour (last=)."
+            "The intervals are much too narrow: use a shorter horizon, or only the values since "
+            "the last change in the behaviour of the series (last=)."
         )
     if past.error_ratio > LIMITS.max_error_ratio and past.crps_ratio > 1.0:
         yield (
-            "Repeating the last season had a much smaller error: that of this forecast was "
+            "Repeating the last season had a much smaller error: the error of this forecast was "
             f"{compared(past.error_ratio)} it. Use seasonal naive, or give another season= or "
             "last=."
         )
@@ -106,20 +109,19 @@ def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator
         held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
         if deviation < -tolerance:
             yield (
-                f"{held}: expect more values outside than their level says, or take a shorter "
-                "horizon."
+                f"{held}: expect more values outside than the level says, or use a shorter horizon."
             )
         if deviation > tolerance and not discrete:
-            yield f"{held}: they are too wide. Use a lower level where a narrow interval matters."
+            yield f"{held}: the intervals are too wide. Use a lower level if their width matters."
     if np.isfinite(past.error_ratio) and past.error_ratio >= LIMITS.max_good_error_ratio:
         yield (
             "Repeating the last season had no larger error: rely on the intervals rather than on "
             "the median. Regressors or another season= may help."
         )
     if past.count < LIMITS.min_values or len(past.origins) < LIMITS.min_origins:
-        yield "So few past values are weak evidence: a longer history would give a firmer verdict."
+        yield "Past values or origins are too few for a firm verdict: give a longer history."
     if past.steps < horizon // 3:
         yield (
             f"Only {past.steps} of the {horizon} steps could be checked on past values: trust the "
-            "later ones less, or take a shorter horizon."
+            "later steps less, or use a shorter horizon."
         )

@@ -12,29 +12,31 @@ from bayeskern.gp.time_series.evidence import NumpyEvidence
 
 
 def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
-    """Most probable time of a further change point, and its log Bayes factor.
+    """Most probable time of an additional change point, and its log Bayes factor.
 
-    A change at time c adds the features 1(t >= c) and max(t - c, 0) to the process. Given the
-    hyperparameters, its marginal likelihood has a closed form: Rasmussen and Williams (2006),
-    section 2.7, with a prior on the coefficients. Changes lie halfway between two values.
+    A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
+    their coefficients. The marginal likelihood at fixed hyperparameters has a closed form:
+    Rasmussen and Williams (2006), section 2.7. Candidate times are the midpoints between times.
 
-    unit: Time unit of the prior on the slope.
+    unit: Time unit of the prior of the change of slope.
     """
     x = fitted.x
     evidence = cast("NumpyEvidence", fitted.evidence)
     with evidence.threads():
         precision, weighted = evidence.conditioned(fitted.mode).precision()
-    at = 0.5 * (x[1:] + x[:-1])
-    after = x[:, None] > at
-    features = np.stack([after.astype(float), np.where(after, x[:, None] - at, 0.0)])
+    times = 0.5 * (x[1:] + x[:-1])
+    is_after = x[:, None] > times
+    features = np.stack([is_after.astype(float), np.where(is_after, x[:, None] - times, 0.0)])
     solved = precision @ features
-    # A 2 x 2 system for each time: information (m, 2, 2), score (m, 2).
+    # For each time, with the features H (n, 2): information H' K^-1 H (m, 2, 2) and score
+    # H' K^-1 y (m, 2).
     information = np.einsum("anm,bnm->mab", features, solved)
     score = np.einsum("anm,n->ma", features, weighted)
     prior = np.exp(JUMP_VARIANCE) / np.array([1.0, unit**2])
-    inner = np.diag(1.0 / prior) + information
-    gain = np.einsum("ma,ma->m", score, np.linalg.solve(inner, score[..., None])[..., 0])
-    shrink = np.linalg.slogdet(inner)[1] + np.log(prior).sum()
-    factors = 0.5 * (gain - shrink)
-    best = int(np.argmax(factors))
-    return float(at[best]), float(factors[best])
+    posterior_precision = np.diag(1.0 / prior) + information
+    coefficients = np.linalg.solve(posterior_precision, score[..., None])[..., 0]
+    gain = np.einsum("ma,ma->m", score, coefficients)
+    occam = np.linalg.slogdet(posterior_precision)[1] + np.log(prior).sum()
+    log_factors = 0.5 * (gain - occam)
+    best = int(np.argmax(log_factors))
+    return float(times[best]), float(log_factors[best])

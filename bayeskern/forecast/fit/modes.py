@@ -1,6 +1,6 @@
 """Modes of the hyperparameters of a structure, and weighted draws around them.
 
-Nothing is compiled, except Gram matrices of kernels without a formula in NumPy.
+JAX compiles only Gram matrices of kernels that have no NumPy formula.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 from bayeskern.prediction.mixture import NOT_FACTORED
 
-# Smallest curvature along an eigenvector that is used: a proposal four prior sds wide, for most
-# priors.
+# Lower bound on the curvature along an eigenvector: a proposal sd of 2, twice most prior sds.
 MIN_CURVATURE = 0.25
 NO_TIMES = np.zeros(0)
 
@@ -46,15 +45,15 @@ class Fitted:
     """A structure at the mode of its hyperparameters.
 
     Attributes:
-        structure: The structure.
-        choices: The structures among which it was chosen.
-        scale: Transformation between values y and z.
+        structure: Trend, seasons and transformation.
+        choices: Options of the compared structures.
+        scale: Transformation between values and transformed values.
         x: Times, (n,).
         y: Values, (n,).
-        evidence: Log density of z and the hyperparameters.
+        evidence: Log joint density of the transformed values and the hyperparameters.
         mode: The mode, (d,), in unconstrained coordinates.
-        value: Log density at the mode, if computed.
-        curvature: Hessian of -log p near the mode, (d, d), if known.
+        value: Log density at the mode; computed on demand if None.
+        curvature: Hessian of -log p near the mode, (d, d); computed on demand if None.
         log_prior: Log prior probability of the structure, up to a constant.
     """
 
@@ -78,9 +77,9 @@ class Fitted:
         y: np.ndarray,
         start: Mapping[str, float] | None = None,
     ) -> Fitted:
-        """Find the mode for values y at times x.
+        """Find the mode for values y (n,) at times x (n,).
 
-        start: Starting values by name; the prior medians for the others.
+        start: Unconstrained starting values by name; prior medians for other hyperparameters.
         """
         scale = build_scale(choices, structure, y)
         if choices.whole_history:
@@ -96,9 +95,9 @@ class Fitted:
             mode, value = find_mode(evidence)
             return cls(structure, choices, scale, x, y, evidence, mode, value)
         evidence = build_evidence(choices, structure, x, scale, y)
-        middle = zip(evidence.names, evidence.middle, strict=True)
+        medians = zip(evidence.names, evidence.middle, strict=True)
         mode, value = optimise(
-            evidence, np.array([(start or {}).get(name, z) for name, z in middle])
+            evidence, np.array([(start or {}).get(name, z) for name, z in medians])
         )
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         fitted = fitted.robust() if choices.robust else fitted
@@ -106,9 +105,9 @@ class Fitted:
         return replace(fitted, log_prior=new_changes * log_prior_of_change(len(y)))
 
     def robust(self) -> Fitted:
-        """The structure with Student t noise: alternate noise factors and modes."""
+        """Fit with Student t noise: update noise factors and the mode in turn."""
         fitted = self
-        # At most 10 rounds, until the log density gains less than 0.1 nats.
+        # At most 10 rounds, until the log density changes by less than 0.1 nats.
         for _ in range(10):
             evidence = fitted._with_noise_factors(fitted.evidence, self.x)
             mode, value = optimise(evidence, fitted.mode)
@@ -119,18 +118,18 @@ class Fitted:
         return fitted
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Fitted:
-        """Copy with these hyperparameters and scale, given all values y at times x: (n,) both."""
+        """Copy with the same hyperparameters and scale, given values y (n,) at times x (n,)."""
         evidence = self.evidence.given(x, self.scale.forward(y))
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.
             old = cast("NumpyEvidence", self.evidence).noise_factors
-            known = np.append(old, np.ones(len(y) - len(self.y)))
-            known = cast("NumpyEvidence", evidence).with_noise_factors(known, 0.0)
-            evidence = self._with_noise_factors(known, x)
+            factors = np.append(old, np.ones(len(y) - len(self.y)))
+            provisional = cast("NumpyEvidence", evidence).with_noise_factors(factors, 0.0)
+            evidence = self._with_noise_factors(provisional, x)
         return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
 
     def _with_noise_factors(self, evidence: Evidence, x: np.ndarray) -> NumpyEvidence:
-        """Evidence with the noise factors that follow from the residuals at the mode.
+        """Log joint density with noise factors computed from the residuals at the mode.
 
         Values on events and holidays keep a factor of 1.
         """
@@ -159,37 +158,37 @@ class Fitted:
 
     @cached_property
     def model(self) -> GPRegression | LatentGP:
-        """Model of z."""
+        """Model of the transformed values."""
         return build_model(self.choices, self.structure, self.x, self.scale, self.y)
 
     @property
     def target(self) -> Target:
-        """Target of the inference methods: the model with the values."""
+        """Target of the inference methods: the model given the transformed values."""
         if isinstance(self.model, LatentGP):
             return latent_target(self.model, self.x, self.y)
         return bound(self.model, self.x, self.scale.forward(self.y))
 
     @cached_property
     def log_jacobian(self) -> float:
-        """Log Jacobian determinant, which turns a log density of z into one of y."""
+        """Log Jacobian determinant: log p(y) minus log density of the transformed values."""
         return float(np.sum(self.scale.log_jacobian(self.y)))
 
     @property
     def log_joint(self) -> float:
-        """Log joint density of y and the hyperparameters at the mode; -inf if there is none."""
+        """Log joint density of y and the hyperparameters at the mode, -inf in place of NaN."""
         value = self.log_density + self.log_jacobian + self.log_prior
         return value if np.isfinite(value) else -np.inf
 
     @cached_property
     def log_evidence(self) -> float:
-        """log p(y) by Laplace's method; -inf if there is no density."""
+        """Log marginal likelihood log p(y) by Laplace's method; -inf if `log_joint` is."""
         curvatures = np.linalg.eigvalsh(np.nan_to_num(self.hessian))
         volume = len(self.mode) * np.log(2.0 * np.pi)
         volume -= np.sum(np.log(np.maximum(curvatures, MIN_CURVATURE)))
         return self.log_joint + 0.5 * float(volume)
 
     @property
-    def by_name(self) -> dict[str, float]:
+    def mode_by_name(self) -> dict[str, float]:
         """Mode in unconstrained coordinates, by name of the hyperparameter."""
         return dict(zip(self.evidence.names, self.mode.tolist(), strict=True))
 
@@ -210,8 +209,8 @@ class Fitted:
     def rescaled(self) -> Fitted:
         """Optimise again, in coordinates of about equal curvature and to a smaller tolerance.
 
-        A period is known to a thousandth where a variance is known to a half, and L-BFGS ends
-        early on such an ill-conditioned density.
+        The data may determine a period to 0.1 % but a variance only to 50 %, and L-BFGS ends early
+        on such an ill-conditioned density.
         """
         scale = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
         mode, value = optimise(self.evidence, self.mode, scale=scale, gain_tol=1e-7)
@@ -220,15 +219,15 @@ class Fitted:
         return replace(self, mode=mode, value=value, curvature=None)
 
     def polished(self) -> Fitted:
-        """The mode to the precision at which the gradient is zero, by Newton's method.
+        """Refine the mode by Newton's method until the gradient is within the tolerance.
 
-        If L-BFGS has ended early, it is repeated in rescaled coordinates first.
+        If Newton's method does not converge, L-BFGS is repeated in rescaled coordinates first.
         """
         polished = self._newton()
         return polished if polished.optimum.converged else polished.rescaled()._newton()
 
     def _newton(self) -> Fitted:
-        """Take Newton steps with the Hessian at the start as long as each halves the gradient."""
+        """Take Newton steps with the Hessian at the start while each step halves the gradient."""
         fitted = self
         with self.evidence.threads():
             for _ in range(500):
@@ -240,20 +239,20 @@ class Fitted:
                 except np.linalg.LinAlgError:
                     break
                 candidate = replace(fitted, mode=mode, value=None, curvature=self.hessian)
-                # Written so that NaN is no improvement.
+                # False if the gradient is NaN.
                 halved = candidate.optimum.gradient_norm < 0.5 * gradient_norm
                 if not (halved and np.isfinite(candidate.log_density)):
                     break
                 fitted = candidate
         moved = fitted.mode - self.mode
-        # Within 0.1 posterior sds of the start its Hessian is kept for the new mode.
+        # Within 0.1 posterior sds of the start, its Hessian is accurate enough for the new mode.
         if moved @ self.hessian @ moved < np.square(0.1):
             return fitted
         return replace(fitted, value=fitted.log_density, curvature=self.curvature)
 
     @cached_property
     def optimum(self) -> Optimum:
-        """The mode as a result of optimisation."""
+        """The mode as an `Optimum`."""
         return Optimum(
             z=self.mode,
             log_density=self.log_density,
@@ -266,15 +265,15 @@ class Fitted:
         )
 
     def rolling(self, origins: Sequence[Origin]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Predictive means and sds of z after each origin, at the mode."""
+        """Predictive means and sds of transformed values after each origin, at the mode."""
         counts = [origin.count for origin in origins]
-        reach = [len(origin.steps) for origin in origins]
-        pairs = self.evidence.rolling(self.mode, counts, reach)
+        next_counts = [len(origin.steps) for origin in origins]
+        pairs = self.evidence.rolling(self.mode, counts, next_counts)
         excess = self.excess_noise(self.mode)
         return [(mean, np.sqrt(variance + excess)) for mean, variance in pairs]
 
     def excess_noise(self, z: np.ndarray) -> np.ndarray:
-        """Variance of Student t noise in excess of normal noise, at z (..., d): (...)."""
+        """Excess variance of Student t over normal noise, at hyperparameters z (..., d): (...)."""
         if not self.choices.robust:
             return np.zeros(np.shape(z)[:-1])
         return (DEGREES / (DEGREES - 2.0) - 1.0) * self.evidence.values(z)["noise"]
@@ -285,12 +284,12 @@ class Fitted:
         Args:
             count: Number of draws.
             seed: Random seed.
-            x_new: Sorted times at which predictions or values are likely to be needed, (m,).
+            x_new: Sorted times of likely predictions or new values, (m,), to be precomputed.
         """
         d = len(self.mode)
         if d == 0:
             return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
-        # In directions of unknown curvature the proposal is wide; the weights correct for that.
+        # Where the curvature is small or negative, the proposal is wide; the weights correct it.
         eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
         curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
         # Unlike eigenvectors, the Cholesky factor is a continuous function of the data.
@@ -303,11 +302,11 @@ class Fitted:
         return Draws(self, z, predictive.log_densities - log_q, predictive)
 
     def as_point(self) -> Draws:
-        """The end of the optimisation as a single draw."""
+        """Single draw at the mode, without polishing."""
         return Draws(self, self.mode[None], np.zeros(1))
 
     def at_mode(self) -> Draws:
-        """The mode as a single draw."""
+        """Single draw at the polished mode."""
         polished = self.polished()
         return Draws(polished, polished.mode[None], np.zeros(1))
 
@@ -317,9 +316,9 @@ class Draws:
     """Draws of the hyperparameters of a structure, with log importance ratios.
 
     Attributes:
-        fitted: The structure.
+        fitted: The structure at its mode.
         z: Draws in unconstrained coordinates, (S, d).
-        log_ratios: Logarithms of p / q, (S,).
+        log_ratios: Log importance ratios, log p - log q, (S,).
         predictive: Joint distribution of the next values for each draw, if computed.
     """
 
@@ -330,12 +329,12 @@ class Draws:
 
     @cached_property
     def weights(self) -> Weights:
-        """Pareto-smoothed weights, with their k-hat."""
+        """Pareto-smoothed importance weights with k-hat."""
         return pareto_smooth(self.log_ratios)
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """Truncated weights, which sum to one, (S,).
+        """Truncated importance weights, normalised to sum to one, (S,).
 
         Ionides (2008), "Truncated importance sampling".
         """
@@ -344,37 +343,37 @@ class Draws:
 
     @cached_property
     def log_evidence(self) -> float:
-        """log p(y) of the values."""
+        """Log marginal likelihood log p(y) by importance sampling."""
         value = float(logsumexp(self._ratios) - np.log(len(self.z)))
         return value + self.fitted.log_jacobian + self.fitted.log_prior
 
     def resampled(self, count: int, seed: int) -> np.ndarray:
         """Equally weighted draws, (count, d)."""
-        return self.z[self.chosen(count, seed)]
+        return self.z[self.resampled_rows(count, seed)]
 
-    def chosen(self, count: int, seed: int) -> np.ndarray:
-        """Rows of the equally weighted draws, with repetitions, (count,)."""
+    def resampled_rows(self, count: int, seed: int) -> np.ndarray:
+        """Indices of equally weighted draws, with repetitions, (count,)."""
         return resample(self.shares, count, np.random.default_rng(seed))
 
     def moments(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predictive mean and sd of z at times x_new (m,), averaged over the draws: (m,) each."""
+        """Predictive mean and sd of transformed values at x_new (m,), over all draws: (m,) each."""
         if self.predictive is not None and self.predictive.covers(x_new):
             means, variances = self.predictive.moments(np.arange(len(self.z)), x_new)
         else:
             means, variances = self.fitted.evidence.moments(self.z, x_new)
         return self.averaged(means, variances + self.fitted.excess_noise(self.z)[:, None])
 
-    def moments_of_others(self) -> tuple[np.ndarray, np.ndarray]:
-        """Leave-one-out mean and sd of z of each value, averaged over the draws: (n,) each."""
+    def loo_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Leave-one-out mean and sd of each transformed value, over all draws: (n,) each."""
         means, variances, _ = self.fitted.evidence.loo(self.z)
-        # The noise of a new value has no factor of its own.
+        # A left-out value has a noise factor of 1: its fitted factor was computed from the value.
         factors = getattr(self.fitted.evidence, "noise_factors", 1.0)
         noise = np.reshape(self.fitted.evidence.values(self.z)["noise"], -1)
         excess = self.fitted.excess_noise(self.z)[:, None] - noise[:, None] * (factors - 1.0)
         return self.averaged(means, variances + excess)
 
     def averaged(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and sd of the mixture over draws, from their moments (S, m): (m,) each."""
+        """Mean and sd of the mixture over draws, from moments of each (S, m): (m,) each."""
         usable = np.isfinite(means).all(axis=1) & np.isfinite(variances).all(axis=1)
         shares = np.where(usable, self.shares, 0.0)
         if not shares.any():
@@ -401,22 +400,22 @@ class Draws:
 
     @property
     def _ratios(self) -> np.ndarray:
-        """Log ratios, -inf where there is no density."""
+        """Log importance ratios, -inf in place of NaN."""
         return np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
 
     @property
     def _normalised(self) -> np.ndarray:
-        """Weights before truncation, which sum to one."""
+        """Importance weights before truncation, normalised to sum to one, (S,)."""
         return np.exp(self._ratios - logsumexp(self._ratios))
 
     @property
     def is_point(self) -> bool:
-        """True for a single draw, a point estimate."""
+        """True for a point estimate, a single draw."""
         return len(self.z) == 1
 
     def posterior(self, seed: int) -> Posterior:
         """The draws as a posterior of the hyperparameters."""
-        # Weighted draws need no precise mode, but the mode of a posterior is shown to users.
+        # Importance sampling needs no precise mode, but users see `posterior.optimum`.
         fitted = self.fitted.polished()
         z = self.z if self.is_point else self.resampled(len(self.z), seed)
         fit = Fit(
@@ -440,10 +439,10 @@ class Draws:
             "ess_of_weights": weights.ess,
         }
         advice = (
-            f"{effective(weights.ess)} of the hyperparameters: enough to widen a forecast by what "
-            "is not known of them, too few for their own quantiles. Take method='nuts' for those."
+            f"{effective(weights.ess)} of the hyperparameters: enough to average a forecast over "
+            "them, too few for their quantiles. Use method='nuts' for those quantiles."
         )
-        # From a k-hat of 1 on, the importance ratios have no mean.
+        # At a k-hat of 1 or more, importance ratios have no finite mean.
         return Trust("caution" if weights.khat < 1.0 else "bad", advice, evidence)
 
 
@@ -458,15 +457,15 @@ def optimise(
     Args:
         evidence: The log density.
         start: Starting point, (d,).
-        scale: Typical scale of each coordinate, (d,) or one number.
+        scale: Unit of each coordinate in the search, (d,) or one number.
         gain_tol: Relative gain of a step below which the optimisation ends.
 
     Returns:
-        The mode, (d,), and the log density there.
+        The mode, (d,), and the log density there, -inf if it is not finite.
     """
     if len(start) == 0:
         return start, evidence.log_density(start)
-    # Stands for an infinite -log p: the line search steps back from a large finite value only.
+    # Replaces an infinite -log p, from which the line search would not step back.
     barrier = 1e100
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:

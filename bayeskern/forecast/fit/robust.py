@@ -1,7 +1,8 @@
-"""Student t noise by a variational approximation: a factor of the noise variance of each value.
+"""Student t noise by variational inference: a noise factor for each value.
 
-y_i = f_i + e_i / sqrt(l_i), with e_i ~ N(0, noise) and l_i ~ Gamma(nu / 2, nu / 2), is Student's t.
-The posterior is approximated by q(f) q(l), each l_i with a gamma distribution: Tipping and Lawrence
+y_i = f_i + e_i / sqrt(l_i), with e_i ~ N(0, noise) and l_i ~ Gamma(nu / 2, nu / 2), has Student t
+noise with nu degrees of freedom. The posterior is approximated by q(f) q(l), with gamma
+distributions of l_i; the noise variance of y_i then has the factor 1 / E[l_i]. Tipping and Lawrence
 (2005), "Variational inference for Student-t models: robust Bayesian interpolation and generalised
 component analysis", section 3.
 """
@@ -18,16 +19,16 @@ DEGREES = 4.0
 def noise_factors(
     squares: np.ndarray, noise: float, trusted: np.ndarray | bool = False
 ) -> tuple[np.ndarray, float]:
-    """Factors of the noise variance, (n,), and their term of the log marginal likelihood.
+    """Factors of the noise variance, (n,), and a constant of the variational bound.
 
-    The log marginal likelihood of Gaussian noise with these factors, plus the term, is a lower
-    bound on the log marginal likelihood of Student t noise.
+    The log marginal likelihood with Gaussian noise and these factors, plus the constant, is a lower
+    bound on the log marginal likelihood with Student t noise.
 
     Args:
         squares: Expected squared residuals E[(y - f)^2], (n,).
         noise: Noise variance.
-        trusted: Mask of the values with Gaussian noise and so a factor of 1, (n,): those of
-            holidays and events, whose effects would pass for outliers.
+        trusted: Mask of values with Gaussian noise, that is a factor of 1, (n,): values on holidays
+            and events, whose effects look like outliers.
     """
     shape, half = 0.5 * (DEGREES + 1.0), 0.5 * DEGREES
     rate = 0.5 * (DEGREES + squares / noise)

@@ -1,7 +1,7 @@
-"""Earlier origins of a series, for forecasts at the hyperparameters of the whole series.
+"""Origins of a rolling-origin evaluation, at the hyperparameters of the whole series.
 
 Hyndman and Athanasopoulos (2021), "Forecasting: principles and practice", section 5.10. Structures
-are not fitted again: a forecast from an origin is a conditional of the same process.
+are not fitted again: the process is conditioned on the values up to an origin.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Most origins, and fewest values known at an origin.
+# Largest number of origins; smallest number of values known at an origin.
 MAX_ORIGINS, MIN_KNOWN = 10, 5
 
 
 class Origin(NamedTuple):
-    """A past date, from which the next k values are forecast.
+    """The end of the known values, from which the next k values are forecast.
 
     Attributes:
         count: Number of known values.
@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
     @property
     def ahead(self) -> slice:
-        """Rows of the values that are forecast."""
+        """Rows of the forecast values."""
         return slice(self.count, self.count + len(self.steps))
 
 
@@ -36,8 +36,9 @@ def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin
 
     Args:
         steps: Step of each value on the grid of the calendar, (n,).
-        horizon: Largest number of steps that are forecast from an origin.
-        season: Season in steps. If the series has two seasons, each origin knows more than one.
+        horizon: Largest number of steps ahead.
+        season: Season in steps. If the series has more than two full seasons, at least one full
+            season and two values are known at each origin.
     """
     n = len(steps)
     first = max(MIN_KNOWN, n // 2, season + 2 if n > 2 * season else 0)
@@ -46,8 +47,8 @@ def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin
     counts = np.unique(np.linspace(first, n - 1, min(MAX_ORIGINS, n - first)).astype(int))
     origins = []
     for count in counts.tolist():
-        ahead = steps[count:] - steps[count - 1] - 1
-        within = ahead[ahead < horizon]
-        if len(within):
-            origins.append(Origin(count, within))
+        next_steps = steps[count:] - steps[count - 1] - 1
+        next_steps = next_steps[next_steps < horizon]
+        if len(next_steps):
+            origins.append(Origin(count, next_steps))
     return tuple(origins)

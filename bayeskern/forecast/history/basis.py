@@ -1,7 +1,7 @@
 """Trend, seasons and effects of a long series as weighted sums of known functions of time.
 
-Each block of functions stands for a kernel (`basis_blocks`); together they have at most about 250
-columns. Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
+Each block of functions approximates a kernel (`basis_blocks`). All blocks together have at most
+about 250 columns. Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
 regression", for the trend; Solin and Sarkka (2014), "Explicit link between periodic covariance
 functions and state space models", for the seasons.
 """
@@ -41,14 +41,13 @@ class BasisOptions:
     Attributes:
         level_functions: Number of functions of the level.
         slope_functions: Number of functions of the slope.
-        margin: Time for which the functions go on after the end of the forecast, as a share of the
-            time before it.
-        min_harmonics: Harmonics that every season keeps, however small `max_columns` is.
-        max_harmonics: Most harmonics of a season that is not nested in a shorter one.
-        max_nested_ratio: Largest ratio of two periods at which the longer season changes the shape
-            of the shorter one.
-        max_columns: Most columns in all, without the constants of seasons, if every season keeps at
-            least `min_harmonics` harmonics.
+        margin: Extent of the trend functions beyond the end of the forecast, as a share of the
+            time from start to end.
+        min_harmonics: Smallest number of harmonics of a season, even if `max_columns` is exceeded.
+        max_harmonics: Largest number of harmonics of a season other than a `NestedSeason`.
+        max_nested_ratio: Largest ratio of two periods at which the longer season is a
+            `NestedSeason`.
+        max_columns: Largest number of columns, not counting the constants of seasons.
     """
 
     level_functions: int = 25
@@ -62,11 +61,11 @@ class BasisOptions:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Blocks of functions side by side; the first one is the line.
+    """Blocks of basis functions; the first block is the straight line.
 
     Attributes:
-        blocks: The blocks.
-        upper: Last time at which the functions of the trend may be used.
+        blocks: The blocks, in the order of their columns.
+        upper: Last time for which the functions of the trend are valid.
         effects: Linear effects, whose columns come last.
     """
 
@@ -94,13 +93,13 @@ class Basis:
             start: First time.
             end: Last time of the forecast.
             center: Time at which the straight line is zero.
-            step: Time from one value to the next.
-            unit: Time that plays the part of a year in the priors.
-            effects: Given columns.
+            step: Time step between values.
+            unit: Time unit of the priors of the trend: the longest season, or a step.
+            effects: Linear effects of regressors, events and holidays.
             options: Size of the basis.
 
         Raises:
-            NotImplementedError: An effect is a function with a kernel.
+            NotImplementedError: An effect is a Gaussian process.
             ValueError: A period is too short or infinite, or has no harmonics of its own.
         """
         if effects is not None and effects.kernels:
@@ -109,7 +108,7 @@ class Basis:
         upper = end + options.margin * (end - start)
         variance = LogNormalPrior(LOG_VARIANCE, 1.0)
         slope_variance = LogNormalPrior(LOG_VARIANCE - 2.0 * log_unit, 1.0)
-        # Variances of the steps of level and slope in a year.
+        # Variances of the changes of level and slope within one `unit`.
         level_variance = LogNormalPrior(-1.5 - log_unit, 1.5)
         bend_variance = LogNormalPrior(-4.0 - 3.0 * log_unit, 1.5)
         blocks: list[BasisBlock] = [
@@ -145,14 +144,14 @@ class Basis:
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
-        """Columns of each block."""
+        """Slice of the columns of each block."""
         sizes = [block.functions(np.zeros(1)).shape[1] for block in self.blocks]
         ends = np.cumsum(sizes).tolist()
         return tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
     @cached_property
     def priors(self) -> dict[str, LogNormalPrior]:
-        """Name of a hyperparameter -> its prior, p of them."""
+        """Name of each of the p hyperparameters -> its prior."""
         return {name: prior for block in self.blocks for name, prior in block.priors.items()}
 
     @property
@@ -163,17 +162,17 @@ class Basis:
     @property
     def smooth_components(self) -> tuple[str, ...]:
         """Names of the trend and the seasons."""
-        own = (b.component for b in self.blocks if not isinstance(b, EffectColumns))
-        return tuple(dict.fromkeys(own))
+        components = (b.component for b in self.blocks if not isinstance(b, EffectColumns))
+        return tuple(dict.fromkeys(components))
 
     @property
     def effect_columns(self) -> range:
-        """Numbers of the columns of effects."""
+        """Indices of the columns of effects."""
         linear = 0 if self.effects is None else self.effects.linear
         return range(self.size - linear, self.size)
 
     def of_component(self, name: str) -> np.ndarray:
-        """Numbers of the columns of a component."""
+        """Indices of the columns of a component."""
         components = np.empty(self.size, object)
         for block, columns in zip(self.blocks, self.columns, strict=True):
             components[columns] = block.component
@@ -193,8 +192,8 @@ class Basis:
         """
         if len(x) and x.max() > self.upper:
             raise ValueError(
-                f"the basis ends at time {self.upper:g}, got times up to {x.max():g}: make it "
-                "with an end no earlier than the last time of the forecast."
+                f"the basis ends at time {self.upper:g}; got times up to {x.max():g}. Pass the "
+                "last time of the forecast as end."
             )
         out = np.empty((len(x), self.size)) if out is None else out
         chunk_rows = 4096
@@ -225,9 +224,9 @@ class Basis:
 def _seasons(
     periods: Mapping[str, float], step: float, budget: int, options: BasisOptions
 ) -> list[Season]:
-    """Seasons with their harmonics, at most `budget` harmonics in all if possible.
+    """Seasons with at most `budget` harmonics in all, if `min_harmonics` allows.
 
-    If the budget is exceeded, the seasons with the most harmonics lose some.
+    If the budget is exceeded, all seasons get a common limit on their harmonics.
 
     Raises:
         ValueError: A period is too short or infinite, or has no harmonics of its own.
@@ -242,32 +241,35 @@ def _seasons(
                 f"{period:g}."
             )
         harmonics = np.arange(1, int(0.5 * period / step + RATIO_TOL) + 1)
-        outer = None
+        # `nested`: the longest shorter season whose shape this season changes.
+        nested = None
         for shorter in seasons:
             ratio = period / shorter.period
             if abs(ratio - round(ratio)) < RATIO_TOL * ratio:
                 # Multiples of the ratio are harmonics of the shorter season.
                 harmonics = harmonics[harmonics % round(ratio) != 0]
-                outer = shorter if ratio < options.max_nested_ratio + 0.5 else outer
+                nested = shorter if ratio < options.max_nested_ratio + 0.5 else nested
         if len(harmonics) == 0:
             shorter = ", ".join(season.component for season in seasons)
             raise ValueError(
-                f"every harmonic of {name} is one of {shorter}: leave one of these seasons out."
+                f"every harmonic of {name} is a harmonic of {shorter}: leave one of these seasons "
+                "out."
             )
-        if outer is None:
+        if nested is None:
             priors = {f"{name}.lengthscale": lengthscale, f"{name}.variance": variance}
             seasons.append(Season(name, priors, period, harmonics[: options.max_harmonics]))
             continue
-        ratio = round(period / outer.period)
-        last = ratio * outer.harmonics[-1] + ratio // 2
+        ratio = round(period / nested.period)
+        # Harmonics up to R / 2 beyond the last harmonic of the shorter season.
+        last = ratio * nested.harmonics[-1] + ratio // 2
         priors = {
             f"{name}.lengthscale": lengthscale,
-            f"{name}.{outer.component}.lengthscale": lengthscale,
+            f"{name}.{nested.component}.lengthscale": lengthscale,
             f"{name}.variance": variance,
         }
         seasons.append(NestedSeason(name, priors, period, harmonics[harmonics <= last], ratio))
     counts = [len(season.harmonics) for season in seasons]
-    most = max(counts, default=0)
-    while most > options.min_harmonics and sum(min(c, most) for c in counts) > budget:
-        most -= 1
-    return [replace(season, harmonics=season.harmonics[:most]) for season in seasons]
+    limit = max(counts, default=0)
+    while limit > options.min_harmonics and sum(min(c, limit) for c in counts) > budget:
+        limit -= 1
+    return [replace(season, harmonics=season.harmonics[:limit]) for season in seasons]

@@ -20,11 +20,11 @@ from bayeskern.gp.time_series.prior import LogNormalPrior
 
 @dataclass(frozen=True, eq=False)
 class BasisBlock(ABC):
-    """Functions of time that stand for one kernel.
+    """Basis functions of time whose prior approximates one kernel.
 
     Attributes:
-        component: Name of the component to which it belongs.
-        priors: Name of a hyperparameter -> its prior, p of them.
+        component: Name of the component to which the block belongs.
+        priors: Name of each of the p hyperparameters -> its prior.
     """
 
     component: str
@@ -61,11 +61,16 @@ class Line(BasisBlock):
 
 @dataclass(frozen=True, eq=False)
 class RandomWalkLevel(BasisBlock):
-    """Brownian kernel by its Karhunen-Loeve series on [a, b], of length L.
+    """Karhunen-Loeve series of a Brownian kernel on [a, b], b = a + L.
 
     min(s, t) = sum_j 2 / (L k_j^2) sin(k_j s) sin(k_j t), with k_j = (j - 1/2) pi / L and times
-    since a. The first m terms leave out a variance of about 2 L / (pi^2 m) at b: that of changes
-    faster than a wave of length 2 L / m.
+    since a. The first m terms leave out changes faster than a wave of length 2 L / m; their
+    variance at b is about 2 L / (pi^2 m).
+
+    Attributes:
+        lower: a.
+        upper: b.
+        count: m.
     """
 
     lower: float
@@ -87,7 +92,7 @@ class RandomWalkLevel(BasisBlock):
 
 
 class RandomWalkSlope(RandomWalkLevel):
-    """IntegratedBrownian kernel: a slope with the series of `RandomWalkLevel`, integrated."""
+    """IntegratedBrownian kernel: integrals of the functions of `RandomWalkLevel`."""
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         # 1 - cos(u) = 2 sin^2(u / 2), which loses no digits near a.
@@ -97,14 +102,14 @@ class RandomWalkSlope(RandomWalkLevel):
 
 @dataclass(frozen=True, eq=False)
 class Season(BasisBlock):
-    """Periodic kernel by its cosine series, cut off after some harmonics.
+    """Truncated cosine series of a Periodic kernel.
 
     exp(-2 sin^2(pi t / p) / l^2) = sum_j e^-z I_j(z) cos(2 pi j t / p) over all integers j, with
-    z = 1 / l^2. The hyperparameters are l and the variance.
+    z = 1 / l^2 and the modified Bessel function I_j. The hyperparameters are l and the variance.
 
     Attributes:
         period: p.
-        harmonics: The j > 0, ((m - 1) / 2,).
+        harmonics: Increasing j > 0, ((m - 1) / 2,).
     """
 
     period: float
@@ -116,12 +121,13 @@ class Season(BasisBlock):
 
     def _waves(self, x: np.ndarray) -> NDArray[np.complex128]:
         """exp(2 pi i j x / p) at times x (n,): (n, number of harmonics)."""
-        # A whole number of periods is taken off first, for accuracy.
+        # The fraction of a period is more accurate than a large angle.
         return _powers(np.modf(x / self.period)[0], self.harmonics)
 
     def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengthscale, variance = values
         shape, slope = _coefficients(np.append(0, self.harmonics), lengthscale)
+        # The variances, and their derivatives in log l and in the log variance.
         terms = variance * np.stack([shape, slope, shape])
         terms = np.concatenate([terms[:, :1], 2.0 * np.tile(terms[:, 1:], 2)], axis=1)
         return terms[0], terms[1:]
@@ -131,10 +137,10 @@ class Season(BasisBlock):
 class NestedSeason(Season):
     """Season that changes the shape of a shorter one: weekdays and weekends of hourly values.
 
-    The kernel is Periodic(p) Periodic(p / R) without the harmonics that are multiples of R: those
-    belong to the shorter season. Its series is the convolution of the two series, so that the
-    harmonics R k +- 1, 2, ... around a strong harmonic k of the shorter season are strong as well.
-    With a long inner lengthscale it is Periodic(p) alone. The hyperparameters are the two
+    The kernel is Periodic(p) Periodic(p / R) without the multiples of R among its harmonics, which
+    belong to the shorter season. Its series is the convolution of the two series: if harmonic k of
+    the shorter season is strong, harmonics R k +- 1, 2, ... are strong as well. If the lengthscale
+    of Periodic(p / R) is long, the kernel is Periodic(p). The hyperparameters are the two
     lengthscales and the variance.
 
     Attributes:
@@ -149,9 +155,9 @@ class NestedSeason(Season):
 
     def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengthscale, inner_lengthscale, variance = values
-        # 12 harmonics of the shorter season beyond those of the basis enter the sidebands.
-        most = int(self.harmonics[-1]) // self.ratio + 12
-        inner = np.arange(-most, most + 1)
+        # Twelve more harmonics of the shorter season than fit below the last harmonic.
+        last = int(self.harmonics[-1]) // self.ratio + 12
+        inner = np.arange(-last, last + 1)
         offsets = np.abs(self.harmonics[:, None] - self.ratio * inner)
         outer, outer_slope = _coefficients(np.arange(offsets.max() + 1), lengthscale)
         shape, shape_slope = _coefficients(np.abs(inner), inner_lengthscale)
@@ -162,7 +168,7 @@ class NestedSeason(Season):
 
 @dataclass(frozen=True, eq=False)
 class EffectColumns(BasisBlock):
-    """Columns of all linear effects, with coefficients of variance 1."""
+    """Columns of all linear effects, whose coefficients have variance 1."""
 
     effects: Effects
 
@@ -174,14 +180,14 @@ class EffectColumns(BasisBlock):
 
 
 def _powers(turns: np.ndarray, exponents: np.ndarray) -> NDArray[np.complex128]:
-    """exp(2 pi i j t) for t (n,) in turns and increasing integers j (m,): (n, m), complex."""
+    """exp(2 pi i j t) for turns t (n,) and increasing exponents j (m,): (n, m)."""
     base = np.exp(2.0j * np.pi * turns)
     out = np.empty((len(turns), len(exponents)), complex)
-    power, reached = np.ones_like(base), 0
+    power, previous = np.ones_like(base), 0
     for column, exponent in enumerate(exponents):
-        for _ in range(exponent - reached):
+        for _ in range(exponent - previous):
             power = power * base
-        out[:, column], reached = power, exponent
+        out[:, column], previous = power, exponent
     return out
 
 
@@ -190,7 +196,7 @@ def _coefficients(orders: np.ndarray, lengthscale: float) -> tuple[np.ndarray, n
 
     Abramowitz and Stegun (1964), equation 9.6.26: 2 I_j' = I_{j-1} + I_{j+1}.
     """
-    # Shorter lengthscales have the series of 1e-4, with harmonics up to 10,000.
+    # Bounded below, since the series at a lengthscale of 1e-4 already has harmonics up to 10,000.
     z = 1.0 / max(lengthscale, 1e-4) ** 2
     values = ive(orders, z)
     slopes = 0.5 * (ive(np.abs(orders - 1), z) + ive(orders + 1, z)) - values

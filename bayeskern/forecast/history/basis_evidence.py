@@ -1,9 +1,9 @@
 """Log joint density of a long series and its hyperparameters, with forecasts and components.
 
 y = X w + u + e, with w ~ N(0, D) for trend, seasons and effects (`basis`), u an Ornstein-Uhlenbeck
-process for short-term deviations, and e ~ N(0, noise I). An evaluation takes O(n m^2) for n values
-and m functions if the lengthscale of u or the ratio of its variance to the noise is new, and O(m^3)
-otherwise (`filtered_statistics`).
+process for short-term deviations, and e ~ N(0, noise I). With n values and m functions, the first
+evaluation at a lengthscale of u and a ratio of its variance to the noise takes O(n m^2), further
+evaluations O(m^3) (`filtered_statistics`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bayeskern.gp.time_series.prior import LogNormalPrior, LogNormalPriors
 class BasisEvidence(Evidence):
     """log p(y, hyperparameters) of a long series, over unconstrained coordinates z (d,).
 
-    The hyperparameters are those of the basis, then the lengthscale and the variance of the
-    short-term deviations, then the noise variance, which alone has a lower limit.
+    The hyperparameters are those of the basis, the lengthscale and the variance of the short-term
+    deviations, and the noise variance, in this order. Only the noise variance has a lower limit.
 
     Attributes:
         basis: The functions of trend, seasons and effects.
-        step: Time from one value to the next.
+        step: Time step between values.
         prior: Prior of the hyperparameters.
         min_noise: Lower limit of the noise variance.
     """
@@ -45,10 +45,10 @@ class BasisEvidence(Evidence):
             basis: Functions of trend, seasons and effects.
             x: Sorted times, (n,).
             y: Standardised values, (n,).
-            step: Time from one value to the next.
+            step: Time step between values.
         """
         self.basis, self.step = basis, step
-        # The lower limit is that of `default_noise`.
+        # `default_noise` has the same lower limit.
         noise = LogNormalPrior(LOG_VARIANCE, 1.0, least=1e-8)
         self.prior = LogNormalPriors(
             {
@@ -82,9 +82,9 @@ class BasisEvidence(Evidence):
             x: Sorted times, (n,).
             y: Standardised values, (n,).
             seasons: Name -> period, in the unit of the times.
-            step: Time from one value to the next.
-            end: Last time of any forecast.
-            unit: Time that plays the part of a year in the priors.
+            step: Time step between values.
+            end: Last time of all forecasts.
+            unit: Time unit of the priors of the trend: the longest season, or a step.
             effects: Linear effects of regressors and holidays.
             options: Size of the basis.
         """
@@ -109,7 +109,7 @@ class BasisEvidence(Evidence):
     @cached_property
     def history(self) -> History:
         """The data with the columns of the basis."""
-        # Column by column, as the filter runs along columns.
+        # In column order, since the filter runs along columns.
         columns = np.empty((len(self.y), self.basis.size + 1), order="F")
         self.basis.functions(self.x, out=columns[:, :-1])
         columns[:, -1] = self.y
@@ -117,7 +117,7 @@ class BasisEvidence(Evidence):
 
     @property
     def starts(self) -> list[np.ndarray]:
-        """Starting points of a search: the prior medians, and a level that changes faster."""
+        """Starting points of a search: the prior medians, and a faster-changing level."""
         fast = self.middle.copy()
         fast[self.names.index(f"{LEVEL}.brownian.variance")] += 2.0
         return [self.middle, fast]
@@ -126,14 +126,14 @@ class BasisEvidence(Evidence):
         return self.prior.values(z)
 
     def residual_parameters(self, z: np.ndarray) -> tuple[float, float]:
-        """Lengthscale of the deviations, and the ratio of their variance to that of the noise."""
+        """Lengthscale l of the deviations, and q, their variance over the noise variance."""
         lengthscale, variance, noise = self.prior.each(z)[-3:]
         return float(lengthscale), float(variance / noise)
 
     # -- the density -------------------------------------------------------------------------------
 
     def _statistics(self, z: np.ndarray) -> FilteredStatistics | None:
-        """Sufficient statistics at z (d,); None where the filter cannot use its coordinates."""
+        """Sufficient statistics at z (d,); None if l or q overflows or underflows."""
         lengthscale, ratio = self.residual_parameters(z)
         is_usable = 0.0 < lengthscale < np.inf and 0.0 <= ratio < np.inf
         return self.history.statistics(lengthscale, ratio) if is_usable else None
@@ -143,9 +143,8 @@ class BasisEvidence(Evidence):
             statistics = self._statistics(z)
             if statistics is None:
                 return -np.inf
-            return self._posterior_of_basis(z, statistics)[0].log_marginal + self.prior.log_density(
-                z
-            )
+            posterior, _ = self._posterior_of_basis(z, statistics)
+            return posterior.log_marginal + self.prior.log_density(z)
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         with self.threads(), np.errstate(all="ignore"):
@@ -156,11 +155,11 @@ class BasisEvidence(Evidence):
             if not np.isfinite(posterior.log_marginal):
                 return -np.inf, np.zeros(len(z))
             residual = self.history.slopes(*self.residual_parameters(z))
-            in_residual = posterior.slopes_in_residual(residual)
+            residual_slopes = posterior.slopes_in_residual(residual)
             gradient = self._gradient(z, posterior, slopes)
             # The noise variance is also the denominator of the ratio.
-            gradient -= slopes[:, -1] * in_residual[1]
-            gradient[-3:-1] += in_residual
+            gradient -= slopes[:, -1] * residual_slopes[1]
+            gradient[-3:-1] += residual_slopes
             return posterior.log_marginal + self.prior.log_density(z), gradient
 
     def at_fixed_residual(
@@ -170,11 +169,10 @@ class BasisEvidence(Evidence):
 
         Args:
             z: Unconstrained coordinates, (d,).
-            statistics: Those at the lengthscale and the ratio of z.
+            statistics: Sufficient statistics at the lengthscale and the ratio of z.
 
         Returns:
-            The density; its gradient (d,) and the expected information (d, d), both without the
-            change of the statistics.
+            Log density, its gradient (d,) and the expected information (d, d), at fixed statistics.
         """
         with np.errstate(all="ignore"):
             posterior, slopes = self._posterior_of_basis(z, statistics)
@@ -187,17 +185,17 @@ class BasisEvidence(Evidence):
 
     def _gradient(self, z: np.ndarray, posterior: BasisPosterior, slopes: np.ndarray) -> np.ndarray:
         """Gradient of the log joint density at fixed statistics, (d,)."""
-        by_noise = slopes[:, -1] * posterior.slope_in_noise
-        return self.prior.slope(z) + slopes[:, :-1] @ posterior.slopes_in_variances + by_noise
+        gradient = slopes[:, :-1] @ posterior.slopes_in_variances
+        return self.prior.slope(z) + gradient + slopes[:, -1] * posterior.slope_in_noise
 
     def _posterior_of_basis(
         self, z: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[BasisPosterior, np.ndarray]:
-        """Posterior of the weights, and derivatives of log d and the log noise: (d, m + 1)."""
+        """Posterior of w, and derivatives of log d_j and of the log noise in z: (d, m + 1)."""
         values, p = self.prior.each(z), len(self.basis.priors)
-        variances, in_z = self.basis.variances(values[:p])
+        variances, variance_slopes = self.basis.variances(values[:p])
         slopes = np.zeros((len(z), len(variances) + 1))
-        np.divide(in_z, variances, out=slopes[:p, :-1], where=variances > 0.0)
+        np.divide(variance_slopes, variances, out=slopes[:p, :-1], where=variances > 0.0)
         slopes[-1, -1] = np.exp(z[-1]) / values[-1]
         return BasisPosterior(statistics, variances, float(values[-1])), slopes
 
@@ -210,18 +208,20 @@ class BasisEvidence(Evidence):
     def _conditioned(
         self, z: np.ndarray, history: History, statistics: FilteredStatistics
     ) -> SeriesPosterior:
-        """The process given a history with these statistics, at z (d,)."""
+        """Posterior of a history with these statistics, at z (d,)."""
         weights, _ = self._posterior_of_basis(z, statistics)
         residual, log_prior = self.residual_parameters(z), self.prior.log_density(z)
         return SeriesPosterior(self.basis, history, weights, *residual, log_prior, weights.noise)
 
-    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
+    def rolling(
+        self, z: np.ndarray, counts: Sequence[int], next_counts: Sequence[int]
+    ) -> list[Moments]:
         pairs = []
         with self.threads():
             # One pass over the data serves all origins.
             prefixes = self.history.prefixes(*self.residual_parameters(z), counts)
-            for count, ahead, statistics in zip(counts, reach, prefixes, strict=True):
+            for count, next_count, statistics in zip(counts, next_counts, prefixes, strict=True):
                 process = self._conditioned(z, self.history.prefix(count), statistics)
-                mean, variance = process.moments(self.x[count : count + ahead])
+                mean, variance = process.moments(self.x[count : count + next_count])
                 pairs.append((mean, variance + process.noise))
         return pairs

@@ -1,4 +1,4 @@
-"""Posterior of the weights of a basis, and the log marginal likelihood, by one factor."""
+"""Posterior of the weights of a basis and log marginal likelihood, from one factor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ potrf, potrs, potri, trtrs = get_lapack_funcs(
 class BasisPosterior:
     """Posterior of w in y = X w + u + e, and log p(y), at one D and noise variance.
 
-    With A = X' T^-1 X, b = X' T^-1 y and B = noise I + D^1/2 A D^1/2 = L L': the posterior of w is
+    The prior is w ~ N(0, D), and u + e has the covariance noise T (`filtered_statistics`). With
+    A = X' T^-1 X, b = X' T^-1 y and B = noise I + D^1/2 A D^1/2 = L L': the posterior of w is
     N(D^1/2 B^-1 D^1/2 b, noise D^1/2 B^-1 D^1/2). Rasmussen and Williams (2006), section 2.1.1 and
     equations A.9 and A.10.
 
     Attributes:
-        log_marginal: log p(y), -inf where B has no factor.
+        log_marginal: log p(y); -inf if B cannot be factored.
         mean: Posterior mean of w, (m,).
     """
 
@@ -31,7 +32,7 @@ class BasisPosterior:
         """Factor B.
 
         Args:
-            statistics: Sufficient statistics at T.
+            statistics: Sufficient statistics for T.
             variances: Diagonal of D, (m,).
             noise: Noise variance.
         """
@@ -63,14 +64,14 @@ class BasisPosterior:
     @property
     def slope_in_noise(self) -> float:
         """Derivative of log p(y) in the log noise variance at fixed T."""
-        # log p(c K) for all of K has the derivative (y' K^-1 y - n) / 2 in log c.
+        # The derivative in log c, with c times the covariance K of y, is (y' K^-1 y - n) / 2.
         return 0.5 * (self._quadratic - self.statistics.n) - self.slopes_in_variances.sum()
 
     @property
     def information(self) -> np.ndarray:
-        """Expected information on the logarithms of all d_j and of the noise: (m + 1, m + 1).
+        """Expected information on log d_1, ..., log d_m and the log noise: (m + 1, m + 1).
 
-        It is tr(K^-1 dK K^-1 dK) / 2, with dK along two of the logarithms at fixed T.
+        Elements tr(K^-1 dK_i K^-1 dK_j) / 2, with derivatives dK in the logarithms at fixed T.
         """
         m, inverse = len(self.mean), self.noise * self._inverse
         squares = np.square(inverse).sum(axis=1)
@@ -81,7 +82,7 @@ class BasisPosterior:
         return 0.5 * information
 
     def slopes_in_residual(self, slopes: StatisticsSlopes) -> np.ndarray:
-        """Derivatives of log p(y) in log lengthscale and log ratio: (2,)."""
+        """Derivatives of log p(y) in log l and log q: (2,)."""
         m = len(self.mean)
         spread = self._roots[:, None] * self._inverse * self._roots
         residual = np.append(-self.mean, 1.0)
@@ -90,17 +91,17 @@ class BasisPosterior:
         return -0.5 * (slopes.log_det + trace + quadratic)
 
     def half(self, rows: np.ndarray) -> np.ndarray:
-        """H with H' H the posterior covariance of rows @ w, for rows (k, m): (m, k)."""
+        """H (m, k) with H' H = posterior covariance of rows @ w, for rows (k, m)."""
         scaled = np.asfortranarray((rows * self._roots).T)
         solved, _ = trtrs(self._factor, scaled, lower=1, overwrite_b=True)
         solved *= np.sqrt(self.noise)
         return solved
 
     def root(self, rows: np.ndarray) -> np.ndarray:
-        """R with R' R the posterior covariance of rows @ w, for few rows (k, m): (k, k)."""
+        """R (k, k) with R' R = posterior covariance of rows @ w, for few rows (k, m)."""
         return np.linalg.qr(self.half(rows), "r")
 
     def variance(self, rows: np.ndarray) -> np.ndarray:
-        """Posterior variance of rows @ w, for rows (k, m), some rows at a time: (k,)."""
+        """Posterior variance (k,) of rows @ w, for rows (k, m), in chunks of rows."""
         chunks = [rows[i : i + 4096] for i in range(0, max(len(rows), 1), 4096)]
         return np.concatenate([np.square(self.half(chunk)).sum(axis=0) for chunk in chunks])

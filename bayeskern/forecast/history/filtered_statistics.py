@@ -1,8 +1,9 @@
 """Sufficient statistics of a long series given the residual process.
 
-y = X w + u + e has the covariance X D X' + noise T, with T of `ResidualFilter`. At a fixed T the
-log marginal likelihood, the posterior of w and the forecast need only the m x m matrix X' T^-1 X
-and a few vectors: O(n m^2) once, and O(m^3) for each D and noise variance.
+y = X w + u + e has the covariance X D X' + noise T, where `ResidualFilter` factors T. At a fixed T
+the log marginal likelihood, the posterior of w and the forecast depend on the data only through the
+m x m matrix X' T^-1 X and a few vectors. They cost O(n m^2) once, and O(m^3) for each D and noise
+variance.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.history.residual_filter import Between, ResidualFilter
+from bayeskern.forecast.history.residual_filter import InterpolationWeights, ResidualFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +26,8 @@ class FilteredStatistics:
     Attributes:
         gram: B' T^-1 B, (m + 1, m + 1).
         log_det: log det T.
-        state: Filtered mean of u at the last row, for each column: (m + 1,).
-        state_variance: Its variance, in units of the noise variance.
+        state: Filtered mean of u at the last row, with each column as data: (m + 1,).
+        state_variance: Filtered variance of u at the last row, in units of the noise variance.
         n: Number of rows.
     """
 
@@ -42,8 +43,8 @@ class StatisticsSlopes:
     """Derivatives of `FilteredStatistics` in log lengthscale and log ratio.
 
     Attributes:
-        gram: (2, m + 1, m + 1).
-        log_det: (2,).
+        gram: Derivatives of the gram matrix, (2, m + 1, m + 1).
+        log_det: Derivatives of log det T, (2,).
     """
 
     gram: np.ndarray
@@ -54,24 +55,24 @@ class BackwardStep(NamedTuple):
     """Results of the forward and the backward pass for a chunk of rows, (c, m + 1) each.
 
     Attributes:
-        rows: The rows.
+        rows: Slice of the rows.
         whitened: F^-1/2 L^-1 B.
         filtered: Filtered means of u.
         sums: Sums of `ResidualFilter.backward`.
-        later: The sums one row later.
+        next_sums: Sums of the next row.
     """
 
     rows: slice
     whitened: np.ndarray
     filtered: np.ndarray
     sums: np.ndarray
-    later: np.ndarray
+    next_sums: np.ndarray
 
 
 class History:
-    """A series with the columns of its basis, and passes of the residual filter over them.
+    """A series with its basis columns, and passes of the residual filter over them.
 
-    Results for the last few pairs of lengthscale and ratio are cached.
+    Results for recent pairs of lengthscale and ratio are cached.
 
     Attributes:
         x: Sorted times, (n,).
@@ -87,11 +88,11 @@ class History:
         return History(self.x[:count], self.columns[:count])
 
     def is_future(self, x_new: np.ndarray) -> bool:
-        """True if no time of x_new (M,) lies before the last value."""
+        """True if no time of x_new (M,) lies before the last observed time."""
         return len(x_new) == 0 or bool(np.min(x_new) >= self.x[-1])
 
     def residual(self, lengthscale: float, ratio: float) -> ResidualFilter:
-        """The filter of the residual process."""
+        """Filter of u + e at a lengthscale l and a ratio q."""
         key = lengthscale, ratio
         return self._filters.recall(key, lambda: ResidualFilter(self.x, *key))
 
@@ -103,10 +104,9 @@ class History:
     def prefixes(
         self, lengthscale: float, ratio: float, counts: Sequence[int]
     ) -> list[FilteredStatistics]:
-        """Sufficient statistics of the first `counts` rows each, by one pass over all rows.
+        """Sufficient statistics of the first c rows, for each c of `counts`, in one pass.
 
-        The filter sees no later rows, so the sums up to a row are the statistics of a shorter
-        series.
+        The filter runs forward, so its sums up to a row are the statistics of a shorter series.
         """
         residual = self.residual(lengthscale, ratio)
         log_dets = np.cumsum(np.log(residual.scales))
@@ -123,21 +123,21 @@ class History:
         return [results[count] for count in counts]
 
     def slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
-        """Derivatives of the sufficient statistics: O(n m^2), about three times `statistics`."""
+        """Derivatives of the sufficient statistics, at about three times their cost."""
         residual = self.residual(lengthscale, ratio)
 
         def compute() -> StatisticsSlopes:
             size = self.columns.shape[1]
             slopes, carry = np.zeros((2, size, size)), np.zeros(size)
             for step in self._backward(residual):
-                terms, carry = residual.slope_terms(step.sums, step.later, carry, step.rows)
+                terms, carry = residual.slope_terms(step.sums, step.next_sums, carry, step.rows)
                 slopes += terms
             return StatisticsSlopes(slopes, residual.log_det_slopes)
 
         return self._slopes.recall((lengthscale, ratio), compute)
 
     def _chunk(self, rows: slice, extra: np.ndarray | None) -> np.ndarray:
-        """Rows of the columns, with one more column (n,) if there is one."""
+        """Rows of the columns and of an extra column (n,), if given."""
         chunk = self.columns[rows]
         return chunk if extra is None else np.column_stack([chunk, extra[rows]])
 
@@ -150,25 +150,28 @@ class History:
         for rows in chunks:
             states.append(state)
             state = residual.forward(self._chunk(rows, extra), state, rows)[1][-1]
-        after = np.zeros(size)
+        next_sum = np.zeros(size)
         for rows, state in zip(reversed(chunks), reversed(states), strict=True):
             whitened, means = residual.forward(self._chunk(rows, extra), state, rows)
-            sums, later = residual.backward(whitened, after, rows)
-            yield BackwardStep(rows, whitened, means, sums, later)
-            after = sums[0]
+            sums, next_sums = residual.backward(whitened, next_sum, rows)
+            yield BackwardStep(rows, whitened, means, sums, next_sums)
+            next_sum = sums[0]
 
     def solved_chunks(self, residual: ResidualFilter) -> Iterator[tuple[slice, np.ndarray]]:
-        """Chunks of T^-1 B from the last to the first: rows as a slice, and their values."""
+        """Chunks of T^-1 B from the last to the first, each with the slice of its rows."""
         for step in self._backward(residual):
-            yield step.rows, residual.solved(step.whitened, step.later, step.rows)
+            yield step.rows, residual.solved(step.whitened, step.next_sums, step.rows)
 
     @cached_property
     def averages(self) -> np.ndarray:
-        """Averages of the columns: (m + 1,)."""
+        """Average of each column: (m + 1,)."""
         return self.columns.mean(axis=0)
 
     def smoothed_average(self, residual: ResidualFilter) -> np.ndarray:
-        """Average of u if each column, and then `residual.averages`, were the data: (m + 2,)."""
+        """Average of the smoothed means of u, (m + 2,).
+
+        The data y are replaced by each column of [X, y, residual.averages] in turn.
+        """
         total, state = np.zeros((2, self.columns.shape[1] + 1))
         for rows in residual.chunks():
             chunk = self._chunk(rows, residual.averages)
@@ -178,25 +181,25 @@ class History:
 
     def smoothed(
         self, residual: ResidualFilter, x_new: np.ndarray, extra: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Between]:
-        """Means of u at any times if each column in turn were the data u + e.
+    ) -> tuple[np.ndarray, InterpolationWeights]:
+        """Posterior means of u at any times, with each column in turn as the data u + e.
 
         Args:
-            residual: The filter.
+            residual: Filter of u + e.
             x_new: Times, (M,).
-            extra: One more column, (n,).
+            extra: Extra column, (n,).
 
         Returns:
-            Means, (M, m + 1) or (M, m + 2), and the weights with the variances of u.
+            Means, (M, m + 1) or (M, m + 2) with an extra column; and the interpolation weights.
         """
-        between = Between(residual, x_new)
+        weights = InterpolationWeights(residual, x_new)
         means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
         for step in self._backward(residual, extra):
-            here = (between.before >= step.rows.start) & (between.before < step.rows.stop)
-            at = between.before[here] - step.rows.start
-            means[here] = between.forward_decay[here, None] * step.filtered[at]
-            means[here] += between.gain[here, None] * step.later[at]
+            in_chunk = (weights.left >= step.rows.start) & (weights.left < step.rows.stop)
+            rows = weights.left[in_chunk] - step.rows.start
+            means[in_chunk] = weights.forward_decay[in_chunk, None] * step.filtered[rows]
+            means[in_chunk] += weights.gain[in_chunk, None] * step.next_sums[rows]
             if step.rows.start == 0:
-                first = between.before < 0
-                means[first] = between.gain[first, None] * step.sums[0]
-        return means, between
+                is_past = weights.left < 0
+                means[is_past] = weights.gain[is_past, None] * step.sums[0]
+        return means, weights

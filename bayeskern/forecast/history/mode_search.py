@@ -1,10 +1,10 @@
 """Search for the mode of the hyperparameters of a long series.
 
-A new lengthscale l of the short-term deviations, or a new ratio q of their variance to the noise,
-takes a pass over all values; all other hyperparameters are cheap once (l, q) is fixed. So the
-search is nested: the outer search moves (log l, log q) by BFGS, and the inner search maximises over
-all others. At the inner optimum the gradient of the profile is the partial gradient (envelope
-theorem).
+Each new value of l, the lengthscale of the short-term deviations, or of q, the ratio of their
+variance to the noise, takes a pass over the series. At fixed (l, q), changes of all other
+hyperparameters are cheap. The search is therefore nested: the outer search optimises (log l, log q)
+by BFGS, and the inner search optimises all other hyperparameters. At the inner optimum the gradient
+of the profile is the partial gradient in (log l, log q) (envelope theorem).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class ModeSearchOptions:
     Attributes:
         lengthscales: Starting lengthscales of the short-term deviations, in steps.
         ratios: Starting ratios of their variance to the noise.
-        searches: Number of starts from which the outer search runs.
-        min_start_gap: Least difference of their log lengthscales.
-        parts: Numbers of last values on which the search runs first. The optima on one part are
-            starts on the next. Skipped for series less than twice as long as the part.
-        max_compared: Most values on which the starting lengthscales and ratios are compared again
-            when there are starts from a part.
-        outer_gradient_tol: Gradient in log l and log q at which the search ends, in nats.
-        inner_gain_tol: Expected gain of an inner step at which the inner search ends, in nats.
-        start_gain_tol: The same tolerance for the comparison of starts.
-        max_outer_steps: Most steps of the outer search.
-        max_inner_steps: Most steps of each inner search.
-        max_inner_step: Longest inner step in any coordinate.
+        searches: Largest number of outer searches, each from another start.
+        min_start_gap: Smallest difference of log lengthscales between starts.
+        parts: Lengths of the last parts of the series that are searched first. Optima of a part are
+            starts for the next part. A part longer than half of the series is skipped.
+        max_compared: Largest number of values for which the starting lengthscales and ratios
+            compete with the optima of the previous part.
+        outer_gradient_tol: Gradient in log l and log q below which the outer search ends, in nats.
+        inner_gain_tol: Expected gain of a step below which the inner search ends, in nats.
+        start_gain_tol: Expected gain below which it ends in the comparison of starts, in nats.
+        max_outer_steps: Largest number of steps of the outer search.
+        max_inner_steps: Largest number of steps of an inner search.
+        max_inner_step: Largest change of a coordinate in an inner step.
         min_damping: Smallest damping of an inner step, relative to the information.
     """
 
@@ -64,7 +64,7 @@ class SearchPoint(NamedTuple):
         value: Log joint density.
         residual: log l and log q, (2,).
         z: All coordinates, (d,).
-        inverse: Inverse of the Hessian of minus the profile, (2, 2), None where it is unknown.
+        inverse: Inverse Hessian of minus the profile, (2, 2); None if unknown.
     """
 
     value: float
@@ -75,13 +75,13 @@ class SearchPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Profile:
-    """Log joint density maximised over all coordinates but log l and log q.
+    """Log joint density, maximised over all coordinates except log l and log q.
 
     Attributes:
         evidence: Log joint density.
         residual: log l and log q, (2,).
         options: Options of the search.
-        gain_tol: Expected gain of a step at which the inner search ends, in nats.
+        gain_tol: Expected gain of a step below which the inner search ends, in nats.
     """
 
     evidence: BasisEvidence
@@ -90,7 +90,7 @@ class Profile:
     gain_tol: float
 
     def maximum(self, starts: Sequence[np.ndarray]) -> SearchPoint | None:
-        """Best inner optimum from these starts; None if the density is zero at all of them."""
+        """Best inner optimum from these starts; None if all have density zero."""
         best: SearchPoint | None = None
         with np.errstate(all="ignore"):
             statistics = self.evidence.history.statistics(*map(float, np.exp(self.residual)))
@@ -103,43 +103,43 @@ class Profile:
     def _maximise(self, start: np.ndarray, statistics: FilteredStatistics) -> SearchPoint:
         """Inner optimum from one start.
 
-        Fisher scoring, with the damping of Levenberg and Marquardt where a step fails.
+        Fisher scoring, with Levenberg-Marquardt damping after a step that does not gain.
         """
-        options, own, damping = self.options, np.append(start[:-3], start[-1]), 0.0
-        value, gradient, information = self._evaluate(own, statistics)
+        options, inner, damping = self.options, np.append(start[:-3], start[-1]), 0.0
+        value, gradient, information = self._evaluate(inner, statistics)
         for _ in range(options.max_inner_steps):
             damped = information + damping * np.diag(np.diag(information))
             step = np.linalg.solve(damped, gradient)
             if not 0.5 * gradient @ step > self.gain_tol:
                 break
             step *= min(1.0, options.max_inner_step / np.abs(step).max())
-            proposal = self._evaluate(own + step, statistics)
+            proposal = self._evaluate(inner + step, statistics)
             if proposal[0] > value:
-                own = own + step
+                inner = inner + step
                 damping = damping / 4.0 if damping > options.min_damping else 0.0
                 value, gradient, information = proposal
             else:
                 damping = max(4.0 * damping, options.min_damping)
-        return SearchPoint(value, self.residual, self._coordinates(own))
+        return SearchPoint(value, self.residual, self._coordinates(inner))
 
-    def _coordinates(self, own: np.ndarray) -> np.ndarray:
-        """All coordinates (d,) for the inner ones (d - 2,)."""
-        log_noise = np.log(self.evidence.min_noise + np.exp(own[-1]))
+    def _coordinates(self, inner: np.ndarray) -> np.ndarray:
+        """All coordinates (d,) from the inner coordinates (d - 2,)."""
+        log_noise = np.log(self.evidence.min_noise + np.exp(inner[-1]))
         lengthscale, ratio = self.residual
-        return np.array([*own[:-1], lengthscale, ratio + log_noise, own[-1]])
+        return np.array([*inner[:-1], lengthscale, ratio + log_noise, inner[-1]])
 
     def _evaluate(
-        self, own: np.ndarray, statistics: FilteredStatistics
+        self, inner: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Log joint density, gradient and information in the inner coordinates (d - 2,)."""
-        z = self._coordinates(own)
+        z = self._coordinates(inner)
         value, gradient, information = self.evidence.at_fixed_residual(z, statistics)
         d = len(z)
         slopes = np.zeros((d, d - 2))
         slopes[: d - 3, : d - 3] = np.eye(d - 3)
         # At a fixed ratio the variance of the deviations is proportional to the noise variance.
         slopes[-1, -1] = 1.0
-        slopes[-2, -1] = np.exp(own[-1]) / (self.evidence.min_noise + np.exp(own[-1]))
+        slopes[-2, -1] = np.exp(inner[-1]) / (self.evidence.min_noise + np.exp(inner[-1]))
         return value, slopes.T @ gradient, slopes.T @ information @ slopes
 
 
@@ -148,14 +148,14 @@ def find_mode(
 ) -> tuple[np.ndarray, float]:
     """Mode of the joint density of a long series and its hyperparameters.
 
-    Long series are searched in stages, on more and more of their last values.
+    Long series are searched in stages, on increasing numbers of their last values.
 
     Args:
         evidence: Log joint density of a long series.
         options: Options of the search.
 
     Returns:
-        The mode (d,), and the log joint density there, -inf if there is none at any start.
+        The mode (d,) and the log joint density there, -inf if it is not finite at any start.
     """
     n, optima, previous = len(evidence.y), [], 1
     with evidence.threads():
@@ -175,7 +175,7 @@ def find_mode(
 
 
 def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchPoint | None]:
-    """For each starting lengthscale, the inner optimum at the better of the ratios."""
+    """Inner optimum at each starting lengthscale, with the best of the starting ratios."""
     starts = []
     for lengthscale in options.lengthscales:
         residuals = [np.log([lengthscale * evidence.step, ratio]) for ratio in options.ratios]
@@ -189,7 +189,10 @@ def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchP
 def _moved(
     evidence: BasisEvidence, optimum: SearchPoint, share: float, options: ModeSearchOptions
 ) -> SearchPoint | None:
-    """The optimum for a share of the values as a start for all of them."""
+    """Optimum for a share of the values, moved to a start for all values of `evidence`.
+
+    The inverse Hessian is in proportion to that share.
+    """
     profile = Profile(evidence, optimum.residual, options, options.start_gain_tol)
     start = profile.maximum([optimum.z, *evidence.starts])
     if start is None or optimum.inverse is None:
@@ -200,7 +203,7 @@ def _moved(
 def _distinct(
     points: Sequence[SearchPoint | None], options: ModeSearchOptions
 ) -> list[SearchPoint]:
-    """Points in descending order of density, without those close to a better one."""
+    """Points sorted by density, best first; points close to a better one are dropped."""
     kept: list[SearchPoint] = []
     existing = [point for point in points if point is not None]
     for point in sorted(existing, key=lambda point: -point.value):
@@ -223,7 +226,7 @@ def _search(
         profile = Profile(evidence, np.array(residual), options, options.inner_gain_tol)
         point = profile.maximum([z])
         if point is None:
-            # High enough for the line search to step back.
+            # Instead of infinity, from which the line search would not step back.
             return 1e100, np.zeros(2)
         z = point.z
         if best is None or point.value > best.value:

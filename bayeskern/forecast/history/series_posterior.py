@@ -1,8 +1,8 @@
 """Posterior of a long series at fixed hyperparameters: new values, components, leave-one-out.
 
-The function is f(x) = phi(x)' w + u(x). Given the coefficients w, the Markov process u at other
-times has a mean linear in y - X w, so that f(x) = row @ w + shift + a normal deviation. All moments
-below follow from the posterior of w, the row, the shift and the variance of the deviation.
+The function is f(x) = phi(x)' w + u(x). Given w and y, the mean of the Markov process u is linear
+in y - X w, so that f(x) = row @ w + shift + deviation, with a normal deviation independent of w.
+All moments follow from the posterior of w, the row, the shift and the variance of the deviation.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SeriesPosterior(ConditionedProcess):
 
     Attributes:
         basis: The functions phi.
-        history: The data with their columns.
-        weights: Posterior of w.
+        history: The data with the columns of the basis.
+        weight_posterior: Posterior of w.
         lengthscale: Lengthscale of u.
         ratio: Variance of u in units of the noise variance.
         log_prior: Log prior density of the hyperparameters.
@@ -37,61 +37,67 @@ class SeriesPosterior(ConditionedProcess):
 
     basis: Basis
     history: History
-    weights: BasisPosterior
+    weight_posterior: BasisPosterior
     lengthscale: float
     ratio: float
     log_prior: float
     noise: float
 
     @cached_property
-    def residual(self) -> ResidualFilter:
-        """The filter of u + e."""
+    def residual_filter(self) -> ResidualFilter:
+        """Filter of u + e."""
         return self.history.residual(self.lengthscale, self.ratio)
 
     @property
     def log_density(self) -> float:
-        return self.weights.log_marginal + self.log_prior
+        return self.weight_posterior.log_marginal + self.log_prior
 
     # -- new values --------------------------------------------------------------------------------
 
     def moments(self, x_new: np.ndarray) -> Moments:
         rows, shift, variance = self._latent(x_new)
-        return rows @ self.weights.mean + shift, self.weights.variance(rows) + variance
+        variance = variance + self.weight_posterior.variance(rows)
+        return rows @ self.weight_posterior.mean + shift, variance
 
     def joint(self, x_new: np.ndarray) -> Moments:
         rows, shift, _ = self._latent(x_new)
-        half = self.weights.half(rows)
+        half = self.weight_posterior.half(rows)
         if self.history.is_future(x_new):
-            gaps, known = x_new - self.history.x[-1], self.weights.statistics.state_variance
-            own = covariance_after(gaps, self.lengthscale, self.ratio, known)
+            gaps = x_new - self.history.x[-1]
+            state_variance = self.weight_posterior.statistics.state_variance
+            covariance = covariance_after(gaps, self.lengthscale, self.ratio, state_variance)
         else:
-            own = self.residual.covariance(x_new)
-        return rows @ self.weights.mean + shift, half.T @ half + self.noise * own
+            covariance = self.residual_filter.covariance(x_new)
+        return rows @ self.weight_posterior.mean + shift, half.T @ half + self.noise * covariance
 
     def _latent(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows (M, m), shift (M,) and variance (M,) of the deviation of f at x_new (M,)."""
+        """Rows (M, m), shifts (M,) and variances of the deviations (M,) of f at x_new (M,)."""
         if self.history.is_future(x_new):
-            statistics = self.weights.statistics
+            statistics = self.weight_posterior.statistics
             decay = np.exp(-(x_new - self.history.x[-1]) / self.lengthscale)
             state = np.outer(decay, statistics.state)
             variance = self.ratio + (statistics.state_variance - self.ratio) * np.square(decay)
         else:
-            state, between = self.history.smoothed(self.residual, x_new)
-            variance = between.variance
+            state, interpolation = self.history.smoothed(self.residual_filter, x_new)
+            variance = interpolation.variance
         rows = self.basis.functions(x_new) - state[:, :-1]
         return rows, state[:, -1], self.noise * variance
 
     # -- observed values ---------------------------------------------------------------------------
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rasmussen and Williams (2006), equations 5.10 to 5.12."""
+        """Mean, variance and log density of each value given all others: (n,) each.
+
+        Rasmussen and Williams (2006), equations 5.10 to 5.12.
+        """
         # K^-1 y and the diagonal of K^-1, with K the covariance of y.
         weighted, diagonal = np.empty((2, len(self.history.x)))
-        own = self.residual.precision_diagonal / self.noise
-        for rows, solved in self.history.solved_chunks(self.residual):
-            weighted[rows] = (solved[:, -1] - solved[:, :-1] @ self.weights.mean) / self.noise
-            known = self.weights.variance(solved[:, :-1]) / np.square(self.noise)
-            diagonal[rows] = own[rows] - known
+        precision_given_w = self.residual_filter.precision_diagonal / self.noise
+        for rows, solved in self.history.solved_chunks(self.residual_filter):
+            residual = solved[:, -1] - solved[:, :-1] @ self.weight_posterior.mean
+            weighted[rows] = residual / self.noise
+            explained = self.weight_posterior.variance(solved[:, :-1]) / np.square(self.noise)
+            diagonal[rows] = precision_given_w[rows] - explained
         precision = np.maximum(diagonal, np.finfo(float).tiny)
         residual = weighted / precision
         density = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
@@ -101,21 +107,21 @@ class SeriesPosterior(ConditionedProcess):
 
     def coefficients(self) -> Moments:
         columns = self.basis.effect_columns
-        root = self.weights.root(np.eye(self.basis.size)[columns])
-        return self.weights.mean[columns], np.square(root).sum(axis=0)
+        root = self.weight_posterior.root(np.eye(self.basis.size)[columns])
+        return self.weight_posterior.mean[columns], np.square(root).sum(axis=0)
 
     def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
         if name == SHORT_TERM:
-            state, _ = self.history.smoothed(self.residual, ends)
+            state, _ = self.history.smoothed(self.residual_filter, ends)
             row, shift = np.diff(-state[:, :-1], axis=0), np.diff(state[:, -1])
             contrast = np.array([-1.0, 1.0])
-            own = self.noise * contrast @ self.residual.covariance(ends) @ contrast
+            deviation = self.noise * contrast @ self.residual_filter.covariance(ends) @ contrast
         else:
             columns = self.basis.of_component(name)
-            row, shift, own = np.zeros((1, self.basis.size)), 0.0, 0.0
+            row, shift, deviation = np.zeros((1, self.basis.size)), 0.0, 0.0
             row[:, columns] = np.diff(self.basis.functions(ends), axis=0)[:, columns]
-        mean = row @ self.weights.mean + shift
-        variance = self.weights.variance(row) + max(own, 0.0)
+        mean = row @ self.weight_posterior.mean + shift
+        variance = self.weight_posterior.variance(row) + max(deviation, 0.0)
         return float(mean[0]), float(variance[0])
 
     def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
@@ -131,44 +137,46 @@ class SeriesPosterior(ConditionedProcess):
         }
 
     def _part(self, functions: np.ndarray, name: str, origin: np.ndarray) -> Moments:
-        """A component minus its value where the functions are those of the origin (m,)."""
+        """A component minus its value at basis functions `origin` (m,)."""
         columns = self.basis.of_component(name)
         rows = functions[:, columns] - origin[columns]
-        half = rows @ self.weights.root(np.eye(self.basis.size)[columns]).T
-        return rows @ self.weights.mean[columns], np.square(half).sum(axis=1)
+        half = rows @ self.weight_posterior.root(np.eye(self.basis.size)[columns]).T
+        return rows @ self.weight_posterior.mean[columns], np.square(half).sum(axis=1)
 
     def _level(self, functions: np.ndarray, level: str) -> Moments:
-        """The component of the level plus the averages of all other components except effects."""
+        """The component `level` plus the averages of all other components except effects."""
         columns, average = self.basis.of_component(level), self._average
-        # The averages of the other components are one more function, constant in time.
+        # The averages of the other components act as one more function, constant in time.
         others = -average[:-2]
         for name in self.basis.smooth_components:
             if name != level:
-                own = self.basis.of_component(name)
-                others[own] += self.history.averages[own]
-        root = self.weights.root(np.vstack([np.eye(self.basis.size)[columns], others]))
+                other = self.basis.of_component(name)
+                others[other] += self.history.averages[other]
+        root = self.weight_posterior.root(np.vstack([np.eye(self.basis.size)[columns], others]))
         rows = functions[:, columns]
-        mean = rows @ self.weights.mean[columns] + others @ self.weights.mean
+        mean = rows @ self.weight_posterior.mean[columns] + others @ self.weight_posterior.mean
         variance = np.square(rows @ root[:, :-1].T + root[:, -1]).sum(axis=1)
         return mean + average[-2], variance + self.noise * self._average_variance
 
     def _short_term(self, x_new: np.ndarray) -> Moments:
         """u at x_new (M,) minus its average over the data."""
-        residual, average = self.residual, self._average
-        state, between = self.history.smoothed(residual, x_new, residual.averages)
+        residual, average = self.residual_filter, self._average
+        state, interpolation = self.history.smoothed(residual, x_new, residual.averages)
         state -= average
-        mean = state[:, -2] - state[:, :-2] @ self.weights.mean
-        covariance = between.averages - (state[:, -1] + average[-1])
-        own = between.variance + self._average_variance - 2.0 * self.ratio * covariance
-        return mean, self.weights.variance(state[:, :-2]) + self.noise * np.maximum(own, 0.0)
+        mean = state[:, -2] - state[:, :-2] @ self.weight_posterior.mean
+        # Covariance of u with its average given y and w, over q.
+        covariance = interpolation.averages - (state[:, -1] + average[-1])
+        variance = interpolation.variance + self._average_variance - 2.0 * self.ratio * covariance
+        variance = self.noise * np.maximum(variance, 0.0)
+        return mean, self.weight_posterior.variance(state[:, :-2]) + variance
 
     @cached_property
     def _average(self) -> np.ndarray:
-        """Average of u if each column, and then `residual.averages`, were the data: (m + 2,)."""
-        return self.history.smoothed_average(self.residual)
+        """Averages of the smoothed means of u: for the m columns of X, y and K 1 / n, (m + 2,)."""
+        return self.history.smoothed_average(self.residual_filter)
 
     @property
     def _average_variance(self) -> float:
         """Variance of the average of u given y and w, in units of the noise variance."""
-        own = self.residual.averages.mean() - self._average[-1]
-        return max(self.ratio * float(own), 0.0)
+        variance = self.residual_filter.averages.mean() - self._average[-1]
+        return max(self.ratio * float(variance), 0.0)

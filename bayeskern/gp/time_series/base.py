@@ -1,4 +1,4 @@
-"""Log joint density of a process in time, and predictions by its posterior at each draw."""
+"""Interface of processes in time: log joint density, and predictions at each draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Moments = tuple[np.ndarray, np.ndarray]
 
 
 class ConditionedProcess(ABC):
-    """y(x) = f(x) + e given data, at one choice of the hyperparameters.
+    """Posterior of y(x) = f(x) + e given data, at fixed hyperparameters.
 
     Attributes:
         noise: Variance of e for new values.
@@ -45,8 +45,8 @@ class ConditionedProcess(ABC):
     def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
         """Means and variances of every component at x_new (m,), centred: (m,) each.
 
-        Each component is taken minus its average over the data, and the averages are added to the
-        component `level`. Effects are differences from the absence of an effect, and not centred.
+        The average of a component over the data is subtracted from it and added to the component
+        `level`. Effects are not centred: they are differences from the absence of an effect.
         """
 
     @abstractmethod
@@ -61,13 +61,13 @@ class ConditionedProcess(ABC):
 class Evidence(ABC):
     """log p(y, hyperparameters) of a process in time, over unconstrained coordinates z (d,).
 
-    `NumpyEvidence` works with covariances, `BasisEvidence` with basis functions. Change points and
-    robust noise need further methods, which only `NumpyEvidence` has.
+    `NumpyEvidence` uses covariances, `BasisEvidence` basis functions. Only `NumpyEvidence` has the
+    methods for change points and robust noise.
 
     Attributes:
         x: Times, (n,).
         y: Values, (n,).
-        names: Names of the hyperparameters, d of them.
+        names: Names of the d hyperparameters.
         component_names: Names of the additive components other than effects.
         middle: Prior median of z, (d,).
     """
@@ -84,7 +84,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """Copy with other data: values y at times x, (n,) both."""
+        """Copy with other data: values y (n,) at times x (n,)."""
 
     @abstractmethod
     def log_density(self, z: np.ndarray) -> float:
@@ -96,45 +96,47 @@ class Evidence(ABC):
 
     @abstractmethod
     def conditioned(self, z: np.ndarray) -> ConditionedProcess:
-        """The process given the data, at z (d,)."""
+        """Posterior of the process given the data, at z (d,)."""
 
     @abstractmethod
-    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
-        """Rolling-origin predictions: moments of the values after the first ones, at z (d,).
+    def rolling(
+        self, z: np.ndarray, counts: Sequence[int], next_counts: Sequence[int]
+    ) -> list[Moments]:
+        """Rolling-origin predictions at z (d,): moments of the values after each origin.
 
         Args:
             z: Hyperparameters, (d,).
             counts: Number of known values at each origin.
-            reach: Number of values predicted from each origin.
+            next_counts: Number of values predicted from each origin.
 
         Returns:
-            Means and variances of those values, one pair for each origin.
+            Means and variances of the predicted values, a pair for each origin.
         """
 
     def threads(self) -> AbstractContextManager:
-        """Context with one BLAS thread: matrices this small gain nothing from several."""
+        """Context with one BLAS thread: small matrices gain nothing from more threads."""
         return one_blas_thread()
 
     def _at_each(self, z: Iterable[np.ndarray], function: Callable) -> Any:
-        """The arrays that a function of the process returns at each of z (S, d): (S, ...) each."""
-        # Overflow is no error: it gives NaN, or the log density -inf.
+        """Stack the arrays of function(posterior of the process) at z (S, d): (S, ...) each."""
+        # Overflow gives NaN, or the log density -inf, and needs no warning.
         with self.threads(), np.errstate(all="ignore"):
             results = [function(self.conditioned(row)) for row in z]
         return tuple(np.array(part) for part in zip(*results, strict=True))
 
     def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Means and variances of new values at x_new (m,), for each of z (S, d): (S, m) each."""
+        """Means and variances of new values at x_new (m,), at each draw z (S, d): (S, m) each."""
 
-        def at(process: ConditionedProcess) -> Moments:
+        def with_noise(process: ConditionedProcess) -> Moments:
             mean, variance = process.moments(x_new)
             return mean, variance + process.noise
 
-        return self._at_each(z, at)
+        return self._at_each(z, with_noise)
 
     def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
-        """Log density at each of z (S, d), and the joint distribution at sorted times x_new (m,).
+        """Log density at each draw z (S, d), and joint distribution at sorted times x_new (m,).
 
-        The joint distribution is included only if it is normal.
+        The joint distribution of new values is left out if it is not normal.
         """
         densities, means, covariances, noise = self._at_each(
             z, lambda process: (process.log_density, *process.joint(x_new), process.noise)
@@ -150,11 +152,11 @@ class Evidence(ABC):
         return mean, covariance + process.noise * np.eye(len(x_new))
 
     def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each value given the others, for z (S, d): (S, n)."""
+        """Mean, variance and log density of each value given the others, at z (S, d): (S, n)."""
         return self._at_each(z, lambda process: process.loo())
 
     def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
-        """Means and variances of every component at x_new (m,), centred, for each of z (S, d)."""
+        """Means and variances of every component at x_new (m,), centred: (S, m) each."""
         with self.threads():
             parts = side_by_side(
                 lambda row: self.conditioned(row).components(x_new, level), list(z), len(self.y)
@@ -166,9 +168,9 @@ class Evidence(ABC):
         return moments
 
     def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
-        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
+        """Mean and variance of the change of a component between two times, at z (S, d): (S,)."""
         return self._at_each(z, lambda process: process.change(name, ends))
 
     def coefficients(self, z: np.ndarray) -> Moments:
-        """Means and variances of the k coefficients of linear effects, for z (S, d): (S, k)."""
+        """Means and variances of the k coefficients of linear effects, at z (S, d): (S, k)."""
         return self._at_each(z, lambda process: process.coefficients())

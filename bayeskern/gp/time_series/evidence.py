@@ -1,8 +1,8 @@
-"""Log joint density of a Gaussian process in time with its gradient, in NumPy, uncompiled.
+"""Log joint density of a Gaussian process in time and its gradient, in NumPy.
 
 For a few hundred values the whole search for a mode takes less time than JAX needs to compile its
-first step (`benchmarks/engines.py`), so the log density that `linalg.dense` has in JAX stands here
-again, with hand-written derivatives.
+first step (`benchmarks/engines.py`). This module therefore repeats the log density of
+`linalg.dense` in NumPy, with hand-written derivatives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.flo
 
 
 class LinearEffects(Protocol):
-    """sum_j b_j z_j(x) with k known functions z_j and b_j ~ N(0, 1), plus Gaussian processes."""
+    """Effects sum_j b_j z_j(x), with k known z_j and b_j ~ N(0, 1), and Gaussian processes."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,11 +38,11 @@ class LinearEffects(Protocol):
         ...
 
     def covariance(self, x: np.ndarray, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
-        """Prior covariance of one component, or of all: (n, m)."""
+        """Prior covariance of a component, or of their sum if name is None: (n, m)."""
         ...
 
     def variance(self, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
-        """Prior variance of one component, or of all: (m,)."""
+        """Prior variance of a component, or of their sum if name is None: (m,)."""
         ...
 
 
@@ -53,10 +53,10 @@ class NumpyEvidence(Evidence):
         prior: The process and its hyperparameters.
         x: Times, (n,).
         y: Values, (n,).
-        effects: Linear effects beside the kernel, as further components.
+        effects: Linear effects, added to the process as further components.
 
     Attributes:
-        noise_factors: Factor of the noise variance of each value: (n,).
+        noise_factors: Factors of the noise variance of the values, (n,).
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class NumpyEvidence(Evidence):
         return other
 
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
-        """Copy with factors of the noise variance, (n,), and a constant of the log density."""
+        """Copy with noise factors (n,) and a constant added to the log density."""
         other = copy(self)
         other.noise_factors, other._constant = noise_factors, constant
         return other
@@ -103,7 +103,7 @@ class NumpyEvidence(Evidence):
     # -- log density -------------------------------------------------------------------------------
 
     def log_density(self, z: np.ndarray) -> float:
-        # Overflow is no error: it gives the value -inf.
+        # Overflow gives the value -inf, and needs no warning.
         with np.errstate(all="ignore"):
             return self._factored(z)[0]
 
@@ -112,12 +112,12 @@ class NumpyEvidence(Evidence):
             return self._value_and_gradient(z)
 
     def _value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Rasmussen and Williams (2006), equations 5.8 and 5.9, and the prior of z."""
+        """Log joint density and gradient: Rasmussen and Williams (2006), equations 5.8, 5.9."""
         value, factor, weights, gradient = self._factored(z)
         if factor is None:
             return value, np.zeros(len(z))
-        # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta), with dK / d theta symmetric: the
-        # lower triangle, twice off the diagonal.
+        # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta) with a = K^-1 y. Since dK / d theta
+        # is symmetric, A holds the lower triangle of a a' - K^-1, doubled off the diagonal.
         lower, _ = potri(factor, lower=1, overwrite_c=True)
         lower *= -2.0
         A = _syr(2.0, weights, a=lower, lower=1, overwrite_a=True).T
@@ -127,7 +127,7 @@ class NumpyEvidence(Evidence):
     def _factored(
         self, z: np.ndarray
     ) -> tuple[float, np.ndarray | None, np.ndarray | None, Gradient]:
-        """Log density, factor of K, K^-1 y and gradient of weighted sums over K."""
+        """Log joint density, Cholesky factor of K, K^-1 y, and `Gradient` at z."""
         K, gradient = self._covariance(z)
         factor, failed = potrf(K.T, lower=1, overwrite_a=True)
         if failed or not np.isfinite(factor[-1, -1]):
@@ -136,14 +136,14 @@ class NumpyEvidence(Evidence):
         return self._log_joint(z, factor, self.y @ weights), factor, weights, gradient
 
     def _log_joint(self, z: np.ndarray, factor: np.ndarray, quadratic: float) -> float:
-        """Log density at z, by the factor of K and y' K^-1 y."""
+        """Log joint density at z, from the Cholesky factor of K and y' K^-1 y."""
         value = -0.5 * (quadratic + len(self.y) * LOG_2PI) - np.log(np.diag(factor)).sum()
         return float(value) + self.prior.log_density(z) + self._constant
 
     def _covariance(self, z: np.ndarray) -> tuple[np.ndarray, Gradient]:
-        """K, the covariance of y: (n, n), and the gradient of weighted sums over it."""
+        """K (n, n), the covariance of y, and `Gradient` at z."""
         K, gradient = self.prior.covariance(z, self._pairs)
-        # A copy, since the gradient may need the matrix of the kernel.
+        # A new array, since `gradient` may need the matrix of the kernel.
         K = self._pairs.spread(K) + self._effects_covariance
         K.ravel()[:: len(K) + 1] += self.prior.noise(z) * self.noise_factors
         return K, gradient
@@ -155,23 +155,25 @@ class NumpyEvidence(Evidence):
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
         return ConditionedSeries(self, factor, weights, self.y, z, self.prior.noise(z))
 
-    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
-        # One factor serves all origins: with K = L L' and a = L^-1 y, the values from n on, given
-        # the first n, have means L[n:, :n] a[:n] and the covariance L[n:, n:] L[n:, n:]'.
+    def rolling(
+        self, z: np.ndarray, counts: Sequence[int], next_counts: Sequence[int]
+    ) -> list[Moments]:
+        # One factor serves all origins: with K = L L' and a = L^-1 y, values n, n + 1, ... given
+        # the first n values have means L[n:, :n] a[:n] and covariance L[n:, n:] L[n:, n:]'.
         with self.threads(), np.errstate(all="ignore"):
             process = self.conditioned(z)
         pairs = []
-        for n, k in zip(counts, reach, strict=True):
-            later = process.factor[n : n + k]
-            own = np.tril(later[:, n : n + k])
-            # The noise of predicted values is the ordinary one, without their noise factors.
+        for n, k in zip(counts, next_counts, strict=True):
+            rows = process.factor[n : n + k]
+            block = np.tril(rows[:, n : n + k])
+            # Predicted values have a noise factor of 1.
             excess = process.noise * (self.noise_factors[n : n + k] - 1.0)
-            means = later[:, :n] @ process.weights[:n]
-            pairs.append((means, np.sum(np.square(own), axis=1) - excess))
+            means = rows[:, :n] @ process.weights[:n]
+            pairs.append((means, np.sum(np.square(block), axis=1) - excess))
         return pairs
 
 
-# Several models, and draws of each, ask for the same times one after the other.
+# Cached, since all models of a series and all draws of a model use the same times.
 @lru_cache(maxsize=4)
 def _pairs_among(x: bytes) -> Pairs:
     return Pairs.among(np.frombuffer(x))
@@ -184,14 +186,14 @@ def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
 
 @dataclass(frozen=True, eq=False)
 class ConditionedSeries(ConditionedProcess):
-    """Process given its data y (n,), or given Gaussian values in their place.
+    """Posterior of a process given Gaussian values y (n,): the data, or pseudo-data.
 
     Attributes:
         evidence: The process and its data.
-        factor: L, of the covariance of y.
+        factor: L, the Cholesky factor of the covariance of y.
         weights: L^-1 y.
         y: The values.
-        z: Coordinates of the process.
+        z: Unconstrained hyperparameters of the process.
         noise: Variance of the noise of new values.
     """
 
@@ -208,11 +210,11 @@ class ConditionedSeries(ConditionedProcess):
         return self.evidence._log_joint(self.z, self.factor, quadratic)
 
     def _covariance(self, pairs: Pairs) -> np.ndarray:
-        """k at the pairs, without effects."""
+        """Prior covariance at the pairs, without effects."""
         return pairs.spread(self.evidence.prior.covariance(self.z, pairs)[0])
 
     def _components(self, pairs: Pairs) -> dict[str, np.ndarray]:
-        """Components of k at the pairs."""
+        """Prior covariance of each component at the pairs, without effects."""
         return self.evidence.prior.components(self.z, pairs)
 
     def _cross(self, x_new: np.ndarray) -> np.ndarray:
@@ -222,12 +224,12 @@ class ConditionedSeries(ConditionedProcess):
         return cross if effects is None else cross + effects.covariance(x, x_new)
 
     def _project(self, cross: np.ndarray) -> Moments:
-        """L^-1 of covariances with the data (n, m), and the posterior mean (m,)."""
+        """L^-1 cross, for covariances with the data `cross` (n, m), and posterior mean (m,)."""
         half = solve_triangular(self.factor, cross, lower=True, check_finite=False)
         return half, self.weights @ half
 
     def _moments(self, cross: np.ndarray, prior_variance: np.ndarray | float) -> Moments:
-        """Posterior means and variances, (m,), by covariances with the data (n, m)."""
+        """Posterior means and variances (m,), from covariances with the data (n, m)."""
         half, mean = self._project(cross)
         return mean, np.maximum(prior_variance - np.sum(np.square(half), axis=0), 0.0)
 
@@ -237,10 +239,10 @@ class ConditionedSeries(ConditionedProcess):
         return self._moments(self._cross(x_new), prior)
 
     def joint(self, x_new: np.ndarray) -> Moments:
-        effects, among = self.evidence.effects, self._covariance(_pairs_among(x_new.tobytes()))
-        among = among if effects is None else among + effects.covariance(x_new, x_new)
+        effects, prior = self.evidence.effects, self._covariance(_pairs_among(x_new.tobytes()))
+        prior = prior if effects is None else prior + effects.covariance(x_new, x_new)
         half, mean = self._project(self._cross(x_new))
-        return mean, among - half.T @ half
+        return mean, prior - half.T @ half
 
     def precision(self) -> Moments:
         """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y."""
@@ -263,27 +265,27 @@ class ConditionedSeries(ConditionedProcess):
 
     def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
         cross = np.diff(self._components(Pairs.between(self.evidence.x, ends))[name])
-        among = self._components(Pairs.among(ends))[name]
-        mean, variance = self._moments(cross, among[0, 0] + among[1, 1] - 2.0 * among[0, 1])
+        prior = self._components(Pairs.among(ends))[name]
+        mean, variance = self._moments(cross, prior[0, 0] + prior[1, 1] - 2.0 * prior[0, 1])
         return mean[0], variance[0]
 
     def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
         evidence, n, m = self.evidence, len(self.y), len(x_new)
-        among = self._components(Pairs(x_new, x_new))
-        between = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
-        within = self._components(evidence._pairs)
+        new_variances = self._components(Pairs(x_new, x_new))
+        new_covariances = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
+        data_covariances = self._components(evidence._pairs)
         cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
-        for name, K in between.items():
+        for name, K in new_covariances.items():
             if name == level:
-                cross[level], prior[level] = cross[level] + K, prior[level] + among[name]
+                cross[level], prior[level] = cross[level] + K, prior[level] + new_variances[name]
                 continue
-            # Covariances of the average over the data with y and with f(x_new).
-            with_data = evidence._pairs.spread(within[name]).mean(axis=1)
-            variance = with_data.mean()
-            cross[name] = K - with_data[:, None]
-            prior[name] = among[name] - 2.0 * K.mean(axis=0) + variance
-            cross[level] = cross[level] + with_data[:, None]
-            prior[level] = prior[level] + variance
+            # Covariance of the component's average over the data with y, and its variance.
+            average_cross = evidence._pairs.spread(data_covariances[name]).mean(axis=1)
+            average_variance = average_cross.mean()
+            cross[name] = K - average_cross[:, None]
+            prior[name] = new_variances[name] - 2.0 * K.mean(axis=0) + average_variance
+            cross[level] = cross[level] + average_cross[:, None]
+            prior[level] = prior[level] + average_variance
         if evidence.effects is not None:
             for name in evidence.effects.names:
                 cross[name] = evidence.effects.covariance(evidence.x, x_new, name)
@@ -297,6 +299,6 @@ class ConditionedSeries(ConditionedProcess):
 
 
 def _cholesky(K: np.ndarray) -> np.ndarray:
-    """Cholesky factor of K; NaN where it has none."""
+    """Cholesky factor of K; NaN if K is not positive definite."""
     factor, failed = potrf(K, lower=1)
     return np.full_like(K, np.nan) if failed else factor

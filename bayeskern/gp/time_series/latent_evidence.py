@@ -1,13 +1,13 @@
-"""Log joint density of a Gaussian process in time observed through a likelihood, in NumPy.
+"""Log joint density of a latent Gaussian process in time with a likelihood, in NumPy.
 
-Laplace's approximation as in Rasmussen and Williams (2006), sections 3.4 and 5.5.1. Where the
-curvature of log p(y | f) may be negative, Fisher's information, its mean over y, takes its place:
-Hartmann and Vanhatalo (2019), "Laplace approximation and natural gradient for Gaussian process
+Laplace's approximation as in Rasmussen and Williams (2006), sections 3.4 and 5.5.1. If the second
+derivative of -log p(y | f) may be negative, it is replaced by Fisher's information, its mean over
+y: Hartmann and Vanhatalo (2019), "Laplace approximation and natural gradient for Gaussian process
 regression with heteroscedastic Student-t model".
 
-`bayeskern.gp.latent.laplace` is the same approximation for any likelihood and kernel. It cannot
-stand in here: compiling it takes longer than the whole fit of a short series, and it keeps a
-negative curvature, which gives other numbers.
+`bayeskern.gp.latent.laplace` is the same approximation for any likelihood and kernel. It does not
+replace this module: its compilation takes longer than the whole fit of a short series, and it keeps
+negative curvatures, which gives other numbers.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
 @dataclass(frozen=True)
 class FisherScoringOptions:
-    """Options of the search for the mode, with gains in nats.
+    """Options of the search for the mode; gains are in nats.
 
     Attributes:
         max_steps: Largest number of steps.
-        max_halvings: Largest number of halvings of one step.
-        converged_gain: The search ends where a step would gain less.
-        unchecked_gain: A step that would gain less is taken without a line search, since rounding
-            hides its gain.
-        newton_gain: Below this, steps use the curvature itself in place of Fisher's information.
-        accepted_gain: After the last step, the mode is accepted where another would gain less.
+        max_halvings: Largest number of halvings of a step.
+        converged_gain: Expected gain below which the search ends.
+        unchecked_gain: Expected gain below which a step is taken without a line search, since the
+            gain is smaller than rounding errors.
+        newton_gain: Expected gain below which steps use the curvature instead of Fisher's
+            information.
+        accepted_gain: Largest expected gain of another step at an accepted mode.
     """
 
     max_steps: int = 50
@@ -55,10 +56,14 @@ class FisherScoringOptions:
 
 
 class LaplaceMode(NamedTuple):
-    """Mode of g with Laplace's approximation there.
+    """Mode of the latent g and Laplace's approximation at the mode.
 
-    g: the mode (n,); slope, information: of log p(y | g) there, (n,); value: log q(y).
-    half: L^-1 W^1/2, with L L' = I + W^1/2 K W^1/2: (n, n).
+    Attributes:
+        g: The mode, (n,).
+        slope: Derivative of log p(y | g) in g, (n,).
+        information: W, Fisher's information of g, (n,).
+        half: L^-1 W^1/2, with L L' = I + W^1/2 K W^1/2 and the prior covariance K of g, (n, n).
+        value: log q(y), the approximation of log p(y).
     """
 
     g: np.ndarray
@@ -69,19 +74,19 @@ class LaplaceMode(NamedTuple):
 
 
 class NumpyLatentEvidence(NumpyEvidence):
-    """log q(y, hyperparameters), y ~ likelihood(shift + size g), g ~ GP(0, kernel).
+    """log q(y, hyperparameters) of y ~ likelihood(shift + size g) with g ~ GP(0, kernel).
 
-    The hyperparameters of the likelihood come first among the coordinates z, as in a `LatentGP`.
-    Moments, paths and components are those of g.
+    As in a `LatentGP`, the hyperparameters of the likelihood are the first coordinates of z. All
+    predictions are predictions of g.
 
     Args:
         prior: Prior of g, without noise.
         likelihood: The observation model.
         x: Times, (n,).
         y: Observations, (n,).
-        shift: Offset of the latent function.
+        shift: Offset of the latent function f = shift + size g.
         size: Scale of the latent function.
-        effects: Linear effects beside the kernel, as further components.
+        effects: Linear effects, added to g as further components.
     """
 
     options = FisherScoringOptions()
@@ -103,7 +108,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         super()._set_data(x, y)
-        # Start of the next search for a mode: a = K^-1 g.
+        # Start of the next search for a mode, as a = K^-1 g.
         self._start = np.zeros(len(y))
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
@@ -111,9 +116,9 @@ class NumpyLatentEvidence(NumpyEvidence):
         return {**self.likelihood.values(z[..., :k]), **self.prior.values(z[..., k:])}
 
     def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
-        """Log density at each of z (S, d); new values have no normal distribution."""
+        """Log density at each draw z (S, d), without the non-normal joint distribution."""
         with self.threads():
-            return JointPredictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
+            return JointPredictive.unknown(np.array([self.log_density(row) for row in z]))
 
     def log_density(self, z: np.ndarray) -> float:
         with np.errstate(all="ignore"):
@@ -122,14 +127,14 @@ class NumpyLatentEvidence(NumpyEvidence):
     # -- the mode of g -----------------------------------------------------------------------------
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates of the likelihood, and those of the kernel."""
+        """Coordinates of the likelihood, and coordinates of the kernel."""
         k = len(self.likelihood.names)
         return z[:k], z[k:]
 
     def _approximated(
         self, z: np.ndarray
     ) -> tuple[float, LaplaceMode | None, np.ndarray, Gradient]:
-        """Log density, mode (None if there is none), K and gradient of weighted sums over K."""
+        """Log joint density, mode (None if not found), K and `Gradient` at z."""
         theta, kernel_z = self._split(z)
         K, gradient = self._covariance(kernel_z)
         mode = self._mode(theta, K)
@@ -139,24 +144,24 @@ class NumpyLatentEvidence(NumpyEvidence):
         return float(mode.value + prior), mode, K, gradient
 
     def _covariance(self, z: np.ndarray) -> tuple[np.ndarray, Gradient]:
-        """K (n, n) at coordinates of the kernel, and the gradient of weighted sums over it."""
+        """K (n, n) and `Gradient`, at coordinates z of the kernel."""
         K, gradient = self.prior.covariance(z, self._pairs)
         return self._pairs.spread(K) + self._effects_covariance, gradient
 
     def _mode(self, theta: np.ndarray, K: np.ndarray) -> LaplaceMode | None:
-        """Find the mode; None where there is none."""
-        # Overflow is no error: such a step has the density 0 and is halved.
+        """Find the mode; None if the search fails."""
+        # A step that overflows has the log density -inf and is halved, without a warning.
         with np.errstate(all="ignore"):
             if self.likelihood.log_concave and np.any(self._start):
-                # The only mode is usually close to the one found before.
+                # The only mode is usually close to the previous mode.
                 mode = self._search(theta, K, self._start)
                 if mode is not None:
                     return mode
-            # With several modes the result must not depend on the one found before.
+            # With several modes the result must not depend on the previous search.
             return self._search(theta, K, np.zeros(len(self.y)))
 
     def _search(self, theta: np.ndarray, K: np.ndarray, a: np.ndarray) -> LaplaceMode | None:
-        """Fisher scoring, then Newton's method, from g = K a."""
+        """Fisher scoring, then Newton's method, from g = K a; None if it fails."""
         likelihood, options, n = self.likelihood, self.options, len(self.y)
 
         def objective(g, a):
@@ -173,6 +178,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             L, failed = potrf(np.eye(n) + root[:, None] * K * root, lower=1)
             if failed or not np.isfinite(L[-1, -1]):
                 return None
+            # Rasmussen and Williams (2006), algorithm 3.1.
             target = information * g + slope
             inner = cho_solve((L, True), root * (K @ target), check_finite=False)
             da = target - root * inner - a
@@ -184,6 +190,7 @@ class NumpyLatentEvidence(NumpyEvidence):
                 break
             unchecked = expected_gain < options.unchecked_gain
             if expected_gain < options.newton_gain and not likelihood.log_concave:
+                # (I + K H) dg = K (slope - a), with H the second derivative of -log p(y | g).
                 H = self._curvature(g, theta)
                 newton = np.linalg.solve(np.eye(n) + K * H, K @ (slope - a))
                 newton_da = slope - a - H * newton
@@ -223,7 +230,9 @@ class NumpyLatentEvidence(NumpyEvidence):
         R = mode.half.T @ mode.half
         RK = R @ K
         variance = np.diag(K) - np.sum(K * RK, axis=0)
-        # d log q / dg^ at fixed hyperparameters, and u, its effect through a change of the slope.
+        # by_mode = d log q / dg at the mode and fixed hyperparameters, through log det L only. With
+        # u = (I + H K)^-1 by_mode, a change d of the slope moves the mode and adds (K u)' d to
+        # log q.
         by_mode = _difference(lambda g: self._information(g, theta), mode.g)
         by_mode = -0.5 * variance * by_mode
         f, H = self._f(mode.g), self._curvature(mode.g, theta)
@@ -244,9 +253,9 @@ class NumpyLatentEvidence(NumpyEvidence):
     # -- predictions of g --------------------------------------------------------------------------
 
     def conditioned(self, z: np.ndarray) -> ConditionedLatentSeries:
-        """The process given Gaussian values in place of the observations; NaN without a mode.
+        """Posterior of g given Gaussian pseudo-data; NaN if no mode is found.
 
-        The values are g + slope / information with noise 1 / information.
+        The pseudo-data are g + slope / information, with noise variances 1 / information.
         """
         theta, kernel_z = self._split(z)
         K, _ = self._covariance(kernel_z)
@@ -255,18 +264,20 @@ class NumpyLatentEvidence(NumpyEvidence):
             nan = np.full(len(self.y), np.nan)
             factor, weights, y, noise = np.full_like(K, np.nan), nan, nan, nan
         else:
-            # Without a lower bound the noise could be infinite.
+            # An information of 0 would give infinite noise.
             noise = 1.0 / np.maximum(mode.information, 1e-12)
             y = mode.g + noise * mode.slope
             factor, _ = potrf(K + np.diag(noise), lower=1)
             weights = solve_triangular(factor, y, lower=True, check_finite=False)
-        # A jitter gives covariances of a smooth process a Cholesky factor.
+        # A noise of 1e-9 makes covariances of a smooth process positive definite.
         return ConditionedLatentSeries(self, factor, weights, y, kernel_z, 1e-9, noise, theta)
 
-    def rolling(self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]) -> list[Moments]:
-        # Each of the Gaussian values depends on all observations, so each origin has its own mode.
+    def rolling(
+        self, z: np.ndarray, counts: Sequence[int], next_counts: Sequence[int]
+    ) -> list[Moments]:
+        # The pseudo-data depend on all observations, so each origin has its own mode.
         pairs = []
-        for n, k in zip(counts, reach, strict=True):
+        for n, k in zip(counts, next_counts, strict=True):
             earlier = self.given(self.x[:n], self.y[:n])
             (mean,), (variance,) = earlier.moments(z[None], self.x[n : n + k])
             pairs.append((mean, variance))
@@ -275,10 +286,10 @@ class NumpyLatentEvidence(NumpyEvidence):
 
 @dataclass(frozen=True, eq=False)
 class ConditionedLatentSeries(ConditionedSeries):
-    """Latent process given Gaussian values in place of the observations.
+    """Posterior of the latent process given Gaussian pseudo-data.
 
     Attributes:
-        value_noise: Noise of the Gaussian values, (n,).
+        value_noise: Noise variances of the pseudo-data, (n,).
         theta: Coordinates of the likelihood.
     """
 
@@ -286,7 +297,7 @@ class ConditionedLatentSeries(ConditionedSeries):
     theta: np.ndarray
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance of g at each value given the others, and its log density: (n,) each.
+        """Mean and variance of g and log density of y at each time given the others: (n,) each.
 
         Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for Gaussian
         latent variable models", section 3.2.
@@ -303,10 +314,10 @@ class ConditionedLatentSeries(ConditionedSeries):
 
 def _difference(
     function: Callable[[np.ndarray], np.ndarray],
-    at: np.ndarray,
+    point: np.ndarray,
     direction: np.ndarray | float = 1.0,
     step: float = 1e-4,
 ) -> np.ndarray:
-    """Central difference along a direction: O(n), as all functions here act value by value."""
-    upper, lower = function(at + step * direction), function(at - step * direction)
+    """Central difference along a direction; elementwise derivatives if it is a number."""
+    upper, lower = function(point + step * direction), function(point - step * direction)
     return (upper - lower) / (2.0 * step)

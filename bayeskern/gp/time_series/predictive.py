@@ -1,7 +1,7 @@
-"""Joint distribution of the next values, at each of several draws of the hyperparameters.
+"""Joint distribution of the next values, at each draw of the hyperparameters.
 
-Conditioning a normal distribution on one more value needs no factor of the covariance of earlier
-values: its mean and covariance carry all that they say about later ones.
+Its mean and covariance contain all information of the earlier values about later values. An update
+with a new value therefore needs no factor of the covariance of the earlier values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class JointPredictive:
 
     Attributes:
         log_densities: Log densities of the earlier values and the hyperparameters, (S,).
-        x: Sorted times of new values, (m,); empty where only the log densities are known.
+        x: Sorted times of new values, (m,); empty if only the log densities are known.
         means: Means of f, (S, m).
         covariances: Covariances of f, (S, m, m).
         noise: Noise variances, (S,).
@@ -40,41 +40,42 @@ class JointPredictive:
         return cls(log_densities, np.zeros(0), np.zeros((S, 0)), np.zeros((S, 0, 0)), np.zeros(S))
 
     def covers(self, x: np.ndarray) -> bool:
-        """Check that all of the times x (k,) are times of the distribution."""
+        """True if all times x (k,) are times of the distribution."""
         if len(self.x) == 0:
             return False
         return bool(np.all(np.abs(self.x[self._indices(x)] - x) <= self._time_tol))
 
     def moments(self, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances at times x (k,), for some of the draws: (len(rows), k) each."""
-        at, rows = self._indices(x), np.asarray(rows)[:, None]
-        variances = np.maximum(self.covariances[rows, at, at], 0.0)
-        return self.means[rows, at], variances + self.noise[rows]
+        """Means and variances at times x (k,), for draws `rows`: (len(rows), k) each."""
+        columns, rows = self._indices(x), np.asarray(rows)[:, None]
+        variances = np.maximum(self.covariances[rows, columns, columns], 0.0)
+        return self.means[rows, columns], variances + self.noise[rows]
 
     def given(self, x: np.ndarray, y: np.ndarray) -> JointPredictive:
-        """Distribution of later values, given values y at times x (k,) among those here too.
+        """Distribution of the values after x, given also values y (k,) at times x (k,).
 
-        Rasmussen and Williams (2006), equations 2.25 and 2.26, for one value after the other.
+        Rasmussen and Williams (2006), equations 2.25 and 2.26, applied to one value at a time. All
+        x must be times of this distribution.
         """
         indices, log_gains = self._indices(x), 0.0
         means, C = self.means, self.covariances
-        # Overflow is no error: it gives the value -inf.
+        # Overflow gives the log density -inf, and needs no warning.
         with np.errstate(all="ignore"):
             for index, value in zip(indices, y, strict=True):
-                own, residual = C[:, index], value - means[:, index]
-                variance = np.maximum(own[:, index], 0.0) + self.noise
+                cross, residual = C[:, index], value - means[:, index]
+                variance = np.maximum(cross[:, index], 0.0) + self.noise
                 log_gains -= 0.5 * (np.square(residual) / variance + np.log(variance) + LOG_2PI)
-                weights = own / variance[:, None]
+                weights = cross / variance[:, None]
                 means = means + weights * residual[:, None]
-                C = C - weights[:, :, None] * own[:, None]
+                C = C - weights[:, :, None] * cross[:, None]
         densities = self.log_densities + np.where(np.isnan(log_gains), -np.inf, log_gains)
-        # Copies release the memory of earlier times.
+        # Views would keep the memory of earlier times.
         later = slice(indices[-1] + 1, None)
         means, C = means[:, later].copy(), C[:, later, later].copy()
         return JointPredictive(densities, self.x[later].copy(), means, C, self.noise)
 
     def _indices(self, x: np.ndarray) -> np.ndarray:
-        """Indices of times x among those of the distribution."""
+        """Indices of times x among the times of the distribution."""
         return np.searchsorted(self.x, x - self._time_tol).clip(max=len(self.x) - 1)
 
     @property

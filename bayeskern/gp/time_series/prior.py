@@ -17,20 +17,20 @@ from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
 
-# From weights A (n, n) and b to the gradient (d,) of 1/2 sum_ij A_ij k(x_i, x_j) + 1/2 b noise
-# + log p(z) in z.
+# (A, b) -> gradient in z, (d,), of 1/2 sum_ij A_ij k(x_i, x_j) + 1/2 b noise + log p(z), with
+# weights A (n, n) and b.
 Gradient = Callable[[np.ndarray, float], np.ndarray]
 
 
 class ProcessPrior(Protocol):
-    """y(x) = f(x) + e, with f ~ GP(0, k) and e ~ N(0, noise), before any data.
+    """Prior of y(x) = f(x) + e, with f ~ GP(0, k) and e ~ N(0, noise).
 
-    The hyperparameters, with the noise, are functions of unconstrained coordinates z (d,).
+    The hyperparameters, including the noise, are functions of unconstrained coordinates z (d,).
 
     Attributes:
         names: Name of each coordinate.
         component_names: Names of the additive components of k.
-        middle: Median of z: (d,).
+        middle: Prior median of z, (d,).
     """
 
     names: tuple[str, ...]
@@ -52,16 +52,16 @@ class ProcessPrior(Protocol):
         ...
 
     def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
-        """k at z (d,), at the pairs or their lags, and the gradient of its weighted sums."""
+        """k at z (d,), at the pairs or their distinct lags, and `Gradient` at z."""
         ...
 
     def components(self, z: np.ndarray, pairs: Pairs) -> dict[str, np.ndarray]:
-        """Each component of k at z (d,), at the pairs, by its name."""
+        """Component name -> its covariance at z (d,), at the pairs."""
         ...
 
 
 class LogNormalPrior(NamedTuple):
-    """value = least + exp(z), with z ~ N(location, scale^2)."""
+    """Prior of a hyperparameter least + exp(z), with z ~ N(location, scale^2)."""
 
     location: float
     scale: float
@@ -69,8 +69,8 @@ class LogNormalPrior(NamedTuple):
 
     @classmethod
     def of(cls, prior: object) -> LogNormalPrior | None:
-        """Read the prior of a hyperparameter, or return None if it has another form."""
-        # A LogNormal is the exponential of a Normal, and stays so with a shift after it.
+        """Convert a NumPyro prior; None if it is no LogNormal, possibly shifted."""
+        # A LogNormal is an ExpTransform of a Normal; only shifts may follow.
         if not isinstance(prior, dist.TransformedDistribution) or prior.batch_shape != ():
             return None
         base, (first, *others) = prior.base_dist, prior.transforms
@@ -87,10 +87,10 @@ class LogNormalPriors:
     """Independent priors of hyperparameters least + exp(z), with z ~ N(location, scale^2).
 
     Args:
-        priors: Name -> prior, d of them.
+        priors: Name -> prior of each of d hyperparameters.
 
     Attributes:
-        names: Their names.
+        names: Names of the hyperparameters.
     """
 
     def __init__(self, priors: Mapping[str, LogNormalPrior]):
@@ -129,17 +129,18 @@ class LogNormalPriors:
 
 
 class NumpyPrior(LogNormalPriors):
-    """`ProcessPrior` of a kernel with formulas in `bayeskern.kernels.derivatives`.
+    """`ProcessPrior` of a kernel with derivatives in `bayeskern.kernels.derivatives`.
 
-    The free hyperparameters are least + exp(z), in the order of the sites of a `GPRegression`, with
-    the noise last.
+    Hyperparameters with a prior are least + exp(z), in the order of the sites of a `GPRegression`,
+    with the noise last.
 
     Args:
-        kernel: Covariance function with numbers and LogNormal priors, possibly shifted.
-        noise: Variance of the noise, a number or such a prior.
+        kernel: Covariance function; hyperparameters are numbers or LogNormal priors, possibly
+            shifted.
+        noise: Variance of the noise, a number or a LogNormal prior, possibly shifted.
 
     Raises:
-        NotImplementedError: For a kernel without a formula, or another kind of prior.
+        NotImplementedError: The kernel has no NumPy formula, or a prior is of another kind.
     """
 
     def __init__(self, kernel: Kernel, noise: float | Distribution):
@@ -148,7 +149,7 @@ class NumpyPrior(LogNormalPriors):
         priors = {n: p for n, v in values.items() if (p := LogNormalPrior.of(v)) is not None}
         fixed = {n: v for n, v in values.items() if n not in priors}
         if any(is_specified(v) or np.ndim(v) for v in fixed.values()):
-            raise NotImplementedError("a hyperparameter that is no number and no LogNormal")
+            raise NotImplementedError("hyperparameters must be numbers or have LogNormal priors.")
         super().__init__(priors)
         self._indices = {name: i for i, name in enumerate(values)}
         self._free = np.array([self._indices[name] for name in priors], int)
@@ -162,7 +163,7 @@ class NumpyPrior(LogNormalPriors):
         return other
 
     def with_priors(self, priors: Mapping[str, tuple[float, float]]) -> NumpyPrior:
-        """Copy with z ~ N(location, scale^2) for these names; unknown names are ignored."""
+        """Copy with other priors, name -> (location, scale) of z; ignore unknown names."""
         other = copy(self)
         other._location, other._scale = self._location.copy(), self._scale.copy()
         for i, name in enumerate(self.names):
@@ -175,24 +176,24 @@ class NumpyPrior(LogNormalPriors):
         return self._all_values(z)[-1]
 
     def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
-        """k at z (d,), at the pairs or their lags, and the gradient of its weighted sums."""
+        """k at z (d,), at the pairs or their distinct lags, and `Gradient` at z."""
         *values, _ = self._all_values(z)
         K, pullback = self._gram(iter(values), pairs)
 
         def gradient(A, b):
             slopes = [*pullback(PairWeights(pairs, lambda: A)), lambda: b]
-            by_values = np.array([slopes[i]() for i in self._free])
-            return 0.5 * by_values * np.exp(z) + self.slope(z)
+            value_slopes = np.array([slopes[i]() for i in self._free])
+            return 0.5 * value_slopes * np.exp(z) + self.slope(z)
 
         return K, gradient
 
     def components(self, z: np.ndarray, pairs: Pairs) -> dict[str, np.ndarray]:
-        """Each component of k at z (d,), at the pairs, by its name."""
+        """Component name -> its covariance at z (d,), at the pairs."""
         *values, _ = self._all_values(z)
         return self._gram.of_components(iter(values), pairs)
 
     def _all_values(self, z: np.ndarray) -> np.ndarray:
-        """Values of all hyperparameters of the kernel, and the noise."""
+        """All hyperparameters of the kernel, fixed or free, and the noise variance at the end."""
         values = self._values.copy()
         values[self._free] = self.each(z)
         return values

@@ -182,7 +182,7 @@ def test_recent_values_choose_scale_of_long_series():
 
 def test_kernel_without_density_is_refused():
     hopeless = kernels.RBF(1e6, dist.LogNormal(200.0, 0.1))
-    with pytest.raises(ValueError, match="the kernel gives these values no density"):
+    with pytest.raises(ValueError, match="log density of the values is not finite"):
         bk.forecast(Y, 4, model=bk.StructuralModel(kernel=hopeless))
 
 

@@ -65,7 +65,7 @@ def test_update_is_close_to_new_fit(sales):
 
 def test_new_values_without_density_are_refused(sales):
     f = bk.forecast(sales[:90], 5, trend="drift", model=bk.StructuralModel(log=False))
-    with pytest.raises(FloatingPointError, match="no density under any draw"):
+    with pytest.raises(FloatingPointError, match="not finite under any draw"):
         f.update(1e200)
 
 

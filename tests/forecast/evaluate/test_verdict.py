@@ -53,7 +53,7 @@ def test_nominal_coverage_is_good():
 @pytest.mark.parametrize(
     ("level", "count", "verdict", "says"),
     [
-        (0.8, 20, "caution", "80 % intervals held 100 %: they are too wide"),
+        (0.8, 20, "caution", "80 % intervals held 100 %: the intervals are too wide"),
         (0.8, 17, "good", "80 % intervals held 85 %"),
         (0.8, 15, "good", "80 % intervals held 75 %"),
         (0.8, 10, "caution", "80 % intervals held 50 %: expect more values outside"),
@@ -85,7 +85,12 @@ def test_tolerance_includes_two_standard_errors():
         (1.98, 1.5, "good", "error 1 % below seasonal naive"),
         (2.0, 1.5, "caution", "Repeating the last season had no larger error"),
         (2.58, 2.1, "caution", "Repeating the last season had no larger error"),
-        (2.62, 2.1, "bad", "had a much smaller error: that of this forecast was 31 % above it"),
+        (
+            2.62,
+            2.1,
+            "bad",
+            "had a much smaller error: the error of this forecast was 31 % above it",
+        ),
         # A worse median, and a distribution that is no worse.
         (2.62, 1.9, "caution", "Repeating the last season had no larger error"),
     ],
@@ -103,7 +108,7 @@ def test_few_origins_or_values_are_caution(origins, per_origin, verdict):
     held = {0.8: round(0.8 * per_origin), 0.95: per_origin}
     trust = verdict_of(held, origins, per_origin)
     assert trust.verdict == verdict
-    assert ("So few past values are weak evidence" in trust.advice) == (verdict == "caution")
+    assert ("Past values or origins are too few" in trust.advice) == (verdict == "caution")
 
 
 @pytest.mark.parametrize(("steps", "verdict"), [(6, "good"), (4, "good"), (3, "caution")])

@@ -185,7 +185,7 @@ def test_correlation_equals_mixture_of_draws(draws):
 
 
 def test_leave_one_out_moments_equal_fit_without_the_value(draws):
-    mean, sd = draws.moments_of_others()
+    mean, sd = draws.loo_moments()
     kept = np.arange(N) != 30
     evidence = draws.fitted.evidence.given(T[kept], draws.fitted.evidence.y[kept])
     means, variances = evidence.moments(draws.z, T[[30]])

@@ -174,7 +174,7 @@ def test_effects_with_kernels_are_refused():
 
 
 def test_times_after_the_end_of_the_basis_are_refused():
-    with pytest.raises(ValueError, match="the basis ends at time 3.75, got times up to 3.8"):
+    with pytest.raises(ValueError, match="the basis ends at time 3.75; got times up to 3.8"):
         basis(1).functions(np.array([1.0, 3.8]))
 
 
