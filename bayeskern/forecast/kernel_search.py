@@ -235,8 +235,8 @@ def search_kernel(
     x = x - x[0]
     if len(y) < OPTIONS.min_values or not x[-1] > 0.0:
         raise ValueError(
-            f"there are {len(y)} values at {len(np.unique(x))} distinct times; wanted "
-            f"{OPTIONS.min_values} values or more to search for a kernel."
+            f"got {len(y)} values at {len(np.unique(x))} distinct times; a kernel search needs at "
+            f"least {OPTIONS.min_values} values and two distinct times."
         )
     if is_constant(y):
         raise ValueError("the series is constant: it has no kernel to search for.")

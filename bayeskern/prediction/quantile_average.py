@@ -83,10 +83,10 @@ class QuantileAverage(Quantiles):
 
     def with_errors(self, errors: StudentErrors) -> QuantileAverage:
         """Copy with another distribution of the error."""
-        other = copy(self)
-        other.errors = errors
-        vars(other).pop("_moments", None)
-        return other
+        clone = copy(self)
+        clone.errors = errors
+        vars(clone).pop("_moments", None)
+        return clone
 
     def values(self, errors: np.ndarray) -> np.ndarray:
         """Values sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""

@@ -169,13 +169,13 @@ class ResponseMixture(Quantiles):
                 grid = np.unique(np.round(np.expm1(np.linspace(logs[0], logs[1], points))))
         else:
             grid = np.linspace(ends[0], ends[1], points)
-        below = self._below(grid, column)
-        right = np.searchsorted(below, q).clip(1, len(grid) - 1)
-        low, high = below[right - 1], below[right]
+        cdf = self._below(grid, column)
+        right = np.searchsorted(cdf, q).clip(1, len(grid) - 1)
+        low, high = cdf[right - 1], cdf[right]
         share = (q - low) / np.maximum(high - low, 1e-300)
         step = grid[right] - grid[right - 1]
         values = grid[right - 1] + step * np.clip(share, 0.0, 1.0)
-        return np.where(q <= below[0], grid[0], np.ceil(values) if whole else values)
+        return np.where(q <= cdf[0], grid[0], np.ceil(values) if whole else values)
 
     def _bisected(self, q: np.ndarray, column: int) -> np.ndarray:
         """Quantiles at one time, by bisection."""
@@ -200,8 +200,8 @@ class ResponseMixture(Quantiles):
     def _below(self, y: np.ndarray, column: int) -> np.ndarray:
         """Probability of a value of at most y (k,) at one time, (k,)."""
         f, weights = self._nodes
-        below = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
-        return np.where(y < self.likelihood.smallest, 0.0, weights @ below)
+        cdfs = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
+        return np.where(y < self.likelihood.smallest, 0.0, weights @ cdfs)
 
     def below(self, y: np.ndarray) -> np.ndarray:
         """Probability of a value of at most y (m,) at each time, (m,)."""

@@ -41,16 +41,16 @@ def likely_times(
     """
     # Covariances take memory in the square of the horizon: beyond 200 steps, none are precomputed
     # for the forecast itself.
-    wanted = horizon if horizon <= 200 else 0
-    count = wanted + max(spare_steps, len(series.values) // 10)
+    forecast_count = horizon if horizon <= 200 else 0
+    count = forecast_count + max(spare_steps, len(series.values) // 10)
     if choices.effects is not None:
         # Regressors are known only up to the horizon.
         count = min(count, horizon)
-    return series.calendar.positions(series.calendar.future(count)), wanted
+    return series.calendar.positions(series.calendar.future(count)), forecast_count
 
 
 def updated(
-    parts: Sequence[Part], x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int
+    parts: Sequence[Part], x: np.ndarray, y: np.ndarray, x_new: np.ndarray, forecast_count: int
 ) -> tuple[Part, ...]:
     """Condition the parts, fitted to the first values, on all values.
 
@@ -59,7 +59,7 @@ def updated(
         x: Times of all values, (n,).
         y: All values, (n,).
         x_new: Positions from `likely_times` after the last value.
-        wanted: Number of them that are forecast.
+        forecast_count: Number of them that are forecast.
 
     Raises:
         ValueError: All parts fit the logarithm, and a new value is not positive.
@@ -74,7 +74,7 @@ def updated(
         )
 
     def update(part: Part) -> Draws:
-        return _updated(part.draws, x, y, x_new, wanted)
+        return _updated(part.draws, x, y, x_new, forecast_count)
 
     draws = side_by_side(update, possible, len(y))
     # The difference, since the weight of a part already includes the prior of its structure.
@@ -94,7 +94,9 @@ def updated(
     return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)
 
 
-def _updated(draws: Draws, x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int) -> Draws:
+def _updated(
+    draws: Draws, x: np.ndarray, y: np.ndarray, x_new: np.ndarray, forecast_count: int
+) -> Draws:
     """The draws of one part, reweighted by the density of the new values."""
     known_count, fitted, z = len(draws.fitted.y), draws.fitted.given(x, y), draws.z
     if draws.is_point:
@@ -106,7 +108,7 @@ def _updated(draws: Draws, x: np.ndarray, y: np.ndarray, x_new: np.ndarray, want
     # With robust noise the noise factors of the old values change too.
     if old.covers(next_x) and not fitted.choices.robust:
         new = old.given(next_x, fitted.scale.forward(y[known_count:]))
-    if new is None or len(new.x) < wanted < len(x_new):
+    if new is None or len(new.x) < forecast_count < len(x_new):
         new = fitted.evidence.predictive(z, x_new)
     with np.errstate(invalid="ignore"):
         gains = new.log_densities - old.log_densities

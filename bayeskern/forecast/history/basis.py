@@ -197,8 +197,8 @@ class Basis:
             )
         out = np.empty((len(x), self.size)) if out is None else out
         chunk_rows = 4096
-        for first in range(0, len(x), chunk_rows):
-            rows = slice(first, first + chunk_rows)
+        for start in range(0, len(x), chunk_rows):
+            rows = slice(start, start + chunk_rows)
             for block, columns in zip(self.blocks, self.columns, strict=True):
                 out[rows, columns] = block.functions(x[rows])
         return out

@@ -101,10 +101,10 @@ class BasisEvidence(Evidence):
         return cls(basis, x, y, step=step)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        other = copy(self)
-        other.x, other.y = np.asarray(x, float), np.asarray(y, float)
-        vars(other).pop("history", None)
-        return other
+        clone = copy(self)
+        clone.x, clone.y = np.asarray(x, float), np.asarray(y, float)
+        vars(clone).pop("history", None)
+        return clone
 
     @cached_property
     def history(self) -> History:

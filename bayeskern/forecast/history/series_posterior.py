@@ -147,14 +147,18 @@ class SeriesPosterior(ConditionedProcess):
         """The component `level` plus the averages of all other components except effects."""
         columns, average = self.basis.of_component(level), self._average
         # The averages of the other components act as one more function, constant in time.
-        others = -average[:-2]
+        other_averages = -average[:-2]
         for name in self.basis.smooth_components:
             if name != level:
-                other = self.basis.of_component(name)
-                others[other] += self.history.averages[other]
-        root = self.weight_posterior.root(np.vstack([np.eye(self.basis.size)[columns], others]))
+                other_columns = self.basis.of_component(name)
+                other_averages[other_columns] += self.history.averages[other_columns]
+        root = self.weight_posterior.root(
+            np.vstack([np.eye(self.basis.size)[columns], other_averages])
+        )
         rows = functions[:, columns]
-        mean = rows @ self.weight_posterior.mean[columns] + others @ self.weight_posterior.mean
+        mean = (
+            rows @ self.weight_posterior.mean[columns] + other_averages @ self.weight_posterior.mean
+        )
         variance = np.square(rows @ root[:, :-1].T + root[:, -1]).sum(axis=1)
         return mean + average[-2], variance + self.noise * self._average_variance
 

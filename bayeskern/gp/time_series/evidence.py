@@ -90,15 +90,15 @@ class NumpyEvidence(Evidence):
         return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        other = copy(self)
-        other._set_data(x, y)
-        return other
+        clone = copy(self)
+        clone._set_data(x, y)
+        return clone
 
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
         """Copy with noise factors (n,) and a constant added to the log density."""
-        other = copy(self)
-        other.noise_factors, other._constant = noise_factors, constant
-        return other
+        clone = copy(self)
+        clone.noise_factors, clone._constant = noise_factors, constant
+        return clone
 
     # -- log density -------------------------------------------------------------------------------
 

@@ -70,9 +70,9 @@ class JointPredictive:
                 C = C - weights[:, :, None] * cross[:, None]
         densities = self.log_densities + np.where(np.isnan(log_gains), -np.inf, log_gains)
         # Views would keep the memory of earlier times.
-        later = slice(indices[-1] + 1, None)
-        means, C = means[:, later].copy(), C[:, later, later].copy()
-        return JointPredictive(densities, self.x[later].copy(), means, C, self.noise)
+        rest = slice(indices[-1] + 1, None)
+        means, C = means[:, rest].copy(), C[:, rest, rest].copy()
+        return JointPredictive(densities, self.x[rest].copy(), means, C, self.noise)
 
     def _indices(self, x: np.ndarray) -> np.ndarray:
         """Indices of times x among the times of the distribution."""

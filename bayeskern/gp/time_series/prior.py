@@ -157,19 +157,19 @@ class NumpyPrior(LogNormalPriors):
 
     def with_numbers(self, numbers: Mapping[str, float]) -> NumpyPrior:
         """Copy with other values of fixed hyperparameters, by name."""
-        other = copy(self)
-        other._values = self._values.copy()
-        other._values[[self._indices[name] for name in numbers]] = list(numbers.values())
-        return other
+        clone = copy(self)
+        clone._values = self._values.copy()
+        clone._values[[self._indices[name] for name in numbers]] = list(numbers.values())
+        return clone
 
     def with_priors(self, priors: Mapping[str, tuple[float, float]]) -> NumpyPrior:
         """Copy with other priors, name -> (location, scale) of z; ignore unknown names."""
-        other = copy(self)
-        other._location, other._scale = self._location.copy(), self._scale.copy()
+        clone = copy(self)
+        clone._location, clone._scale = self._location.copy(), self._scale.copy()
         for i, name in enumerate(self.names):
             if name in priors:
-                other._location[i], other._scale[i] = priors[name]
-        return other
+                clone._location[i], clone._scale[i] = priors[name]
+        return clone
 
     def noise(self, z: np.ndarray) -> float:
         """Variance of the noise at z (d,)."""
