@@ -227,19 +227,20 @@ class NumpyLatentEvidence(NumpyEvidence):
         if mode is None:
             return value, np.zeros(len(z))
         theta, _ = self._split(z)
+        # R = (K + W^-1)^-1, and the variances of g under Laplace's approximation.
         R = mode.half.T @ mode.half
         RK = R @ K
         variance = np.diag(K) - np.sum(K * RK, axis=0)
-        # by_mode = d log q / dg at the mode and fixed hyperparameters, through log det L only. With
-        # u = (I + H K)^-1 by_mode, a change d of the slope moves the mode and adds (K u)' d to
-        # log q.
-        by_mode = _difference(lambda g: self._information(g, theta), mode.g)
-        by_mode = -0.5 * variance * by_mode
+        # Derivative of log q in g at the mode and fixed hyperparameters, through log det L only.
+        # With u = (I + H K)^-1 mode_gradient, a change d of the slope moves the mode and adds
+        # (K u)' d to log q.
+        mode_gradient = _difference(lambda g: self._information(g, theta), mode.g)
+        mode_gradient = -0.5 * variance * mode_gradient
         f, H = self._f(mode.g), self._curvature(mode.g, theta)
-        u = np.linalg.solve(np.eye(len(f)) + H[:, None] * K, by_mode)
-        # tr((a a' - R + u a' + a u') dK) / 2
+        u = np.linalg.solve(np.eye(len(f)) + H[:, None] * K, mode_gradient)
+        # d log q = tr((a a' - R + u a' + a u') dK) / 2, with a = mode.slope.
         A = np.outer(mode.slope + u, mode.slope) + np.outer(mode.slope, u) - R
-        by_theta = self.likelihood.log_prior(theta)[1].copy()
+        theta_gradient = self.likelihood.log_prior(theta)[1].copy()
         Ku = K @ u
         for i, direction in enumerate(np.eye(len(theta))):
             density = _difference(
@@ -247,8 +248,8 @@ class NumpyLatentEvidence(NumpyEvidence):
             )
             slope = _difference(lambda t: self._slope(mode.g, t), theta, direction)
             information = _difference(lambda t: self._information(mode.g, t), theta, direction)
-            by_theta[i] += np.sum(density - 0.5 * variance * information + Ku * slope)
-        return value, np.append(by_theta, gradient(A, 0.0))
+            theta_gradient[i] += np.sum(density - 0.5 * variance * information + Ku * slope)
+        return value, np.append(theta_gradient, gradient(A, 0.0))
 
     # -- predictions of g --------------------------------------------------------------------------
 
