@@ -107,8 +107,8 @@ def test_change_of_kernel_is_found():
         ((np.ones((20, 2)), np.arange(20.0)), "X has 2 columns; the search takes one"),
         ((np.arange(20.0), np.arange(19.0)), "must match"),
         ((np.arange(12.0),), "got 12 values at 12 distinct times; a kernel search needs"),
-        ((np.zeros(30), np.arange(30.0)), "there are 30 values at 1 distinct times"),
-        ((np.arange(501.0), np.arange(501.0)), "X has 501 rows, and 500 at most"),
+        ((np.zeros(30), np.arange(30.0)), "got 30 values at 1 distinct times"),
+        ((np.arange(501.0), np.arange(501.0)), "X has 501 rows; the search takes at most 500"),
     ],
 )
 def test_invalid_input_is_refused(arguments, said):
