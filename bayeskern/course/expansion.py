@@ -73,8 +73,8 @@ def read_weighted(
     """
     X, y = estimator._read_data(X, y, **options)
     weights = read_weights(sample_weight, X)
-    used = np.flatnonzero(weights > 0.0)
-    return X[used], y[used], weights[used], used
+    indices = np.flatnonzero(weights > 0.0)
+    return X[indices], y[indices], weights[indices], indices
 
 
 def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -73,9 +73,9 @@ def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate
     predictor = newton.step(0.0)
     predicted = iterate.move(predictor, 1.0).complementarity
     centering = (predicted / complementarity) ** 3
-    moved = iterate.move(newton.step(centering * complementarity, predictor), STEP_FRACTION)
-    if moved.complementarity <= 0.9 * complementarity:
-        return moved
+    corrected = iterate.move(newton.step(centering * complementarity, predictor), STEP_FRACTION)
+    if corrected.complementarity <= 0.9 * complementarity:
+        return corrected
     # The corrector can cycle (Cartis 2009): after little progress, step without it and halve the
     # complementarity.
     return iterate.move(newton.step(0.5 * complementarity), STEP_FRACTION)
@@ -109,8 +109,8 @@ class _Iterate(NamedTuple):
             if falling.any():
                 length = min(length, float(np.min(-value[falling] / change[falling])))
         length *= fraction
-        moved = (value + length * change for value, change in zip(self, step, strict=True))
-        return _Iterate(*moved)  # pyright: ignore[reportArgumentType]
+        values = (value + length * change for value, change in zip(self, step, strict=True))
+        return _Iterate(*values)  # pyright: ignore[reportArgumentType]
 
 
 def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:

@@ -264,8 +264,8 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # At b = 0 the sum of squares is |Y|^2. Comparisons with NaN are False.
-        sound = np.sum(np.square(Y - X @ b)) <= 2.0 * np.sum(np.square(Y))
-    if not sound:
+        has_descended = np.sum(np.square(Y - X @ b)) <= 2.0 * np.sum(np.square(Y))
+    if not has_descended:
         raise ValueError(
             f"sgd diverged with step={step}. Use a shorter step, or None for the default."
         )

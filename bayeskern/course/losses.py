@@ -206,8 +206,8 @@ class Absolute(Kinked):
     """
 
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        one = np.ones((1, len(y)))
-        return y[None], -one, one
+        ones = np.ones((1, len(y)))
+        return y[None], -ones, ones
 
 
 @dataclass(frozen=True)
@@ -264,9 +264,9 @@ class EpsilonInsensitive(Kinked):
         validation.positive(self.epsilon, "epsilon", zero=True)
 
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        zero, one = np.zeros_like(y), np.ones_like(y)
+        zeros, ones = np.zeros_like(y), np.ones_like(y)
         kinks = np.stack([y - self.epsilon, y + self.epsilon])
-        return kinks, np.stack([-one, zero]), np.stack([zero, one])
+        return kinks, np.stack([-ones, zeros]), np.stack([zeros, ones])
 
 
 class MarginLoss(Loss):

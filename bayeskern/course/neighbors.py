@@ -61,7 +61,7 @@ class _KernelNeighbors(KernelEstimator):
                 rounding.
         """
         points = self._read_points(X)
-        parts, undecided = [], 0
+        parts, tied_points = [], 0
         for rows in blocks(len(points), len(self.X_fit_)):
             if self.kernel_ is None:
                 distances = cdist(points[rows], self.X_fit_, self._metric)  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -69,12 +69,12 @@ class _KernelNeighbors(KernelEstimator):
             else:
                 distances, indices, ties = self._nearest_by_kernel(self.kernel_, points[rows])
                 parts.append((distances, indices))
-                undecided += ties
-        if undecided and len(self.X_fit_) > 1:
+                tied_points += ties
+        if tied_points and len(self.X_fit_) > 1:
             warnings.warn(
-                f"{undecided} of {len(points)} points are equally far from all training points, up "
-                "to rounding, so their neighbours are arbitrary. Use a lengthscale comparable to "
-                "the distances, or scale the columns of X.",
+                f"{tied_points} of {len(points)} points are equally far from all training points, "
+                "up to rounding, so their neighbours are arbitrary. Use a lengthscale comparable "
+                "to the distances, or scale the columns of X.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -185,8 +185,8 @@ class OrthogonalPursuit:
         self.squares.append(float(self._train @ np.square(self.residual)))
         # A row of leverage 1 has no leave-one-out residual: it keeps its previous one.
         margin = 1.0 - self._leverage
-        sound = margin > len(margin) * np.finfo(float).eps
-        np.divide(self.residual, margin, out=self._loo_residual, where=sound)
+        has_margin = margin > len(margin) * np.finfo(float).eps
+        np.divide(self.residual, margin, out=self._loo_residual, where=has_margin)
         self.loo_errors.append(float(np.mean(np.square(self._loo_residual))))
 
 

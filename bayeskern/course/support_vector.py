@@ -75,7 +75,7 @@ class KernelSVR(ExpansionRegressor):
             ValueError: If X, y or an option is invalid.
             TypeError: If a hyperparameter of the kernel is not a number.
         """
-        X, y, weights, used = read_weighted(self, X, y, sample_weight, y_numeric=True)
+        X, y, weights, indices = read_weighted(self, X, y, sample_weight, y_numeric=True)
         machine = svm.SVR(
             kernel="precomputed",
             C=validation.positive(self.C, "C"),
@@ -88,7 +88,7 @@ class KernelSVR(ExpansionRegressor):
         if not support.size:
             # No error exceeds epsilon: f is constant, and one point represents it.
             support, self.dual_coef_ = np.array([0]), np.zeros(1)
-        self.support_, self.X_fit_ = used[support], X[support]
+        self.support_, self.X_fit_ = indices[support], X[support]
         self.intercept_ = float(machine.intercept_[0])
         self.n_iter_ = int(machine.n_iter_)
         return self
@@ -147,7 +147,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
             ValueError: If the input is invalid, or y has a single class.
             TypeError: If a hyperparameter of the kernel is not a number.
         """
-        X, y, weights, used = read_weighted(self, X, y, sample_weight)
+        X, y, weights, indices = read_weighted(self, X, y, sample_weight)
         self.classes_, _ = read_classes(y)
         machine = svm.SVC(
             kernel="precomputed",
@@ -156,7 +156,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         )
         self.kernel_ = self._concrete_kernel()
         self.svc_ = machine.fit(gram(self.kernel_, X), y, weights)
-        self.support_, self.X_fit_ = used[machine.support_], X[machine.support_]
+        self.support_, self.X_fit_ = indices[machine.support_], X[machine.support_]
         self.n_iter_ = machine.n_iter_
         return self
 

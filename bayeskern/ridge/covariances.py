@@ -79,8 +79,8 @@ class Covariances(NamedTuple):
         K = NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise)
         factor = system.factor.factor
         for rows in blocks(len(X_new), len(self.X)):
-            new = padded(X_new[rows])
-            block = _compiled(self.solver.variance, K, None, factor, new)
+            points = padded(X_new[rows])
+            block = _compiled(self.solver.variance, K, None, factor, points)
             variances[rows] = np.asarray(block)[: len(X_new[rows])]
         if self.constant:
             # Estimating the constant adds (1 - k'B 1)^2 / 1'B 1 with B = (K + alpha W^-1)^-1

@@ -52,7 +52,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Raises:
             ValueError: If X, y or an option is invalid.
         """
-        points, Y, sqrt_weights = self._read(X, y, sample_weight, first=True)
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, is_first=True)
         if self.fit_intercept and np.sum(sqrt_weights > 0.0) < 2:
             raise ValueError(
                 "an unpenalised constant needs at least 2 samples of positive weight; got 1 sample."
@@ -87,9 +87,9 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 'alpha="loo" goes over the rows twice, and partial_fit does not keep them. Use '
                 'alpha="gcv" or alpha="evidence", or call fit.'
             )
-        first = not hasattr(self, "features_")
-        points, Y, sqrt_weights = self._read(X, y, sample_weight, first)
-        if first:
+        is_first = not hasattr(self, "features_")
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, is_first)
+        if is_first:
             self._begin(points, Y, sqrt_weights)
         return self._add(points, Y, sqrt_weights)
 
@@ -129,7 +129,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             scipy.linalg.LinAlgWarning: If a leverage is so close to 1 that digits are lost.
         """
         check_is_fitted(self)
-        points, Y, sqrt_weights = self._read(X, y, sample_weight, first=False)
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, is_first=False)
         predictions, smallest_margin = np.empty_like(Y), 1.0
         alphas = np.broadcast_to(self.alpha_, Y.shape[1])
         rounding = self._moments.features * np.finfo(float).eps
@@ -157,14 +157,16 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     # -- the passes over the rows ------------------------------------------------------------------
 
-    def _read(self, X, y, sample_weight, first: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _read(
+        self, X, y, sample_weight, is_first: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Points (n, d), targets (n, k) and the square roots of the weights, (n,)."""
-        X, y = self._read_data(X, y, multi_output=True, y_numeric=True, reset=first)
+        X, y = self._read_data(X, y, multi_output=True, y_numeric=True, reset=is_first)
         Y = y.reshape(len(y), -1).astype(float)
         sqrt_weights = np.sqrt(read_weights(sample_weight, X))
         # Validate alpha and alphas before any row is added.
         read_alphas(self.alphas, read_alpha(self.alpha, Y.shape[1]))
-        if first:
+        if is_first:
             self._single = y.ndim == 1
         elif Y.shape[1] != self._moments.targets:
             raise ValueError(
@@ -174,8 +176,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     def _begin(self, X, Y, sqrt_weights) -> None:
         """Fit the features to the first rows, and start the sums."""
-        used = sqrt_weights > 0.0
-        X, Y = X[used], Y[used]
+        positive = sqrt_weights > 0.0
+        X, Y = X[positive], Y[positive]
         self.features_ = self._features(len(X))
         self.features_.fit(X)
         first_phi = self.features_.transform(X[:1])[0]
@@ -185,8 +187,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _add(self, X, Y, sqrt_weights) -> Self:
         """Add rows to the sums, and solve."""
         # Rows of weight 0 are skipped.
-        used = sqrt_weights > 0.0
-        X, Y, sqrt_weights = X[used], Y[used], sqrt_weights[used]
+        positive = sqrt_weights > 0.0
+        X, Y, sqrt_weights = X[positive], Y[positive], sqrt_weights[positive]
         for rows, phi in self._feature_blocks(X, sharding.own):
             self._moments.add(phi, Y[rows], sqrt_weights[rows])
         return self._solve(X, Y, sqrt_weights)
@@ -247,11 +249,11 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             weights = np.square(sqrt_weights[rows])[:, None]
             leverage = np.square(Z) @ inverse_values + self._centered.constant_leverage
             margin = 1.0 - weights * leverage
-            sound = margin > len(P) * np.finfo(float).eps
+            has_margin = margin > len(P) * np.finfo(float).eps
             for j, t in enumerate(T.T):
                 residuals = t[:, None] - Z @ (inverse_values * P[:, [j]])
                 infinite = np.full_like(margin, np.inf)
-                residuals = np.divide(residuals, margin, out=infinite, where=sound)
+                residuals = np.divide(residuals, margin, out=infinite, where=has_margin)
                 squares[:, j] += np.sum(weights * np.square(residuals), axis=0)
         return sharding.total(squares) / self._centered.weight
 

@@ -113,12 +113,12 @@ class EigenFactor(RidgeFactor):
         self.eigen = eigen
         values = eigen.values.reshape(-1, *[1] * np.ndim(alpha))
         floor = len(values) * np.finfo(float).eps * np.max(np.abs(values) + alpha, axis=0)
-        kept = values + alpha > floor
+        is_kept = values + alpha > floor
         self._bounded = np.maximum(values + alpha, floor)
         nonzero = np.where(self._bounded > 0.0, self._bounded, 1.0)
         #: 1 / (eigenvalue + alpha), and 0 for dropped eigenvectors
-        self.inverse_values = np.where(kept | keep_all, 1.0 / nonzero, 0.0)
-        self.rank = int(np.min(np.sum(kept, axis=0)))
+        self.inverse_values = np.where(is_kept | keep_all, 1.0 / nonzero, 0.0)
+        self.rank = int(np.min(np.sum(is_kept, axis=0)))
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         V = self.eigen.V
@@ -127,8 +127,8 @@ class EigenFactor(RidgeFactor):
     @property
     def inverse_diagonal(self) -> np.ndarray:
         # In blocks of rows, because the squares of V take as much memory as V.
-        parts = np.array_split(self.eigen.V, 16)
-        return np.concatenate([np.square(V) @ self.inverse_values for V in parts])
+        row_blocks = np.array_split(self.eigen.V, 16)
+        return np.concatenate([np.square(V) @ self.inverse_values for V in row_blocks])
 
     def logdet(self) -> float | np.ndarray:
         return np.sum(np.log(self._bounded), axis=0)

@@ -267,8 +267,8 @@ class ConjugateModel(eqx.Module):
     def __repr__(self) -> str:
         names = [f.name for f in dataclasses.fields(self) if f.name != "seen"]
         arguments = ", ".join(f"{name}={_format(getattr(self, name))}" for name in names)
-        worth = f"worth {_format(self.strength)} observations of mean {_format(self.mean)}"
-        return f"{type(self).__name__}({arguments}), {worth}"
+        prior_text = f"worth {_format(self.strength)} observations of mean {_format(self.mean)}"
+        return f"{type(self).__name__}({arguments}), {prior_text}"
 
 
 def _format(value) -> str:
