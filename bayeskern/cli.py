@@ -39,7 +39,7 @@ app = App(
 )
 
 
-def _whole(kind: Any, tokens: Sequence[Any]) -> int:
+def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:
     # cyclopts would convert 2.5 to 2.
     try:
         return int(tokens[0].value)
@@ -47,7 +47,7 @@ def _whole(kind: Any, tokens: Sequence[Any]) -> int:
         raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
 
 
-Whole = Annotated[int, Parameter(converter=_whole)]
+Whole = Annotated[int, Parameter(converter=_parse_whole)]
 
 
 @Parameter(name="*")

@@ -31,7 +31,7 @@ def one_blas_thread() -> Iterator[None]:
     global _users, _limits
     with _lock:
         if _users == 0:
-            with _in_control():
+            with _controlling_blas():
                 _limits = _controller().limit(limits=1, user_api="blas")
         _users += 1
     try:
@@ -40,12 +40,12 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _users -= 1
             if _users == 0 and _limits is not None:
-                with _in_control():
+                with _controlling_blas():
                     _limits.restore_original_limits()
 
 
 @contextmanager
-def _in_control() -> Iterator[None]:
+def _controlling_blas() -> Iterator[None]:
     """Context in which this thread can set the number of threads of OpenBLAS.
 
     Without it, only the first thread that sets the number can change it again.

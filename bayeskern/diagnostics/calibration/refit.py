@@ -65,9 +65,9 @@ def refit(
 
     # A Gaussian process has n x n matrices for n observations, a guide d x d for d coordinates.
     size = max(target.size, *(values[0].size for values in data.values()))
-    at_once = min(FITS_AT_ONCE, batch_size(size**2) or 1)
-    if method.runs_side_by_side and at_once > 1:
-        return _in_batches(target_at, method, seeds, at_once)
+    fits_at_once = min(FITS_AT_ONCE, batch_size(size**2) or 1)
+    if method.runs_side_by_side and fits_at_once > 1:
+        return _in_batches(target_at, method, seeds, fits_at_once)
     return (partial(fit_target, method, target_at(i), seed) for i, seed in enumerate(seeds))
 
 
@@ -93,8 +93,10 @@ def _by_arguments(
     classes = classes_of(bound_model.model)
 
     def fit(i: int) -> Posterior:
-        new = {arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()}
-        args, kwargs = _replace_arguments(bound_model.model, bound_model.original, new)
+        simulated = {
+            arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()
+        }
+        args, kwargs = _replace_arguments(bound_model.model, bound_model.original, simulated)
         options = {"method": method, "seed": seeds[i], "progress": False}
         return infer(bound_model.model, *args, **options, **kwargs)
 
@@ -105,13 +107,13 @@ def _by_arguments(
 
 
 def _in_batches(
-    target_at: Callable[[int], Target], method: Method, seeds: list[int], at_once: int
+    target_at: Callable[[int], Target], method: Method, seeds: list[int], fits_at_once: int
 ) -> Iterator[Callable[[], Posterior]]:
-    for start in range(0, len(seeds), at_once):
-        batch = range(start, min(start + at_once, len(seeds)))
+    for start in range(0, len(seeds), fits_at_once):
+        batch = range(start, min(start + fits_at_once, len(seeds)))
         targets, batch_seeds = [target_at(i) for i in batch], [seeds[i] for i in batch]
         # All batches have one shape, so that the fit is compiled once.
-        padding = at_once - len(batch)
+        padding = fits_at_once - len(batch)
         try:
             fits = method.run_many(
                 targets + targets[-1:] * padding, batch_seeds + batch_seeds[-1:] * padding

@@ -164,11 +164,11 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray
         wrong = names[int(np.argmax(~np.all(np.isfinite(values), axis=0)))]
         raise FloatingPointError(f"the draws or the truth of {wrong!r} are not finite")
     _, all_draws = scalar_columns(flat)
-    true_values, drawn = values[0], values[1:]
-    below, equal = np.sum(drawn < true_values, axis=0), np.sum(drawn == true_values, axis=0)
-    mean = np.append(all_draws.mean(axis=0), drawn[:, -1].mean())
-    sd = np.append(all_draws.std(axis=0), drawn[:, -1].std())
-    columns = np.column_stack([true_values, below, equal, mean, sd])
+    true_values, ranked = values[0], values[1:]
+    n_below, n_equal = np.sum(ranked < true_values, axis=0), np.sum(ranked == true_values, axis=0)
+    mean = np.append(all_draws.mean(axis=0), ranked[:, -1].mean())
+    sd = np.append(all_draws.std(axis=0), ranked[:, -1].std())
+    columns = np.column_stack([true_values, n_below, n_equal, mean, sd])
     return dict(zip(names, columns, strict=True))
 
 
@@ -187,10 +187,10 @@ def _ranks(ranked: list[dict[str, np.ndarray]], draws: int, seed: int) -> dict[s
     # Parameters of all fits: method="auto" may integrate different latents out of each fit.
     names = [name for name in ranked[0] if all(name in values for values in ranked)]
     values = np.array([[values[name] for name in names] for values in ranked])
-    truth, below, equal, mean, sd = np.moveaxis(values, -1, 0)
+    truth, n_below, n_equal, mean, sd = np.moveaxis(values, -1, 0)
     rng = np.random.default_rng([seed, len(ranked)])
     # Ties with the truth are broken at random.
-    ranks = below.astype(int) + rng.integers(0, equal.astype(int) + 1)
+    ranks = n_below.astype(int) + rng.integers(0, n_equal.astype(int) + 1)
     uniforms = (ranks + rng.random(ranks.shape)) / (draws + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         # A single truth has no variance.

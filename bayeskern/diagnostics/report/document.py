@@ -132,9 +132,9 @@ def render(subjects: Sequence[Subject] | Sequence[ForecastSubject], progress: bo
     with Progress("report", sum(len(_sections(s)) for s in subjects), progress) as bar:
         chapters = [_chapter(s, f"p{i}" if several else "", bar) for i, s in enumerate(subjects)]
     if posteriors:
-        compared = Section("comparison", "Comparison", _blocks(comparison, posteriors))
+        last = Section("comparison", "Comparison", _blocks(comparison, posteriors))
         # For a single posterior, the last section says that there is nothing to compare.
-        (first if several else chapters[0].sections).append(compared)
+        (first if several else chapters[0].sections).append(last)
     sections = [section for chapter in chapters for section in chapter.sections]
     for i, block in enumerate(_with_figures([*first, *sections])):
         block.values["figure"] = with_prefixed_ids(block.values["figure"], f"f{i + 1}-")
@@ -167,11 +167,11 @@ def _sections(subject: Subject | ForecastSubject) -> dict[str, tuple[str, Callab
     return {id: FORECAST_SECTIONS[id] for id in ids}
 
 
-def _blocks(section: Callable[..., Iterator[Block]], about: Any) -> list[Block]:
+def _blocks(section: Callable[..., Iterator[Block]], subject: Any) -> list[Block]:
     """The blocks of a section; an error in the section becomes its last block."""
     blocks = []
     try:
-        for block in section(about):
+        for block in section(subject):
             # Rendered here, so that an error of the template is caught too.
             block.html()
             blocks.append(block)

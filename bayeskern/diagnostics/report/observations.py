@@ -202,8 +202,8 @@ def _predicted(
     if weights is None:
         weights, how = np.full_like(replicates, 1.0 / len(replicates)), "in_sample"
     # P(new < y) + u P(new = y) for uniform u is uniform for discrete data too.
-    less, same = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
-    pit = np.clip(less + subject.rng().uniform(size=len(y)) * same, 0.0, 1.0)
+    p_less, p_equal = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
+    pit = np.clip(p_less + subject.rng().uniform(size=len(y)) * p_equal, 0.0, 1.0)
     return (weights * replicates).sum(0), pit, how
 
 

@@ -25,7 +25,7 @@ INK, GREY, RULE = "#000000", "#8a8a8a", "#dddddd"
 WIDTH = 5.2
 
 
-def drawn(draw: Callable, *args, **options) -> Markup:
+def as_svg(draw: Callable, *args, **options) -> Markup:
     """The figure that draw(*args, **options) returns, as SVG for a page."""
     style = Path(__file__).parent / "templates" / "report.mplstyle"
     with matplotlib.style.context(style), warnings.catch_warnings():

@@ -41,7 +41,7 @@ def contrast(colour, paper) -> float:
 
 
 def svg(*args) -> str:
-    return style.drawn(*args)
+    return style.as_svg(*args)
 
 
 def quantile(q):

@@ -12,7 +12,7 @@ from bayeskern.diagnostics.comparison.comparison import (
     table_cells,
 )
 from bayeskern.diagnostics.report.blocks import Block, text
-from bayeskern.diagnostics.report.style import drawn
+from bayeskern.diagnostics.report.style import as_svg
 from bayeskern.inference import Posterior
 
 block = partial(Block, "comparison")
@@ -34,4 +34,4 @@ def comparison(posteriors: dict[str, Posterior]) -> Iterator[Block]:
         head = ("posterior", *MEASURES.values())
         rows = [result.worst(name) for name in result.parameters]
         yield block("differences", head=head, rows=rows, reference=result.reference)
-    yield block("marginals", figure=drawn(result.plot))
+    yield block("marginals", figure=as_svg(result.plot))

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from bayeskern.core.formatting import alike, number
 from bayeskern.core.plotting import BLUE, COLORS
 from bayeskern.diagnostics.report.blocks import Block
-from bayeskern.diagnostics.report.style import GREY, drawn, legend_above, panel, panels, title
+from bayeskern.diagnostics.report.style import GREY, as_svg, legend_above, panel, panels, title
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.result import REGION
 
@@ -54,7 +54,7 @@ def _chains(subject: Subject) -> Iterator[Block]:
     if subject.not_examined:
         yield block("not_examined", counts=subject.not_examined)
     if chains > 1:
-        yield block("ranks", figure=drawn(ranks, {n: subject.varying[n] for n in names[:6]}))
+        yield block("ranks", figure=as_svg(ranks, {n: subject.varying[n] for n in names[:6]}))
     else:
         yield block("single_chain")
     yield block("energy", bfmi=np.atleast_1d(array_stats.bfmi(np.asarray(stats["energy"]))))
@@ -103,7 +103,7 @@ def _approximation(subject: Subject) -> Iterator[Block]:
             by_weights=p.trust.evidence.get("log_evidence_is"),
         )
     if "elbo" in p.trace and len(p.trace["elbo"]) > 1:
-        yield block("elbo", figure=drawn(elbo, np.asarray(p.trace["elbo"], float)))
+        yield block("elbo", figure=as_svg(elbo, np.asarray(p.trace["elbo"], float)))
     log_weights = p.importance_weights.log if p.importance_weights is not None else None
     if p.weighted is not None:
         log_weights = p.weighted[1]

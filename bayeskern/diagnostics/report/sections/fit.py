@@ -15,7 +15,7 @@ from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
 from bayeskern.diagnostics.report.observations import Observations, observations
-from bayeskern.diagnostics.report.style import GREY, INK, drawn, legend_above, panel, points
+from bayeskern.diagnostics.report.style import GREY, INK, as_svg, legend_above, panel, points
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.forecast.evaluate.scores import COVERAGES
@@ -50,7 +50,7 @@ def _predictive(site: Observations) -> Iterator[Block]:
     if site.replicates is None:
         yield block("no_replicates", site=site.site)
         return
-    figure = drawn(predictive_check, site.y, site.replicates, site.discrete)
+    figure = as_svg(predictive_check, site.y, site.replicates, site.discrete)
     # A process without joint draws has leave-one-out predictions as replicates.
     one_by_one = site.log_density is not None and site.loo is None
     yield block("predictive_check", figure=figure, one_by_one=one_by_one)
@@ -67,7 +67,7 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
     threshold = khat_threshold(loo.n_samples)
     bad = np.flatnonzero(~(k <= threshold))
     yield block("leave_one_out", loo=loo, threshold=threshold, bad=len(bad), largest=np.max(k))
-    yield block("khat", figure=drawn(_khat, k, threshold))
+    yield block("khat", figure=as_svg(_khat, k, threshold))
     yield worst(site, elpd, k)
     if len(bad):
         yield block("too_influential", names=_labels(site, bad, len(k)))
@@ -109,7 +109,7 @@ def _calibration(site: Observations, classes: Sequence | None) -> Iterator[Block
         overall=overall_score(site.y, how == "left_out"),
     )
     event = repr(classes[1]) if classes is not None and len(classes) == 2 else "1"
-    yield block("calibration", figure=drawn(_frequencies, chance, site.y), event=event)
+    yield block("calibration", figure=as_svg(_frequencies, chance, site.y), event=event)
 
 
 def overall_score(y: np.ndarray, left_out: bool) -> float:
@@ -127,7 +127,7 @@ def _several_classes(site: Observations, classes: Sequence) -> Iterator[Block]:
         return
     chances = np.stack([(site.replicates == c).mean(axis=0) for c in range(len(classes))], axis=1)
     right = (chances.argmax(axis=1) == site.y).astype(float)
-    figure = drawn(_frequencies, chances.max(axis=1), right)
+    figure = as_svg(_frequencies, chances.max(axis=1), right)
     yield block("likeliest_class", figure=figure, right=float(right.mean()))
 
 
@@ -137,17 +137,17 @@ def intervals(site: Observations) -> Iterator[Block]:
         yield block("no_intervals")
         return
     count = len(site.y)
-    yield block("residuals", how=site.how, figure=drawn(residuals, site.mean, site.y))
+    yield block("residuals", how=site.how, figure=as_svg(residuals, site.mean, site.y))
     if count < MIN_OBSERVATIONS:
         yield block("few_observations", count=count, min_observations=MIN_OBSERVATIONS)
         return
     shares = [float(np.mean(_inside_interval(site.pit, level))) for level in COVERAGES]
-    figure = drawn(_pit, site.pit)
+    figure = as_svg(_pit, site.pit)
     yield block("pit", how=site.how, levels=COVERAGES, shares=shares, figure=figure)
     # At least 15 observations in each of at most six groups.
     groups = min(6, count // 15)
     if groups > 1:
-        figure = drawn(_coverage_by_value, site.mean, site.pit, groups)
+        figure = as_svg(_coverage_by_value, site.mean, site.pit, groups)
         yield block("coverage_by_value", figure=figure)
 
 

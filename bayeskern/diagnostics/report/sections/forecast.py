@@ -16,7 +16,7 @@ from bayeskern.diagnostics.report.observations import observations_of_forecast
 from bayeskern.diagnostics.report.sections.fit import intervals, worst
 from bayeskern.diagnostics.report.sections.fitted import circumstances
 from bayeskern.diagnostics.report.sections.process import component_blocks
-from bayeskern.diagnostics.report.style import drawn
+from bayeskern.diagnostics.report.style import as_svg
 from bayeskern.diagnostics.report.subject import ForecastSubject
 from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
@@ -61,14 +61,14 @@ def fit(subject: ForecastSubject) -> Iterator[Block]:
 def forecast(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "Forecast and components"."""
     f = subject.forecast
-    yield Block("forecast", "forecast", figure=drawn(f.plot, levels=COVERAGES))
+    yield Block("forecast", "forecast", figure=as_svg(f.plot, levels=COVERAGES))
     yield values(f)
     if not f.parts:
         yield Block("forecast", "constant_series")
         return
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(subject.process.X)),))
     yield from component_blocks(subject.process, axis, f.scale)
-    figure = drawn(f.plot_components)
+    figure = as_svg(f.plot_components)
     yield Block("forecast", "components_over_time", figure=figure, factors=f.scale.log)
 
 

@@ -16,8 +16,8 @@ from bayeskern.diagnostics.report.blocks import Block, heading
 from bayeskern.diagnostics.report.style import (
     GREY,
     WIDTH,
+    as_svg,
     curve,
-    drawn,
     legend_above,
     panels,
     points,
@@ -41,7 +41,7 @@ def parameters(subject: Subject) -> Iterator[Block]:
         return
     yield block(
         "intervals",
-        figure=drawn(forest, _joined(subject, names)),
+        figure=as_svg(forest, _joined(subject, names)),
         left_out=len(subject.varying) + subject.not_examined.total() - len(names),
     )
     yield heading("Prior against posterior")
@@ -85,7 +85,7 @@ def _against_prior(subject: Subject) -> Iterator[Block]:
     if all(y is None for _, y in priors.values()):
         yield block("no_proper_prior")
         return
-    figure = drawn(against_prior, _joined(subject, names), priors)
+    figure = as_svg(against_prior, _joined(subject, names), priors)
     yield block("against_prior", figure=figure)
 
 
@@ -95,7 +95,7 @@ def _pairs(subject: Subject) -> Iterator[Block]:
         yield block("no_pairs")
         return
     diverging = np.ravel(subject.posterior.sample_stats.get("diverging", False)).astype(bool)
-    figure = drawn(pairs, _joined(subject, names), diverging if diverging.any() else None)
+    figure = as_svg(pairs, _joined(subject, names), diverging if diverging.any() else None)
     yield block("pairs", figure=figure, marked=diverging.any())
 
 

@@ -18,8 +18,8 @@ from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.style import (
     INK,
     RULE,
+    as_svg,
     bands,
-    drawn,
     legend_above,
     panels,
     points,
@@ -62,14 +62,14 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     slices = [(name, x, process.function(X).quantile) for name, x, X in _grids(process.X, axis)]
     single = process.X.shape[1] == 1
     data = (process.X[:, 0], process.y) if single else None
-    figure = drawn(functions, slices, process.site, data)
+    figure = as_svg(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
     identity = Scale(log=False, shift=0.0, size=1.0)
     yield from component_blocks(process, axis, identity)
     if single and len(process.names) > 1:
         ((name, x, X),) = _grids(process.X, axis)
         parts = {key: (x, part.quantile) for key, part in process.components(X).items()}
-        yield block("components", figure=drawn(components, parts, x_label=name))
+        yield block("components", figure=as_svg(components, parts, x_label=name))
     yield block("kernel", kernel=wrap_code(repr(rounded(process.kernels))))
 
 
@@ -173,7 +173,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         # Each latent function of a likelihood has a prediction by name.
         predictions = f if isinstance(f, dict) else {"": f}
         slices += [(f"{name} {k}".strip(), x, p.quantile) for k, p in predictions.items()]
-    figure = drawn(functions, slices[:12], "latent function")
+    figure = as_svg(functions, slices[:12], "latent function")
     yield block("latent", figure=figure, model=type(model).__name__)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}

@@ -19,12 +19,12 @@ def verdict(subject: Subject) -> Iterator[Block]:
         "of_draws",
         name=subject.name,
         verdict=trust.verdict,
-        advice=_relabelled(trust.advice, trust.evidence, label_of),
+        advice=_relabel(trust.advice, trust.evidence, label_of),
         e=measures(trust.evidence, label_of),
     )
 
 
-def _relabelled(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:
+def _relabel(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:
     """Replace the names of parameters in an advice by their names in this report."""
     for name in {value for key, value in evidence.items() if key.endswith("_at")}:
         label = label_of.get(name, name)
