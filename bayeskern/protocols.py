@@ -35,7 +35,7 @@ class ClosedForm(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """A model with latents integrated out or reparametrised, as returned by `marginal`.
+    """Model with latents integrated out or reparametrised, returned by `marginal`.
 
     Attributes:
         model: The NumPyro model that inference methods run in place of the full model.
@@ -274,7 +274,7 @@ class HasPointwise(Protocol):
 
 @runtime_checkable
 class ApproximatesLatent(Protocol):
-    """A distribution that integrates out a latent f by an approximation q of p(f | value).
+    """Distribution with a latent f integrated out by an approximation q.
 
     Verdicts on the posterior then assess q too: draws of the parameters, joined with draws of f and
     weighted by the ratios below, represent the joint posterior.

@@ -23,7 +23,7 @@ from bayeskern.prediction.mixture import Prediction, map_draws, thin
 def centered_components(
     model: GPRegression, draws: dict[str, Array], data: tuple, X_new: Array, level: str
 ) -> dict[str, Prediction]:
-    """Components of a `GPRegression` at X_new (m, d), mixed over draws of its hyperparameters.
+    """Centered components of a `GPRegression` at X_new (m, d), mixed over draws.
 
     Args:
         model: The prepared model.

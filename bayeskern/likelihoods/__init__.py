@@ -1,4 +1,4 @@
-"""Likelihoods: distributions of observations given a linear predictor or a latent function."""
+"""Likelihoods: distributions of y given a linear predictor or latent function."""
 
 from bayeskern.likelihoods.base import Likelihood, Prepared
 from bayeskern.likelihoods.classes import Bernoulli, Categorical

@@ -35,7 +35,7 @@ class Prepared(NamedTuple):
 
 
 class Likelihood(Parametrized):
-    """Distribution p(y | eta) of observations, given a linear predictor or latent function eta.
+    """Distribution p(y | eta) given a linear predictor or latent function eta.
 
     A link g relates them: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
     `Free`, as in kernels; a hyperparameter that is None gets a default prior from the data.

@@ -60,7 +60,7 @@ class Classifier(Likelihood):
     def prepare(
         self, y: ArrayLike | None, n: int, extra: Mapping[str, ArrayLike] | None = None
     ) -> Prepared:
-        """Read labels for n points, learn the classes unless they are known, set default priors.
+        """Read labels for n points, learn unknown classes, and set default priors.
 
         Args:
             y: Labels, one for each point, in an array or a column of a data frame; None for none.

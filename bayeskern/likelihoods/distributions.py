@@ -1,4 +1,4 @@
-"""Distributions parametrised by the logarithm of their mean, or by log probabilities.
+"""Distributions parametrised by their log mean or by log probabilities.
 
 NumPyro's distributions take the mean itself, which underflows or rounds to 1 in the tails, so that
 the log density and its derivatives are wrong there.
@@ -135,7 +135,7 @@ class BernoulliLogProbs(ScalarDistribution):
 
 
 class BinomialLogProbs(ScalarDistribution):
-    """Binomial with log probability log_p of success and log_q of failure in each trial."""
+    """Binomial with log probabilities log_p of success and log_q of failure."""
 
     log_p: Array
     log_q: Array

@@ -1,4 +1,4 @@
-"""Inverse links: from the linear predictor eta to a mean, a log mean, or log probabilities.
+"""Inverse links: from eta to a mean, a log mean, or log probabilities.
 
 Each is computed from eta directly, without a rounded intermediate result, so that log densities and
 their first two derivatives are accurate in the tails.

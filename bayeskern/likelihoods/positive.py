@@ -66,7 +66,7 @@ class PositiveMean(Likelihood):
 
 
 class Gamma(PositiveMean):
-    """Positive numbers with a constant coefficient of variation: Gamma with mean g^-1(eta).
+    """Gamma with mean g^-1(eta): positive y, constant coefficient of variation.
 
     The variance is mean^2 / shape. The default link is `log`, because under the canonical link
     `inverse` the density is 0 for eta <= 0, where a centered Gaussian prior has half of its mass.

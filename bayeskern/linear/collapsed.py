@@ -1,4 +1,4 @@
-"""Linear models with Gaussian noise, conditioned on sufficient statistics of the rows.
+"""Linear models with Gaussian noise, conditioned on sufficient statistics.
 
 Weights that are Gaussian given the scales (prior sds and noise) are integrated out: the scales are
 inferred, and then the weights are drawn from their exact conditional distribution.
@@ -108,7 +108,7 @@ def draw_coefficients(posterior, key: jax.Array, n: int) -> jax.Array:
 
 
 class LinearPredictive(eqx.Module):
-    """The distribution of y at a design matrix Z, or of the linear predictor if noise is 0.
+    """Distribution of y at a design matrix Z; of the linear predictor if noise is 0.
 
     With several outputs, the output index runs fastest, and the number m of values is the number of
     rows of Z times the number of outputs.
@@ -135,7 +135,7 @@ class LinearPredictive(eqx.Module):
 
 
 def flat_predictors(b: jax.Array, Z: jax.Array) -> jax.Array:
-    """Z b for n draws of coefficients b (n, [outputs,] p): (n, m), outputs run fastest."""
+    """Z b for n draws b (n, [outputs,] p): (n, m), the output index runs fastest."""
     return jnp.moveaxis(b @ Z.T, -1, 1).reshape(len(b), -1)
 
 
@@ -147,7 +147,7 @@ def predictive_at(collapsed, data, latent: bool, draw, X) -> LinearPredictive:
 
 
 class FromStatistics(eqx.Module):
-    """The full model, weights included, with the likelihood from sufficient statistics."""
+    """The full model, with weights, and its likelihood from sufficient statistics."""
 
     model: LinearModel
 

@@ -1,4 +1,4 @@
-"""Linear models with weights and noise integrated out: normal-inverse-gamma posteriors."""
+"""Normal-inverse-gamma posteriors of linear models."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from bayeskern.core import validation
 
 
 class OpaqueStatic:
-    """A static field that never causes recompilation, because all instances compare equal.
+    """Static field that never causes recompilation: all instances compare equal.
 
     JAX reuses a compiled function for any value, so a traced function must not depend on it.
     """

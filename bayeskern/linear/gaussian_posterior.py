@@ -1,4 +1,4 @@
-"""Posterior of a linear model with Gaussian noise and Gaussian weights, given scales.
+"""Posterior of linear models with Gaussian noise and weights, given scales.
 
 y ~ N(X b, noise I) and b ~ N(loc, diag(sd^2)). Bishop (2006), section 3.3; Rasmussen and Williams
 (2006), section 2.1. The cross products X'X are never formed: they would lose digits if features are
@@ -192,7 +192,7 @@ class PrecisionPosterior(ConditionalPosterior):
 
 
 class FunctionSpace(LinearGaussian):
-    """Posterior from the k x k covariance of the data, for fewer rows than coefficients."""
+    """Posterior from the k x k data covariance, for fewer rows than coefficients."""
 
     def posterior(self, loc, sd, noise) -> ConditionalPosterior:
         L, whitened, B = self._factor_covariance(loc, sd, noise)
@@ -296,7 +296,7 @@ class SeveralOutputs(eqx.Module):
 
 
 class SeveralPosteriors(eqx.Module):
-    """Independent posteriors of the coefficients of k outputs, with a common covariance.
+    """Independent posteriors of k outputs' coefficients, with a common covariance.
 
     Attributes:
         each: The posteriors, with the outputs as a first axis of every array.

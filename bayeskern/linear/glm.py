@@ -104,7 +104,7 @@ class BayesianGLM(LinearModel):
         return model, args
 
     def marginal(self, X, y=None, extra=None) -> Marginal | None:
-        """The model in whitened coordinates; None if the prior is not Gaussian given scales.
+        """The whitened model; None if the prior is not Gaussian given its scales.
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
@@ -147,7 +147,7 @@ class BayesianGLM(LinearModel):
 
 
 def separated(Z: np.ndarray, above: np.ndarray, below: np.ndarray) -> bool:
-    """True if the data are separated: the weights can grow in a direction that no row bounds.
+    """True if the data are separated: no row bounds some direction of the weights.
 
     A row whose y lies at an end of the support, such as a class or a count of 0, bounds its linear
     predictor on one side only. If no row bounds a direction d of the weights, the likelihood does

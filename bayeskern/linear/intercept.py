@@ -74,7 +74,7 @@ FIXED = Intercept(np.asarray(0.0), np.asarray(0.0), is_fixed=True)
 
 
 def as_intercept(value: bool | Distribution | Flat | Intercept | None) -> Intercept | None:
-    """Read an intercept prior: True (default), False (none), or Normal or Flat at x = 0."""
+    """Read a prior on eta: True (default), False (none), or Normal or Flat at x = 0."""
     if isinstance(value, Intercept) or value is None:
         return value
     if value is True or value is False:

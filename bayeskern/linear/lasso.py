@@ -1,4 +1,4 @@
-"""Mode under a Laplace prior by coordinate descent, which sets weights exactly to 0."""
+"""Mode under a Laplace prior, by coordinate descent, with weights exactly 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base class of linear models: the NumPyro model, its data, priors and predictions."""
+"""Base class of linear models: NumPyro model, data, priors and predictions."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MOST_NUMBERS = 2 * 10**7
 
 
 def thinned_draws(count: int, size: int) -> np.ndarray:
-    """Indices of evenly thinned draws out of `count`; size: numbers predicted per draw."""
+    """Indices of evenly thinned draws out of `count`, with `size` numbers per draw."""
     return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
 
 

@@ -304,7 +304,7 @@ class Flat(GaussianGivenScales):
 
 
 def as_prior(value) -> Prior:
-    """Read a prior: a `Prior`, a distribution of each weight, an sd, or None (default)."""
+    """Read a prior: a `Prior`, a distribution of each weight, an sd, or None."""
     if value is None:
         return Gaussian()
     if isinstance(value, Prior):

@@ -1,4 +1,4 @@
-"""Sufficient statistics of a linear model with Gaussian noise, in square-root form.
+"""Sufficient statistics of linear models with Gaussian noise, as square roots.
 
 The likelihood of n rows [x y] depends on n, their mean, and an upper triangular R, where R'R is the
 scatter matrix of the rows around the mean. The statistics of two sets of rows merge exactly, by

@@ -1,4 +1,4 @@
-"""Linear models in whitened coordinates, in which the posterior is nearly spherical.
+"""Linear models in whitened coordinates: the posterior is nearly spherical.
 
 If b = loc + sd * V u with V orthogonal, u ~ N(0, I) gives the prior b ~ N(loc, sd^2). V has as its
 columns the right singular vectors of X diag(sd). The curvature of the likelihood in u is then close
@@ -58,7 +58,7 @@ class Whitened(eqx.Module):
 
 
 def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
-    """The model in whitened coordinates; None if the prior is not Gaussian given scales."""
+    """The whitened model; None if the prior is not Gaussian given its scales."""
     if not model.prior.gaussian:
         return None
     relative_sds, proper, M = model.shape(), model.is_proper, model.root_of_products()

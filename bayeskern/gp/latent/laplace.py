@@ -1,4 +1,4 @@
-"""Laplace's approximation of a latent Gaussian process: mode and log marginal likelihood.
+"""Laplace's approximation of latent Gaussian processes.
 
 f ~ N(m, K), y ~ p(y | f). With the mode f^ of p(f | y), the gradient a = d log p(y | f^) / df and
 the curvature W = -d2 log p(y | f^) / df2, the posterior is approximately N(f^, (K^-1 + W)^-1), and
@@ -71,10 +71,10 @@ class LatentMode(NamedTuple):
 
 
 def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> LatentMode:
-    """Find the mode by Newton's method with a line search, which never lowers the log posterior.
+    """Find the mode by Newton's method with a monotone line search.
 
-    Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m). Each
-    factorization serves several steps.
+    No step lowers the log posterior. Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in
+    terms of a = K^-1 (f - m). Each factorization serves several steps.
     """
     factor_at = covariance.factorizer(log_likelihood.concave)
 
@@ -141,7 +141,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
 def _ascent_factor(
     factor_at: Callable[[Array], LaplaceFactor], log_likelihood: LogLikelihood, f: Array
 ) -> LaplaceFactor:
-    """Factor for W at f, or for its positive part if K^-1 + W is not positive definite."""
+    """Factor for W at f; for its positive part unless K^-1 + W is positive definite."""
     W = log_likelihood.curvature(f)
     factor = factor_at(W)
     if log_likelihood.concave:
@@ -190,7 +190,7 @@ def approximate(
 
 
 def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> Array:
-    """Laplace's approximation of log p(y), twice differentiable in all of its arguments.
+    """Laplace's approximation of log p(y), twice differentiable in all arguments.
 
     -inf, with a gradient of 0, if no mode is found. Newton's steps are not differentiated.
     """

@@ -68,7 +68,7 @@ class DiagonalFactor(LaplaceFactor):
 
 
 class BlockFactor(LaplaceFactor):
-    """R for any W, from the Cholesky factor of I + L' W L, where K = L L' (with jitter).
+    """R for any W, from the Cholesky factor of I + L' W L with K = L L' (jittered).
 
     I + L' W L is positive definite if and only if K^-1 + W is, that is, if f^ is a maximum.
     R = W - W S W with the posterior covariance S = L (I + L' W L)^-1 L'.
@@ -85,7 +85,7 @@ class BlockFactor(LaplaceFactor):
 
     @classmethod
     def compute(cls, roots: Array, W: Array) -> BlockFactor:
-        """Factor I + L' W L for W (C, C, n) and the Cholesky factors `roots` (C, n, n) of K."""
+        """Factor I + L' W L for W (C, C, n) and Cholesky factors `roots` (C, n, n)."""
         C, _, n = W.shape
         LWL = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
         eye = jnp.eye(C * n, dtype=W.dtype)
@@ -137,7 +137,7 @@ def _inner_products(T: Array, joint: bool) -> Array:
 
 
 class LatentCovariance(eqx.Module):
-    """Covariance K of the latent functions: its products, and factors of (K + W^-1)^-1.
+    """Covariance K of the latent functions: products, and factors of (K + W^-1)^-1.
 
     Attributes:
         contraction: Share of the last decrement. The search for the mode keeps a factor while each

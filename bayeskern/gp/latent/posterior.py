@@ -250,7 +250,7 @@ class LatentFunction(eqx.Module):
 
 
 def latent_prediction(latents: LatentMixture, X_new: Array) -> Prediction | Predictions:
-    """Prediction of the latent function at X_new, or one Prediction for each of several.
+    """Prediction of the latent function at X_new, or one for each of several.
 
     A latent function is called after its kernel, or f0, f1, ...
     """

@@ -46,7 +46,7 @@ class LatentPoints(NamedTuple):
 
 
 class LatentPrior(eqx.Module):
-    """Prior of C latent functions at X (n, d), with one kernel for all or one for each."""
+    """Prior of C latent functions at X (n, d), with one kernel for all or each."""
 
     kernels: eqx.AbstractVar[tuple[Kernel, ...]]
     X: eqx.AbstractVar[Array]
@@ -80,7 +80,7 @@ class LatentPrior(eqx.Module):
 
     @abstractmethod
     def root(self, white: Array) -> Array:
-        """L white, (..., C, n), with K = L L': turns standard normal draws into draws of f."""
+        """L white, (..., C, n), with K = L L': turns normal draws into draws of f."""
 
     @abstractmethod
     def noise_free(self, white: Array) -> tuple[Array, LatentFactor]:
@@ -120,7 +120,7 @@ def _approximate_deviations(
 
 @jax.jit
 def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
-    """Log weights log [p(y, f + d) / (q(f + d) Z)] for d (size, C, n), with the mode f.
+    """Log weights log [p(y, f + d) / (q(f + d) Z)] for d (size, C, n) at the mode f.
 
     The prior cancels: what remains is log p(y | f + d) minus its quadratic approximation at f.
     """

@@ -1,4 +1,4 @@
-"""Laplace's approximation of one latent function by a solver, without a covariance matrix.
+"""Laplace's approximation of one latent function, by a solver of K + noise.
 
 The solver factors K + W^-1, where the inverse curvature W^-1 acts as a noise variance of each row;
 rows without curvature are masked. A state-space solver takes O(n) time: Nickisch, Solin and
@@ -96,7 +96,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
         return jax.jvp(SolverPrior._half_logdet, (self, W), (d_covariance, dW))[1]
 
     def _half_logdet(self, W: Array) -> Array:
-        """1/2 log |I + K W|, from log N(0; 0, K + W^-1), whose derivatives the solver knows."""
+        """1/2 log |I + K W|, from the solver's differentiable log N(0; 0, K + W^-1)."""
         noise, mask = _noise_and_mask(W)
         density = self.solver.log_density(self._gram(noise, mask), jnp.zeros_like(noise))
         return -density - 0.5 * jnp.sum(jnp.where(mask, jnp.log(2.0 * jnp.pi * noise), 0.0))

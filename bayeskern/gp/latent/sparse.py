@@ -142,7 +142,7 @@ class SparseGP(LatentGP):
 
 
 class ExpectedLogLikelihood(Distribution):
-    """Distribution of y ~ likelihood(f) for Gaussian f, with log density E[log p(y | f)].
+    """Distribution of y given Gaussian f, with log density E[log p(y | f)].
 
     Args:
         likelihood: The likelihood.
