@@ -174,7 +174,7 @@ def with_nan():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (with_nan(), "NaN or infinite in column 1, the first in row 7 of column 1.*by itself"),
+        (with_nan(), "NaN or infinite in column 1, the first in row 7 of column 1.*separately"),
         (Y[:-1], "y has 29 rows but X has 30 points"),
         (Y[None], r"y must be one number per point, shape \(n,\)"),
     ],
