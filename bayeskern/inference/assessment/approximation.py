@@ -111,7 +111,7 @@ def assess_approximation(
         The verdict.
     """
     if problem:
-        # Such draws may overflow in any computation.
+        # Draws of a failed fit may overflow in any computation.
         optimum = posterior.optimum
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
     log_q, count = posterior.log_q, posterior.z.shape[1]
@@ -146,7 +146,7 @@ def _is_decisive(evidence: dict) -> bool:
 
 
 def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
-    """Verdict from a sample of q: all draws of the posterior, or the first of them."""
+    """Verdict from a sample of q: all draws of the posterior, or the first draws."""
     names, delivered = scalar_columns(posterior.fitted_draws)
     log_ratios = sample.log_p - sample.log_q
     own_weights, plain = pareto_smooth(log_ratios), delivered[: len(log_ratios)]
@@ -341,7 +341,7 @@ def missed_advice(count: int) -> str:
     verb = "lies" if count == 1 else "lie"
     return (
         f"{counted(count, 'mode')} that a search found {verb} where there are no draws. Take "
-        "method='nuts', or 'importance', which starts from all of them."
+        "method='nuts', or 'importance', whose proposal covers all modes."
     )
 
 

@@ -70,7 +70,7 @@ def advice_if_not_finite(names: Sequence[str], x: np.ndarray) -> str | None:
     if count[worst] == 0:
         return None
     draws = counted(count[worst], "draw that is", "draws that are")
-    return f"{names[worst]} has {draws} not finite: its moments mean nothing."
+    return f"{names[worst]} has {draws} not finite: its moments are meaningless."
 
 
 def advice_if_running_away(coordinates: Sequence[str], z: np.ndarray) -> str | None:
@@ -105,7 +105,7 @@ def varies(x: np.ndarray) -> np.ndarray:
     finite = np.all(np.isfinite(flat), axis=0)
     with np.errstate(invalid="ignore"):
         spread = np.ptp(flat, axis=0) > 1e-13 * np.max(np.abs(flat), axis=0)
-    # Columns that are not finite are kept: their verdict is bad.
+    # Columns that are not finite are kept, because they make the verdict bad.
     varying = spread | ~finite
     return varying if varying.any() else ~varying
 
@@ -156,7 +156,7 @@ def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
         Change for each coordinate, (d,); NaN if the draws have no precision matrix.
     """
     sds, unknown = z.std(axis=0), np.full(z.shape[1], np.nan)
-    # Also without a precision matrix if an sd is NaN.
+    # A constant or NaN coordinate has no precision matrix.
     if not np.all(sds > 0.0):
         return unknown
     standard = (z - z.mean(axis=0)) / sds
@@ -208,8 +208,8 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     steps = "no step went wrong"
     if e["divergences"]:
         steps = (
-            f"what {counted(e['divergences'], 'diverging draw')} could hide would move no mean by "
-            f"more than {could_change:.2g} sd"
+            f"{counted(e['divergences'], 'diverging draw')} could change no mean by more than "
+            f"{could_change:.2g} sd"
         )
     advice = f"The chains agree, and {steps}: means, sds and quantiles can be used."
     return Trust("good", advice, evidence)
@@ -223,7 +223,7 @@ def _separate_modes(e: dict, worst: np.ndarray) -> str | None:
         f"The chains sit in different regions, most at {e['rhat_at']} (R-hat {e['rhat']:.3g}): the "
         "posterior has several modes, or a narrow neck, that chains do not cross. Their shares of "
         "the draws mean nothing; study each region by itself, or change the model (an ordering, a "
-        "tighter prior, a non-centred form) so that one is left."
+        "tighter prior, a non-centred form) so that one region is left."
     )
 
 

@@ -132,12 +132,12 @@ def _missing(
     largest = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
     where = _where(posterior, largest)
     remedy = (
-        "Take method='importance' or 'smc', which draw from each region by its share, or change "
-        "the model so that one region is left."
+        "Take method='importance' or 'smc', which give each region its share of the draws, or "
+        "change the model so that one region is left."
     )
     if shares_unknown:
         remedy = (
-            "Its share of the posterior could not be estimated, so that nothing was weighed: "
+            "Its share of the posterior could not be estimated, so the draws were not weighted: "
             "take more draws, or change the model so that one region is left."
         )
     if np.isnan(share):

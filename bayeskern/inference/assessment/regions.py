@@ -120,8 +120,8 @@ def assess_one_order(
         return replace(trust, evidence=evidence)
     advice = (
         f"The {exchanges} can change places without a change of the density, and the chains do not "
-        "take every order: use what does not depend on the order, such as predictions, or take "
-        "method='importance', whose draws take every order alike."
+        "visit every order: use only results that do not depend on the order, such as "
+        "predictions, or take method='importance', whose draws have all orders equally often."
     )
     advice += "" if trust.verdict == "good" else f" {trust.advice}"
     return Trust("caution", advice, evidence)
@@ -131,8 +131,8 @@ def _good_advice(shares: str, count: int, exchanges: Exchanges) -> str:
     advice = "The chains agree"
     if count > 1:
         advice = (
-            f"The chains of each of the {count} regions agree, and the draws come from each by its "
-            f"share ({shares})"
+            f"The chains of each of the {count} regions agree, and each region has its share of "
+            f"the draws ({shares})"
         )
     if exchanges:
         advice += f", and the {exchanges}, which can change places, are in every order"

@@ -245,8 +245,8 @@ def _unfinished(record: ParticleRecord) -> str | None:
     if record.temperature == 1.0:
         return None
     return (
-        f"The particles did not reach the posterior: after {record.temperatures} temperatures they "
-        f"are at {record.temperature:.2g} of the way. The density may have no bound; give it "
+        f"The particles did not reach the posterior: after {record.temperatures} temperatures, the "
+        f"temperature is {record.temperature:.2g}, not 1. The density may have no bound; give it "
         "tighter priors."
     )
 

@@ -93,7 +93,7 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
 
 
 def normal_log_evidence(rows: Transitions) -> float:
-    """Log integral of a density whose draws are treated as normal."""
+    """Rough log integral of a density, as if its draws were normally distributed."""
     z = np.concatenate(rows.z)
     tril = robust_cholesky(shrunk_covariance(z))
     # The mean log density of a normal distribution lies d / 2 below its maximum.

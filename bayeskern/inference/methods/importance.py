@@ -91,12 +91,12 @@ class ImportanceSampling(Method):
         with Progress("importance sampling", self.adapt + 1, progress) as bar:
             rng = np.random.default_rng(seed)
             adapted = adapt_proposal(q, target, self.draws, self.adapt, rng, bar)
-        last = adapted.sample, adapted.weights
+        final = adapted.sample, adapted.weights
         if optimum is None and not np.any(np.isfinite(adapted.sample.log_p)):
             refuse_nonfinite(target, adapted.sample.z[0])
         changing = None
         if adapted.previous is not None:
-            changing = still_changing(adapted.previous, last, target.coordinates)
+            changing = still_changing(adapted.previous, final, target.coordinates)
         # The correction of a fit inherits its findings.
         findings = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
         fit = fit_from_weights(adapted, self.draws, self.replace, seed, changing)

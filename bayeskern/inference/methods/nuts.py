@@ -109,8 +109,8 @@ class NUTS(Method):
             validation.positive_integer(getattr(self, name), name)
         if self.draws % self.thin:
             raise ValueError(
-                f"thin is {self.thin} and draws is {self.draws}: the last {self.draws % self.thin} "
-                "steps of each chain would be lost. Take a multiple of thin for draws."
+                f"draws={self.draws} is not a multiple of thin={self.thin}: the last "
+                f"{self.draws % self.thin} steps of each chain would be lost. Change draws or thin."
             )
         validation.level(self.target_accept, "target_accept")
         methods = ("parallel", "sequential", "vectorized")
@@ -296,6 +296,7 @@ class NUTS(Method):
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
         counts = np.floor(shares * total).astype(int)
+        # The largest region gets the draws that rounding down leaves.
         counts[np.argmax(shares)] += total - counts.sum()
         parts = []
         for region, count in zip(rows, counts, strict=True):
@@ -305,14 +306,14 @@ class NUTS(Method):
         order = rng.permutation(total)
         # A single row, because these draws are not chains that R-hat could compare.
         mixed = Transitions(*(x[order][None] for x in Transitions.joined(parts, axis=0)))
-        numbers = np.repeat(np.arange(len(rows)), counts)[order][None]
+        region_of_draw = np.repeat(np.arange(len(rows)), counts)[order][None]
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=exchanges.shuffled(mixed.z[0], rng)[None],
             assess=lambda posterior: assess_regions(
                 posterior, regions, stats, exchanges, exploration.unvisited, evidence
             ),
-            sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
+            sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: region_of_draw},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,
             findings=exploration.findings,
         )

@@ -127,7 +127,7 @@ class SVI(Method):
         return SVIStart(target, seed, optimum.bounded())
 
     def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:
-        """Fits of one model to data of the same shapes, side by side."""
+        """Fits of one model to data sets of equal shapes, together."""
         if self.objective == "forward_kl":
             return [self._forward(start, progress) for start in starts]
         families = self._families(starts, progress)

@@ -145,7 +145,8 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
                 label = name + 1 if isinstance(name, int) else repr(name)
                 return None, (
                     f"argument {label} of the model was a {leaf.kind}, which is not kept in a "
-                    "file, so it cannot predict. Fit the model to arrays, numbers and strings."
+                    "file, so predictions are impossible. Fit the model to arrays, numbers and "
+                    "strings."
                 )
     if not callable(model):
         raise TypeError(f"model must be the fitted model, got {type(model).__name__}.")

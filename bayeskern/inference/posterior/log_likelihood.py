@@ -51,8 +51,8 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     """Pointwise log likelihood of every observed site, and indices of the draws of each chain."""
     if posterior.is_point:
         raise ValueError(
-            "log_likelihood, and LOO with it, is not offered for a point estimate: it needs draws "
-            "of the parameters. Take method='laplace' or 'nuts'."
+            "log_likelihood and LOO need draws of the parameters, and a point estimate has none. "
+            "Take method='laplace' or 'nuts'."
         )
     target = posterior.known_target
     chains, count = posterior.shape
@@ -145,8 +145,8 @@ def _summed_out(target: Target, draw: dict) -> dict[str, Density]:
     for name, (_, counted) in by_site.items():
         if counted is not None and counted.ndim > log_probs[name].ndim:
             raise NoPointwiseError(
-                f"the site {name!r} has events of which parts are masked out: such an observation "
-                "has no log likelihood of its own where discrete latents are summed out."
+                f"the site {name!r} has partly masked events: such an observation has no log "
+                "likelihood of its own if discrete latents are summed out."
             )
     return {name: (log_probs[name], counted) for name, (_, counted) in by_site.items()}
 

@@ -99,7 +99,7 @@ def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
     if own_group is None or own_group.attrs.get("format") != FORMAT:
         raise ValueError(
             f"{path} was not written by posterior.save, so it has no posterior to load. "
-            "xarray.open_datatree reads the files of ArviZ."
+            "xarray.open_datatree reads ArviZ's files."
         )
     if own_group.attrs["version"] > VERSION:
         raise ValueError(f"{path} was written by a newer version of bayeskern: update bayeskern.")

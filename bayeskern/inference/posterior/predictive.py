@@ -143,7 +143,7 @@ def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: 
         if extend:
             raise ValueError(
                 f"{type(target.model).__name__} predicts in closed form and has no plate of "
-                "latents to extend: leave extend=True out."
+                "latents to extend: omit extend=True."
             )
         return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
     draws, model = _at_new(posterior, args, seed, extend, kwargs)

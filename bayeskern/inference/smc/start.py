@@ -116,6 +116,7 @@ class StartDistribution:
         if not np.any(np.isfinite(log_p)):
             return self
         weights = tempered_weights(pareto_smooth(log_p - log_q), START.pilot_ess)
+        # q0 has the part k with log density log_parts_k + log(1 - a).
         log_share = np.log1p(-self.prior_share)
         shares = weights @ np.exp(self.parts.log_parts(z) + log_share - log_q[:, None])
         old = softmax(self.parts.log_weights) * (1.0 - self.prior_share)
@@ -157,6 +158,7 @@ class StartDistribution:
         padded = max(START.min_parts, 2 ** int(np.ceil(np.log2(k))))
         roots = np.stack([solve_triangular(t, np.eye(d), lower=True) for t in parts.trils])
         centres = np.einsum("kij,kj->ki", roots, parts.means)
+        # Log density of a Student t at its mean, apart from the determinant of its scale.
         constant = gammaln(0.5 * (tails + d)) - gammaln(0.5 * tails)
         constant -= 0.5 * d * np.log(tails * np.pi)
         log_dets = np.sum(np.log(np.diagonal(parts.trils, axis1=1, axis2=2)), axis=1)

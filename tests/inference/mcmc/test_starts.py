@@ -78,7 +78,7 @@ def test_thinning_keeps_every_third_step():
 
 @pytest.mark.parametrize("thin", [3, 101])
 def test_thin_must_divide_draws(thin):
-    with pytest.raises(ValueError, match=f"thin is {thin} and draws is 100: the last"):
+    with pytest.raises(ValueError, match=f"draws=100 is not a multiple of thin={thin}"):
         bk.NUTS(draws=100, thin=thin)
 
 
