@@ -1,4 +1,4 @@
-"""Additive components centered over the data, with the total level in one of them.
+"""Additive components centered over the data; one component carries the total level.
 
 The data determine the total level of a sum of kernels, but not how it splits between the terms, so
 that every term by itself looks uncertain. Here each component has its average over the observed

@@ -54,7 +54,7 @@ class GPRegression(eqx.Module):
         solver: Solver of the covariance matrix, as for `GaussianProcess`; `prepare` resolves
             "auto".
         columns: Columns of the data frame of the fit; set by `prepare`.
-        outputs: Number of columns of y, if there are several; set by `prepare`.
+        outputs: Number of columns of y; None if y is (n,). Set by `prepare`.
 
     Raises:
         TypeError: If `kernel` is not a Kernel.
@@ -280,8 +280,8 @@ def predictive_at(
 ) -> NewValues:
     """Distribution of the process at X_new, given one draw.
 
-    With `name`, that of the component, without mean and noise. With several outputs, the output
-    index runs fastest.
+    `name` selects a component, without mean and noise. With several outputs, the output index runs
+    fastest.
     """
     X, y, *mask = data
     gps = _condition_columns(model.at(draw).process(X, *mask), y)

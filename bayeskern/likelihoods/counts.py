@@ -121,7 +121,7 @@ class ZeroInflated(NegativeBinomial):
 class Binomial(Likelihood):
     """Successes in a known number of trials: y ~ Binomial(trials, g^-1(eta)).
 
-    `trials=` is the number of trials of each row, a whole number or n of them. `prepare` raises
+    `trials=` is the number of trials of each row: one whole number or n. `prepare` raises
     ValueError if trials is not given, or if y exceeds it.
 
     Args:

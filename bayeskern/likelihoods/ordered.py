@@ -29,9 +29,8 @@ class Ordered(Classifier):
     shift of all cutpoints.
 
     Args:
-        cutpoints: K - 1 ascending numbers. By default their prior is that of the order statistics
-            of K - 1 draws from F; at eta = 0 the class probabilities are then uniform on the
-            simplex.
+        cutpoints: K - 1 ascending numbers, by default with the prior of K - 1 sorted draws from F;
+            at eta = 0 the class probabilities are then uniform on the simplex.
         classes: The K labels in order. By default `prepare` learns them from y: numbers in
             ascending order, ordered pandas categories and polars enums in their declared order.
             Text without a declared order raises ValueError.

@@ -52,7 +52,7 @@ def lasso(model: LinearModel, data: LinearGaussian | SeveralOutputs, jacobian: b
     problem = _Problem(model, data, jacobian)
     H, t = problem.H, problem.t
     # There may be several modes, such as a close fit with little noise and a sparse fit with more:
-    # start from noises between those of the least-squares fit and of all coefficients 0.
+    # start from noises between the mean squared errors of least squares and of b = 0.
     max_noise = problem.squared_error(np.zeros(H.shape[1])) / problem.n
     min_noise = problem.squared_error(np.linalg.lstsq(H, t)[0]) / problem.n
     # Up to rounding errors.

@@ -122,7 +122,7 @@ class BayesianLinearRegression(LinearModel):
 
         Only the O(p^2) sufficient statistics of the rows are stored. A transformer is fitted to the
         rows of the first call. `bk.infer(model)` conditions on all rows given to `update`, and
-        `bk.infer(model, X, y)` on those rows and on (X, y).
+        `bk.infer(model, X, y)` also on (X, y).
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.

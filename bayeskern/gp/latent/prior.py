@@ -122,7 +122,7 @@ def _approximate_deviations(
 def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
     """Log weights log [p(y, f + d) / (q(f + d) Z)] for d (size, C, n) at the mode f.
 
-    The prior cancels: what remains is log p(y | f + d) minus its quadratic approximation at f.
+    The prior cancels, which leaves log p(y | f + d) minus its quadratic approximation at f.
     """
     log_likelihood, mode, W, _ = posterior
     g, at_mode = log_likelihood.gradient(mode.f), log_likelihood.log_density(mode.f)

@@ -188,7 +188,7 @@ class LatentProcess(Distribution):
         averaged over the remaining Gaussian.
 
         Args:
-            y: Observations, with the event shape of this distribution, or a batch of them.
+            y: Observations, with the event shape of this distribution and any batch axes first.
 
         Returns:
             The log densities, shape (..., n), and the mask of observed rows, (n,), all True.

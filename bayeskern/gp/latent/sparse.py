@@ -39,7 +39,7 @@ class SparseGP(LatentGP):
     """A `LatentGP` for many rows, approximated by its values u at m inducing points.
 
     n rows cost O(n m^2), not O(n^3). The log density of y_i is E[log p(y_i | f_i)], the mean over
-    f_i given u. The density of this model is therefore a lower bound on that of the full process,
+    f_i given u. The density of this model is therefore a lower bound on the full process's density,
     and full-rank SVI on it is the sparse variational Gaussian process. A verdict on the posterior
     assesses inference in this model only; to check that m is large enough, add inducing points. The
     sites are as in `LatentGP`, where `white` determines u.
