@@ -1,4 +1,4 @@
-"""Covariance matrices, factored once."""
+"""Solvers and factors of covariance matrices."""
 
 from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor

@@ -39,7 +39,7 @@ class HilbertSpace(Wrapper):
 
         w_jd = pi j_d / (b_d - a_d),  phi_j(x) = prod_d sqrt(2 / (b_d - a_d)) sin(w_jd (x_d - a_d)).
 
-    A process with this kernel takes O(n m^2) time ("low_rank"), even for a million points. f is 0
+    A process with this kernel takes O(n m^2) time (solver "low_rank"). f is 0
     at the sides of the box, so the box should extend about two lengthscales beyond all points,
     those of predictions included. With m_d = W (b_d - a_d) / (pi lengthscale), the frequencies
     extend to W / lengthscale. The variance of higher frequencies is lost: in one dimension 0.3 % of

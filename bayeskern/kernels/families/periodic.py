@@ -226,7 +226,7 @@ def variation(a, i0e: Callable, xp: ModuleType = jnp):
     is_small = a < 1.0
     small, large = xp.where(is_small, a, 0.0), xp.where(is_small, 1.0, a)
     powers, coefficients = _variation_series()
-    # All powers at once: a is one number, and Horner's rule would take 60 operations on it.
+    # A vector of powers: for a single number a, Horner's rule would take 60 separate operations.
     series = xp.power(small[..., None], powers) @ coefficients
     return xp.where(is_small, series, 1.0 - i0e(large))
 

@@ -71,7 +71,7 @@ def conjugate_gradients(
 
     Memory holds a few vectors and the preconditioner, n numbers for each landmark. The values of
     the posterior mean k(X) x are accurate to residual |b|. Columns of B are solved side by side,
-    with step lengths of their own, and share the products with the matrix.
+    with separate step lengths, and share the tiles of the matrix.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers.

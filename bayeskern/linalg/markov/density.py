@@ -50,8 +50,8 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
 def _log_density(space: StateSpace, P, rows):
     """Log density of the values.
 
-    P: covariance of the state at the first time. rows: times t, steps d to the next time, noise,
-    observed and residuals r, each (n,).
+    P: covariance of the state at the first time. rows: (t, d, noise, observed, r), each (n,), with
+    the times t, the steps d to the next times, and the residuals r.
     """
     end, _ = _filter(space, P, rows)
     return end.value(rows)
@@ -114,22 +114,25 @@ def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
 
 
 def _value_and_gradient(space: StateSpace, P, rows):
+    """Log density, and its gradients in the space, in P and in the rows."""
     end, starts = _filter(space, P, rows)
 
     def over_block(carry, block):
-        slope, g_space = carry
+        state_gradient, g_space = carry
         state, (t, d, noise, observed, r) = block
         (A, Q, h), pullback = jax.vjp(transitions, space, t, d)
         rows = Row(A, Q, h, noise, observed)
         _, saved = jax.lax.scan(lambda s, data: s.step(*data), state, (rows, r))
-        slope, (g_rows, g_r) = jax.lax.scan(_step_back, slope, (rows, *saved), reverse=True)
+        state_gradient, (g_rows, g_r) = jax.lax.scan(
+            _step_back, state_gradient, (rows, *saved), reverse=True
+        )
         g_block, g_t, g_d = pullback((g_rows.A, g_rows.Q, g_rows.h))
         g_space = jax.tree.map(jnp.add, g_space, g_block)
-        return (slope, g_space), (g_t, g_d, g_rows.noise, g_rows.observed, g_r)
+        return (state_gradient, g_space), (g_t, g_d, g_rows.noise, g_rows.observed, g_r)
 
-    slope = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
+    state_gradient = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
     blocks = starts, in_blocks(space.size, *rows)
-    carry = slope, jax.tree.map(jnp.zeros_like, space)
+    carry = state_gradient, jax.tree.map(jnp.zeros_like, space)
     ((_, g_P), g_space), g_rows = jax.lax.scan(over_block, carry, blocks, reverse=True)
     n = len(rows[0])
     g_rows = tuple(x.reshape(-1)[:n] for x in g_rows)
@@ -140,17 +143,17 @@ def _value_and_gradient(space: StateSpace, P, rows):
     return value, gradient
 
 
-def _step_back(slope, data):
+def _step_back(state_gradient, data):
     """One step of the backward pass: gradients at a time from gradients at the next time.
 
     Args:
-        slope: Gradients in the mean (s,) and covariance (s, s) of the state at the next time.
+        state_gradient: Gradients in the mean (s,) and covariance (s, s) of the next state.
         data: Row, and the arrays saved by `FilterState.step`: x and P given the value, S, gain, v.
 
     Returns:
         Gradients in the mean and covariance at this time; then in the row and in its residual.
     """
-    g_x, g_P = slope
+    g_x, g_P = state_gradient
     row, x, P, S, gain, v = data
     # The step from x, P to A x, A P A' + Q. By symmetry, both factors A have the same gradient.
     one_side = g_P @ row.A
@@ -160,7 +163,8 @@ def _step_back(slope, data):
     (g_Q,) = jax.vjp(Weighted.dense, row.Q)[1](g_P)
     g_x, g_P = row.A.T @ g_x, row.A.T @ one_side
     # The update by the value: x = m + p v / S and P = M - p p' / S with the predicted mean m and
-    # covariance M, p = M h, S = h'p + noise and v = y - h'm. e is minus the gradient in y.
+    # covariance M, p = M h, S = h'p + noise and v = y - h'm. The gain is p / S, so p = S gain and
+    # M = P + S gain gain'. e is minus the gradient in y.
     u = g_P @ gain
     e = v / S - gain @ g_x
     g_S = 0.5 * row.observed * (jnp.square(v / S) - 1.0 / S) - (g_x @ gain) * v / S + gain @ u
