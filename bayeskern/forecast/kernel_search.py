@@ -133,7 +133,7 @@ Candidate = tuple[Expression, Fitted]
 
 @dataclass(frozen=True, eq=False)
 class KernelSearch:
-    """Kernels of a series with their posterior probabilities. Returned by `search_kernel`.
+    """Result of `search_kernel`: kernels with their posterior probabilities.
 
     Attributes:
         found: The fitted kernels, most probable first.

@@ -1,1 +1,1 @@
-"""Predictive distributions: Gaussian mixtures, closed forms, draws, responses of a likelihood."""
+"""Predictive distributions: Gaussian mixtures, closed forms, draws, responses."""

@@ -70,7 +70,7 @@ class ClosedFormPrediction(Quantiles):
         return self._of_each(self.distribution.ppf(validation.probabilities(q)[..., None]))
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
-        """Log predictive density, or log probability if discrete, of new values y (m,): (m,)."""
+        """Log predictive density, or log probability if discrete, of y (m,): (m,)."""
         values = np.asarray(validation.targets(y, self._m))
         discrete = isinstance(self.distribution.dist, scipy.stats.rv_discrete)
         return self.distribution.logpmf(values) if discrete else self.distribution.logpdf(values)

@@ -167,7 +167,7 @@ class Prediction(Quantiles):
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
-        """Quantiles at each point, by root finding on the distribution function of the mixture.
+        """Quantiles at each point, by root finding on the distribution function.
 
         Args:
             q: One probability or several.
@@ -263,7 +263,7 @@ def mixture(
     component: Callable[[str], Prediction] | None = None,
     components: tuple[str, ...] = (),
 ) -> Prediction:
-    """Equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
+    """Equally weighted mixture over draws of the hyperparameters, as a `Prediction`.
 
     Args:
         conditional_at: `conditional_at(draw, X) -> NewValues`, as a pytree such as an
@@ -337,7 +337,7 @@ def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.nda
 
 
 def shuffled(samples: ArrayLike, key: jax.Array, size: int) -> np.ndarray:
-    """Select `size` of the samples (parts, number, ...), evenly over parts, in random order."""
+    """Select `size` samples of (parts, number, ...), evenly, in random order."""
     flat = np.asarray(samples)
     flat = flat.reshape(-1, *flat.shape[2:])
     rows = ((np.arange(size) + 0.5) * len(flat) / size).astype(int)

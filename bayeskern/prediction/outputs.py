@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OutputsPrediction(Quantiles):
-    """Predictive distribution of k outputs at m points: a `Prediction` with a last axis k.
+    """Predictive distribution of k outputs at m points, with the outputs as last axis.
 
     `mean`, `variance`, `sd`, `median` and each end of `interval(level)` are (m, k).
 

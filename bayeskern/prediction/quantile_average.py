@@ -209,7 +209,7 @@ class QuantileAverage(Quantiles):
 
 
 def _rms_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Root mean square of N(0, 1) on [low, high], (m,) each, with the sign of the midpoint.
+    """Root mean square of N(0, 1) on [low, high], with the sign of the midpoint: (m,).
 
     E[e^2 | a < e < b] = 1 - (b phi(b) - a phi(a)) / (Phi(b) - Phi(a)).
     """

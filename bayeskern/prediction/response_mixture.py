@@ -1,4 +1,4 @@
-"""Predictive distributions of counts and shares: a likelihood over normal mixtures."""
+"""Predictive distributions of counts and shares, with a latent normal mixture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_MEAN = 1e15
 
 
 class Response(ABC):
-    """Distribution of an observation y given a latent f and hyperparameters theta, in NumPy.
+    """Distribution of y given a latent f and hyperparameters theta, in NumPy.
 
     y and f have shape (n,) or broadcast; the first axis of theta runs over the hyperparameters.
 
@@ -55,7 +55,7 @@ class Response(ABC):
 
 
 class ResponseMixture(Quantiles):
-    """Distribution of y ~ likelihood(f), with f a mixture of normal distributions at m times.
+    """Distribution of y ~ likelihood(f) at m times, with f from a normal mixture.
 
     Beyond the 99 % quantile of f, the mean of counts grows linearly in f instead of exponentially,
     so that the mean of y lies inside the central 98 % interval.
@@ -113,7 +113,7 @@ class ResponseMixture(Quantiles):
         return quantiles_between(low, high, 0.99, below)
 
     def _tempered(self, f: np.ndarray) -> np.ndarray:
-        """Values f (..., m), transformed so that exp(f) is linear beyond the 99 % quantile."""
+        """Transform f (..., m) so that exp(f) is linear beyond the 99 % quantile."""
         f = _clipped(f)
         if not self.likelihood.whole:
             return f

@@ -1,1 +1,1 @@
-"""Averages over fitted models: weights, predictive distributions, updates by new values."""
+"""Averages over fitted models: weights, predictive distributions, updates."""

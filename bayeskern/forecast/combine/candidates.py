@@ -82,7 +82,7 @@ def candidates(
 def _of_history(
     x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions
 ) -> Fitted:
-    """Fit to a whole long series, of the values or the logarithm as its last part prefers."""
+    """Fit to a whole long series; its last part decides on the logarithm."""
     structure = choices.structures[0]
     if len(choices.structures) > 1:
         recent = slice(-options.scale_values, None)
@@ -100,7 +100,7 @@ def _fit_all(
     start: Mapping[Structure, dict[str, float]],
     options: CandidateOptions,
 ) -> list[Fitted]:
-    """Likely structures at their modes, best first, fitted in parallel if that is faster.
+    """Likely structures at their modes, best first, fitted in parallel if faster.
 
     If some structures take logarithms and others do not, the first structure of each kind is fitted
     first; a kind that these fits rule out is dropped.

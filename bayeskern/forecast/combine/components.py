@@ -1,4 +1,4 @@
-"""Additive components and effects of one structure, averaged over its hyperparameters."""
+"""Components and effects of one structure, averaged over its hyperparameters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def equal_draws(draws: Draws, seed: int) -> np.ndarray:
 
 
 def _averaged(scale: Scale, means: np.ndarray, variances: np.ndarray) -> QuantileAverage:
-    """Distribution with the means and variances of equally weighted draws, (S, m) each."""
+    """Distribution from means and variances of equally weighted draws, (S, m) each."""
     mean = means.mean(axis=0)
     sd = np.sqrt(np.mean(variances + np.square(means - mean), axis=0))
     return QuantileAverage([1.0], [scale], mean[None], sd[None])

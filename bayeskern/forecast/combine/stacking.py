@@ -230,7 +230,7 @@ def structure_name(structure: Structure) -> str:
 
 
 def features(log_evidence: ArrayLike, errors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Differences from the best structure in log evidence and minus log error, at most 0.
+    """Differences from the best structure in log evidence and minus log error.
 
     Args:
         log_evidence: Log evidence of each structure, (K,).

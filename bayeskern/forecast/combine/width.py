@@ -1,4 +1,4 @@
-"""Scale of the intervals: a prior from many series, updated by past errors of this one.
+"""Scale of the intervals: a learned prior, updated by past errors.
 
 A standardised error of a forecast is c e with e ~ N(0, 1) and an inverse gamma prior on c^2. The
 errors of forecasts from earlier origins update the prior. Each error counts as a fraction of an
@@ -19,7 +19,7 @@ MAX_RESIDUAL = 5.0
 
 
 def forecast_errors(width: Width, residuals: np.ndarray, steps: np.ndarray) -> StudentErrors:
-    """Predictive distribution of standardised errors, given residuals of past forecasts.
+    """Distribution of standardised errors, given residuals of past forecasts.
 
     Args:
         width: Prior of the scale.

@@ -1,1 +1,1 @@
-"""Rolling-origin evaluation of a forecast: scores, the naive benchmark, the verdict."""
+"""Rolling-origin evaluation of a forecast: scores, naive benchmark, verdict."""

@@ -75,7 +75,7 @@ class RollingOriginScores:
         return self._ratio(self.ours.crps, self.naive.crps)
 
     def _ratio(self, ours: np.ndarray, naive: np.ndarray) -> float:
-        """Ratio of means; NaN if the naive mean is a rounding error, below 1e-6 of the spread."""
+        """Ratio of means; NaN if the naive mean is below 1e-6 of the spread (rounding)."""
         reference = np.mean(naive)
         return float(np.mean(ours) / reference) if reference > 1e-6 * self.spread else np.nan
 
@@ -96,7 +96,7 @@ def compared(ratio: float) -> str:
 def score_past_origins(
     series: Series, combination: Combination, season: int
 ) -> RollingOriginScores | None:
-    """Score the forecasts of a combination from earlier origins; None if there are none.
+    """Score the forecasts of a combination from earlier origins; None without origins.
 
     season: Season of the seasonal-naive forecast in steps.
     """

@@ -32,7 +32,7 @@ class Scores(NamedTuple):
 
 
 def score(quantiles: np.ndarray, y: np.ndarray) -> Scores:
-    """Score values y (m,) by predictive quantiles at `SCORED_PROBABILITIES`, a row each.
+    """Score y (m,) by predictive quantiles at `SCORED_PROBABILITIES`, a row each.
 
     The CRPS is twice the mean quantile loss: Gneiting and Ranjan (2011), "Comparing density
     forecasts using threshold- and quantile-weighted scoring rules", equation 13.

@@ -50,7 +50,7 @@ class SeasonalNaive:
         return cls(last_season[steps % season], sd, float(np.mean(np.abs(differences))))
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
-        """Quantiles at each step, (horizon,), or (len(q), horizon) for several probabilities."""
+        """Quantiles at each step: (horizon,), or (len(q), horizon) for several q."""
         return self.mean + self.sd * ndtri(np.asarray(q))[..., None]
 
     def log_density(self, y: np.ndarray) -> np.ndarray:

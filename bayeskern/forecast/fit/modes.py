@@ -118,7 +118,7 @@ class Fitted:
         return fitted
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Fitted:
-        """Copy with the same hyperparameters and scale, given values y (n,) at times x (n,)."""
+        """Copy with the same mode and scale, given values y (n,) at times x (n,)."""
         evidence = self.evidence.given(x, self.scale.forward(y))
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.
@@ -175,7 +175,7 @@ class Fitted:
 
     @property
     def log_joint(self) -> float:
-        """Log joint density of y and the hyperparameters at the mode, -inf in place of NaN."""
+        """Log joint density of y and the mode; -inf in place of NaN."""
         value = self.log_density + self.log_jacobian + self.log_prior
         return value if np.isfinite(value) else -np.inf
 
@@ -207,7 +207,7 @@ class Fitted:
         return 0.5 * (H + H.T) / step
 
     def rescaled(self) -> Fitted:
-        """Optimise again, in coordinates of about equal curvature and to a smaller tolerance.
+        """Optimise again, in coordinates of about equal curvature, to a smaller tolerance.
 
         The data may determine a period to 0.1 % but a variance only to 50 %, and L-BFGS ends early
         on such an ill-conditioned density.
@@ -227,7 +227,7 @@ class Fitted:
         return polished if polished.optimum.converged else polished.rescaled()._newton()
 
     def _newton(self) -> Fitted:
-        """Take Newton steps with the Hessian at the start while each step halves the gradient."""
+        """Take Newton steps with the Hessian at the start while each halves the gradient."""
         fitted = self
         with self.evidence.threads():
             for _ in range(500):
@@ -273,7 +273,7 @@ class Fitted:
         return [(mean, np.sqrt(variance + excess)) for mean, variance in pairs]
 
     def excess_noise(self, z: np.ndarray) -> np.ndarray:
-        """Excess variance of Student t over normal noise, at hyperparameters z (..., d): (...)."""
+        """Excess variance of Student t over normal noise, at z (..., d): (...)."""
         if not self.choices.robust:
             return np.zeros(np.shape(z)[:-1])
         return (DEGREES / (DEGREES - 2.0) - 1.0) * self.evidence.values(z)["noise"]
@@ -356,7 +356,7 @@ class Draws:
         return resample(self.shares, count, np.random.default_rng(seed))
 
     def moments(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predictive mean and sd of transformed values at x_new (m,), over all draws: (m,) each."""
+        """Mean and sd of transformed values at x_new (m,), over all draws: (m,) each."""
         if self.predictive is not None and self.predictive.covers(x_new):
             means, variances = self.predictive.moments(np.arange(len(self.z)), x_new)
         else:

@@ -1,4 +1,4 @@
-"""Origins of a rolling-origin evaluation, at the hyperparameters of the whole series.
+"""Origins of a rolling-origin evaluation without refits.
 
 Hyndman and Athanasopoulos (2021), "Forecasting: principles and practice", section 5.10. Structures
 are not fitted again: the process is conditioned on the values up to an origin.

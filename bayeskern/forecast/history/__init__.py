@@ -1,1 +1,1 @@
-"""Long series: basis functions and a short-memory residual, in time linear in their length."""
+"""Long series: basis functions and a short-memory residual, in linear time."""

@@ -1,4 +1,4 @@
-"""Trend, seasons and effects of a long series as weighted sums of known functions of time.
+"""Trend, seasons and effects of a long series, in basis functions of time.
 
 Each block of functions approximates a kernel (`basis_blocks`). All blocks together have at most
 about 250 columns. Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process

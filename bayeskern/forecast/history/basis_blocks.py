@@ -135,7 +135,7 @@ class Season(BasisBlock):
 
 @dataclass(frozen=True, eq=False)
 class NestedSeason(Season):
-    """Season that changes the shape of a shorter one: weekdays and weekends of hourly values.
+    """Season that changes the shape of a shorter season, such as week and day.
 
     The kernel is Periodic(p) Periodic(p / R) without the multiples of R among its harmonics, which
     belong to the shorter season. Its series is the convolution of the two series: if harmonic k of
@@ -192,7 +192,7 @@ def _powers(turns: np.ndarray, exponents: np.ndarray) -> NDArray[np.complex128]:
 
 
 def _coefficients(orders: np.ndarray, lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
-    """e^-z I_j(z) with z = 1 / l^2 for orders j, and its derivative in log l: (m,) each.
+    """e^-z I_j(z), z = 1 / l^2, for orders j, and derivatives in log l: (m,) each.
 
     Abramowitz and Stegun (1964), equation 9.6.26: 2 I_j' = I_{j-1} + I_{j+1}.
     """

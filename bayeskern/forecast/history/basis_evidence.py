@@ -1,4 +1,4 @@
-"""Log joint density of a long series and its hyperparameters, with forecasts and components.
+"""Log joint density of a long series and its hyperparameters, and predictions.
 
 y = X w + u + e, with w ~ N(0, D) for trend, seasons and effects (`basis`), u an Ornstein-Uhlenbeck
 process for short-term deviations, and e ~ N(0, noise I). With n values and m functions, the first
@@ -26,7 +26,7 @@ from bayeskern.gp.time_series.prior import LogNormalPrior, LogNormalPriors
 
 
 class BasisEvidence(Evidence):
-    """log p(y, hyperparameters) of a long series, over unconstrained coordinates z (d,).
+    """log p(y, hyperparameters) of a long series, at unconstrained z (d,).
 
     The hyperparameters are those of the basis, the lengthscale and the variance of the short-term
     deviations, and the noise variance, in this order. Only the noise variance has a lower limit.
@@ -191,7 +191,7 @@ class BasisEvidence(Evidence):
     def _posterior_of_basis(
         self, z: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[BasisPosterior, np.ndarray]:
-        """Posterior of w, and derivatives of log d_j and of the log noise in z: (d, m + 1)."""
+        """Posterior of w, and derivatives of log d_j and log noise in z: (d, m + 1)."""
         values, p = self.prior.each(z), len(self.basis.priors)
         variances, variance_slopes = self.basis.variances(values[:p])
         slopes = np.zeros((len(z), len(variances) + 1))

@@ -1,4 +1,4 @@
-"""Posterior of the weights of a basis and log marginal likelihood, from one factor."""
+"""Posterior of the weights of a basis, and log marginal likelihood."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class StatisticsSlopes:
 
 
 class BackwardStep(NamedTuple):
-    """Results of the forward and the backward pass for a chunk of rows, (c, m + 1) each.
+    """Results of both passes of the filter for a chunk of rows, (c, m + 1) each.
 
     Attributes:
         rows: Slice of the rows.

@@ -175,7 +175,7 @@ def find_mode(
 
 
 def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchPoint | None]:
-    """Inner optimum at each starting lengthscale, with the best of the starting ratios."""
+    """Inner optimum at each starting lengthscale, with the best starting ratio."""
     starts = []
     for lengthscale in options.lengthscales:
         residuals = [np.log([lengthscale * evidence.step, ratio]) for ratio in options.ratios]
@@ -189,7 +189,7 @@ def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchP
 def _moved(
     evidence: BasisEvidence, optimum: SearchPoint, share: float, options: ModeSearchOptions
 ) -> SearchPoint | None:
-    """Optimum for a share of the values, moved to a start for all values of `evidence`.
+    """Start for all values of `evidence`, from the optimum for a share of them.
 
     The inverse Hessian is in proportion to that share.
     """
@@ -216,7 +216,7 @@ def _distinct(
 def _search(
     evidence: BasisEvidence, start: SearchPoint, options: ModeSearchOptions
 ) -> SearchPoint | None:
-    """Maximise the profile from a start; return the best point with the inverse Hessian there."""
+    """Maximise the profile from a start; return the best point and inverse Hessian."""
     best: SearchPoint | None = None
     z = start.z
 

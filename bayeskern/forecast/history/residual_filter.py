@@ -1,4 +1,4 @@
-"""Ornstein-Uhlenbeck process plus white noise at sorted times: solves and determinants in O(n).
+"""Ornstein-Uhlenbeck process plus white noise: solves and determinants in O(n).
 
 The covariance in units of the noise variance is T = I + q K with K_ij = exp(-|x_i - x_j| / l). The
 process is Markov, so the Kalman filter factors T = L diag(F) L' with unit lower triangular L. All
@@ -25,7 +25,7 @@ CHUNK_ROWS = 512
 
 
 class ResidualFilter:
-    """Kalman filter of u + e: an Ornstein-Uhlenbeck process of variance q and e ~ N(0, I).
+    """Kalman filter of u + e: Ornstein-Uhlenbeck u of variance q, and e ~ N(0, I).
 
     Attributes:
         x: Sorted times, (n,).
@@ -77,7 +77,7 @@ class ResidualFilter:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Variances of the sums of `backward` for data u + e; 0 after the last row: (n + 1,)."""
+        """Variances of the sums of `backward` for data u + e, then a 0: (n + 1,)."""
         coefficients = np.square(self._next_decay * self._retained)
         rows = recurrence(coefficients, 1.0 / self.scales[:, None], reverse=True)
         return np.append(rows[:, 0], 0.0)
@@ -130,7 +130,7 @@ class ResidualFilter:
     def backward(
         self, whitened: np.ndarray, next_sum: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums s_i = sum_{j >= i} exp(-(x_j - x_i) / l) (T^-1 B)_j, and s_{i+1}: (c, m) each.
+        """s_i = sum_{j >= i} exp(-(x_j - x_i) / l) (T^-1 B)_j, and s_{i+1}: (c, m) each.
 
         Args:
             whitened: Rows of F^-1/2 L^-1 B, (c, m).
@@ -150,9 +150,10 @@ class ResidualFilter:
     def slope_terms(
         self, sums: np.ndarray, next_sums: np.ndarray, next_slope: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Contributions of rows to -V' (dT / d log l) V and -V' (dT / d log q) V, V = T^-1 B.
+        """Contributions of rows to -V' (dT / d log l) V and -V' (dT / d log q) V.
 
-        V' K V = sum_i (1 - a_i^2) s_i' s_i, with the decay a_i and the sums s_i of `backward`.
+        V = T^-1 B, and V' K V = sum_i (1 - a_i^2) s_i' s_i, with the decay a_i and the sums s_i of
+        `backward`.
 
         Args:
             sums: s_i, (c, m).
@@ -220,7 +221,7 @@ def recurrence(
 def covariance_after(
     gaps: np.ndarray, lengthscale: float, ratio: float, state_variance: float
 ) -> np.ndarray:
-    """Covariance of u after the last value, given all values, in units of the noise variance.
+    """Covariance of u after the last value given all values, over the noise variance.
 
     Args:
         gaps: Times since the last value, (M,).

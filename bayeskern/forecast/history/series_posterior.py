@@ -1,4 +1,4 @@
-"""Posterior of a long series at fixed hyperparameters: new values, components, leave-one-out.
+"""Posterior of a long series at fixed hyperparameters, and its predictions.
 
 The function is f(x) = phi(x)' w + u(x). Given w and y, the mean of the Markov process u is linear
 in y - X w, so that f(x) = row @ w + shift + deviation, with a normal deviation independent of w.
@@ -71,7 +71,7 @@ class SeriesPosterior(ConditionedProcess):
         return rows @ self.weight_posterior.mean + shift, half.T @ half + self.noise * covariance
 
     def _latent(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows (M, m), shifts (M,) and variances of the deviations (M,) of f at x_new (M,)."""
+        """Rows (M, m), shifts (M,) and deviation variances (M,) of f at x_new (M,)."""
         if self.history.is_future(x_new):
             statistics = self.weight_posterior.statistics
             decay = np.exp(-(x_new - self.history.x[-1]) / self.lengthscale)
@@ -176,7 +176,7 @@ class SeriesPosterior(ConditionedProcess):
 
     @cached_property
     def _average(self) -> np.ndarray:
-        """Averages of the smoothed means of u: for the m columns of X, y and K 1 / n, (m + 2,)."""
+        """Averages of smoothed means of u, for columns of X, y and K 1 / n: (m + 2,)."""
         return self.history.smoothed_average(self.residual_filter)
 
     @property

@@ -1,1 +1,1 @@
-"""Gaussian processes in time, computed by NumPy without compilation, for forecasts."""
+"""Gaussian processes in time for forecasts, in NumPy without compilation."""

@@ -59,7 +59,7 @@ class ConditionedProcess(ABC):
 
 
 class Evidence(ABC):
-    """log p(y, hyperparameters) of a process in time, over unconstrained coordinates z (d,).
+    """log p(y, hyperparameters) of a process in time, at unconstrained z (d,).
 
     `NumpyEvidence` uses covariances, `BasisEvidence` basis functions. Only `NumpyEvidence` has the
     methods for change points and robust noise.
@@ -92,7 +92,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density at z (d,) and its gradient; -inf and zeros where it cannot be computed."""
+        """Log density at z (d,) and its gradient; -inf and zeros if it is not finite."""
 
     @abstractmethod
     def conditioned(self, z: np.ndarray) -> ConditionedProcess:
@@ -118,14 +118,14 @@ class Evidence(ABC):
         return one_blas_thread()
 
     def _at_each(self, z: Iterable[np.ndarray], function: Callable) -> Any:
-        """Stack the arrays of function(posterior of the process) at z (S, d): (S, ...) each."""
+        """Stack the arrays that `function` returns for posteriors at z (S, d)."""
         # Overflow gives NaN, or the log density -inf, and needs no warning.
         with self.threads(), np.errstate(all="ignore"):
             results = [function(self.conditioned(row)) for row in z]
         return tuple(np.array(part) for part in zip(*results, strict=True))
 
     def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
-        """Means and variances of new values at x_new (m,), at each draw z (S, d): (S, m) each."""
+        """Means and variances of new values at x_new (m,), for z (S, d): (S, m) each."""
 
         def with_noise(process: ConditionedProcess) -> Moments:
             mean, variance = process.moments(x_new)
@@ -134,7 +134,7 @@ class Evidence(ABC):
         return self._at_each(z, with_noise)
 
     def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
-        """Log density at each draw z (S, d), and joint distribution at sorted times x_new (m,).
+        """Log density for z (S, d), and joint distribution at sorted times x_new (m,).
 
         The joint distribution of new values is left out if it is not normal.
         """
@@ -152,7 +152,7 @@ class Evidence(ABC):
         return mean, covariance + process.noise * np.eye(len(x_new))
 
     def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each value given the others, at z (S, d): (S, n)."""
+        """Leave-one-out mean, variance and log density, for z (S, d): (S, n)."""
         return self._at_each(z, lambda process: process.loo())
 
     def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
@@ -168,9 +168,9 @@ class Evidence(ABC):
         return moments
 
     def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> Moments:
-        """Mean and variance of the change of a component between two times, at z (S, d): (S,)."""
+        """Mean and variance of a component's change between `ends`, for z (S, d): (S,)."""
         return self._at_each(z, lambda process: process.change(name, ends))
 
     def coefficients(self, z: np.ndarray) -> Moments:
-        """Means and variances of the k coefficients of linear effects, at z (S, d): (S, k)."""
+        """Means and variances of k coefficients of linear effects, for z (S, d): (S, k)."""
         return self._at_each(z, lambda process: process.coefficients())

@@ -26,7 +26,7 @@ potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.flo
 
 
 class LinearEffects(Protocol):
-    """Effects sum_j b_j z_j(x), with k known z_j and b_j ~ N(0, 1), and Gaussian processes."""
+    """Effects: sum_j b_j z_j(x) with b_j ~ N(0, 1) and k known z_j, and processes."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class LinearEffects(Protocol):
 
 
 class NumpyEvidence(Evidence):
-    """log p(y, hyperparameters) of a Gaussian process in time, over unconstrained coordinates z.
+    """log p(y, hyperparameters) of a Gaussian process in time, at unconstrained z (d,).
 
     Args:
         prior: The process and its hyperparameters.
@@ -112,7 +112,7 @@ class NumpyEvidence(Evidence):
             return self._value_and_gradient(z)
 
     def _value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log joint density and gradient: Rasmussen and Williams (2006), equations 5.8, 5.9."""
+        """Log joint density and gradient: Rasmussen and Williams (2006), eqs. 5.8, 5.9."""
         value, factor, weights, gradient = self._factored(z)
         if factor is None:
             return value, np.zeros(len(z))
@@ -224,7 +224,7 @@ class ConditionedSeries(ConditionedProcess):
         return cross if effects is None else cross + effects.covariance(x, x_new)
 
     def _project(self, cross: np.ndarray) -> Moments:
-        """L^-1 cross, for covariances with the data `cross` (n, m), and posterior mean (m,)."""
+        """L^-1 cross for covariances `cross` with the data (n, m), and mean (m,)."""
         half = solve_triangular(self.factor, cross, lower=True, check_finite=False)
         return half, self.weights @ half
 

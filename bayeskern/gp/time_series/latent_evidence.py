@@ -1,4 +1,4 @@
-"""Log joint density of a latent Gaussian process in time with a likelihood, in NumPy.
+"""Log joint density of a latent Gaussian process in time, in NumPy.
 
 Laplace's approximation as in Rasmussen and Williams (2006), sections 3.4 and 5.5.1. If the second
 derivative of -log p(y | f) may be negative, it is replaced by Fisher's information, its mean over
@@ -74,7 +74,7 @@ class LaplaceMode(NamedTuple):
 
 
 class NumpyLatentEvidence(NumpyEvidence):
-    """log q(y, hyperparameters) of y ~ likelihood(shift + size g) with g ~ GP(0, kernel).
+    """log q(y, hyperparameters) of y ~ likelihood(shift + size g), g ~ GP(0, kernel).
 
     As in a `LatentGP`, the hyperparameters of the likelihood are the first coordinates of z. All
     predictions are predictions of g.
@@ -298,7 +298,7 @@ class ConditionedLatentSeries(ConditionedSeries):
     theta: np.ndarray
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance of g and log density of y at each time given the others: (n,) each.
+        """Leave-one-out mean and variance of g and log density of y: (n,) each.
 
         Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for Gaussian
         latent variable models", section 3.2.

@@ -15,7 +15,7 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class JointPredictive:
-    """Joint distribution of new values given earlier ones, at S draws of the hyperparameters.
+    """Joint distribution of new values given earlier values, at S draws.
 
     y(x) = f(x) + e, with f ~ N(mean, covariance) and e ~ N(0, noise), at each draw.
 

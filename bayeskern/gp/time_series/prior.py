@@ -84,7 +84,7 @@ class LogNormalPrior(NamedTuple):
 
 
 class LogNormalPriors:
-    """Independent priors of hyperparameters least + exp(z), with z ~ N(location, scale^2).
+    """Independent priors of hyperparameters least + exp(z), z ~ N(location, scale^2).
 
     Args:
         priors: Name -> prior of each of d hyperparameters.
@@ -193,7 +193,7 @@ class NumpyPrior(LogNormalPriors):
         return self._gram.of_components(iter(values), pairs)
 
     def _all_values(self, z: np.ndarray) -> np.ndarray:
-        """All hyperparameters of the kernel, fixed or free, and the noise variance at the end."""
+        """All hyperparameters of the kernel, fixed or free, then the noise variance."""
         values = self._values.copy()
         values[self._free] = self.each(z)
         return values
