@@ -187,7 +187,7 @@ def _better_start(
     rates, counts = np.zeros(fits), np.zeros(fits, int)
 
     def elbo(start):
-        # `_run_steps` with counts of 0 takes no step, and avoids another compilation.
+        # With counts of 0, `_run_steps` takes no step; nothing else has to be compiled.
         by_step = _run_steps(family, target, start, rates, counts, length, gradient)[2]
         return np.mean(np.asarray(by_step)[:, :length], axis=1)
 
@@ -206,7 +206,7 @@ def _better_start(
 def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, gradient):
     """State of each fit after `counts` steps, its mean parameters, and its ELBO by step.
 
-    length: Largest of the counts, at most STRETCH_STEPS: the number of ELBO values computed.
+    length: Number of ELBO values to compute, from the largest count to STRETCH_STEPS.
     """
 
     def run_fit(family, target, state, rate, count):

@@ -200,14 +200,14 @@ class UserGuide(eqx.Module):
 
     def _require_same_sites(self, sites: dict[str, dict[str, Any]]) -> None:
         model_sites = {s.name for s in self.target.latents}
-        # The other sites of an autoguide are functions of its auxiliary site, which is left out.
+        # Leave out the auxiliary site of an autoguide: its other sites are functions of it.
         guide_sites = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
         missing, extra = sorted(model_sites - guide_sites), sorted(guide_sites - model_sites)
         if missing or extra:
             problem = f"no site {missing}" if missing else f"sites {extra} that the model lacks"
             raise ValueError(
-                f"the guide has {problem}. Its sites need the names of the latent sites of the "
-                "model, one for each."
+                f"the guide has {problem}. Give it one site for each latent site of the model, "
+                "with the same name."
             )
 
     def approximation(self, params: Parameters) -> Approximation:

@@ -55,7 +55,7 @@ class Target(eqx.Module):
 
     Attributes:
         sorted_model: The model, with the leaves of its distributions in a fixed order.
-        arguments: Positional and named arguments, as compiled functions take them.
+        arguments: Positional and named arguments: traced arrays and static values.
         latents: Latent sites that z holds.
         without_prior: Latents with an improper prior or none, which cannot be drawn.
         without_scale: Latents of `without_prior` whose density has an arbitrary constant factor, so
