@@ -47,6 +47,7 @@ def growing():
     return bk.search_kernel(FEWER, y, progress=False)
 
 
+@pytest.mark.slow
 def test_growing_season_is_found_with_its_period(growing):
     assert form(next(iter(growing.probabilities))) == form("repeating x line")
     best = growing.found[0]

@@ -341,6 +341,7 @@ def test_point_is_the_mean_or_the_median():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_replicates_of_a_model_without_latents():
     model = bk.GPRegression(RBF(1.0), noise=0.01)
     tree = fit(model, np.arange(8.0), np.zeros(8), method="exact").to_arviz()
