@@ -28,19 +28,20 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     f = sum_i b_i k(., x_i). From b = 0, each step is b_S += step (y - K b - alpha b)_S, where S
     holds all points or one batch; batches are drawn anew in each epoch. The steps converge to the
     solution of (K + alpha I) b = y, as in `KernelRidge(alpha=alpha)`; alpha = 0 interpolates. A few
-    epochs give a smooth f even without a penalty (early stopping). A step is a gradient step of
-    b'(K + alpha I) b / 2 - y'b in the coordinates b_S, so the step length need not decrease. There
-    is no intercept: add `Constant()` to the kernel for one.
+    epochs give a smooth f even without a penalty (early stopping). Each step is an exact gradient
+    step on b'(K + alpha I) b / 2 - y'b in the coordinates b_S, without sampling noise, so the step
+    length need not decrease. There is no intercept: add `Constant()` to the kernel for one.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        step: The step length, below 2 over the largest eigenvalue of K + alpha I on any batch.
-            None takes 1 over the largest absolute row sum on any batch, a bound on the eigenvalues.
+        step: The step length, less than 2 / lambda, where lambda is the largest eigenvalue of
+            K + alpha I restricted to any batch. None means 1 / bound, where the bound on lambda is
+            the largest absolute row sum on any batch.
         batch: The number of points in S; None means all.
         alpha: The penalty, 0 or more, in the squared units of y.
         epochs: The largest number of passes through the points.
-        tol: The relative residual |y - K b - alpha b| / |y| at which to stop; None runs all epochs,
-            for early stopping.
+        tol: The relative residual |y - K b - alpha b| / |y| at which to stop; None runs all
+            `epochs` epochs, for early stopping after a fixed number.
         seed: The seed of the batches.
 
     Attributes:

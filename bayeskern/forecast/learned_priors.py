@@ -80,15 +80,15 @@ def learn_priors(
         encoding: Encoding of a text file.
         model: Options of the structural model; pass the same to the forecasts.
         progress: Show a progress bar.
-        **options: How the series are read (every, by, date_format, decimal, regressors) and further
-            arguments of `forecast` (season, trend, ...); pass the same to the forecasts.
+        **options: Options for reading the series (every, by, date_format, decimal, regressors), and
+            further arguments of `forecast` (season, trend, ...); pass the same to the forecasts.
 
     Returns:
         The priors, for `StructuralModel(priors=...)`.
 
     Raises:
-        ValueError: If fewer than ten series can be fitted, or their steps differ, as of months and
-            days.
+        ValueError: If fewer than ten series can be fitted, or if their steps differ, for example
+            months and days.
 
     Examples:
         ```python

@@ -22,11 +22,11 @@ class BayesianGLM(LinearModel):
 
     y ~ likelihood(intercept + features(x)'weights). It is itself a NumPyro model,
     model(X, y=None), whose sites are `intercept`, `weights`, and the hyperparameters of the prior
-    and the likelihood. Further values that the likelihood needs of each row are passed by name,
-    such as `exposure=` or `trials=`.
+    and the likelihood. Other values that the likelihood needs for each row, such as `exposure=`
+    or `trials=`, are passed by name.
 
-    `Ordered` has cutpoints in place of an intercept, relative to the mean of x: the site
-    `intercept` is then -mean(x)'weights, and is not inferred. With intercept=False the cutpoints
+    `Ordered` has cutpoints in place of an intercept. They are relative to the mean of x: the site
+    `intercept` is -mean(x)'weights, not a parameter. With intercept=False the cutpoints
     are relative to x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`,
     `Heteroscedastic`) have weights and an intercept for each output, all with the same prior.
 
@@ -42,11 +42,12 @@ class BayesianGLM(LinearModel):
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation, on the scale of the linear predictor. By default
             N(0, (2.5 s / sd(x))^2), where s is the scale of `likelihood.eta_location_scale`: 1
-            under most links, sd(y) or a robust sd for real numbers.
-        intercept: True for a prior on eta at the mean of x, centered at the data; False for no
-            intercept; or a NumPyro Normal or `priors.Flat()`, a prior on eta at x = 0.
-        batch: The number of rows in each step of SVI; None for all. The search for the mode from
-            which SVI starts, the verdict, and other methods use all rows.
+            under most links, sd(y) or a robust sd for real-valued y.
+        intercept: True for a default prior, located by y, on the linear predictor eta at the mean
+            of x; False for no intercept; a NumPyro Normal or `priors.Flat()` for a prior on eta
+            at x = 0.
+        batch: The number of rows in each step of SVI; None for all. All rows are used by the
+            search for the starting point of SVI, by the verdict and by other methods.
 
     Raises:
         TypeError: If the likelihood is not one of `bayeskern.likelihoods`.
@@ -109,7 +110,7 @@ class BayesianGLM(LinearModel):
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
             y: The observations, as `prepare` returned them.
-            extra: Further values that the likelihood needs of each row.
+            extra: Other values that the likelihood needs for each row.
 
         Raises:
             ValueError: If y is missing.
@@ -140,14 +141,15 @@ class BayesianGLM(LinearModel):
         """The columns whose coefficients have a flat prior."""
         intercept = self.intercept
         if intercept is not None and not intercept.is_flat:
-            # The proper prior of the intercept fixes eta at the center.
+            # A proper prior of the intercept bounds eta at the center, so only deviations from the
+            # center can separate the data.
             return X - np.asarray(intercept.center)
         columns = [np.ones((len(X), 1))] if intercept is not None else []
         return np.column_stack(columns if self.prior.proper else [*columns, X])
 
 
 def separated(Z: np.ndarray, above: np.ndarray, below: np.ndarray) -> bool:
-    """True if the data are separated: no row bounds some direction of the weights.
+    """True if the data are separated along some direction of the weights.
 
     A row whose y lies at an end of the support, such as a class or a count of 0, bounds its linear
     predictor on one side only. If no row bounds a direction d of the weights, the likelihood does

@@ -28,8 +28,8 @@ def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
     is_after = x[:, None] > times
     features = np.stack([is_after.astype(float), np.where(is_after, x[:, None] - times, 0.0)])
     solved = precision @ features
-    # For each time, with the features H (n, 2): information H' K^-1 H (m, 2, 2) and score
-    # H' K^-1 y (m, 2).
+    # For each of the m candidate times, with its features H (n, 2): information H' K^-1 H
+    # (m, 2, 2) and score H' K^-1 y (m, 2).
     information = np.einsum("anm,bnm->mab", features, solved)
     score = np.einsum("anm,n->ma", features, weighted)
     prior = np.exp(JUMP_VARIANCE) / np.array([1.0, unit**2])

@@ -33,7 +33,8 @@ class ResidualFilter:
         ratio: q, the variance of u in units of the noise variance.
         variances: p_i, the predictive variance of u_i given the values before i, (n,).
         scales: F_i = p_i + 1, the predictive variance of value i, (n,).
-        filtered: p_i / F_i, the variance of u_i given the values up to i and the Kalman gain, (n,).
+        filtered: p_i / F_i: both the Kalman gain and the variance of u_i given the values up to i,
+            (n,).
     """
 
     def __init__(self, x: np.ndarray, lengthscale: float, ratio: float):
@@ -67,8 +68,8 @@ class ResidualFilter:
 
     @cached_property
     def log_det_slopes(self) -> np.ndarray:
-        """Derivatives of log det T in log l and log q: (2,)."""
-        # Derivatives of the recursion for p; that of filtered = p / F in p is 1 / F^2.
+        """Derivatives of log det T with respect to log l and log q, (2,)."""
+        # Differentiate the recursion for p, with d filtered / d p = 1 / F^2 for filtered = p / F.
         previous = np.append(0.0, self.filtered[:-1])
         slopes = 2.0 * self._decay * self._decay_slope * (previous - self.ratio)
         rows = np.stack([slopes, self.ratio * self._innovation], axis=1)
@@ -77,7 +78,10 @@ class ResidualFilter:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Variances of the sums of `backward` for data u + e, then a 0: (n + 1,)."""
+        """Variances of the sums s_i of `backward`, followed by a final 0, (n + 1,).
+
+        The column B of `backward` is then a draw of u + e.
+        """
         coefficients = np.square(self._next_decay * self._retained)
         rows = recurrence(coefficients, 1.0 / self.scales[:, None], reverse=True)
         return np.append(rows[:, 0], 0.0)
@@ -90,7 +94,7 @@ class ResidualFilter:
 
     @cached_property
     def averages(self) -> np.ndarray:
-        """K 1 / n, which is cov(u_i, average of u) / q: (n,)."""
+        """Row means of K, which are cov(u_i, average of u) / q: (n,)."""
         left, right = self.decay_sums
         return (left + right - 1.0) / len(self.x)
 
@@ -158,7 +162,8 @@ class ResidualFilter:
         Args:
             sums: s_i, (c, m).
             next_sums: s_{i+1}, (c, m).
-            next_slope: Derivative of the sum after the chunk in log l at fixed V, (m,).
+            next_slope: Derivative, with respect to log l at fixed V, of the sum after the chunk,
+                (m,).
             rows: Slice of the rows.
 
         Returns:
@@ -200,7 +205,7 @@ def recurrence(
     Args:
         coefficients: c, (n,).
         rows: g, (n, m); may be overwritten.
-        start: h before the first row, in reverse after the last row, (m,).
+        start: h before the first row or, if `reverse`, after the last row, (m,).
         reverse: Run from the last row to the first.
 
     Returns:
@@ -221,7 +226,9 @@ def recurrence(
 def covariance_after(
     gaps: np.ndarray, lengthscale: float, ratio: float, state_variance: float
 ) -> np.ndarray:
-    """Covariance of u after the last value given all values, over the noise variance.
+    """Covariance of u at times after the last value, given all values.
+
+    It is in units of the noise variance.
 
     Args:
         gaps: Times since the last value, (M,).
@@ -248,7 +255,8 @@ class InterpolationWeights:
         forward_decay: Weight of h_i, (M,).
         gain: Weight of s_{i+1}, (M,).
         variance: Variance of u given all values, in units of the noise variance, (M,).
-        averages: Prior covariance of u with its average over the observed times, over q, (M,).
+        averages: Prior covariance of u with its average over the observed times, divided by q,
+            (M,).
     """
 
     def __init__(self, residual: ResidualFilter, x_new: np.ndarray):

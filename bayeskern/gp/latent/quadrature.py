@@ -15,7 +15,7 @@ from bayeskern.gp.latent.log_likelihood import eta
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg.root import square_root
 
-# Nodes evaluated together; divides the number of nodes of each rule in `nodes`.
+# Number of nodes evaluated together; it must divide the number of nodes of each rule in `nodes`.
 NODES_PER_BATCH = 16
 
 

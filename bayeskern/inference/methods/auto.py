@@ -62,9 +62,10 @@ class Auto(Method):
     Before the next method is tried, draws of Laplace or SVI are corrected by importance sampling,
     with a proposal around all modes if the draws miss some. If the correction is bad, NUTS is next.
     If no verdict is good, the result of NUTS is returned with its own verdict. Each attempt uses
-    the findings of the earlier attempts: draws must cover the modes, and chains visit the points.
-    If chains stay in several regions, the share of a region determines its number of draws.
-    `posterior.attempts` lists the methods tried, their seconds, verdicts and reasons.
+    the findings of the earlier attempts: draws must cover the known modes, and chains must reach
+    the other known points. If chains stay in several regions, the share of a region determines its
+    number of draws. `posterior.attempts` lists the methods tried, their seconds, verdicts and
+    reasons.
     """
 
     name = "auto"
@@ -101,8 +102,8 @@ class Auto(Method):
         if isinstance(target.model, HasClosedForm) and not target.latents:
             return
         yield "laplace", Laplace()
-        # If adaptive importance sampling fails from one Gaussian, it fails from another Gaussian
-        # too, and chains are faster.
+        # If importance sampling that adapts from Laplace's Gaussian is bad, it is also bad from the
+        # Gaussian of SVI, and NUTS is faster: skip SVI.
         if attempts.verdict != "bad":
             yield "svi", SVI()
         if attempts.verdict != "bad":

@@ -16,10 +16,10 @@ class BoundModel(NamedTuple):
     Attributes:
         model: The model.
         args: Its positional arguments.
-        kwargs: Its named arguments.
+        kwargs: Its keyword arguments.
         coords: Labels along named axes.
         dims: Names for the axes of sites.
-        original: Positional and named arguments as the user passed them.
+        original: Positional and keyword arguments as the user passed them.
     """
 
     model: Callable
@@ -38,8 +38,9 @@ class BoundModel(NamedTuple):
         coords: dict | None = None,
         dims: dict | None = None,
     ) -> BoundModel:
-        """Bind a model to its arguments, after its method `prepare` if it has one.
+        """Bind a model to its arguments.
 
+        If the model has a method `prepare`, bind the model and arguments that it returns.
         Raises TypeError if coords or dims are not dicts.
         """
         for name, value in (("coords", coords), ("dims", dims)):

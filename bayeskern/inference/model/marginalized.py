@@ -1,4 +1,4 @@
-"""Marginal of a model with latents integrated out, and their recovery."""
+"""Models with some latents integrated out, and the recovery of these latents."""
 
 from __future__ import annotations
 

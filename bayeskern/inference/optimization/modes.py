@@ -15,14 +15,15 @@ from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
 
 @dataclass(frozen=True)
 class ModeCriteria:
-    """Criteria for the end of a search to be a mode, and for a mode to matter.
+    """Criteria for an end point to count as a mode, and for a mode to be relevant.
 
     Attributes:
         gradient_tol: Gradient component below which the gradient counts as zero.
         newton_step_tol_sds: Newton step, in posterior sds, below which the gradient counts as zero
             too: rounding keeps the gradient of an ill-conditioned density large.
         log_density_tol_nats: Log densities closer than this count as equal.
-        min_share: Share of the evidence below which a mode does not matter, within `radius_sds`.
+        min_share: Smallest share of the evidence of a relevant mode; for `influential`, within
+            `radius_sds` of the best mode.
         radius_sds: Distance from the best mode beyond which smaller shares matter: a share s at a
             distance of r sds multiplies the variance by about 1 + s r^2.
         max_log_density: Log density above which a density counts as unbounded; a billion rows of
@@ -59,15 +60,15 @@ class Optimum:
         start_log_densities: log p at the end of each search, (searches,).
         coordinates: Names of the d coordinates.
         mode: Kind of the mode: "unconstrained", "constrained" or "likelihood".
-        at: Function of i, the optimum at the i-th end.
+        at: Function from i to the optimum at the end point of search i.
         proper: True if the evidence is defined: the density includes the priors, and no prior has
             an arbitrary constant factor.
-        unexplained: Number of searches from unexplained draws, whose ends follow the ends from the
-            starts; None if no unexplained draws were looked for.
-        unexplained_places: Unexplained draws of highest density, (m, d): they may mark mass around
-            a mode that its curvature does not show.
-        exchanges: Exchangeable members. The modes are known in all orders of the members, or in two
-            orders if there are too many.
+        unexplained: Number of searches from unexplained draws; their end points in `ends` come
+            after the end points from the starts. None if unexplained draws were not looked for.
+        unexplained_places: Unexplained draws of highest density, (m, d). They may show posterior
+            mass near a mode that the normal approximation at the mode misses.
+        exchanges: Exchangeable members of sites, such as mixture components. Each mode is listed in
+            all orders of the members, or in two if there are too many orders.
     """
 
     z: np.ndarray
@@ -191,8 +192,8 @@ class Optimum:
     def log_share(self, other: Optimum) -> float:
         """Log of the evidence of another mode divided by the evidence of this mode.
 
-        If the evidence is undefined, the log ratio of the densities: a mode at which a variance
-        tends to zero is flat, so that its integral is arbitrarily large.
+        If the evidence is undefined, return the log ratio of the densities instead, because the
+        integral around a flat mode, where a variance tends to zero, is arbitrarily large.
         """
         if not self.proper:
             return other.log_density - self.log_density
@@ -207,7 +208,7 @@ class Optimum:
         return float(self.log_share(other) + (np.log(squared / radius**2) if distant else 0.0))
 
     def is_elsewhere(self, z: np.ndarray) -> bool:
-        """True if z (d,) is more than one posterior sd from this mode, or NaN."""
+        """True if z (d,) is more than one sd from this mode, or the distance is NaN."""
         step = z - self.z
         if not np.any(step):
             return False
@@ -220,7 +221,11 @@ class Optimum:
         return np.sum(np.square(white), axis=0)
 
     def least_curved(self) -> tuple[float, str]:
-        """Smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
+        """Smallest eigenvalue of the scaled Hessian, and its main coordinate.
+
+        The Hessian is scaled to unit diagonal. The main coordinate is the largest of the
+        eigenvector.
+        """
         if not np.all(np.isfinite(self.hessian)):
             return np.nan, "an unknown direction"
         values, vectors, _ = self._scaled_eigen
@@ -260,7 +265,8 @@ class Optimum:
     def problem(self) -> str | None:
         """Sentence on the problem of this optimum; None if it has none."""
         if not self.converged:
-            # The density rises further, or ends, along a coordinate without finite curvature.
+            # A coordinate without finite curvature counts as the steepest: the density still rises
+            # along it, or the support ends there.
             slope = np.where(np.isfinite(np.diag(self.hessian)), np.abs(self.gradient), np.inf)
             steepest = self.coordinates[int(np.argmax(slope))]
             return (

@@ -1,4 +1,4 @@
-"""The function behind the data and its components: a Gaussian process."""
+"""Report section on the Gaussian process behind the data and its components."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bayeskern.prediction.mixture import Prediction
 from bayeskern.protocols import columns_of
 
 block = partial(Block, "process")
-# Quantile at each point, by probability.
+# Function from a probability to the quantile at each point.
 Quantile = Callable[[float], np.ndarray]
 
 
@@ -143,7 +143,7 @@ def _sentence(
 
 
 def _centred(scale: Scale) -> Scale:
-    """The scale of a component that does not carry the level."""
+    """The scale without its shift, for a component without the level of the data."""
     return Scale(scale.log, 0.0, scale.size)
 
 
@@ -170,7 +170,8 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     slices = []
     for name, x, X_new in _grids(X, axis):
         f = subject.posterior.predict(X_new, latent=True)
-        # Each latent function of a likelihood has a prediction by name.
+        # If a likelihood has several latent functions, `predict` returns a dict of name ->
+        # prediction.
         predictions = f if isinstance(f, dict) else {"": f}
         slices += [(f"{name} {k}".strip(), x, p.quantile) for k, p in predictions.items()]
     figure = as_svg(functions, slices[:12], "latent function")
