@@ -232,7 +232,7 @@ def finite(array: np.ndarray | jax.Array, name: str) -> None:
 
 
 def _concrete(array: np.ndarray | jax.Array) -> jax.Array:
-    """JAX array with concrete values, even inside a traced function."""
+    """JAX array, concrete in a traced function too unless `array` itself is traced."""
     if isinstance(array, Tracer):
         return array
     with jax.ensure_compile_time_eval():

@@ -1,9 +1,10 @@
 """Gram matrices of kernels of time, and their derivatives, in NumPy.
 
 Nothing is compiled: for a few hundred values this takes less time than JAX needs to look up a
-compiled program. Derivatives are accumulated in reverse: from weights A to the derivatives (slopes)
-of sum_ij A_ij k(x_i, x_j) in every hyperparameter. So each factor of a product is weighted once,
-and the weights are summed over equal lags before they meet a function of the lag alone.
+compiled program. Derivatives are computed in reverse mode: weights A of the pairs give the
+derivatives (slopes) of sum_ij A_ij k(x_i, x_j) with respect to each hyperparameter. Each factor of
+a product is therefore weighted once, and weights are summed over equal lags before they are
+multiplied by a function of the lag alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bayeskern.kernels.families import dot_product, periodic, stationary, trend
 
 # Function that computes a derivative when it is called.
 Slope = Callable[[], float]
-# Function from weights of the pairs to the slope in each hyperparameter.
+# Function from weights of the pairs to the slopes with respect to each hyperparameter.
 Pullback = Callable[["PairWeights"], list[Slope]]
 # A Gram matrix and its pullback. The matrix is an array over the lags, an array over the pairs, or
 # one number for all pairs.
@@ -35,9 +36,9 @@ class Pairs:
     Attributes:
         s: First times.
         t: Second times.
-        lag: s - t of all pairs; if `index` is given, of each distinct lag.
+        lag: s - t of all pairs; if `index` is not None, only the distinct lags.
         index: Index in `lag` of each pair, if there are few distinct lags; otherwise None.
-        are_same: Whether s and t are the same points, not only points at the same times.
+        are_same: True if s and t are the same points; False if at most their times agree.
     """
 
     #: Lags that differ by less than this share of the longest lag are treated as equal.
@@ -169,8 +170,8 @@ class Gram:
         """k(s, t) and its pullback; at the lags if k depends on the lag alone, else at the pairs.
 
         Args:
-            values: Values of the `sites` of the kernel, in the order of the sites and of the
-                slopes. They replace the values in the kernel.
+            values: Values of the `sites` of the kernel, in their order, which is also the order of
+                the slopes. They replace the values in the kernel.
             pairs: The pairs of times.
         """
         K, pullback = _evaluate(self._kernel, iter(values), pairs)
@@ -253,12 +254,12 @@ def _(kernel: trend.ChangePoint, values, pairs):
     before, after = pairs.spread(before), pairs.spread(after)
     s, t = (pairs.s - location) / width, (pairs.t - location) / width
     u, v = expit(s), expit(t)
-    # The derivatives of u = expit(s) and v = expit(t) in s and t.
+    # Derivatives of u = expit(s) with respect to s and v = expit(t) with respect to t.
     du, dv = u * (1.0 - u), v * (1.0 - v)
     weight_before, weight_after = (1.0 - u) * (1.0 - v), u * v
 
     def directional(ds, dt):
-        """Derivative of the Gram matrix for the derivatives ds of s and dt of t."""
+        """Derivative of the Gram matrix by the chain rule, for derivatives ds and dt."""
         d_before = -ds * du * (1.0 - v) - (1.0 - u) * dt * dv
         d_after = ds * du * v + u * dt * dv
         return d_before * before + d_after * after
@@ -280,7 +281,7 @@ def _(kernel: trend.ChangePoint, values, pairs):
 def _leaf(kind: type[Kernel]) -> Callable:
     """Register a formula (values, pairs) -> (K, derivatives), one function per derivative.
 
-    In the formulas, d_period() is the derivative of K in the period.
+    For example, d_period() is the derivative of K with respect to the period.
     """
 
     def register(formula: Callable) -> Callable:
@@ -354,7 +355,7 @@ def _(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
     waves = 2.0 * np.square(np.sin(angle))
-    # With the mean c of the exponential: exp(-a waves) - 1, and 1 - c.
+    # change = exp(-a waves) - 1; size = 1 - c, where c is the mean of exp(-a waves) over a period.
     change, size = np.expm1(-a * waves), periodic.variation(a, i0e, np)
     unit = 1.0 + change / size
 
@@ -399,7 +400,7 @@ def _(values, pairs):
 
 
 def _ramp(pairs, start):
-    """The kernel with variance 1, and its derivative in the start."""
+    """The kernel with variance 1, and its derivative with respect to the start."""
     side, earlier, later = _since(start, pairs)
     unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
     return unit, -side * earlier * later

@@ -1,4 +1,4 @@
-"""Forecasts of one series side by side, also with models of statsforecast."""
+"""Comparison of forecasts of one series, also with models of statsforecast."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ MEASURES: tuple[str, ...] = (
 
 @runtime_checkable
 class Peer(Protocol):
-    """A model of statsforecast, or one with the same method `forecast`."""
+    """A model of statsforecast, or any object with the same `forecast` method."""
 
     def forecast(self, y: np.ndarray, h: int, level: list[float]) -> Mapping[str, np.ndarray]:
-        """Forecasts (h,) by name: "mean" and, for a level in percent, "lo-80" and "hi-80"."""
+        """Forecasts (h,) by name.
+
+        The names are "mean" and, for each level in percent, those of the ends of its interval, such
+        as "lo-80" and "hi-80".
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastComparison:
-    """Scores of forecasts from the same past dates, as `compare` returns them.
+    """Scores of forecasts from the same origins, as `compare` returns them.
 
     Attributes:
         series: Name of the series.
         steps: Horizon of each forecast, in steps.
-        origins: Number of past dates.
+        origins: Number of origins.
         count: Number of values that are scored.
         table: Scores by model: mae, rmse and crps in the units of the series; coverage_80 and so
             on, the share of values inside the central intervals.
@@ -81,9 +85,9 @@ class ForecastComparison:
 
 
 def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
-    """Score forecasts and peers at the same past dates of the series.
+    """Score forecasts and models of statsforecast from the same origins.
 
-    The dates are the same as for the verdict on a forecast.
+    The origins are those of the rolling-origin evaluation behind the verdict on a forecast.
 
     Args:
         models: Forecasts and models of statsforecast, by name.
@@ -93,7 +97,7 @@ def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
 
     Raises:
         ValueError: If the forecasts are of several series or horizons, if the series is too short
-            for past forecasts, or if a peer cannot forecast it.
+            for past forecasts, or if a model of statsforecast cannot forecast it.
         TypeError: If a model is neither a forecast nor a model of statsforecast.
     """
     forecasts = {name: model for name, model in models.items() if isinstance(model, Forecast)}

@@ -109,7 +109,7 @@ def _subjects(posterior: Any, seed: int) -> list[Subject] | list[ForecastSubject
 
 
 class Section(NamedTuple):
-    """A part of the page that the contents link to."""
+    """A part of the page with an entry in the table of contents."""
 
     id: str
     title: str

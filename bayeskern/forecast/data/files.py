@@ -26,7 +26,7 @@ from bayeskern.core.formatting import counted
 
 # In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"
-# First bytes of files that hold no table, and their kind.
+# First bytes, in lower case, of file types that hold no table, and the name of each type.
 NOT_TABLES = {
     b"%pdf": "a PDF",
     b"\xd0\xcf\x11\xe0": "an Excel 97 spreadsheet (.xls)",
@@ -54,8 +54,10 @@ class Table:
 
     Attributes:
         columns: The cells of each column, as text or as typed values.
-        header: The header line, if it might be a row of data; else None.
-        points_may_group: True if 1.234 may also mean 1234, as in text with semicolons.
+        header: The first row as text, to check that it is not a row of data; None if the format
+            always names its columns.
+        points_may_group: True if a point may separate thousands (1.234 for 1234), as in
+            semicolon-separated text.
         remarks: Decisions made while reading.
     """
 
@@ -74,7 +76,8 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
         encoding: Encoding of text; by default UTF-8 or, if the text is not UTF-8, Windows-1252.
 
     Raises:
-        ValueError: If the file holds no table or is of another kind, which the message names.
+        ValueError: If the file holds no table, or its type is not supported; the message names the
+            type.
     """
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
@@ -176,9 +179,11 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tup
 
 
 def _read_json(path: Path, content: bytes) -> Table:
-    """Columns of a list of records, records one per line, lists by name, or values by time.
+    """Columns of a JSON file.
 
-    If exactly one value of an object is a list of records, this list is read.
+    The file holds a list of records, one record per line, an object of lists by column name, or an
+    object of values by time. If exactly one value of an object is a list of records, this list is
+    read.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -235,7 +240,8 @@ def _read_parquet(path: Path, content: bytes) -> Table:
 def _read_workbook(path: Path, content: bytes, sheet: str | None) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
-    Raises ValueError if several sheets hold data and `sheet` names none, or for several tables.
+    Raises ValueError if `sheet` is None and several sheets hold data, if `sheet` names no sheet
+    with data, or if the sheet holds several tables.
     """
     import pandas as pd  # slow to import
 

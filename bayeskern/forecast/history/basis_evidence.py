@@ -2,8 +2,8 @@
 
 y = X w + u + e, with w ~ N(0, D) for trend, seasons and effects (`basis`), u an Ornstein-Uhlenbeck
 process for short-term deviations, and e ~ N(0, noise I). With n values and m functions, the first
-evaluation at a lengthscale of u and a ratio of its variance to the noise takes O(n m^2), further
-evaluations O(m^3) (`filtered_statistics`).
+evaluation at a given lengthscale of u and ratio of its variance to the noise variance takes
+O(n m^2); further evaluations at the same two values take O(m^3) (`filtered_statistics`).
 """
 
 from __future__ import annotations
@@ -191,7 +191,10 @@ class BasisEvidence(Evidence):
     def _posterior_of_basis(
         self, z: np.ndarray, statistics: FilteredStatistics
     ) -> tuple[BasisPosterior, np.ndarray]:
-        """Posterior of w, and derivatives of log d_j and log noise in z: (d, m + 1)."""
+        """Posterior of w, and derivatives of log variances with respect to z, (d, m + 1).
+
+        The columns are the derivatives of log d_j for all j, and of log noise.
+        """
         values, p = self.prior.each(z), len(self.basis.priors)
         variances, variance_slopes = self.basis.variances(values[:p])
         slopes = np.zeros((len(z), len(variances) + 1))

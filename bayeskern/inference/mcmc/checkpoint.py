@@ -1,4 +1,4 @@
-"""Stages of Markov chains as the arrays of a checkpoint file, and back."""
+"""Convert progress of Markov chains to arrays of a checkpoint file, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayeskern.inference.model.target import Target
 def read_stages(
     file: CheckpointFile, target: Target, options: KernelOptions, like: HMCState
 ) -> list[ChainProgress] | None:
-    """Stages in a checkpoint file; None if there is no file.
+    """Progress of each group of chains in a checkpoint file; None if there is no file.
 
     Args:
         file: The file.
@@ -44,7 +44,7 @@ def read_stages(
 
 
 def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
-    """Arrays of all stages, by their names in a checkpoint file."""
+    """Arrays of all groups of chains, by name in a checkpoint file."""
     arrays = {"groups": np.array(len(stages))}
     for i, stage in enumerate(stages):
         leaves = jax.tree.leaves(stage.state)
@@ -58,7 +58,7 @@ def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
 
 
 def _stage(arrays: dict[str, np.ndarray], prefix: str, like: HMCState) -> ChainProgress:
-    """Stage stored under a prefix, with a state structured like `like`."""
+    """Progress of the group under a prefix, with a state structured like `like`."""
     leaves, structure = jax.tree.flatten(like)
     state_leaves = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
     state_leaves = [

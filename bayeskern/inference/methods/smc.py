@@ -30,11 +30,11 @@ class SMC(Method):
     """Tempered sequential Monte Carlo, from the prior and around all modes found.
 
     Particles start from q0, a mixture of the prior and of Student t's at the modes that a search
-    has found, and follow pi_t ~ q0^(1 - t) p^t to the posterior p. Temperatures t are chosen by the
-    effective sample size of the incremental weights; at each temperature the particles are
-    resampled and moved by Hamiltonian trajectories. q0 holds the known modes with about their
-    shares of the posterior. Few temperatures therefore suffice, and a narrow mode keeps its share,
-    which it would lose to wide modes on a path from the prior.
+    has found, and follow pi_t, proportional to q0^(1 - t) p^t, to the posterior p. Temperatures t
+    are chosen by the effective sample size of the incremental weights; at each temperature the
+    particles are resampled and moved by Hamiltonian trajectories. q0 gives each known mode about
+    its share of the posterior. Few temperatures therefore suffice, and a narrow mode keeps its
+    share, which it would lose to wide modes on a path from the prior.
 
     The particles are divided into independent islands k, each with the estimate Z_k of the
     marginal likelihood, the product over temperatures of the mean incremental weight. The log
@@ -164,7 +164,10 @@ def _log_densities_of_sample(target: Target, state: ParticleState) -> tuple[np.n
 
 
 def mean_over_islands(log_evidence: np.ndarray) -> Estimate:
-    """Log of the mean evidence over islands, with its error by the delta method."""
+    """Log of the mean marginal likelihood over islands, with its standard error.
+
+    The standard error is computed by the delta method.
+    """
     count = len(log_evidence)
     relative = count * softmax(log_evidence)
     value = logsumexp(log_evidence) - np.log(count)

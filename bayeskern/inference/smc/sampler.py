@@ -37,7 +37,8 @@ class MoveOptions:
             shows whether the particles had reached its tails.
         min_gain: Relative growth of the distance from the origin that counts as progress; moves end
             after a pair of moves with less growth.
-        max_unmoved: Largest share of particles that have never moved when moves end.
+        max_unmoved: Moves continue, up to the maximum number, while more than this share of the
+            particles has not moved.
         smallest_step: Smallest step size of the second move of a pair, as a share of the common
             step size; small steps move the particles of narrow modes.
         max_temperatures: Maximum number of temperatures.
@@ -100,7 +101,11 @@ class ParticleState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """True once the particles have moved at the posterior, or if no step is possible."""
+        """True once the moves at the last temperature are complete.
+
+        The last temperature is 1, a temperature that cannot rise, or the last of
+        `MOVES.max_temperatures` temperatures.
+        """
         at_end = self.temperature == 1.0 or len(self.history) >= MOVES.max_temperatures
         stuck = len(self.history) > 1 and self.history[-1, 0] == self.history[-2, 0]
         return bool(self.settled and (at_end or stuck))
@@ -120,9 +125,9 @@ class Sampler:
     """Islands of particles that are tempered from q0 to the posterior.
 
     The islands share temperatures, covariances and step sizes, and are resampled separately.
-    Adaptation to all particles does not change the variance to first order (Beskos, Jasra, Kantas
-    and Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so that the
-    islands differ like independent samplers.
+    Adapting to all particles leaves the variance unchanged to first order (Beskos, Jasra, Kantas
+    and Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so the
+    islands vary as independent samplers would.
 
     Attributes:
         target: The posterior.
@@ -221,7 +226,10 @@ class Sampler:
         )
 
     def _moved(self, path: TemperedPath, state: ParticleState) -> ParticleState:
-        """State after two moves, by steps of about equal size and by steps of random size."""
+        """State after a pair of moves.
+
+        The first has about equal step sizes for all particles, the second random ones.
+        """
         rng = stream(self.seed, f"moves {int(state.counter)}")
         n, d = state.z.shape
         step, particles = float(state.step_size), state.particles
@@ -278,11 +286,12 @@ class Sampler:
         return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
 
     def draws(self, state: ParticleState) -> np.ndarray:
-        """Indices of equally weighted draws, (n,), from islands by their marginal likelihoods.
+        """Indices (n,) of equally weighted draws from all islands.
 
-        The islands are weighted as one sampler of all particles would weight them. Verge, Dubarry,
-        Del Moral and Moulines (2015), "On parallel implementation of sequential Monte Carlo
-        methods: the island particle model".
+        Particles are resampled with weights proportional to the marginal likelihood of their
+        island. A single sampler of all particles would give each island the same total weight.
+        Verge, Dubarry, Del Moral and Moulines (2015), "On parallel implementation of sequential
+        Monte Carlo methods: the island particle model".
         """
         weights = np.repeat(softmax(state.log_evidence), self.size) / self.size
         return resample(weights, self.count, stream(self.seed, "draws"))

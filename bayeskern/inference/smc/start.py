@@ -37,10 +37,12 @@ class StartOptions:
             come first.
         wide_draws: Number of wide draws.
         wide_sd: Sd of the wide draws in coordinates without a proper prior.
-        kept: Weight of these initial shares in a mixture with the shares that a pilot sample gives.
-        pilot_ess: Effective sample size to which the weights of the pilot sample are flattened.
+        kept: Weight of the initial shares when they are mixed with the shares estimated from a
+            pilot sample.
+        pilot_ess: Minimum effective sample size of the pilot sample; its weights are tempered to
+            reach it.
         min_parts: Minimum number of Student t's in a compiled density. The number is padded to a
-            power of two, so that another number of modes rarely recompiles.
+            power of two, so that a change in the number of modes rarely causes a recompilation.
     """
 
     prior_share: float = 0.2
@@ -65,8 +67,8 @@ class StartDistribution:
 
     A mode whose share of q0 is about its share of the posterior keeps its share at all
     temperatures, because log p - log q0 is then about the same everywhere. Wider Student t's at the
-    modes have this effect on wide components of the posterior around narrow modes. The prior
-    reaches modes that the search has missed.
+    modes keep the share of wide components around narrow modes in the same way. The prior reaches
+    modes that the search has missed.
 
     Attributes:
         parts: Student t's with `START.tails` degrees of freedom.
@@ -97,12 +99,12 @@ class StartDistribution:
         return cls(Elliptical.joined([*parts, wide.with_share(START.prior_share)]), None, 0.0)
 
     def refitted(self, target: Target, rng: np.random.Generator, count: int) -> StartDistribution:
-        """A copy whose parts have about their shares of the posterior.
+        """A copy in which the share of each part is close to its share of the posterior.
 
         With the weights w = p / q0 of a pilot sample, the share of part k becomes
-        sum_i w_i rho_k(z_i), where rho_k(z_i) is the probability that draw i comes from part k; it
-        is mixed with the old share. Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive
-        importance sampling in general mixture classes", equation 14.
+        sum_i w_i rho_k(z_i), where rho_k(z_i) is the probability that draw i comes from part k. The
+        new share is mixed with the old one. Cappe, Douc, Guillin, Marin and Robert (2008),
+        "Adaptive importance sampling in general mixture classes", equation 14.
 
         Args:
             target: The posterior.
@@ -116,7 +118,7 @@ class StartDistribution:
         if not np.any(np.isfinite(log_p)):
             return self
         weights = tempered_weights(pareto_smooth(log_p - log_q), START.pilot_ess)
-        # q0 has the part k with log density log_parts_k + log(1 - a).
+        # Part k contributes exp(log_parts_k + log(1 - a)) to the density q0.
         log_share = np.log1p(-self.prior_share)
         shares = weights @ np.exp(self.parts.log_parts(z) + log_share - log_q[:, None])
         old = softmax(self.parts.log_weights) * (1.0 - self.prior_share)
@@ -179,7 +181,7 @@ class StartDistribution:
 
 
 class TraceableStart(eqx.Module):
-    """log q0 as a pytree of arrays, so that other modes do not recompile.
+    """log q0 as a pytree of arrays, so that new modes do not cause a recompilation.
 
     Attributes:
         target: The model with the prior; None if q0 has no prior.
@@ -211,8 +213,9 @@ class TraceableStart(eqx.Module):
 def student_t_at_modes(optimum: Optimum) -> Elliptical:
     """A Student t at each mode found, weighted by Laplace's evidence.
 
-    Unlike a proposal for importance sampling, it also has the modes of negligible evidence, each
-    with a share of about MIN_PART_SHARE: Laplace's method is wrong for modes that are not normal.
+    Modes of negligible evidence keep a share of about MIN_PART_SHARE each, because Laplace's method
+    is inaccurate at modes that are far from normal. A proposal for importance sampling leaves them
+    out.
     """
     modes = (optimum, *optimum.others)[: START.max_modes]
     trils = np.stack([mode.inverse_root[0] for mode in modes])

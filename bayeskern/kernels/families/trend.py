@@ -60,8 +60,8 @@ class Brownian(Trend):
     """Brownian motion, k(s, t) = variance * min(|s|, |t|).
 
     Times are measured from the start; k = 0 for times on different sides of it. Functions drawn
-    from it are random walks in continuous time, 0 at the start: a local level. `Matern12` is the
-    damped, mean-reverting form.
+    from it are random walks in continuous time that are 0 at the start: the local level of
+    structural time series models. `Matern12` is the damped, mean-reverting form.
 
     Args:
         variance: Variance that the function gains per unit of time, in squared units of the output
@@ -93,8 +93,8 @@ class IntegratedBrownian(Trend):
     """Integrated Brownian motion, k(s, t) = variance * (m^3 / 3 + |s - t| m^2 / 2).
 
     Here m = min(|s|, |t|) for times measured from the start; k = 0 on different sides of it. The
-    slope of functions drawn from it is a random walk; function and slope are 0 at the start: a
-    local slope. If a line of unknown level and slope is added, the posterior mean given noisy data
+    slope of functions drawn from it is a random walk (a local slope); function and slope are 0 at
+    the start. If a line of unknown level and slope is added, the posterior mean given noisy data
     is a cubic smoothing spline.
 
     Args:
