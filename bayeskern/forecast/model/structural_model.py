@@ -43,8 +43,8 @@ class StructuralModel:
             else no bound.
         upper: Largest possible value. Default None: no bound.
         priors: Priors of the hyperparameters from `learn_priors`. Default None: built-in priors.
-        method: "map" takes the most probable structure at its mode. Any other name or object, as in
-            `infer`, fits the most probable structure by that method. Default None: a weighted
+        method: "map" takes the structure with the largest weight, at its mode. Any other name or
+            object, as in `infer`, fits this structure by that method. Default None: a weighted
             average of the structures.
         last: Number of last values to fit, at least 3. Default None: the last 600 if they span at
             least five of the longest seasons. Otherwise all values; by basis functions if there are
@@ -114,7 +114,7 @@ class StructuralModel:
 
     @property
     def is_map(self) -> bool:
-        """True if the method is the mode of the most probable structure."""
+        """True if the method is the mode of one structure."""
         return isinstance(self.method, str) and self.method == "map"
 
     def __repr__(self) -> str:
