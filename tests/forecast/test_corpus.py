@@ -24,8 +24,9 @@ STEPS = {
     "weekly": ("D", 7),
     "daily": ("D", 1),
 }
-# Series of each kind and period in every run, and in the longer runs.
+# Series of each kind and period in every run, where they are short, and in the longer runs.
 DEFAULT_SERIES, SLOW_SERIES = 1, 10
+MAX_DEFAULT_LENGTH = 250
 
 
 def cells():
@@ -43,7 +44,10 @@ def cells():
 
 CASES = [
     pytest.param(
-        row, id=f"{'-'.join(cell)}-{row['id']}", marks=[pytest.mark.slow] * (i >= DEFAULT_SERIES)
+        row,
+        id=f"{'-'.join(cell)}-{row['id']}",
+        marks=[pytest.mark.slow]
+        * (i >= DEFAULT_SERIES or row["x"].count(";") >= MAX_DEFAULT_LENGTH),
     )
     for cell, rows in cells().items()
     for i, row in enumerate(rows)
