@@ -211,8 +211,9 @@ def outputs(y: Any, n: int) -> jax.Array:
         columns = sorted({int(j) for _, j in np.argwhere(bad)})
         raise ValueError(
             f"y has values that are NaN or infinite in column {', '.join(map(str, columns))}, "
-            f"the first in row {row} of column {column}. Outputs that are fitted together need "
-            "every row: drop those rows, or fit that column separately, to its finite rows."
+            f"the first in row {row} of column {column}. Outputs that are fitted together "
+            "must be finite in every row: drop these rows, or fit each of these columns separately "
+            "to its finite rows."
         )
     return _concrete(array)
 

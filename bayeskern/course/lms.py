@@ -128,8 +128,8 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
                 rounding = len(Y) * np.finfo(float).eps * np.sum(np.abs(B) * np.abs(Y), axis=0)
             if not np.all(objective <= rounding):
                 raise ValueError(
-                    f"the steps diverge with step={self.step_:g}. Take a shorter step, or None for "
-                    f"{A.safe_step(batch):.3g}, which converges."
+                    f"the steps diverge with step={self.step_:g}. Use a shorter step, or step=None "
+                    f"(here {A.safe_step(batch):.3g}), which converges."
                 )
             norms.append(np.linalg.norm(residual))
             if norms[-1] <= target_norm:
@@ -141,8 +141,8 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         if self.tol is not None and not self.converged_:
             warnings.warn(
                 f"after {self.n_iter_} epochs the residual is {norms[-1] / norms[0]:.2g} of |y|, "
-                f"above tol={tol:g}. Give more epochs, a larger tol, or tol=None to stop early "
-                "on purpose; KernelRidge solves the same problem directly.",
+                f"above tol={tol:g}. Give more epochs, a larger tol, or tol=None to take the "
+                "result after `epochs` epochs; KernelRidge solves the same problem directly.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

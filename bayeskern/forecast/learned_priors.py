@@ -126,7 +126,7 @@ def _pooled(
     fitted = [result for result in results if not isinstance(result, str)]
     if len(fitted) < min_series:
         problems = Counter(r for r in results if isinstance(r, str)).most_common(1)
-        reason = f" {problems[0][1]} cannot: {problems[0][0]}" if problems else ""
+        reason = f" Most frequent problem ({problems[0][1]}): {problems[0][0]}" if problems else ""
         raise ValueError(
             f"{counted(len(fitted), 'series', 'series')} can be fitted; learn_priors needs at "
             f"least {min_series}. Use the built-in priors instead.{reason}"

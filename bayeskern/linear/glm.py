@@ -131,7 +131,11 @@ class BayesianGLM(LinearModel):
         if likelihood.outputs is None and separated(
             self._flat_columns(X), *likelihood.vanishing_tails(np.asarray(y), **(extra or {}))
         ):
-            rows = "the classes" if likelihood.classifies else "the rows at an end of y's range"
+            rows = (
+                "the classes"
+                if likelihood.classifies
+                else "the rows at a limit of y from the other rows"
+            )
             raise ValueError(
                 f"the features separate {rows}, so that under a flat prior the weights grow "
                 "without bound. Use proper priors on weights and intercept, such as prior=2.5."

@@ -86,7 +86,7 @@ def test_divergent_steps_raise():
     largest = np.linalg.eigvalsh(np.asarray(RBF()(X)))[-1] + 1.0
     short, long = 1.95 / largest, 2.05 / largest
     assert KernelLMS(RBF(), short).fit(X, Y).converged_
-    with pytest.raises(ValueError, match="diverge with step=.* Take a shorter"):
+    with pytest.raises(ValueError, match="diverge with step=.* Use a shorter"):
         KernelLMS(RBF(), long).fit(X, Y)
     # A batch has smaller eigenvalues than the whole.
     assert KernelLMS(RBF(), long, batch=10).fit(X, Y).converged_

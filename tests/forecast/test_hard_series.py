@@ -216,9 +216,9 @@ HARD = {
     "an outlier": (
         changed(20, 1e6),
         12,
-        "at 20 is far from its prediction from all other values",
+        "at 20 is far from its leave-one-out prediction",
     ),
-    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from its prediction"),
+    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from its leave-one-out"),
     "a tiny value": (changed(20, 5e-324), 12, "the value 4.94e-324 at 20 is taken for 0"),
     "a huge value": (changed(20, 1e300), 12, "the value 1e+300 at 20 is left out as an error"),
     "two huge values": (changed([20, 30], -1e300), 12, "-1e+300 at 20, and 1 more, is left out"),
@@ -228,7 +228,7 @@ HARD = {
 # Values with a probability of their own, so that quantiles may be the same.
 TIED = {
     "zeros at the end": (stopped(), 12, "the series is 0 at 15 of 60 times and never negative"),
-    "zeros now and again": (intermittent(), 0, "the ranks of the values are forecast"),
+    "zeros now and again": (intermittent(), 0, "fitted to the ranks of the values"),
     "zeros but for a few": (np.where(np.arange(N) % 9, 0.0, 3.0), 0, "of 60 values are 0"),
 }
 

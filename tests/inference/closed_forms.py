@@ -1,4 +1,4 @@
-"""Models whose posteriors and evidence are in closed form, and two without for checkpoints."""
+"""Models with closed-form posterior and evidence, and two plain regressions for checkpoints."""
 
 from functools import cached_property
 
@@ -59,7 +59,7 @@ def line(X, y, factor=1.0):
     numpyro.sample("y", dist.Normal(X @ w, factor * s), obs=y)
 
 
-def louder_line(X, y):
+def noisier_line(X, y):
     """`line` with another density of the same data."""
     line(X, y, 2.0)
 

@@ -48,8 +48,8 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
             "dense",
             "the start of a trend has no value yet",
         ),
-        ((Matern52() + Matern12()) ** 4, LONG, "dense", "its state has 256 numbers"),
-        ((Matern52() + Matern12()) ** 20, LONG, "dense", "its state has 256 numbers or more"),
+        ((Matern52() + Matern12()) ** 4, LONG, "dense", "at least 256 numbers"),
+        ((Matern52() + Matern12()) ** 20, LONG, "dense", "at least 256 numbers"),
         (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),
         # A line has a state and features: the cost decides.
         (Linear() + 1.0, LONG, "low_rank", "not markov: about"),
@@ -69,9 +69,9 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
         (2.0 * RBF().on([0]) * Matern52().on([1]), GRID, "kronecker", "not dense: about 216 M"),
         (Periodic(1.0, Free(1.0)) + Linear(), LONG, "dense", "set it, as in harmonics=20"),
         (Periodic(1.0, dist.HalfNormal(1.0)), LONG, "dense", "set it, as in harmonics=20"),
-        (Periodic(1.0, 0.5) * Periodic(0.1, 0.5), LONG, "dense", "its state has 1,225 numbers"),
+        (Periodic(1.0, 0.5) * Periodic(0.1, 0.5), LONG, "dense", "1,225 numbers"),
     ],
-    ids=str,
+    ids=lambda value: f"{len(value)} points" if isinstance(value, np.ndarray) else str(value),
 )
 def test_solver_depends_on_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))

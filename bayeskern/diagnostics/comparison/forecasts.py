@@ -163,7 +163,7 @@ def _score_peer(
             quantiles = _quantiles(model, past, int(origin.steps[-1]) + 1)
         except Exception as error:
             # Models raise errors of many types, which do not name the model.
-            raise ValueError(f"{name} has no forecast of this series: {error}") from error
+            raise ValueError(f"{name} cannot forecast this series: {error}") from error
         if not np.all(np.isfinite(quantiles)):
             raise ValueError(f"{name} has a forecast of this series that is not finite.")
         scored.append(score(quantiles[:, origin.steps], y[origin.ahead]))

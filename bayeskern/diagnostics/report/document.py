@@ -197,8 +197,8 @@ def leave_out(sections: list[Section], excess: int) -> str:
             left_out += 1
     return (
         f"To keep this file below {MAX_BYTES / 1e6:g} MB, {left_out} of the {len(blocks)} figures "
-        "on single posteriors are left out, the largest first; a description stands in the place "
-        "of each. A report on fewer posteriors can show more."
+        "on single posteriors are left out, the largest first, and replaced by a "
+        "description. A report on fewer posteriors can show more."
     )
 
 
@@ -225,5 +225,5 @@ def _subtitle(subject: Subject | ForecastSubject) -> str:
         ahead, values = counted(f.horizon, "step"), counted(int(f.series.observed.sum()), "value")
         return f"{ahead} ahead, from {values}{of_series(f.series.value_name)}"
     p, name = subject.posterior, f"{subject.name}: " if subject.name else ""
-    draws = "a point" if p.is_point else f"{math.prod(p.shape):,} draws"
+    draws = "a point estimate" if p.is_point else f"{math.prod(p.shape):,} draws"
     return f"{name}method {p.method}, {draws}"

@@ -165,7 +165,9 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tup
         if encoding or marked:
             raise ValueError(f"{path} is not text in {encoding or marked}: {error}.") from None
         text = content.decode("cp1252", errors="replace")
-        remarks = ("read as Windows-1252, since it is not UTF-8: --encoding names another",)
+        remarks = (
+            "read as Windows-1252, because it is not UTF-8; use --encoding for another encoding",
+        )
     # Text has no control characters, but Windows-1252 would decode most of them.
     if re.search(r"[\x00-\x08\x0e-\x1f]" if remarks else "\x00", text):
         raise ValueError(
@@ -209,9 +211,9 @@ def _read_json(path: Path, content: bytes) -> Table:
     cells = [cell for column in columns.values() for cell in column]
     if len(lengths) != 1 or not cells or any(isinstance(cell, list | dict) for cell in cells):
         raise ValueError(
-            f'{path} holds no table: write a list of records, [{{"month": "2020-01", "sales": 3}}, '
-            '...], one record per line, columns, {"month": [...], "sales": [...]}, or values by '
-            'time, {"2020-01": 3, ...}.'
+            f'{path} holds no table: write a list of records ([{{"month": "2020-01", "sales": 3}}, '
+            '...]), one record per line, columns ({"month": [...], "sales": [...]}) or values by '
+            'time ({"2020-01": 3, ...}).'
         )
     return Table(columns)
 

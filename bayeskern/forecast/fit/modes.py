@@ -248,7 +248,7 @@ class Fitted:
         # Within 0.1 posterior sds of the start, its Hessian is accurate enough for the new mode.
         if moved @ self.hessian @ moved < np.square(0.1):
             return fitted
-        return replace(fitted, value=fitted.log_density, curvature=self.curvature)
+        return replace(fitted, value=fitted.log_density, curvature=None)
 
     @cached_property
     def optimum(self) -> Optimum:

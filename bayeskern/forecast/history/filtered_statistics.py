@@ -56,15 +56,15 @@ class BackwardStep(NamedTuple):
 
     Attributes:
         rows: Slice of the rows.
+        columns: B.
         whitened: F^-1/2 L^-1 B.
-        filtered: Filtered means of u.
         sums: Sums of `ResidualFilter.backward`.
         next_sums: Sums of the next row.
     """
 
     rows: slice
+    columns: np.ndarray
     whitened: np.ndarray
-    filtered: np.ndarray
     sums: np.ndarray
     next_sums: np.ndarray
 
@@ -115,8 +115,8 @@ class History:
         for rows in residual.chunks(counts):
             if rows.start == max(counts):
                 break
-            whitened, means = residual.forward(self.columns[rows], state, rows)
-            gram, state, last = gram + whitened.T @ whitened, means[-1], rows.stop - 1
+            whitened, state = residual.forward(self.columns[rows], state, rows)
+            gram, last = gram + whitened.T @ whitened, rows.stop - 1
             results[rows.stop] = FilteredStatistics(
                 gram, float(log_dets[last]), state, float(residual.filtered[last]), rows.stop
             )
@@ -149,12 +149,13 @@ class History:
         states, state, chunks = [], np.zeros(size), residual.chunks()
         for rows in chunks:
             states.append(state)
-            state = residual.forward(self._chunk(rows, extra), state, rows)[1][-1]
+            _, state = residual.forward(self._chunk(rows, extra), state, rows)
         next_sum = np.zeros(size)
         for rows, state in zip(reversed(chunks), reversed(states), strict=True):
-            whitened, means = residual.forward(self._chunk(rows, extra), state, rows)
+            columns = self._chunk(rows, extra)
+            whitened, _ = residual.forward(columns, state, rows)
             sums, next_sums = residual.backward(whitened, next_sum, rows)
-            yield BackwardStep(rows, whitened, means, sums, next_sums)
+            yield BackwardStep(rows, columns, whitened, sums, next_sums)
             next_sum = sums[0]
 
     def solved_chunks(self, residual: ResidualFilter) -> Iterator[tuple[slice, np.ndarray]]:
@@ -175,8 +176,8 @@ class History:
         total, state = np.zeros((2, self.columns.shape[1] + 1))
         for rows in residual.chunks():
             chunk = self._chunk(rows, residual.averages)
-            whitened, means = residual.forward(chunk, state, rows)
-            total, state = total + whitened[:, -1] @ whitened, means[-1]
+            whitened, state = residual.forward(chunk, state, rows)
+            total = total + whitened[:, -1] @ whitened
         return residual.ratio * total
 
     def smoothed(
@@ -196,8 +197,10 @@ class History:
         means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
         for step in self._backward(residual, extra):
             in_chunk = (weights.left >= step.rows.start) & (weights.left < step.rows.stop)
-            rows = weights.left[in_chunk] - step.rows.start
-            means[in_chunk] = weights.forward_decay[in_chunk, None] * step.filtered[rows]
+            left = weights.left[in_chunk]
+            rows = left - step.rows.start
+            filtered = residual.filtered_means(step.columns[rows], step.whitened[rows], left)
+            means[in_chunk] = weights.forward_decay[in_chunk, None] * filtered
             means[in_chunk] += weights.gain[in_chunk, None] * step.next_sums[rows]
             if step.rows.start == 0:
                 is_past = weights.left < 0

@@ -116,20 +116,29 @@ class ResidualFilter:
     def forward(
         self, B: np.ndarray, previous_mean: np.ndarray, rows: slice
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of F^-1/2 L^-1 B, and filtered means of u with each column as data: (c, m).
+        """Rows of F^-1/2 L^-1 B (c, m), and the filtered means of u at the last row (m,).
+
+        The prediction error of row i is v_i = b_i - a_i h_{i-1}, with the decay a_i and the
+        filtered mean h_i = b_i - v_i / F_i. So v_i = b_i - a_i b_{i-1} + a_i v_{i-1} / F_{i-1}.
 
         Args:
             B: Rows of B, (c, m).
             previous_mean: Filtered mean of u at the previous row, 0 at the start, (m,).
             rows: Slice of the rows.
         """
-        decay, gains = self._decay[rows, None], self.filtered[rows, None]
-        means = recurrence((self._decay * self._retained)[rows], gains * B, previous_mean)
-        whitened = np.array(B, order="F")
-        whitened[0] -= decay[0] * previous_mean
-        whitened[1:] -= decay[1:] * means[:-1]
-        whitened /= np.sqrt(self.scales[rows, None])
-        return whitened, means
+        decay, retained = self._decay[rows], self._retained[rows]
+        errors = np.empty(B.shape, order="F")
+        errors[0] = B[0] - decay[0] * previous_mean
+        np.multiply(decay[1:, None], B[:-1], out=errors[1:])
+        np.subtract(B[1:], errors[1:], out=errors[1:])
+        errors = recurrence(np.append(0.0, decay[1:] * retained[:-1]), errors)
+        last_mean = B[-1] - retained[-1] * errors[-1]
+        errors /= np.sqrt(self.scales[rows, None])
+        return errors, last_mean
+
+    def filtered_means(self, B: np.ndarray, whitened: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Filtered means of u at some rows, from these rows of B and F^-1/2 L^-1 B: (c, m)."""
+        return B - whitened / np.sqrt(self.scales[rows, None])
 
     def backward(
         self, whitened: np.ndarray, next_sum: np.ndarray, rows: slice
@@ -186,9 +195,10 @@ class ResidualFilter:
         explained, previous_mean = np.zeros((len(x_new), len(x_new))), np.zeros(len(x_new))
         for rows in self.chunks():
             lags = np.abs(self.x[rows, None] - x_new)
-            half, means = self.forward(np.exp(-lags / self.lengthscale), previous_mean, rows)
+            half, previous_mean = self.forward(
+                np.exp(-lags / self.lengthscale), previous_mean, rows
+            )
             explained += half.T @ half
-            previous_mean = means[-1]
         prior = np.exp(-np.abs(x_new[:, None] - x_new) / self.lengthscale)
         return self.ratio * prior - np.square(self.ratio) * explained
 

@@ -34,8 +34,9 @@ class Priors:
         """Raise ValueError for a series with another step."""
         if not same_steps(step, self.step):
             raise ValueError(
-                f"these priors are for steps of {self.step:.3g}, and the series has steps of "
-                f"{step:.3g}; learn priors from series with its step."
+                f"these priors are for steps of {self.step:.3g}, but the series has steps of "
+                f"{step:.3g} (years, or the unit of numeric times); learn priors from series with "
+                "the step of this series."
             )
 
     def of_kernel(self, kernel: Kernel) -> Kernel:

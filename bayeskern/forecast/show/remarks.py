@@ -27,8 +27,8 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
     if f.choices.ranks:
         zeros = int(np.sum(y == 0.0))
         remarks.append(
-            f"{zeros} of {len(y)} values are 0: the ranks of the values are forecast, so that the "
-            "forecast stays within their range"
+            f"{zeros} of {len(y)} values are 0: the model is fitted to the ranks of the values, "
+            "so that the forecast stays within the range of the observed values"
         )
     effects = f.choices.effects
     if effects is not None and effects.unseen:
@@ -40,10 +40,12 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
         return tuple(remarks)
     outlier = _outlier(f)
     if outlier:
-        advice = "" if f.choices.robust else ", else take StructuralModel(robust=True) (--robust)"
+        advice = (
+            "" if f.choices.robust else "; otherwise use StructuralModel(robust=True) (--robust)"
+        )
         remarks.append(
-            f"{outlier} is far from its prediction from all other values: leave it out if it is an "
-            f"error{advice}"
+            f"{outlier} is far from its leave-one-out prediction: leave it out if it is an error"
+            f"{advice}"
         )
     # Larger counts are nearly continuous.
     if np.min(y) >= 0 and np.median(y) <= 10.0 and np.array_equal(y, np.round(y)):

@@ -43,7 +43,7 @@ CRITERIA = ModeCriteria()
 
 def _no_search(i: int) -> Optimum:
     """Default of `Optimum.at`, for a mode without a search."""
-    raise ValueError(f"this optimum has no search, and so no end {i}.")
+    raise ValueError(f"this optimum was made without a search, so it has no end point {i}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ class StateSpace(eqx.Module):
         size = self.size * other.size
         if size > MAX_STATE_SIZE:
             raise NoStateSpaceError(
-                f"its state has {size:,} numbers or more, and the maximum is {MAX_STATE_SIZE}"
+                f"its state has at least {size:,} numbers; the maximum is {MAX_STATE_SIZE}"
             )
         return StateSpace(tuple(ProductTerm(a, b) for a in self.terms for b in other.terms))
 
@@ -95,7 +95,9 @@ class StateSpace(eqx.Module):
     def modulated(self, f: Callable) -> StateSpace:
         """Process multiplied by a function f of time, which takes a point of shape (1,)."""
         if self.white:
-            raise NoStateSpaceError("White has a state-space form in sums, but not modulated.")
+            raise NoStateSpaceError(
+                "White has a state-space form in sums, but not multiplied by a function."
+            )
         return StateSpace(tuple(RescaledTerm(term, jnp.ones(()), f) for term in self.terms))
 
 

@@ -73,7 +73,7 @@ def test_statsforecast_as_a_peer(ours):
         ({"b": lambda: bk.forecast(Y + 1.0, 6, **OPTIONS)}, ValueError, "the same series"),
         ({"b": lambda: 3.0}, TypeError, "b must be a forecast .* got float"),
         ({"b": Lost}, ValueError, "b has a forecast of this series that is not finite"),
-        ({"b": Failing}, ValueError, "b has no forecast of this series: no model found"),
+        ({"b": Failing}, ValueError, "b cannot forecast this series: no model found"),
     ],
 )
 def test_bad_input(ours, others, error, said):

@@ -188,7 +188,7 @@ def test_latin_1_is_read_with_a_remark_or_by_its_name(tmp_path):
     series = read_series(path)
     assert series.value_name == "Verkäufe"
     assert series.remarks == (
-        "read as Windows-1252, since it is not UTF-8: --encoding names another",
+        "read as Windows-1252, because it is not UTF-8; use --encoding for another encoding",
     )
     assert read_series(path, encoding="latin-1").remarks == ()
     with pytest.raises(ValueError, match="is not text in utf-8"):

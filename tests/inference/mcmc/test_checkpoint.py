@@ -17,7 +17,7 @@ from bayeskern.inference import Target
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.model import checkpoint_file
 from bayeskern.inference.model.checkpoint_file import fingerprint
-from tests.inference.closed_forms import line, line_data, louder_line
+from tests.inference.closed_forms import line, line_data, noisier_line
 
 WARMUP, DRAWS = 60, 60
 X, Y = line_data()
@@ -129,7 +129,7 @@ def test_vectorized_chains_continue_to_the_same_draws(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
-    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder_line}],
+    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": noisier_line}],
     ids=["seed", "draws", "options", "data", "model"],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path, changed):

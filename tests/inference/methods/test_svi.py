@@ -153,7 +153,7 @@ def test_forward_kl_of_two_modes_covers_both_and_names_the_shape(seed):
 
 # -- subsampling, user-defined guides --------------------------------------------------------------
 
-MANY = np.random.default_rng(0).normal(1.5, 2.0, size=600)
+OBSERVATIONS = np.random.default_rng(0).normal(1.5, 2.0, size=600)
 
 
 def subsampled(y, size=None):
@@ -164,14 +164,14 @@ def subsampled(y, size=None):
 
 @pytest.mark.slow
 def test_subsampled_model_has_the_posterior_of_all_data():
-    posterior = fit(subsampled, jnp.asarray(MANY), 50)
-    precision = 1 / 9 + len(MANY) / 4
-    mean, sd = MANY.sum() / 4 / precision, precision**-0.5
+    posterior = fit(subsampled, jnp.asarray(OBSERVATIONS), 50)
+    precision = 1 / 9 + len(OBSERVATIONS) / 4
+    mean, sd = OBSERVATIONS.sum() / 4 / precision, precision**-0.5
     q = posterior.approximation
     assert abs(float(q.means[0, 0]) - mean) < 0.2 * sd
     assert abs(np.log(float(q.trils[0, 0, 0]) / sd)) < 0.2
     evidence = multivariate_normal(np.zeros(600), 4 * np.eye(600) + 9 * np.ones((600, 600))).logpdf(
-        MANY
+        OBSERVATIONS
     )
     # Judged on all the data, although it was fitted on fifty at a time.
     assert posterior.elbo.value < evidence + 3 * posterior.elbo.error

@@ -6,7 +6,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference.model import checkpoint_file
 from bayeskern.inference.smc import sampler
-from tests.inference.closed_forms import line, line_data, louder_line
+from tests.inference.closed_forms import line, line_data, noisier_line
 
 X, Y = line_data()
 
@@ -66,7 +66,7 @@ def test_finished_run_is_read_without_moves(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
-    [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": louder_line}],
+    [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": noisier_line}],
     ids=["seed", "particles", "options", "data", "model"],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path, changed):

@@ -107,7 +107,7 @@ def component_blocks(
     if noise is not None:
         # Appended to lists, not to a dict: a component may be called "noise" too.
         names, variances = [*names, "noise"], [*variances, noise]
-        sentences.append("no memory.")
+        sentences.append("independent from one value to the next.")
     shares = np.array(variances) / np.sum(variances)
     rows = zip(names, shares, sentences, strict=True)
     pairs = [(name, f"{percent(share)} of the variance; {words}") for name, share, words in rows]
