@@ -61,7 +61,7 @@ def main(repeats: int = 5):
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
         environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-        command = ("-m", "bayeskern.cli", "forecast", "co2", "--horizon", "120")
+        command = ("-m", "bayeskern", "forecast", "co2", "--horizon", "120")
         for label in ("first", "second"):
             print(
                 f"forecast co2, {label:<10}{seconds(*command, cwd=folder, env=environment):6.1f} s"

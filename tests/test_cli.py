@@ -284,7 +284,7 @@ def test_posterior_is_saved_before_it_is_printed(here, tmp_path, monkeypatch):
     def fails(posterior):
         raise ValueError("no table")
 
-    monkeypatch.setattr(cli, "_summary", fails)
+    monkeypatch.setattr(cli.models, "_summary", fails)
     status, _, err = here("fit", "coin", "--method", "exact", "--output", tmp_path)
     assert status == 2 and "no table" in one_line(err)
     assert bk.load(tmp_path / "posterior.nc").draws["p"].size

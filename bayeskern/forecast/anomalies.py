@@ -88,7 +88,7 @@ class Anomalies:
         """Plot the values over their intervals, and mark the values outside."""
         return plot.anomalies(self, ax)
 
-    def save(self, folder: str | Path) -> list[Path]:
+    def export(self, folder: str | Path) -> list[Path]:
         """Write anomalies.csv and anomalies.png; return their paths."""
         table = self.to_frame()
         table.index = self.forecast.time_labels(self.times[self.outside])

@@ -103,7 +103,7 @@ class Backtest:
         table = self.to_frame().rename_axis("model")
         return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
 
-    def save(self, folder: str | Path) -> list[Path]:
+    def export(self, folder: str | Path) -> list[Path]:
         """Write backtest.csv and backtest.png; return their paths."""
         return write_files(folder, {"backtest.csv": self.to_csv(), "backtest.png": self.plot()})
 

@@ -114,7 +114,7 @@ class Forecasts:
             columns["problem"] += [result.problem] * n
         return nw.from_dict(columns, backend=self.backend).to_native()
 
-    def save(self, path: str | Path) -> Path:
+    def export(self, path: str | Path) -> Path:
         """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
         import narwhals as nw  # slow to import
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,24 +13,19 @@ from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.components import component_names, components_at, effects_of
+from bayeskern.forecast.combine.components import components_at, effects_of
 from bayeskern.forecast.combine.predictive import predictive_of
-from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.evaluate.verdict import assess_forecast
-from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import GIVEN, TRENDS
-from bayeskern.forecast.model.structure import Choices
-from bayeskern.forecast.model.transformation import Scale, require_all, require_possible
+from bayeskern.forecast.fitted_series import FittedSeries
+from bayeskern.forecast.model.transformation import require_all, require_possible
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import summary
 from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.saving import write_files
 from bayeskern.forecast.show.totals import columns_of_table, totals
-from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.inference import Posterior, Trust
+from bayeskern.inference import Trust
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
@@ -47,7 +41,7 @@ _components = Memory(4)
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast(Quantiles):
+class Forecast(FittedSeries, Quantiles):
     """Predictive distribution of the next `horizon` values of a series. Returned by `forecast`.
 
     Quantiles are weighted averages of the quantiles of the fitted structures, each averaged over
@@ -56,110 +50,10 @@ class Forecast(Quantiles):
     logarithm was fitted.
 
     Attributes:
-        series: The series, with its calendar.
-        horizon: Number of steps.
-        choices: Options of the compared structures.
-        combination: The structures with their weights and their forecasts from earlier origins;
-            None for a constant series.
-        seed: Random seed.
-        fit: Posterior by the method of `StructuralModel(method=...)`; None by default and for
-            "map".
         before: Forecast before the first `update`; None if it was not updated.
     """
 
-    series: Series
-    horizon: int
-    choices: Choices
-    combination: Combination | None
-    seed: int = 0
-    fit: Posterior | None = None
     before: Forecast | None = None
-
-    # -- structures ---------------------------------------------------------------------------
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Structures with their draws, largest weight first; empty for a constant series."""
-        return () if self.combination is None else self.combination.parts
-
-    @property
-    def seasons(self) -> dict[str, float]:
-        """Name of a season -> period, in years, or in steps if times are numbers."""
-        return self.choices.seasons
-
-    @property
-    def leading(self) -> Fitted | None:
-        """Fitted structure with the largest weight; None for a constant series."""
-        return self.parts[0].fitted if self.parts else None
-
-    @property
-    def scale(self) -> Scale:
-        """Scale of the leading structure: values, logarithm or ranks, standardised."""
-        if self.leading is None:
-            return Scale(False, float(self.series.values[self.series.observed][0]), 0.0)
-        return self.leading.scale
-
-    @property
-    def described(self) -> str:
-        """Modelled quantity in words, such as "the logarithm of the values"."""
-        likelihood = self.choices.likelihood
-        if likelihood is not None and self.parts:
-            return f"{likelihood.scale} of {likelihood.title}"
-        if self.choices.ranks:
-            return "the ranks of the values"
-        return "the logarithm of the values" if self.scale.log else "the values as given"
-
-    @property
-    def model(self) -> GPRegression | LatentGP | None:
-        """Model of the leading structure; None for a constant series."""
-        return None if self.leading is None else self.leading.model
-
-    @cached_property
-    def posterior(self) -> Posterior | None:
-        """Posterior of the hyperparameters of the leading structure; None if constant."""
-        if self.fit is not None or not self.parts:
-            return self.fit
-        return self.parts[0].draws.posterior(self.seed)
-
-    @cached_property
-    def weights(self) -> dict[str, dict[str, float]]:
-        """Weights of the trends and of the scales in the forecast.
-
-        Returns:
-            {"trend": {name: weight}, "scale": {name: weight}}; the weights of each sum to one.
-        """
-        trends: dict[str, float] = defaultdict(float)
-        for part in self.parts:
-            trends[part.structure.trend] += part.weight
-        logarithm = float(sum(part.weight * part.structure.log for part in self.parts))
-        return {
-            "trend": dict(sorted(trends.items(), key=lambda item: -item[1])),
-            "scale": {"values": 1.0 - logarithm, "logarithm": logarithm},
-        }
-
-    @property
-    def structure(self) -> str:
-        """The structures and their weights, in words."""
-        if self.choices.whole_history:
-            return "trend, seasons and short memory, by basis functions"
-        trends = [
-            f"{TRENDS.get(name, name)} {100.0 * weight:.0f} %"
-            for name, weight in self.weights["trend"].items()
-            if name != GIVEN and weight >= 0.05
-        ]
-        text = ", ".join(trends) or "the kernel as given"
-        if len(self.choices.logs) > 1:
-            text += f"; logarithm {100.0 * self.weights['scale']['logarithm']:.0f} %"
-        if self.changes.size:
-            text += f"; level and slope change at {', '.join(self.time_labels(self.changes))}"
-        return text
-
-    @property
-    def changes(self) -> np.ndarray:
-        """First observed time after each change point of the leading structure."""
-        positions = self.leading.structure.changes if self.leading is not None else ()
-        observed = self.series.times[self.series.observed]
-        return observed[np.searchsorted(self.series.calendar.positions(observed), positions)]
 
     # -- predictive distribution --------------------------------------------------------------
 
@@ -226,12 +120,6 @@ class Forecast(Quantiles):
         series = self.series if self.before is None else self.before.series
         return score_past_origins(series, self.combination, self.season_in_steps)
 
-    @property
-    def season_in_steps(self) -> int:
-        """Shortest season in steps, for the seasonal-naive benchmark; 1 without seasons."""
-        step = self.series.calendar.step
-        return min((round(period / step) for period in self.choices.seasons.values()), default=1)
-
     @cached_property
     def trust(self) -> Trust:
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
@@ -249,20 +137,13 @@ class Forecast(Quantiles):
         if self.fit is not None and self.fit.trust.verdict == "bad":
             return self.fit.trust.advice
         # With fewer than two effective draws, a single draw dominates the forecast.
-        if self.before is not None and self.parts and self._effective_draws < 2.0:
+        if self.before is not None and self.parts and self.effective_draws < 2.0:
             return (
-                f"The new values leave {self._effective_draws:.1f} effective draws of the "
+                f"The new values leave {self.effective_draws:.1f} effective draws of the "
                 "hyperparameters: forecast the longer series instead."
             )
         numbers = np.array([*self._table([0.95]).values()]) if self.parts else np.zeros(1)
         return None if np.all(np.isfinite(numbers)) else "Some predictions are not finite."
-
-    @property
-    def _effective_draws(self) -> float:
-        """Effective number of hyperparameter draws; infinite for a point estimate."""
-        if self.parts[0].draws.is_point:
-            return np.inf
-        return 1.0 / sum(part.weight**2 / part.draws.ess for part in self.parts)
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -322,11 +203,6 @@ class Forecast(Quantiles):
         )
 
     # -- components ---------------------------------------------------------------------------
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        """Names of the additive components; the first carries the level of the series."""
-        return component_names(self.parts[0].draws) if self.parts else ()
 
     def effects(self, level: float = 0.95) -> pd.DataFrame:
         """Effect of one unit of each regressor, or of an event or holiday.
@@ -443,7 +319,7 @@ class Forecast(Quantiles):
         """Plot each component over history and future, with central intervals."""
         return plot.components(self, figure, level)
 
-    def save(self, folder: str | Path, levels: float | Sequence[float] = LEVELS) -> list[Path]:
+    def export(self, folder: str | Path, levels: float | Sequence[float] = LEVELS) -> list[Path]:
         """Write forecast.csv, forecast.png and components.png; return their paths."""
         contents = {"forecast.csv": self.to_csv(levels), "forecast.png": self.plot(levels=levels)}
         if self.components:
@@ -462,10 +338,6 @@ class Forecast(Quantiles):
         index = pd.Index(self.time_labels(self.times), name=self.series.time_name)
         table = pd.DataFrame({**self._table(levels), "verdict": reasons}, index=index)
         return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
-
-    def time_labels(self, times: np.ndarray) -> list[str]:
-        """Times as text: dates if all are at midnight."""
-        return self.series.calendar.labels(times)
 
     def _table(self, levels: float | Sequence[float]) -> dict[str, np.ndarray]:
         """Columns of `to_frame` by name, (horizon,) each."""

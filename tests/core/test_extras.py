@@ -42,7 +42,8 @@ def test_holidays_name_their_extra(without):
 
 def test_command_line_names_its_extra(without, monkeypatch):
     without("cyclopts")
-    monkeypatch.delitem(sys.modules, "bayeskern.cli", raising=False)
+    for name in [name for name in sys.modules if name.startswith("bayeskern.cli")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(bk, "cli", raising=False)
     with pytest.raises(SystemExit, match=r"cyclopts: pip install 'bayeskern\[cli\]'"):
         runpy.run_module("bayeskern", run_name="__main__")

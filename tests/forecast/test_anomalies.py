@@ -32,7 +32,7 @@ def test_wild_values_stand_out_and_no_others(meter, robust, tmp_path):
     said = str(found).splitlines()
     assert said[0] == "kWh: 3 of 140 values of kWh stand out" and max(map(len, said)) <= 100
     assert "0.14 would by chance" in said[1] and said[-1].strip().startswith("2019-04-21")
-    paths = found.save(tmp_path)
+    paths = found.export(tmp_path)
     written = pd.read_csv(paths[0], index_col=0)
     assert list(written.index) == ["2019-01-21", "2019-03-12", "2019-04-21"]
     np.testing.assert_allclose(written, table, rtol=1e-9)

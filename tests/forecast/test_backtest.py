@@ -289,7 +289,7 @@ def test_frame_csv_and_text(result, tmp_path):
     assert lines[0] == "y: 2 forecasts of 6 steps, 12 values"
     assert max(map(len, lines)) <= 100 and len({len(line) for line in lines[2:]}) == 1
     assert lines[3].split()[1] == f"{frame.loc['forecast', 'mae']:.4g}"
-    paths = result.save(tmp_path / "new")
+    paths = result.export(tmp_path / "new")
     assert [path.name for path in paths] == ["backtest.csv", "backtest.png"]
     assert paths[0].read_text() == result.to_csv() and paths[1].stat().st_size > 10_000
 

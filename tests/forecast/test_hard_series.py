@@ -49,7 +49,7 @@ def test_a_constant_series(tmp_path, value):
     consistent(f)
     assert np.all(f.to_frame()["upper_95"] == value)
     assert "constant" in repr(f) and f.components == ()
-    assert [path.name for path in f.save(tmp_path)] == ["forecast.csv", "forecast.png"]
+    assert [path.name for path in f.export(tmp_path)] == ["forecast.csv", "forecast.png"]
     with pytest.raises(ValueError, match="constant series has no components"):
         f.decompose()
 

@@ -122,10 +122,10 @@ def test_an_unreadable_row_fails_its_series_only(tmp_path, sales):
     path.write_text("\n".join(lines))
     found = bk.forecast_many(path, 2, id="store", value="units", verdict=False, **ONE)
     assert set(found.failed) == {"south", "new"} and "'many'" in found.failed["south"]
-    written = found.save(tmp_path / "found.csv")
+    written = found.export(tmp_path / "found.csv")
     assert len(pd.read_csv(written)) == 2 * 2 + 2
     pd.testing.assert_frame_equal(
-        pd.read_parquet(found.save(tmp_path / "found.parquet")), found.to_frame()
+        pd.read_parquet(found.export(tmp_path / "found.parquet")), found.to_frame()
     )
 
 

@@ -143,7 +143,7 @@ def test_backtest(series):
 def test_saving_leaves_no_state(f, tmp_path):
     plt.close("all")
     rc = dict(plt.rcParams)
-    paths = f.save(tmp_path / "a" / "b", levels=[0.9])
+    paths = f.export(tmp_path / "a" / "b", levels=[0.9])
     assert plt.get_fignums() == [] and dict(plt.rcParams) == rc
     assert [path.name for path in paths] == ["forecast.csv", "forecast.png", "components.png"]
     assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == sorted(

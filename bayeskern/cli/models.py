@@ -1,0 +1,165 @@
+"""Commands for models: `models`, `fit`, `compare` and `report`."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+import bayeskern as bk
+from bayeskern import gallery
+from bayeskern.cli.app import app
+from bayeskern.cli.options import Whole
+from bayeskern.cli.output import print_written, require_not_input, write_report
+from bayeskern.core import files, validation
+from bayeskern.inference import METHODS
+from bayeskern.inference.verdict import WIDTH
+
+
+@app.command
+def models() -> None:
+    """List the models that come with bayeskern."""
+    for name in gallery.names():
+        print(f"{name:<20}{gallery.title(name)}")
+
+
+@app.command
+def fit(
+    model: str,
+    *,
+    method: str = "auto",
+    seed: Whole = 0,
+    output: Path = Path("out"),
+    report: bool = False,
+) -> None:
+    """Fit a model, print a verdict on the result, and write posterior.nc.
+
+    Args:
+        model: A name (see `bayeskern models`), or a Python file with a function problem().
+        method: auto, exact, map, mle, laplace, svi, importance, pathfinder, smc or nuts.
+        seed: Random seed.
+        output: Folder for the files.
+        report: Also write report.html.
+    """
+    validation.one_of("method", method, METHODS)
+    files.require_writable(output)
+    path = gallery.find(model)
+    problem = gallery.load(path)
+    with gallery.blame(path):
+        posterior = problem.fit(method, seed=seed)
+    # Saved first: an error in the output below must not lose the fit.
+    written = [output / "posterior.nc"]
+    posterior.save(written[0])
+    print(_verdict(f"{path.stem} by {posterior.method}", posterior))
+    print(f"\n{_summary(posterior)}")
+    if report:
+        written.append(write_report(posterior, output / "report.html", seed))
+    print_written(written)
+
+
+@app.command
+def compare(
+    model: str,
+    *,
+    methods: Annotated[list[str], Parameter(consume_multiple=True)] = [  # noqa: B006
+        "laplace",
+        "svi",
+        "importance",
+        "nuts",
+    ],
+    seed: Whole = 0,
+    report: Path | None = None,
+) -> None:
+    """Fit a model by several methods and compare the results.
+
+    Args:
+        model: A name (see `bayeskern models`), or a Python file with a function problem().
+        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder, smc and nuts.
+        seed: Random seed.
+        report: Also write a report to this HTML file.
+    """
+    if not methods:
+        raise ValueError(f"methods is empty; choose from {', '.join(METHODS)}.")
+    for method in methods:
+        validation.one_of("methods", method, METHODS)
+        if methods.count(method) > 1:
+            raise ValueError(f"methods: {method} is given twice; give each method once.")
+    path = gallery.find(model)
+    if report is not None:
+        files.require_file(report, "report.html")
+        require_not_input(report, path)
+    problem = gallery.load(path)
+    posteriors, failures = {}, {}
+    for method in methods:
+        try:
+            with gallery.blame(path):
+                posteriors[method] = problem.fit(method, seed=seed)
+        except (ValueError, ArithmeticError) as error:
+            failures[method] = error
+    if not posteriors:
+        first = failures[methods[0]]
+        if len(methods) > 1 and len({*map(str, failures.values())}) == 1:
+            # If all methods fail alike, the mistake is in the model.
+            raise first
+        reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
+        raise ValueError(reasons) from first
+    for method, posterior in posteriors.items():
+        print(_verdict(method, posterior))
+    for method, error in failures.items():
+        print(_wrapped(f"{method}: left out. {error}"))
+    print(f"\n{bk.compare(posteriors)}")
+    if report is not None:
+        print_written([write_report(posteriors, report, seed)])
+
+
+@app.command
+def report(
+    *posteriors: Path,
+    model: str | None = None,
+    output: Path = Path("report.html"),
+    seed: Whole = 0,
+) -> None:
+    """Write a report on saved posteriors, such as out/posterior.nc.
+
+    Args:
+        posteriors: One file, or several to compare.
+        model: The fitted model, as for `bayeskern fit`, for sections that need it.
+        output: The HTML file.
+        seed: Random seed.
+    """
+    files.require_file(output, "report.html")
+    if not posteriors:
+        raise ValueError("no posterior given; give a file, such as out/posterior.nc.")
+    require_not_input(output, *posteriors, *([] if model is None else [gallery.find(model)]))
+    fitted = None if model is None else gallery.load(model).model
+    loaded = {str(path): bk.load(path, model=fitted) for path in posteriors}
+    stems = [path.stem for path in posteriors]
+    if len({*stems}) == len(posteriors):
+        loaded = dict(zip(stems, loaded.values(), strict=True))
+    for name, posterior in loaded.items():
+        print(_verdict(name, posterior))
+    subject = loaded if len(loaded) > 1 else next(iter(loaded.values()))
+    print_written([write_report(subject, output, seed)])
+
+
+def _verdict(name: str, posterior: bk.Posterior) -> str:
+    """Verdict with its advice, and the attempted methods if there are several."""
+    trust, seconds = posterior.trust, posterior.timing["total"]
+    lines = [_wrapped(f"{name}: {trust.verdict} ({seconds:.1f} s). {trust.advice}")]
+    if len(posterior.attempts) > 1:
+        attempts = ", ".join(f"{a.method} {a.verdict}" for a in posterior.attempts)
+        lines.append(_wrapped(f"Tried: {attempts}."))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="  ")
+
+
+def _summary(posterior: bk.Posterior) -> str:
+    """The first 30 rows of the summary table."""
+    table = posterior.summary()
+    more = f"\n... and {len(table) - 30} more rows" if len(table) > 30 else ""
+    return table.head(30).to_string() + more

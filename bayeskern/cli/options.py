@@ -1,0 +1,99 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+import bayeskern as bk
+
+
+def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:
+    # cyclopts would convert 2.5 to 2.
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
+
+
+Whole = Annotated[int, Parameter(converter=_parse_whole)]
+
+
+@Parameter(name="*")
+@dataclass
+class Reading:
+    """Options for reading a file.
+
+    Attributes:
+        time: Time column; guessed by default.
+        value: Value column; required if there are several.
+        every: Aggregate to one value per minute, hour, day, week, month, quarter or year.
+        by: How values are aggregated: sum, mean or last.
+        date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous.
+        decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
+        sheet: Sheet of a workbook.
+        encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
+    """
+
+    time: str | None = None
+    value: str | None = None
+    every: str | None = None
+    by: str | None = None
+    date_format: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    encoding: str | None = None
+
+
+@Parameter(name="*")
+@dataclass
+class Modelling:
+    """Options for modelling a series.
+
+    Attributes:
+        season: Length of a season in steps, such as 12; may be repeated; 0 for none. By default
+            inferred from the dates.
+        positive: Keep the forecast above zero.
+        lower: Smallest possible value.
+        upper: Largest possible value.
+        likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
+        trend: Use this trend only: slope, drift, reverting or smooth. By default all are averaged.
+        log: --log models only the logarithm of the values, --no-log only the values. By default
+            both are averaged.
+        robust: Limit the effect of outliers, by Student t noise.
+        holidays: Country code, such as DE; each public holiday of the country has an effect.
+        holiday_window: Numbers of days before and after a holiday that have effects, such as 1 2.
+        seed: Random seed.
+    """
+
+    season: list[float] | None = None
+    positive: bool = False
+    lower: float | None = None
+    upper: float | None = None
+    likelihood: str | None = None
+    trend: str | None = None
+    log: Annotated[bool | None, Parameter(negative="--no-log")] = None
+    robust: bool = False
+    holidays: str | None = None
+    holiday_window: tuple[int, int] = (0, 0)
+    seed: Whole = 0
+
+    def options(self, changes: str | list[str] | None = None) -> dict[str, Any]:
+        """Arguments of `forecast`, with change points for its model."""
+        if self.positive and self.log is False:
+            raise ValueError(
+                "--positive models the logarithm, --no-log the values as they are; give one."
+            )
+        model = bk.StructuralModel(
+            log=True if self.positive else self.log,
+            changes=changes,
+            robust=self.robust,
+            holiday_window=self.holiday_window,
+            lower=self.lower,
+            upper=self.upper,
+        )
+        names = ("season", "trend", "holidays", "likelihood", "seed")
+        return {"model": model, **{name: getattr(self, name) for name in names}}

@@ -1,0 +1,34 @@
+"""Checks of output paths, and files that commands write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import bayeskern as bk
+from bayeskern.core import files
+
+
+def require_target(target: Path, source: str) -> None:
+    """Raise an error if the folder is not writable, or the target is the source."""
+    files.require_writable(target.parent)
+    require_not_input(target, source)
+
+
+def require_not_input(target: Path, *sources: str | Path) -> None:
+    """Raise ValueError if the target is one of the input files."""
+    for path in sources:
+        if Path(path).resolve() == target.resolve():
+            raise ValueError(f"{path} is an input and would be replaced; write to another file.")
+
+
+def write_report(
+    subject: bk.Forecast | bk.Posterior | Mapping[str, bk.Posterior], path: Path, seed: int
+) -> Path:
+    from bayeskern.diagnostics.report import report  # slow to import
+
+    return report(subject, path, seed=seed)
+
+
+def print_written(paths: Sequence[Path]) -> None:
+    print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")

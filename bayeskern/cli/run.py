@@ -1,0 +1,43 @@
+"""Run the command line and report errors in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from bayeskern.cli import models, series
+from bayeskern.cli.app import app
+
+# Importing a module adds its commands to `app`.
+COMMANDS = (series, models)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line.
+
+    An error in the input prints one line on the standard error; the exit status is 2.
+
+    Args:
+        arguments: The arguments; by default those of the process.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        try:
+            app([argument for argument in arguments if argument != "--debug"])
+        finally:
+            # Flushed here, so that a failure to write is reported below and not at exit.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except (ValueError, OSError, FloatingPointError, ImportError) as error:
+        if "--debug" in arguments:
+            raise
+        print(f"bayeskern: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("bayeskern: stopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,148 @@
+"""Fitted structures of a series and their weights."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayeskern.forecast.combine.components import component_names
+from bayeskern.forecast.combine.stacking import Combination, Part
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import GIVEN, TRENDS
+from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.inference import Posterior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedSeries:
+    """A series with its fitted structures: all that a forecast is computed from.
+
+    Attributes:
+        series: The series, with its calendar.
+        horizon: Number of steps.
+        choices: Options of the compared structures.
+        combination: The structures with their weights and their forecasts from earlier origins;
+            None for a constant series.
+        seed: Random seed.
+        fit: Posterior by the method of `StructuralModel(method=...)`; None by default and for
+            "map".
+    """
+
+    series: Series
+    horizon: int
+    choices: Choices
+    combination: Combination | None
+    seed: int = 0
+    fit: Posterior | None = None
+
+    @property
+    def season_in_steps(self) -> int:
+        """Shortest season in steps, for the seasonal-naive benchmark; 1 without seasons."""
+        step = self.series.calendar.step
+        return min((round(period / step) for period in self.choices.seasons.values()), default=1)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Structures with their draws, largest weight first; empty for a constant series."""
+        return () if self.combination is None else self.combination.parts
+
+    @property
+    def seasons(self) -> dict[str, float]:
+        """Name of a season -> period, in years, or in steps if times are numbers."""
+        return self.choices.seasons
+
+    @property
+    def leading(self) -> Fitted | None:
+        """Fitted structure with the largest weight; None for a constant series."""
+        return self.parts[0].fitted if self.parts else None
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of the leading structure: values, logarithm or ranks, standardised."""
+        if self.leading is None:
+            return Scale(False, float(self.series.values[self.series.observed][0]), 0.0)
+        return self.leading.scale
+
+    @property
+    def described(self) -> str:
+        """Modelled quantity in words, such as "the logarithm of the values"."""
+        likelihood = self.choices.likelihood
+        if likelihood is not None and self.parts:
+            return f"{likelihood.scale} of {likelihood.title}"
+        if self.choices.ranks:
+            return "the ranks of the values"
+        return "the logarithm of the values" if self.scale.log else "the values as given"
+
+    @property
+    def model(self) -> GPRegression | LatentGP | None:
+        """Model of the leading structure; None for a constant series."""
+        return None if self.leading is None else self.leading.model
+
+    @cached_property
+    def posterior(self) -> Posterior | None:
+        """Posterior of the hyperparameters of the leading structure; None if constant."""
+        if self.fit is not None or not self.parts:
+            return self.fit
+        return self.parts[0].draws.posterior(self.seed)
+
+    @cached_property
+    def weights(self) -> dict[str, dict[str, float]]:
+        """Weights of the trends and of the scales in the forecast.
+
+        Returns:
+            {"trend": {name: weight}, "scale": {name: weight}}; the weights of each sum to one.
+        """
+        trends: dict[str, float] = defaultdict(float)
+        for part in self.parts:
+            trends[part.structure.trend] += part.weight
+        logarithm = float(sum(part.weight * part.structure.log for part in self.parts))
+        return {
+            "trend": dict(sorted(trends.items(), key=lambda item: -item[1])),
+            "scale": {"values": 1.0 - logarithm, "logarithm": logarithm},
+        }
+
+    @property
+    def structure(self) -> str:
+        """The structures and their weights, in words."""
+        if self.choices.whole_history:
+            return "trend, seasons and short memory, by basis functions"
+        trends = [
+            f"{TRENDS.get(name, name)} {100.0 * weight:.0f} %"
+            for name, weight in self.weights["trend"].items()
+            if name != GIVEN and weight >= 0.05
+        ]
+        text = ", ".join(trends) or "the kernel as given"
+        if len(self.choices.logs) > 1:
+            text += f"; logarithm {100.0 * self.weights['scale']['logarithm']:.0f} %"
+        if self.changes.size:
+            text += f"; level and slope change at {', '.join(self.time_labels(self.changes))}"
+        return text
+
+    @property
+    def changes(self) -> np.ndarray:
+        """First observed time after each change point of the leading structure."""
+        positions = self.leading.structure.changes if self.leading is not None else ()
+        observed = self.series.times[self.series.observed]
+        return observed[np.searchsorted(self.series.calendar.positions(observed), positions)]
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the additive components; the first carries the level of the series."""
+        return component_names(self.parts[0].draws) if self.parts else ()
+
+    def time_labels(self, times: np.ndarray) -> list[str]:
+        """Times as text: dates if all are at midnight."""
+        return self.series.calendar.labels(times)
+
+    @property
+    def effective_draws(self) -> float:
+        """Effective number of hyperparameter draws; infinite for a point estimate."""
+        if self.parts[0].draws.is_point:
+            return np.inf
+        return 1.0 / sum(part.weight**2 / part.draws.ess for part in self.parts)
