@@ -73,7 +73,7 @@ def test_unexpected_values_reduce_effective_draws(sales):
     f = bk.forecast(sales[:90], 5, trend="drift")
     wild = f.update(sales[90:] + 40.0 * np.array([1, -1, 1, -1, 1, -1]))
     calm = f.update(sales[90:])
-    assert wild.effective_draws < 0.5 * calm._effective_draws
+    assert wild.effective_draws < 0.5 * calm.effective_draws
 
 
 @pytest.mark.slow
