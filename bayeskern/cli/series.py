@@ -78,8 +78,8 @@ def forecast(
 def forecast_many(
     series: str,
     *,
-    id: str,
     horizon: str,
+    id: str | None = None,
     reading: Reading = Reading(),  # noqa: B008
     modelling: Modelling = Modelling(),  # noqa: B008
     level: list[float] = [0.8, 0.95],  # noqa: B006
@@ -97,8 +97,8 @@ def forecast_many(
 
     Args:
         series: A file with a row for each value of each series.
-        id: Column that names the series.
         horizon: Number of steps; or "90 days", or "until 2025-12".
+        id: Column that names the series; by default unique_id.
         level: Probability of an interval; may be repeated.
         regressor: Column of a regressor; its future values are in rows without a value of the
             series. May be repeated.

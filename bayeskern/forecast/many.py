@@ -19,6 +19,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.show.nixtla import renamed
 from bayeskern.forecast.workers import run_all
 
 
@@ -87,8 +88,13 @@ class Forecasts:
         pairs = zip(self.ids, self.found, strict=True)
         return {name: result.problem for name, result in pairs if result.problem is not None}
 
-    def to_frame(self) -> Any:
+    def to_frame(self, names: str | None = None) -> Any:
         """All forecasts as one frame of the same kind as the input.
+
+        Args:
+            names: "nixtla" for the names that statsforecast and utilsforecast use: unique_id, ds,
+                bayeskern (the median), bayeskern-lo-95, bayeskern-hi-95; without a row for series
+                without a forecast. None for the names below.
 
         Returns:
             A row for each future time of each series, with columns for the name, the time, median,
@@ -98,8 +104,8 @@ class Forecasts:
         import narwhals as nw  # slow to import
 
         columns: dict[str, list[Any]] = {self.id_name: [], self.time_name: []}
-        names = next((list(result.columns) for result in self.found if result.columns), [])
-        columns |= {name: [] for name in (*names, "verdict", "remarks", "problem")}
+        numbers = next((list(result.columns) for result in self.found if result.columns), [])
+        columns |= {name: [] for name in (*numbers, "verdict", "remarks", "problem")}
         dated = all(r.times.dtype.kind == "M" for r in self.found if r.problem is None)
         for name, result in zip(self.ids, self.found, strict=True):
             n = max(1, len(result.times))
@@ -107,11 +113,13 @@ class Forecasts:
             times = times.astype("M8[us]").tolist() if dated else list(map(str, times))
             columns[self.id_name] += [name] * n
             columns[self.time_name] += times or [None]
-            for key in names:
+            for key in numbers:
                 columns[key] += result.columns[key].tolist() if result.columns else [None]
             columns["verdict"] += [result.verdict or None] * n
             columns["remarks"] += ["; ".join(result.remarks) or None] * n
             columns["problem"] += [result.problem] * n
+        if names is not None:
+            columns = renamed(columns, names, self.id_name, self.time_name)
         return nw.from_dict(columns, backend=self.backend).to_native()
 
     def export(self, path: str | Path) -> Path:
@@ -169,9 +177,9 @@ def forecast_many(
             series; a mapping from names to sources that `forecast` takes; or a list of sources,
             named 0, 1, ...
         horizon: Number of steps; or "90 days", or "until 2025-12".
-        id: Column that names the series, for frames and files.
+        id: Column that names the series, for frames and files; None for unique_id.
         time: Time column; guessed if None.
-        value: Value column; required if there are several.
+        value: Value column; required if there are several, as in `read_series`.
         regressors: Columns of regressors. Their future values are in rows whose value is empty.
         level: Probabilities of the central intervals.
         verdict: Compute the verdict of each forecast.

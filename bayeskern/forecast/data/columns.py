@@ -12,6 +12,8 @@ from bayeskern.core import validation
 TIME_NAMES = (
     "time", "date", "datetime", "timestamp", "ds", "day", "week", "month", "quarter", "year", "t",
 )  # fmt: skip
+# Names of columns in Nixtla's libraries (statsforecast, utilsforecast, mlforecast).
+NIXTLA_ID, NIXTLA_TIME, NIXTLA_VALUE = "unique_id", "ds", "y"
 # Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
 
@@ -51,7 +53,8 @@ def choose_columns(
         columns: Cells by column name.
         time: Time column. None guesses it, and joins parts of a time in several columns, such as
             year and month.
-        value: Value column. None takes the only column besides times and regressors.
+        value: Value column. None takes the only column besides times and regressors, or y if the
+            times are in ds.
         regressors: Columns of regressors.
 
     Returns:
@@ -70,12 +73,37 @@ def choose_columns(
         validation.one_of("value", value, names)
     time = choose_time([name for name in names if name != value], time)
     others = [name for name in names if name != time] if value is None else [value]
+    if time == NIXTLA_TIME and NIXTLA_VALUE in others:
+        others = [NIXTLA_VALUE]
     if len(others) != 1:
         raise ValueError(
             f"value= (--value) must name the column of values; besides the times, {time}, there "
             f"are {', '.join(others) or 'no columns'}."
         )
     return columns, time, others[0]
+
+
+def split_id(
+    columns: Mapping[str, Any], options: ReadOptions
+) -> tuple[dict[str, Any], str | None]:
+    """Separate the column unique_id, unless an option names it, from the columns of one series.
+
+    Returns:
+        The other columns, and the name of the series; None without such a column.
+
+    Raises:
+        ValueError: If the column names several series.
+    """
+    columns = dict(columns)
+    if NIXTLA_ID not in columns or NIXTLA_ID in (options.time, options.value, *options.regressors):
+        return columns, None
+    names = list(dict.fromkeys(map(str, columns.pop(NIXTLA_ID))))
+    if len(names) > 1:
+        raise ValueError(
+            f"{NIXTLA_ID} names {len(names)} series ({names[0]}, {names[1]}, ...): use "
+            "forecast_many (bayeskern forecast-many), or select the rows of one series."
+        )
+    return columns, next(iter(names), None)
 
 
 def choose_time(names: Sequence[str], time: str | None) -> str:

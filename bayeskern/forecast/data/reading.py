@@ -12,7 +12,13 @@ import numpy as np
 
 from bayeskern import datasets
 from bayeskern.forecast.data.cells import read_numbers
-from bayeskern.forecast.data.columns import TIME_NAMES, ReadOptions, choose_columns, choose_time
+from bayeskern.forecast.data.columns import (
+    TIME_NAMES,
+    ReadOptions,
+    choose_columns,
+    choose_time,
+    split_id,
+)
 from bayeskern.forecast.data.files import DELIMITERS, Table, read_table
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
@@ -51,7 +57,8 @@ def read_series(
         times: Times of the values, (n,), for sources without times.
         time: Time column of a file or a frame. None guesses it, and joins separate columns such as
             year and month, year and quarter, or date and time of day.
-        value: Value column; required if there are several.
+        value: Value column; required if there are several, except that y is taken beside times in
+            a column ds. A column unique_id names the series.
         regressors: Variables with known future values: column names of the file or frame, whose
             last rows have an empty value of the series; or a separate frame with a time column.
         every: Aggregate to one value per "minute", "hour", "day", "week", "month", "quarter" or
@@ -117,7 +124,8 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         hint = "An array has no columns: use times= and a frame of regressors."
         _refuse_options(None, options, "time value regressors sheet encoding", hint)
         name, table, time = None, _from_values(source, times), INDEX_COLUMN
-    columns, time, value = choose_columns(table.columns, time, options.value, options.regressors)
+    columns, id = split_id(table.columns, options)
+    columns, time, value = choose_columns(columns, time, options.value, options.regressors)
     if table.header is not None and _is_row_of_data(columns[time], time, value, options):
         delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
         example = f'"time{delimiter}value"' if delimiter else '"value"'
@@ -126,7 +134,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
             f"{example} before it."
         )
     return Series.of(
-        name or value,
+        id or name or value,
         str(getattr(columns[time], "name", None) or "time") if time == INDEX_COLUMN else time,
         value,
         columns[time],

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
-from bayeskern.forecast.data.columns import ReadOptions, choose_columns
+from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns
 from bayeskern.forecast.data.files import Table, read_table
 from bayeskern.forecast.data.reading import columns_of, read_series, require_source
 from bayeskern.forecast.data.series import Series, remarks_on_times
@@ -72,9 +72,10 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
 
 
 def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesReaders:
-    """Readers of the series in the rows of a table; column `id` names the series."""
-    validation.one_of("id", id, table.columns)
-    assert id is not None
+    """Readers of the series in the rows of a table; column `id` or unique_id names the series."""
+    if id is None and NIXTLA_ID in table.columns:
+        id = NIXTLA_ID
+    id = validation.one_of("id", id, table.columns)
     names, points_may_group = table.columns[id], table.points_may_group
     others = {name: cells for name, cells in table.columns.items() if name != id}
     columns, time, value = choose_columns(others, *options[:3])
