@@ -23,6 +23,7 @@ from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
+from bayeskern.forecast.show.record import record_of_backtest
 from bayeskern.forecast.show.saving import write_files
 
 if TYPE_CHECKING:
@@ -102,6 +103,19 @@ class Backtest:
         """The scores as CSV text, with a row for each model."""
         table = self.to_frame().rename_axis("model")
         return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
+
+    def to_dict(self, levels: float | Sequence[float] = (0.8, 0.95)) -> dict[str, Any]:
+        """Plain Python values, in the form of `Forecast.to_dict`.
+
+        Args:
+            levels: Probabilities of the central intervals.
+
+        Returns:
+            Keys version, series and remarks as there; model: horizon, seed, season; metrics: the
+            scores, such as mae and seasonal_naive_mae; folds: for each origin its cutoff and, by
+            step, times, actual, median, mean, sd and interval ends.
+        """
+        return record_of_backtest(self, levels)
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write backtest.csv and backtest.png; return their paths."""

@@ -22,6 +22,7 @@ from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.transformation import require_all, require_possible
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import summary
+from bayeskern.forecast.show.record import record_of_forecast
 from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.saving import write_files
 from bayeskern.forecast.show.totals import columns_of_table, totals
@@ -338,6 +339,29 @@ class Forecast(FittedSeries, Quantiles):
         index = pd.Index(self.time_labels(self.times), name=self.series.time_name)
         table = pd.DataFrame({**self._table(levels), "verdict": reasons}, index=index)
         return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
+
+    def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, Any]:
+        """Plain Python values, ready for JSON and for the parameters and metrics of trackers.
+
+        Args:
+            levels: Probabilities of the central intervals.
+
+        Returns:
+            Dictionary of text, numbers, lists and dictionaries. Numbers that are not finite are
+            None. Keys:
+
+            - version: version of bayeskern.
+            - series: name, values and times (names of the columns), frequency, time_zone, count of
+              observed values, first and last time.
+            - model: horizon, seed, seasons, scale, structure, likelihood; numbers or text.
+            - weights: weights of the trends and of the scales.
+            - verdict, advice, remarks: `trust.verdict`, `trust.advice` and a list of sentences.
+            - metrics: name -> finite number, the evidence of the verdict, such as coverage_80.
+            - forecast: name -> list with an entry for each step: times, median, mean, sd, lower_95,
+              upper_95, ... Times are ISO 8601 text, with the offset if there is a time zone;
+              numbers if the times of the series are numbers.
+        """
+        return record_of_forecast(self, levels)
 
     def _table(self, levels: float | Sequence[float]) -> dict[str, np.ndarray]:
         """Columns of `to_frame` by name, (horizon,) each."""

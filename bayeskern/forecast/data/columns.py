@@ -83,9 +83,7 @@ def choose_columns(
     return columns, time, others[0]
 
 
-def split_id(
-    columns: Mapping[str, Any], options: ReadOptions
-) -> tuple[dict[str, Any], str | None]:
+def split_id(columns: Mapping[str, Any], options: ReadOptions) -> tuple[dict[str, Any], str | None]:
     """Separate the column unique_id, unless an option names it, from the columns of one series.
 
     Returns:
