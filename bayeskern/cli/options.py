@@ -32,7 +32,8 @@ class Reading:
         value: Value column; required if there are several.
         every: Aggregate to one value per minute, hour, day, week, month, quarter or year.
         by: How values are aggregated: sum, mean or last.
-        date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous.
+        date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous; number for
+            numbers that look like dates.
         decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.

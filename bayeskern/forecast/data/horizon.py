@@ -9,7 +9,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import AmbiguousError
-from bayeskern.forecast.data.date_forms import form_of, iso_date
+from bayeskern.forecast.data.dates.date_forms import form_of, iso_date
 
 # Unit -> its number of months.
 MONTHS = {"month": 1, "quarter": 3, "year": 12}

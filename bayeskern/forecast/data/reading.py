@@ -64,7 +64,8 @@ def read_series(
         every: Aggregate to one value per "minute", "hour", "day", "week", "month", "quarter" or
             "year"; None keeps the times.
         by: How values are aggregated: "sum", "mean" or "last".
-        date_format: Format of the times, such as "%d/%m/%Y", if they are ambiguous.
+        date_format: Format of the times, such as "%d/%m/%Y", if they are ambiguous; "number" for
+            numbers that look like dates.
         decimal: Decimal mark, "." or ",", if the numbers are ambiguous.
         sheet: Sheet of a workbook; required if several hold data.
         encoding: Encoding of a text file; by default UTF-8 or, if that fails, Windows-1252.

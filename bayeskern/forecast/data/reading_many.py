@@ -14,8 +14,8 @@ from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
 from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns
 from bayeskern.forecast.data.files import Table, read_table
 from bayeskern.forecast.data.reading import columns_of, read_series, require_source
-from bayeskern.forecast.data.series import Series, remarks_on_times
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.data.times import read_times
 
 
 class SeriesReaders(NamedTuple):
@@ -89,10 +89,10 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
         raise
     except ValueError:
         pass
-    if any(isinstance(cell, str) for cell in times[:1]):
-        remarks += remarks_on_times(times, time)
+    if any(isinstance(cell, str | float) for cell in times[:1]):
         try:
-            times = parse_times(times, time, options.date_format)
+            times, notes = read_times(times, time, options.date_format)
+            remarks += notes
         except AmbiguousError:
             raise
         except ValueError:

@@ -13,7 +13,7 @@ from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.times import parse_times, read_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Regressors:
         Raises:
             ValueError: If a cell cannot be read or a time is repeated.
         """
-        times = parse_times(times, time_name, options.date_format)
+        times, _ = read_times(times, time_name, options.date_format)
         if len(np.unique(times)) < len(times):
             raise ValueError(
                 f"{time_name} of the regressors has repeated times; give each time once."

@@ -16,22 +16,11 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
-from bayeskern.forecast.data.times import epoch_unit, parse_times
-from bayeskern.forecast.data.zones import has_offset, to_utc, to_wall, zone_of
+from bayeskern.forecast.data.times import parse_times, read_times
+from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of
 
 # Fewer values cannot determine level, change and spread.
 MIN_VALUES = 3
-
-
-def remarks_on_times(times: Any, name: str) -> tuple[str, ...]:
-    """Remarks on unparsed times: they are Unix epochs, or will be shown in UTC."""
-    unit = epoch_unit(times)
-    if unit is not None:
-        prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
-        return (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
-    if zone_of(times) is None and has_offset(times):
-        return ("times with an offset are shown in UTC: for local times, give the time zone",)
-    return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +91,9 @@ class Series:
             regressor_columns = Regressors.of(
                 times, regressors, time_name, options, points_may_group
             )
-        remarks += remarks_on_times(times, time_name)
         tz = zone_of(times)
-        times = parse_times(times, time_name, options.date_format)
+        times, notes = read_times(times, time_name, options.date_format)
+        remarks += notes
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
             times, values = times[order], values[order]

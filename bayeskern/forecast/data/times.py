@@ -16,14 +16,57 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing
-from bayeskern.forecast.data.date_forms import FORMS, HOURS_OF_DIGITS, form_of, iso_date
+from bayeskern.forecast.data.dates.date_forms import (
+    FORMS,
+    HOURS_OF_DIGITS,
+    first_wrong_weekday,
+    form_of,
+    iso_date,
+    split_weekday,
+)
+from bayeskern.forecast.data.dates.point_months import read_point_months, texts_of_decimals
+from bayeskern.forecast.data.zones import has_offset, zone_of
 
-__all__ = ["epoch_unit", "is_dated_by_digits", "parse_times"]
+__all__ = ["epoch_unit", "is_dated_by_digits", "parse_times", "read_times"]
 
 ACCEPTED_TIMES = (
     "dates as in 2020-01-31, 31.01.2020, Jan 2020, 2020Q1 or 2020-W05, or numbers; --date-format "
     "sets another format"
 )
+# Value of `date_format` for numbers that look like dates, such as 1993.12.
+NUMBER_FORMAT = "number"
+
+
+def read_times(
+    values: Any, name: str, date_format: str | None = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Read times that a user has written: as `parse_times`, with remarks on guesses.
+
+    Decimals may be months here: 1993.01 to 1993.12, or 1.1993 from 01.1993.
+
+    Raises:
+        ValueError: As in `parse_times`.
+    """
+    remarks: tuple[str, ...] = ()
+    unit = epoch_unit(values)
+    if unit is not None:
+        prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
+        remarks = (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
+    elif zone_of(values) is None and has_offset(values):
+        remarks = ("times with an offset are shown in UTC: for local times, give the time zone",)
+    texts: list[str] = []
+    if isinstance(next(iter(values), None), str):
+        texts = [str(value).strip() for value in values]
+    elif date_format != NUMBER_FORMAT and np.asarray(values).dtype.kind == "f":
+        texts = texts_of_decimals(np.asarray(values))
+        values = values if date_format is None else texts or values
+    months = read_point_months(texts, name) if date_format is None else None
+    if months is not None:
+        remarks = (months.remark,)
+        if months.iso is not None:
+            # The text of a row that is no month is left, for the message.
+            values = [iso or text for iso, text in zip(months.iso, texts, strict=True)]
+    return parse_times(values, name, date_format), remarks
 
 
 def parse_times(values: Any, name: str = "time", date_format: str | None = None) -> np.ndarray:
@@ -36,7 +79,8 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
     Args:
         values: Dates, datetimes, periods, text or numbers, (n,).
         name: Name of the column, for messages.
-        date_format: Format of the text, such as "%d/%m/%Y"; None for the formats of `date_forms`.
+        date_format: Format of the text, such as "%d/%m/%Y", or "number" for numbers; None for the
+            formats of `date_forms`.
 
     Raises:
         ValueError: A time is missing or cannot be read; the message names its row, counted from 1.
@@ -48,7 +92,7 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
             f"{name} must be a column of {ACCEPTED_TIMES}; got {array.dtype} of shape "
             f"{array.shape}."
         )
-    if is_object or (date_format is not None and array.dtype.kind in "iu"):
+    if is_object or (date_format not in (None, NUMBER_FORMAT) and array.dtype.kind in "iu"):
         array = _parse_objects(array if is_object else array.astype(str), name, date_format)
     _require(
         np.isfinite(array), array, name, lambda _: "the time is missing; drop the row or fill it in"
@@ -125,20 +169,21 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
     """Text as datetime64 or numbers."""
     import pandas as pd  # slow to import
 
-    form, iso = None, texts
+    iso: Sequence[str] | None = texts
     if date_format is None:
-        form = form_of(texts, name)
-        number = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-        if form is None and number.fullmatch(texts[0]):
-            _require([bool(number.fullmatch(text)) for text in texts], texts, name, _unreadable)
-            return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
-        form = form or FORMS["ISO date"]
-        iso = [iso_date(form, text) for text in texts]
+        months = read_point_months(texts, name)
+        iso = months.iso if months else _iso_dates(texts, name)
+    if iso is None or date_format == NUMBER_FORMAT:
+        # A zero leads a month, 01.93, or an integer, 007, but no decimal.
+        number = re.compile(r"[+-]?(\d+\.?|(0|[1-9]\d*)?\.\d+)([eE][+-]?\d+)?", re.ASCII)
+        _require([bool(number.fullmatch(text)) for text in texts], texts, name, _unreadable)
+        return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
     try:
         times = pd.to_datetime(iso, format=date_format or "ISO8601", utc=True, errors="coerce")
     except ValueError as error:
         raise ValueError(
-            f"date_format must be a date format, such as %d.%m.%Y; got {date_format!r}: {error}."
+            f"date_format must be a date format, such as %d.%m.%Y, or number; got "
+            f"{date_format!r}: {error}."
         ) from None
     accepted = date_format or ACCEPTED_TIMES
     _require(times.notna(), texts, name, lambda text: f"cannot read {text!r}; write {accepted}")
@@ -146,6 +191,24 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
         offset = re.compile(r".*\d[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)")
         _require_alike([offset.fullmatch(text) is not None for text in iso], texts, name)
     return times.tz_localize(None).to_numpy()
+
+
+def _iso_dates(texts: list[str], name: str) -> list[str] | None:
+    """Dates in ISO 8601, "" for unreadable ones; None if the first row is a number."""
+    dates, weekdays = zip(*map(split_weekday, texts), strict=True)
+    form = form_of(dates, name, weekdays)
+    if form is None and re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", texts[0], re.ASCII):
+        return None
+    form = form or FORMS["ISO date"]
+    iso = [iso_date(form, date) for date in dates]
+    row = first_wrong_weekday(iso, weekdays)
+    if row is not None:
+        weekday = dt.date.fromisoformat(iso[row][:10]).strftime("%A")
+        raise ValueError(
+            f"{name}, row {row + 1}: {texts[row]!r} is a {weekday}; correct the date or the "
+            "weekday."
+        )
+    return iso
 
 
 def _unreadable(value: str) -> str:

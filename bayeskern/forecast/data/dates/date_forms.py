@@ -1,7 +1,8 @@
 """Written forms of dates, and their conversion to ISO 8601.
 
 Only text that matches a form exactly is read; pandas then rejects dates such as 31 February.
-Names of months are English. Years of two digits are 1969 to 2068, as in POSIX.
+Names of months and weekdays are English. Years of two digits are 1969 to 2068, as in POSIX. Months
+with a point (12.1993, 1993.12), which may be decimals, have a module of their own, `point_months`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ MONTH_NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
 )  # fmt: skip
+WEEKDAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY = rf"(?:{'|'.join(WEEKDAY_NAMES)}|tues|thurs?|{'|'.join(n[:3] for n in WEEKDAY_NAMES)})"
+# "Tuesday, 01 January 2013" and "2013-01-01 (Tue)".
+WEEKDAY_BESIDE_DATE = re.compile(
+    rf"(?P<before>{_WEEKDAY})\.?,?\s+(?P<after_it>.+)|"
+    rf"(?P<before_it>.+?),?\s+\(?(?P<after>{_WEEKDAY})\.?\)?",
+    re.IGNORECASE,
+)
 # Parts of dates by name, for the patterns below.
 PARTS = {
     "name": rf"(?P<name>{'|'.join(MONTH_NAMES)}|{'|'.join(n[:3] for n in MONTH_NAMES)}|sept)\.?",
@@ -44,7 +53,8 @@ FORMS = {
     "yyyymmdd": _form("{yyyymmdd}"),
     "yyyymm": _form("{yyyymm}"),
     "digits with a time": _form(r"{yyyymmdd}{hh}(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"),
-    "ISO date": _form(r"{year}-(?P<m>\d\d)(?:-(?P<d>\d\d){clock})?"),
+    # A month has two digits (2020-01), unless a day follows (2020-1-31).
+    "ISO date": _form(r"{year}-(?P<m>\d{{1,2}})(?:(?<=-\d\d)|(?=-))(?:-(?P<d>\d{{1,2}}){clock})?"),
     "ISO week": _form(r"{year}-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?"),
     "2020Q1": _form("{year}[-/ ]?Q(?P<q>[1-4])"),
     "Q1 2020": _form("Q(?P<q>[1-4])[-/ ]?{year}"),
@@ -59,12 +69,19 @@ FORMS = {
     # "Jan-20" and "Jan '20" are a month and a year; "Jan 20" may be a day and is not accepted.
     "Jan-20": _form(r"{name}(?:[-/]'?| ?')(?P<y>\d\d)"),
     "2020 Jan 31": _form("{year}[- /]{name}(?:[- /]{day})?"),
-    "1/2020": _form("{month}/{year}"),
+    "1/2020": _form("{month}[-/]{year}"),
 }
 
 
-def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
+def form_of(
+    texts: Sequence[str], name: str, weekdays: Sequence[int | None] = ()
+) -> re.Pattern[str] | None:
     """Written form of a column of dates, from its first row; None for an unknown form.
+
+    Args:
+        texts: Dates without weekdays.
+        name: Name of the column, for messages.
+        weekdays: Weekday written beside each date, from 0 for Monday; None where there is none.
 
     Raises:
         AmbiguousError: If day and month may be interchanged; the message names both readings.
@@ -83,15 +100,48 @@ def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
         return day_first
     if any(int(match["m"]) > 12 for match in matches):
         return month_first
+    forms = (day_first, month_first)
+    by_form = [[iso_date(form, text) for text in texts] for form in forms]
+    row = next((i for i, (a, b) in enumerate(zip(*by_form, strict=True)) if a != b), None)
+    if row is None:
+        return day_first
+    if any(weekday is not None for weekday in weekdays):
+        wrong = [first_wrong_weekday(iso, weekdays) for iso in by_form]
+        if wrong.count(None) == 1:
+            return forms[wrong.index(None)]
     mark, year = first["mark"], "%Y" if len(first["y"]) == 4 else "%y"
-    orders = {f"%d{mark}%m{mark}{year}": day_first, f"%m{mark}%d{mark}{year}": month_first}
+    orders = (f"%d{mark}%m{mark}{year}", f"%m{mark}%d{mark}{year}")
     readings = " or ".join(
-        f"{iso_date(form, texts[0])[:10]} (--date-format {order})" for order, form in orders.items()
+        f"{iso[row][:10]} (--date-format {order})"
+        for order, iso in zip(orders, by_form, strict=True)
     )
     raise AmbiguousError(
-        f"{name}, row 1: {texts[0]!r} may be {readings}. Give the format, or write ISO dates "
-        "(2020-01-31)."
+        f"{name}, row {row + 1}: {texts[row]!r} may be {readings}. Give the format, or write ISO "
+        "dates (2020-01-31)."
     )
+
+
+def split_weekday(text: str) -> tuple[str, int | None]:
+    """A date without the weekday beside it, and the weekday from 0 for Monday, if there is one."""
+    match = WEEKDAY_BESIDE_DATE.fullmatch(text)
+    if match is None:
+        return text, None
+    word = (match["before"] or match["after"])[:3].lower()
+    weekday = next(i for i, full in enumerate(WEEKDAY_NAMES) if full.startswith(word))
+    return match["after_it"] or match["before_it"], weekday
+
+
+def first_wrong_weekday(iso: Sequence[str], weekdays: Sequence[int | None]) -> int | None:
+    """First row whose date has another weekday than the one beside it; None if all agree."""
+    for row, (text, weekday) in enumerate(zip(iso, weekdays, strict=True)):
+        if weekday is not None:
+            try:
+                date = dt.date.fromisoformat(text[:10])
+            except ValueError:  # no date: an error of its own
+                continue
+            if date.weekday() != weekday:
+                return row
+    return None
 
 
 def iso_date(form: re.Pattern[str], text: str) -> str:

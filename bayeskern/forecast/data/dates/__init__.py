@@ -1,0 +1,1 @@
+"""Written forms of dates, and how ambiguous ones are told apart."""
