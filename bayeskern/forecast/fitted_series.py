@@ -12,7 +12,7 @@ from bayeskern.forecast.combine.components import component_names
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import GIVEN, TRENDS
+from bayeskern.forecast.model.kernels import CHANGING, GIVEN, STEADY, TRENDS
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
@@ -113,16 +113,24 @@ class FittedSeries:
         if self.choices.whole_history:
             return "trend, seasons and short memory, by basis functions"
         trends = [
-            f"{TRENDS.get(name, name)} {100.0 * weight:.0f} %"
+            f"{(TRENDS | CHANGING).get(name, name)} {100.0 * weight:.0f} %"
             for name, weight in self.weights["trend"].items()
             if name != GIVEN and weight >= 0.05
         ]
         text = ", ".join(trends) or "the kernel as given"
         if len(self.choices.logs) > 1:
             text += f"; logarithm {100.0 * self.weights['scale']['logarithm']:.0f} %"
-        if self.changes.size:
-            text += f"; level and slope change at {', '.join(self.time_labels(self.changes))}"
-        return text
+        return text + self._changes_in_words()
+
+    def _changes_in_words(self) -> str:
+        """Times of the changes and their probability; empty without changes."""
+        if not self.changes.size:
+            return ""
+        trend, _, changes = self.parts[0].structure
+        share = sum(part.weight for part in self.parts if part.structure.changes == changes)
+        what = "level changes" if trend == STEADY else "level and slope change"
+        probability = "" if share > 0.995 else f" (probability {100.0 * share:.0f} %)"
+        return f"; {what} at {', '.join(self.time_labels(self.changes))}{probability}"
 
     @property
     def changes(self) -> np.ndarray:

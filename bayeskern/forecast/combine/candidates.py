@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.fit.changes import likeliest_change
+from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.model.kernels import CHANGING
+from bayeskern.forecast.model.structure import Choices, Structure
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,17 @@ class CandidateOptions:
         scale_values: The same number for the structure in basis functions.
         max_changes: Largest number of new change points; a random-walk level describes a series
             with more changes better.
+        change_margin: Smallest number of values before and after a new change; fewer values may be
+            outliers.
+        change_starts: Number of structures whose likeliest change is tried.
     """
 
     max_log_gap_nats: float = 15.0
     recent_values: int = 250
     scale_values: int = 3_000
     max_changes: int = 3
+    change_margin: int = 5
+    change_starts: int = 3
 
 
 def candidates(
@@ -59,24 +67,24 @@ def candidates(
     with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
             recent = slice(-options.recent_values, None)
-            fits = _fit_all(
-                structures, choices, x[recent] - x[recent][0], y[recent], bar, start, options
-            )
-            start = {fitted.structure: fitted.mode_by_name for fitted in fits}
+            first = x[recent][0]
+            changes = tuple(time - first for time in choices.changes if time > first)
+            shifted = [structure._replace(changes=changes) for structure in structures]
+            fits = _fit_all(shifted, choices, x[recent] - first, y[recent], bar, start, options)
             likeliest: dict[str, Structure] = {}
             for fitted in fits:
-                likeliest.setdefault(fitted.structure.trend, fitted.structure)
+                structure = fitted.structure._replace(changes=choices.changes)
+                start[structure] = fitted.mode_by_name
+                likeliest.setdefault(structure.trend, structure)
             structures = [*likeliest.values()]
         fits = _fit_all(structures, choices, x, y, bar, start, options)
-    if choices.find_changes:
-        fits = _with_changes(fits, choices, options)
     if not np.isfinite(fits[0].log_joint):
         raise ValueError(
             "the log density of the values is not finite at the prior medians of the kernel: the "
             "covariance matrix overflows or is not positive definite there. Check the priors and "
             "the time unit."
         )
-    return fits
+    return _with_changes(fits, options) if choices.find_changes else fits
 
 
 def _of_history(
@@ -136,21 +144,29 @@ def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list
     return [fit for fit in fits if fit.log_joint >= fits[0].log_joint - max_log_gap_nats]
 
 
-def _with_changes(fits: list[Fitted], choices: Choices, options: CandidateOptions) -> list[Fitted]:
-    """Fits with and without new change points, added while they improve the best fit."""
+def _with_changes(fits: list[Fitted], options: CandidateOptions) -> list[Fitted]:
+    """Fits with and without new change points, added while they gain log evidence."""
     newest = fits
     for _ in range(options.max_changes):
-        time, log_factor = likeliest_change(fits[0], choices.unit)
-        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
+        changed = with_likeliest_change(newest, options.change_margin, options.change_starts)
+        if changed is None:
             break
+        time = changed.structure.changes[-1]
         # Every structure of the last round gets the change.
-        changed = []
-        for old in newest:
-            structure = old.structure._replace(changes=(*old.structure.changes, time))
-            changed.append(Fitted.of(structure, choices, old.x, old.y, old.mode_by_name))
-        newest = changed
-        fits = best_first([*fits, *newest], options.max_log_gap_nats)
-        # The best fit has no new change: further changes would not help.
-        if len(fits[0].structure.changes) == len(choices.changes):
+        known = changed.structure.trend_and_log
+        others = [old for old in newest if old.structure.trend_and_log != known]
+        margin = options.change_margin
+        fit = partial(with_change, time=time, margin=margin)
+        newest = best_first([changed, *side_by_side(fit, others, len(changed.y))])
+        if _log_evidence(newest) < _log_evidence(fits):
             break
-    return fits
+        fits = best_first([*fits, *newest], options.max_log_gap_nats)
+    if any(fitted.structure.changes for fitted in fits):
+        return fits
+    # Without changes, the forecast is that of a series that was not searched.
+    return [fitted for fitted in fits if fitted.structure.trend not in CHANGING] or fits
+
+
+def _log_evidence(fits: Sequence[Fitted]) -> float:
+    """Log marginal likelihood of all structures together, up to a constant."""
+    return float(logsumexp([fitted.log_evidence for fitted in fits]))

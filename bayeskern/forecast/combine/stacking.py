@@ -10,6 +10,7 @@ improved forecasts of other series.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.width import forecast_errors
@@ -71,7 +72,8 @@ class Combination:
     """Weighted structures of a forecast, with their forecasts from earlier origins.
 
     Attributes:
-        parts: The structures, sorted by weight, largest first.
+        parts: The structures, largest weight first; if changes were found, those with the more
+            probable changes first.
         origins: The earlier origins.
         past: Forecasts of the values after each origin, concatenated, with normal errors; None if
             there are no origins.
@@ -147,7 +149,11 @@ def combine(
     weights = _weights(fits, origins, by_part, options.learning_rate)
     weights = np.where(weights < options.min_weight, 0.0, weights)
     weights /= weights.sum()
-    order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0.0]
+    by_changes: dict[tuple[float, ...], float] = defaultdict(float)
+    for fitted, weight in zip(fits, weights, strict=True):
+        by_changes[fitted.structure.changes] += float(weight)
+    of_changes = np.array([by_changes[fitted.structure.changes] for fitted in fits])
+    order = [i for i in np.lexsort((-weights, -of_changes)).tolist() if weights[i] > 0.0]
 
     def draw(i: int) -> Draws:
         count = max(options.min_draws, int(np.ceil(options.draws * weights[i] / weights.max())))
@@ -209,19 +215,39 @@ def _weights(
     learning_rate: float,
 ) -> np.ndarray:
     """Weights of the fits, normalised to sum to one, (K,)."""
+    rows: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for i, fitted in enumerate(fits):
+        rows[fitted.structure.changes].append(i)
+    evidence = np.array([fitted.log_evidence for fitted in fits])
+    weights = np.zeros(len(fits))
+    # Learned weights do not know changes: the posterior probability of each set of changes is
+    # divided among its structures.
+    for same in rows.values():
+        group = [fits[i] for i in same], origins, [by_part[i] for i in same]
+        share = np.exp(logsumexp(evidence[same]) - logsumexp(evidence))
+        weights[same] = share * softmax(_scores(*group, learning_rate))
+    return weights
+
+
+def _scores(
+    fits: Sequence[Fitted],
+    origins: Sequence[Origin],
+    by_part: Sequence[list[Moments]],
+    learning_rate: float,
+) -> np.ndarray:
+    """Log weights of fits with the same changes, up to a constant, (K,)."""
     choices = fits[0].choices
-    # The power applies to the marginal likelihood only, not to the prior of a structure.
-    priors = np.array([fitted.log_prior for fitted in fits])
-    evidence = np.array([fitted.log_evidence for fitted in fits]) - priors
+    evidence = np.array([fitted.log_evidence for fitted in fits])
     if choices.kernels is not None or choices.likelihood is not None:
-        return softmax(learning_rate * evidence + priors)
+        return learning_rate * evidence
     weighing = choices.learned.weighing
+    # A line between changes has no learned intercept.
+    neutral = float(np.mean([*weighing.intercepts.values()]))
     names = [structure_name(fitted.structure) for fitted in fits]
-    intercepts = np.array([weighing.intercepts[name] for name in names])
+    intercepts = np.array([weighing.intercepts.get(name, neutral) for name in names])
     errors = [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
     evidence, errors = features(evidence, errors)
-    scores = intercepts + weighing.by_evidence * evidence + weighing.by_error * errors
-    return softmax(scores + priors)
+    return intercepts + weighing.by_evidence * evidence + weighing.by_error * errors
 
 
 def structure_name(structure: Structure) -> str:

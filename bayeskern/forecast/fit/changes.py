@@ -2,41 +2,130 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import JUMP_VARIANCE
+from bayeskern.forecast.model.kernels import priors_of_changes
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 
+# Prior odds of one more change: data must make it three times as probable, "positive evidence" of
+# Kass and Raftery (1995), "Bayes factors".
+LOG_PRIOR_ODDS = -float(np.log(3.0))
 
-def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
-    """Most probable time of an additional change point, and its log Bayes factor.
+
+class ChangeScan(NamedTuple):
+    """Log Bayes factors of an additional change at each candidate time.
+
+    Attributes:
+        times: Midpoints between neighbouring times of the series, (m,).
+        log_factors: Log Bayes factors at fixed hyperparameters, (m,).
+    """
+
+    times: np.ndarray
+    log_factors: np.ndarray
+
+    @property
+    def likeliest(self) -> float:
+        """Time of the largest Bayes factor."""
+        return float(self.times[np.argmax(self.log_factors)])
+
+
+def scan(evidence: NumpyEvidence, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
+    """Bayes factors of a change of level and slope at every time between two values.
 
     A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
     their coefficients. The marginal likelihood at fixed hyperparameters has a closed form:
-    Rasmussen and Williams (2006), section 2.7. Candidate times are the midpoints between times.
+    Rasmussen and Williams (2006), section 2.7. Sums over the times after c give it for all c in
+    quadratic time.
 
-    unit: Time unit of the prior of the change of slope.
+    Args:
+        evidence: Log joint density of n values.
+        z: Hyperparameters, (d,).
+        trend: Trend of the structure; the level alone changes if it is STEADY.
+        margin: Number of first and of last values that no change separates from the others.
     """
-    x = fitted.x
-    evidence = cast("NumpyEvidence", fitted.evidence)
     with evidence.threads():
-        precision, weighted = evidence.conditioned(fitted.mode).precision()
+        precision, weighted = evidence.conditioned(z).precision()
+    # Time to the end, so that a feature is 0 at the last value without loss of digits.
+    x = evidence.x - evidence.x[-1]
     times = 0.5 * (x[1:] + x[:-1])
-    is_after = x[:, None] > times
-    features = np.stack([is_after.astype(float), np.where(is_after, x[:, None] - times, 0.0)])
-    solved = precision @ features
-    # For each of the m candidate times, with its features H (n, 2): information H' K^-1 H
-    # (m, 2, 2) and score H' K^-1 y (m, 2).
-    information = np.einsum("anm,bnm->mab", features, solved)
-    score = np.einsum("anm,n->ma", features, weighted)
-    prior = np.exp(JUMP_VARIANCE) / np.array([1.0, unit**2])
+    after = [_sums_after(weighted * power) for power in (1.0, x)]
+    level, mixed, square = (
+        _sums_after(_sums_after(part).T).diagonal()
+        for part in (precision, precision * x, x[:, None] * precision * x)
+    )
+    # Information H' K^-1 H, (m, 2, 2), and score H' K^-1 y, (m, 2), of the features H.
+    level, mixed, square = (part[1:] for part in (level, mixed, square))
+    mixed, square = mixed - times * level, square - 2.0 * times * mixed + times**2 * level
+    information = np.stack([level, mixed, mixed, square], axis=-1).reshape(-1, 2, 2)
+    score = np.stack([after[0][1:], after[1][1:] - times * after[0][1:]], axis=-1)
+    priors = priors_of_changes(trend, 1, float(np.ptp(x))).values()
+    prior = np.exp([location for location, _ in priors])
+    k = len(prior)
+    information, score = information[:, :k, :k], score[:, :k]
     posterior_precision = np.diag(1.0 / prior) + information
     coefficients = np.linalg.solve(posterior_precision, score[..., None])[..., 0]
     gain = np.einsum("ma,ma->m", score, coefficients)
     occam = np.linalg.slogdet(posterior_precision)[1] + np.log(prior).sum()
-    log_factors = 0.5 * (gain - occam)
-    best = int(np.argmax(log_factors))
-    return float(times[best]), float(log_factors[best])
+    inner = slice(max(margin - 1, 0), len(times) - max(margin - 1, 0))
+    return ChangeScan((times + evidence.x[-1])[inner], 0.5 * (gain - occam)[inner])
+
+
+def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
+    """Fit with one more change of level and slope, from the mode of a fit.
+
+    All times of the change are equally probable a priori. The log prior of the result counts all
+    times that explain the change: p(y) of a change at any time is p(y) of this one, divided by the
+    posterior probability of its time.
+    """
+    changes = (*fitted.structure.changes, time)
+    structure = fitted.structure._replace(changes=changes)
+    changed = Fitted.of(structure, fitted.choices, fitted.x, fitted.y, fitted.mode_by_name)
+    found = _scan_of(fitted, changed, margin)
+    at = int(np.argmin(np.abs(found.times - time)))
+    log_share = float(found.log_factors[at] - logsumexp(found.log_factors))
+    log_prior = fitted.log_prior + LOG_PRIOR_ODDS - log_share - float(np.log(len(found.times)))
+    return replace(changed, log_prior=log_prior)
+
+
+def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> Fitted | None:
+    """Fit with one more change, at its most probable time; None if the series is too short.
+
+    Without the change, a wandering level explains it. So the time is searched again at the
+    hyperparameters of a fit with the change.
+
+    Args:
+        fits: Structures at their modes.
+        margin: Smallest number of values before and after a change.
+        starts: Number of pairs of a structure and a time to fit.
+    """
+    if len(fits[0].y) < 2 * margin:
+        return None
+    proposals = []
+    for fitted in fits:
+        found = _scan_of(fitted, fitted, margin)
+        score = fitted.log_joint + found.log_factors.max()
+        proposals.append((score, fitted, found.likeliest))
+    changed = []
+    for _, fitted, time in sorted(proposals, key=lambda proposal: -proposal[0])[:starts]:
+        changed.append(with_change(fitted, time, margin))
+        again = _scan_of(fitted, changed[-1], margin).likeliest
+        if again != time:
+            changed.append(with_change(fitted, again, margin))
+    return max(changed, key=lambda fitted: fitted.log_evidence)
+
+
+def _scan_of(fitted: Fitted, at: Fitted, margin: int) -> ChangeScan:
+    """Scan of a fit, at its own hyperparameters or at those of the fit with a change."""
+    z = np.array([at.mode_by_name[name] for name in fitted.evidence.names])
+    return scan(cast("NumpyEvidence", fitted.evidence), z, fitted.structure.trend, margin)
+
+
+def _sums_after(a: np.ndarray) -> np.ndarray:
+    """Sums of the rows i, i + 1, ... of an array, for each i."""
+    return np.cumsum(a[::-1], axis=0)[::-1]

@@ -19,7 +19,7 @@ from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.history.basis_evidence import BasisEvidence
 from bayeskern.forecast.history.mode_search import find_mode
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
-from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
@@ -100,9 +100,7 @@ class Fitted:
             evidence, np.array([(start or {}).get(name, z) for name, z in medians])
         )
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
-        fitted = fitted.robust() if choices.robust else fitted
-        new_changes = max(0, len(structure.changes) - len(choices.changes))
-        return replace(fitted, log_prior=new_changes * log_prior_of_change(len(y)))
+        return fitted.robust() if choices.robust else fitted
 
     def robust(self) -> Fitted:
         """Fit with Student t noise: update noise factors and the mode in turn."""

@@ -9,11 +9,14 @@ import numpyro.distributions as dist
 
 from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import (
+    LINE,
     NOISE,
+    STEADY,
     default_kernel,
     default_noise,
     history_kernel,
     in_units,
+    priors_of_changes,
 )
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
@@ -68,7 +71,7 @@ def build_evidence(
         has_noise=choices.likelihood is None,
     )
     prior = prior.with_numbers(_fixed_values(choices, structure, x, standardised))
-    prior = prior.with_priors(_priors(choices, structure, standardised))
+    prior = prior.with_priors(_priors(choices, structure, x, standardised))
     if choices.likelihood is None:
         return NumpyEvidence(prior, x, z, choices.effects)
     return NumpyLatentEvidence(
@@ -89,7 +92,7 @@ def build_kernel_and_noise(
     kernel = default_kernel(
         structure.trend, choices.seasons, structure.changes, choices.change_width
     )
-    priors = Priors(_priors(choices, structure, z), choices.step)
+    priors = Priors(_priors(choices, structure, x, z), choices.step)
     kernel = priors.of_kernel(kernel).at(_fixed_values(choices, structure, x, z))
     return kernel, default_noise(*priors.values[NOISE])
 
@@ -106,17 +109,27 @@ def _fixed_values(
 ) -> dict[str, float]:
     """Hyperparameters fixed from the series: a wide initial level, and the center of the drift."""
     values = {"trend.start.variance": 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
-    if structure.trend != "slope":
+    if structure.trend not in ("slope", STEADY):
         values["trend.drift.center"] = float(np.mean(x))
     return values
 
 
 def _priors(
-    choices: Choices, structure: Structure, z: np.ndarray
+    choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
 ) -> dict[str, tuple[float, float]]:
-    """Name of a hyperparameter -> location and scale of its logarithm, for values z (n,)."""
-    size, priors = _step_size(choices, z), {}
-    for name, (location, scale) in choices.learned.priors[structure.trend].items():
+    """Name of a hyperparameter -> location and scale of its logarithm.
+
+    Args:
+        choices: Options of the structures.
+        structure: The structure.
+        x: Times, (n,).
+        z: Standardised values, (n,).
+    """
+    size = _step_size(choices, z)
+    priors = priors_of_changes(structure.trend, len(structure.changes), float(np.ptp(x)))
+    # A line is a level with drift whose level does not wander.
+    trend = "drift" if structure.trend in (STEADY, LINE) else structure.trend
+    for name, (location, scale) in choices.learned.priors[trend].items():
         # The learned prior of a season applies to each season.
         first, _, rest = name.partition(".")
         names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]

@@ -12,7 +12,15 @@ from bayeskern.core import validation
 from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.model.effects import effects_of
-from bayeskern.forecast.model.kernels import CYCLES, HISTORY, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model.kernels import (
+    CYCLES,
+    HISTORY,
+    LEVEL,
+    LINE,
+    STEADY,
+    TRENDS,
+    name_seasons,
+)
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
@@ -114,6 +122,8 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     if model.priors is not None:
         model.priors.require_step(calendar.step)
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
+    if finds_changes and request.trend is None:
+        trends = (*trends, STEADY, LINE)
     choices = Choices(
         trends=(HISTORY,) if whole else trends,
         seasons=visible,

@@ -32,6 +32,7 @@ from bayeskern.kernels import (
     Periodic,
     Seasonal,
 )
+from bayeskern.kernels.base import Sum
 
 # Names of components: the trend, which carries the level of the series; damped cycles; short-term
 # deviations of a long series.
@@ -47,7 +48,12 @@ TRENDS = {
     "reverting": "level that reverts to a line",
     "smooth": "smooth trend",
 }
-# Log of the prior median variance of a jump of the level or, per unit of time, of the slope.
+# Trends of a search for changes, in addition to TRENDS -> their descriptions. A steady level has
+# changes of the level only; all others have changes of level and slope.
+STEADY, LINE = "steady", "line"
+CHANGING = {STEADY: "steady level", LINE: "straight line"}
+# Log of the prior median variance of a jump of the level. A change of slope has the same variance
+# after half the time span of the series.
 JUMP_VARIANCE = -1.5
 # Last two parts of a hyperparameter's name -> its unit: exponents of the squared step size of the
 # series, and of time.
@@ -95,9 +101,9 @@ def default_kernel(
     and `trend.drift.center` from the series.
 
     Args:
-        trend: One of TRENDS. Random walks of level and slope start at time 0.
+        trend: One of TRENDS, STEADY or LINE. Random walks of level and slope start at time 0.
         seasons: Name -> period, in the unit of the kernel's input.
-        changes: Change points of level and slope, in the same unit.
+        changes: Change points of level and slope, of the level if STEADY, in the same unit.
         width: Duration of a change, in the same unit.
     """
     level = Brownian(_any()).named("level")
@@ -108,15 +114,14 @@ def default_kernel(
         "drift": (level, drift),
         "reverting": (memory, drift),
         "smooth": (drift, RBF(_any(), _any()).named("bend")),
+        STEADY: (),
+        LINE: (drift,),
     }
-    kernel = Constant(1.0).named("start")
-    for part in parts[trend]:
-        kernel = kernel + part
+    terms = [Constant(1.0).named("start"), *parts[trend]]
     for time in changes:
-        jump = dist.LogNormal(JUMP_VARIANCE, 1.0)
-        after = Constant(jump) + Linear(jump, time)
-        kernel = kernel + ChangePoint(Constant(0.0), after, time, width)
-    kernel = kernel.named(LEVEL)
+        after = Constant(_any()) if trend == STEADY else Constant(_any()) + Linear(_any(), time)
+        terms.append(ChangePoint(Constant(0.0), after, time, width))
+    kernel = Sum(tuple(terms)).named(LEVEL)
     for name, period in seasons.items():
         if trend == "smooth":
             kernel += Seasonal(period, _any(), _any()).named(name)
@@ -164,6 +169,25 @@ def in_units(location: float, name: str, size: float, step: float) -> float:
     """
     of_squared_size, of_time = UNITS[".".join(name.split(".")[-2:])]
     return location + 2.0 * of_squared_size * np.log(size) + of_time * np.log(step)
+
+
+def priors_of_changes(trend: str, count: int, span: float) -> dict[str, tuple[float, float]]:
+    """Name of a variance of a change -> location and scale of its logarithm.
+
+    Args:
+        trend: Trend of the structure.
+        count: Number of changes.
+        span: Time span of the series, so that the prior of a slope has no unit of time.
+    """
+    of_slope = JUMP_VARIANCE - 2.0 * float(np.log(0.5 * span))
+    of_change = {"sum.constant": (JUMP_VARIANCE, 1.0), "sum.linear": (of_slope, 1.0)}
+    if trend == STEADY:
+        of_change = {"constant_2": (JUMP_VARIANCE, 1.0)}
+    return {
+        f"{LEVEL}.changepoint{f'_{i + 1}' if i else ''}.{name}.variance": prior
+        for i in range(count)
+        for name, prior in of_change.items()
+    }
 
 
 def name_seasons(calendar: Calendar, season: ArrayLike | None) -> dict[str, float]:

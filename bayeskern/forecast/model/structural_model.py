@@ -27,7 +27,9 @@ class StructuralModel:
             to model the values. Default None: a weighted average of both if all values are
             positive.
         changes: Times at which the level and the slope change, or "find" to search for up to three
-            change points. Default None: no change points.
+            change points, each with at least five values before and after it. A change is found if
+            the values are three times as probable with it as without it. Default None: no change
+            points.
         robust: True for noise with Student's t distribution, which gives single outliers little
             weight. Default False.
         kernel: A kernel that replaces the trends and the seasons; or several kernels by name, such

@@ -28,6 +28,11 @@ class Structure(NamedTuple):
     log: bool
     changes: tuple[float, ...] = ()
 
+    @property
+    def trend_and_log(self) -> tuple[str, bool]:
+        """The structure without its changes."""
+        return self.trend, self.log
+
 
 @dataclass(frozen=True, eq=False)
 class Choices:
@@ -87,8 +92,3 @@ class Choices:
     def change_width(self) -> float:
         """Duration of a change: 0.02 steps, so that it is complete before the next value."""
         return 0.02 * self.step
-
-
-def log_prior_of_change(n: int) -> float:
-    """Log prior probability 1 / (2 n) of a change point at one of n places."""
-    return -float(np.log(2.0 * n))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeskern.forecast.combine.candidates import CandidateOptions
 from bayeskern.forecast.show.printing import number_format
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
             f"{zeros} of {len(y)} values are 0: the model is fitted to the ranks of the values, "
             "so that the forecast stays within the range of the observed values"
         )
+    if f.choices.find_changes and not f.changes.size:
+        searched = len(y) >= 2 * CandidateOptions.change_margin
+        result = "searched, and none found" if searched else "too few values to search for them"
+        remarks.append(f"changes of level and slope: {result}")
     effects = f.choices.effects
     if effects is not None and effects.unseen:
         remarks.append(

@@ -24,7 +24,7 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import Weighing
-from bayeskern.forecast.model.structure import Structure, log_prior_of_change
+from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import INTERCEPTS, TABLE, WIDTH, choices_for
 from tests.marks import few
 
@@ -136,18 +136,25 @@ def test_weights_of_given_kernels_are_roots_of_evidence():
     np.testing.assert_allclose(sum(part.weight for part in parts), 1.0)
 
 
-def test_prior_of_a_change_enters_weights_in_full():
-    """A priori one change is as likely as none: 1 / (2 n) for each place."""
+def test_weight_of_a_change_is_its_posterior_probability():
+    """Learned weights divide the probability of each set of changes among its structures."""
     learned = replace(TABLE, weighing=Weighing(INTERCEPTS, by_evidence=0.0, by_error=0.0))
     choices = choices_for(find_changes=True, learned=learned)
-    plain, changed = Structure("drift", False), Structure("drift", False, (29.5,))
-    fits = [
-        Fitted.of(structure, choices, np.arange(float(N)), WALK) for structure in (plain, changed)
-    ]
+    structures = [Structure(t, False, c) for c in ((), (29.5,)) for t in ("drift", "reverting")]
+    fits = [Fitted.of(s, choices, np.arange(float(N)), WALK) for s in structures]
+    fits[2:] = [replace(fitted, log_prior=-1.0) for fitted in fits[2:]]
     parts = combine(fits, (), seed=0, options=StackingOptions(min_weight=0.0)).parts
     weights = {part.structure: part.weight for part in parts}
-    assert weights[changed] / weights[plain] == pytest.approx(1.0 / (2.0 * N))
-    assert log_prior_of_change(N) == pytest.approx(-np.log(2.0 * N))
+    masses = np.exp([fitted.log_evidence - fits[0].log_evidence for fitted in fits])
+    expected = np.array([masses[:2].sum(), masses[2:].sum()]) / masses.sum()
+    by_changes = [weights[structures[i]] + weights[structures[i + 1]] for i in (0, 2)]
+    np.testing.assert_allclose(by_changes, expected, rtol=1e-9)
+    odds = np.exp(INTERCEPTS["drift"] - INTERCEPTS["reverting"])
+    for plain in (0, 2):
+        ratio = weights[structures[plain]] / weights[structures[plain + 1]]
+        assert ratio == pytest.approx(odds)
+    # The more probable set of changes comes first.
+    assert parts[0].structure.changes == structures[2 * int(np.argmax(expected))].changes
 
 
 # -- which structures are fitted -------------------------------------------------------------------

@@ -22,7 +22,7 @@ from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
-from bayeskern.forecast.model.kernels import GIVEN, HISTORY, TRENDS
+from bayeskern.forecast.model.kernels import CHANGING, GIVEN, HISTORY, STEADY, TRENDS
 from bayeskern.forecast.result import Forecast
 
 
@@ -118,9 +118,11 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
 def _structure(f: Forecast, part: Part) -> tuple[str, ...]:
     """Cells of a table row: trend, transformation and weight of a structure."""
     trend, log, changes = part.structure
-    names = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks", **TRENDS}
+    others = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks"}
+    names = {**others, **TRENDS, **CHANGING}
     name = str(names.get(trend, trend))
     if changes:
-        name += f", {counted(len(changes), 'change')} of level and slope"
+        what = "of the level" if trend == STEADY else "of level and slope"
+        name += f", {counted(len(changes), 'change')} {what}"
     scale = "as given" if f.choices.likelihood is None else f.choices.likelihood.scale
     return name, "logarithm" if log else scale, percent(part.weight)
