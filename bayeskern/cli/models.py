@@ -12,7 +12,7 @@ import bayeskern as bk
 from bayeskern import gallery
 from bayeskern.cli.app import app
 from bayeskern.cli.options import Whole
-from bayeskern.cli.output import print_written, require_not_input, write_report
+from bayeskern.cli.output import print_written, require_not_input, say, write_report
 from bayeskern.core import files, validation
 from bayeskern.inference import METHODS
 from bayeskern.inference.verdict import WIDTH
@@ -22,7 +22,7 @@ from bayeskern.inference.verdict import WIDTH
 def models() -> None:
     """List the models that come with bayeskern."""
     for name in gallery.names():
-        print(f"{name:<20}{gallery.title(name)}")
+        say(f"{name:<20}{gallery.title(name)}")
 
 
 @app.command
@@ -52,8 +52,8 @@ def fit(
     # Saved first: an error in the output below must not lose the fit.
     written = [output / "posterior.nc"]
     posterior.save(written[0])
-    print(_verdict(f"{path.stem} by {posterior.method}", posterior))
-    print(f"\n{_summary(posterior)}")
+    say(_verdict(f"{path.stem} by {posterior.method}", posterior))
+    say(f"\n{_summary(posterior)}")
     if report:
         written.append(write_report(posterior, output / "report.html", seed))
     print_written(written)
@@ -106,10 +106,10 @@ def compare(
         reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
         raise ValueError(reasons) from first
     for method, posterior in posteriors.items():
-        print(_verdict(method, posterior))
+        say(_verdict(method, posterior))
     for method, error in failures.items():
-        print(_wrapped(f"{method}: left out. {error}"))
-    print(f"\n{bk.compare(posteriors)}")
+        say(_wrapped(f"{method}: left out. {error}"))
+    say(f"\n{bk.compare(posteriors)}")
     if report is not None:
         print_written([write_report(posteriors, report, seed)])
 
@@ -139,7 +139,7 @@ def report(
     if len({*stems}) == len(posteriors):
         loaded = dict(zip(stems, loaded.values(), strict=True))
     for name, posterior in loaded.items():
-        print(_verdict(name, posterior))
+        say(_verdict(name, posterior))
     subject = loaded if len(loaded) > 1 else next(iter(loaded.values()))
     print_written([write_report(subject, output, seed)])
 

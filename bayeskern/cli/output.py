@@ -1,4 +1,4 @@
-"""Checks of output paths, and files that commands write."""
+"""Text that commands print, checks of output paths, and files that commands write."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from pathlib import Path
 
 import bayeskern as bk
 from bayeskern.core import files
+from bayeskern.core.formatting import printable, printable_lines
+
+
+def say(text: object = "") -> None:
+    """Print text; names from files cannot control the terminal."""
+    print(printable_lines(text))
 
 
 def require_target(target: Path, source: str) -> None:
@@ -31,4 +37,5 @@ def write_report(
 
 
 def print_written(paths: Sequence[Path]) -> None:
-    print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")
+    """Print the paths of the files that a command has written."""
+    say("\n".join(["\nwritten:", *(f"  {printable(path)}" for path in paths)]))

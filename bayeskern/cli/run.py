@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from bayeskern.cli import models, series
 from bayeskern.cli.app import app
+from bayeskern.core.formatting import message_of
 
 # Importing a module adds its commands to `app`.
 COMMANDS = (series, models)
@@ -23,6 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: The arguments; by default those of the process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Letters that the terminal's encoding lacks are written as escapes.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             app([argument for argument in arguments if argument != "--debug"])
@@ -33,10 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (ValueError, OSError, FloatingPointError, ImportError) as error:
+    except (ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
         if "--debug" in arguments:
             raise
-        print(f"bayeskern: {' '.join(str(error).split())}", file=sys.stderr)
+        reason = str(error) or "the memory is not enough; read fewer values"
+        print(message_of(f"bayeskern: {reason}"), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("bayeskern: stopped", file=sys.stderr)

@@ -13,10 +13,10 @@ from cyclopts import Parameter
 import bayeskern as bk
 from bayeskern.cli.app import app
 from bayeskern.cli.options import Modelling, Reading, Whole
-from bayeskern.cli.output import print_written, require_target, write_report
-from bayeskern.core import validation
+from bayeskern.cli.output import print_written, require_target, say, write_report
+from bayeskern.core import files, validation
 from bayeskern.forecast.show.printing import number_format
-from bayeskern.forecast.show.saving import write_files
+from bayeskern.forecast.show.saving import csv_text, write_files
 
 
 @app.command
@@ -60,17 +60,17 @@ def forecast(
     future = bk.forecast(data, horizon, **options)
     # Totals may fail, so they are computed before any file is written.
     sums = None if total is None else future.totals(total, levels)
-    print(bk.summary(future, level=levels[-1]))
+    say(bk.summary(future, level=levels[-1]))
     if sums is not None:
-        print(f"\n{sums.to_string(float_format=number_format(sums.to_numpy()))}")
+        say(f"\n{sums.to_string(float_format=number_format(sums.to_numpy()))}")
     if scores is not None:
-        print(f"\n{scores}")
-    written = future.export(output, levels)
-    if sums is not None:
-        text = sums.to_csv(float_format="%.10g", lineterminator="\n")
-        written += write_files(output, {"totals.csv": text})
-    if report:
-        written.append(write_report(future, output / "report.html", modelling.seed))
+        say(f"\n{scores}")
+    with files.together():
+        written = future.export(output, levels)
+        if sums is not None:
+            written += write_files(output, {"totals.csv": csv_text(sums)})
+        if report:
+            written.append(write_report(future, output / "report.html", modelling.seed))
     print_written(written)
 
 
@@ -118,7 +118,7 @@ def forecast_many(
     forecasts = bk.forecast_many(
         series, horizon, level=sorted({*level}), verdict=verdict, **options
     )
-    print(forecasts)
+    say(forecasts)
     print_written([forecasts.export(target)])
 
 
@@ -147,7 +147,7 @@ def backtest(
     require_target(output / "backtest.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     scores = bk.backtest(data, horizon, cutoff or cutoffs, **modelling.options())
-    print(scores)
+    say(scores)
     print_written(scores.export(output))
 
 
@@ -170,7 +170,7 @@ def anomalies(
     require_target(output / "anomalies.csv", series)
     data = bk.read_series(series, **vars(reading))
     result = bk.anomalies(data, level, **modelling.options())
-    print(result)
+    say(result)
     print_written(result.export(output))
 
 
@@ -179,4 +179,4 @@ def datasets() -> None:
     """List the series that come with bayeskern."""
     for name in bk.datasets.names():
         data = bk.datasets.load(name)
-        print(f"{name:<12}{len(data.values):>5} values  {data.title}")
+        say(f"{name:<12}{len(data.values):>5} values  {data.title}")

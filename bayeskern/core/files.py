@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 
@@ -47,28 +50,116 @@ def _unwritable(folder: Path, reason: object) -> OSError:
     return OSError(f"cannot write to {folder}: {reason}; choose another folder")
 
 
+# Renames that wait for the end of the block `together`: pairs of a temporary file and its target.
+_waiting: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("waiting", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Let the files that `atomic_write` writes in this block appear together at its end.
+
+    If the block fails, none of them appears. Blocks may be nested: the outermost one decides.
+
+    Raises:
+        OSError: A target is a folder.
+    """
+    if _waiting.get() is not None:
+        yield
+        return
+    renames: list[tuple[Path, Path]] = []
+    token = _waiting.set(renames)
+    try:
+        yield
+        # Checked before the first rename, so that none of them can fail halfway.
+        for _, target in renames:
+            _require_no_folder(target)
+        _rename_all(renames)
+    finally:
+        _waiting.reset(token)
+        for temporary, _ in renames:
+            temporary.unlink(missing_ok=True)
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path, whose file is renamed to `path` if the block succeeds.
 
+    Temporary files of killed processes in the same folder are removed. In a block of `together`,
+    the file is renamed at the end of that block.
+
     Raises:
-        OSError: The folder is not writable.
+        OSError: The folder is not writable, or `path` is a folder.
     """
     path = Path(path)
+    _require_no_folder(path)
+    prefix = f"{_prefix()}{os.getpid()}-"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+        remove_stale(path.parent)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
     except OSError as error:
         raise _unwritable(path.parent, error.strerror or error) from None
     os.close(handle)
-    temporary = Path(name)
+    temporary, waiting = Path(name), _waiting.get()
     try:
         yield temporary
         # mkstemp makes files that only the owner can read; open() would have used the umask.
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        if waiting is None:
+            temporary.replace(path)
+        else:
+            waiting.append((temporary, path))
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        if waiting is None or (temporary, path) not in waiting:
+            temporary.unlink(missing_ok=True)
+
+
+def _rename_all(renames: Sequence[tuple[Path, Path]]) -> None:
+    """Rename temporary files to their targets; Ctrl-C does not stop halfway."""
+    try:
+        for temporary, target in renames:
+            temporary.replace(target)
+    except KeyboardInterrupt:
+        for temporary, target in renames:
+            if temporary.exists():
+                temporary.replace(target)
+        raise
+
+
+def _require_no_folder(path: Path) -> None:
+    if path.is_dir():
+        raise OSError(f"cannot write {path}: it is a folder; move it, or choose another folder")
+
+
+def _prefix() -> str:
+    """Start of the names of temporary files; the number of the process follows."""
+    # Processes of another machine, which may share the folder, have numbers of their own.
+    machine = re.sub(r"[^\w.]", "", socket.gethostname())[:64]
+    return f".bayeskern-{machine}-"
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove temporary files of `atomic_write` whose process has ended."""
+    # On Windows, os.kill would end the process.
+    if os.name != "posix":
+        return
+    pattern = re.compile(re.escape(_prefix()) + r"(\d{1,9})-.*")
+    for name in os.listdir(folder):
+        match = pattern.fullmatch(name)
+        if match and not _is_running(int(match[1])):
+            # Another process may remove it at the same time, or own the folder.
+            with suppress(OSError):
+                (folder / name).unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # It belongs to another user.
+        return True
+    return True

@@ -1,8 +1,11 @@
-"""Format numbers and names as text; the spread of numbers decides their digits."""
+"""Format numbers and names as text that is safe to show; the spread of numbers decides digits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import SupportsFloat
 
 import numpy as np
@@ -10,6 +13,74 @@ from numpy.typing import ArrayLike
 
 # A spread below this fraction of the values counts as rounding error.
 ROUNDING_ERROR = 1e-13
+# Longest message of an error, in characters.
+MAX_MESSAGE_LENGTH = 2000
+
+
+def printable(text: object) -> str:
+    r"""Text on one line without characters that control a terminal or the order of letters.
+
+    Line breaks and tabs become spaces. Other control characters, marks of text direction, invisible
+    characters and lone surrogates are written as in Python, such as \x1b and \u202e.
+
+    Examples:
+        >>> print(printable("sales\x1b[2J\tof \u202e2020"))
+        sales\x1b[2J of \u202e2020
+    """
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(map(_printable_character, text))
+
+
+def _printable_character(character: str) -> str:
+    if character in "\t\n\r\v\f":
+        return " "
+    # Joiners (zero width) are part of words in Persian and Hindi, and of emoji.
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    if not hidden or character in "\u200c\u200d":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def printable_lines(text: object) -> str:
+    """Text of several lines, each of them `printable`."""
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
+def message_of(error: BaseException | str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
+    """Message of an error on one printable line; a longer one loses its middle."""
+    return short(" ".join(str(error).split()), max_length)
+
+
+@contextmanager
+def printable_errors() -> Iterator[None]:
+    """Make the message of a ValueError from the block, or the decorated function, printable."""
+    try:
+        yield
+    except ValueError as error:
+        # The text of a UnicodeError is not its argument; it shows bytes as numbers.
+        if not isinstance(error, UnicodeError):
+            error.args = (message_of(error),)
+        raise
+
+
+def spreadsheet_text(text: str) -> str:
+    """Text of a CSV cell that no spreadsheet runs as a formula.
+
+    An apostrophe is put before = + - @ at the start of the cell, and after characters that may
+    start another cell. Numbers stay as they are. Lone surrogates, which no file can hold, become
+    escapes.
+
+    References:
+        OWASP, "CSV Injection".
+    """
+    text = text.encode(errors="backslashreplace").decode()
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
+        return text
+    # Full-width forms are formulas too. Programs that split at semicolons ignore quotation marks
+    # inside a cell.
+    return re.sub(r"((?:^|[;\t\r\n])\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])", r"\1'", text)
 
 
 def counted(number: int | str, noun: str, plural: str = "") -> str:
@@ -74,7 +145,8 @@ def _fixed(x: float, decimals: int, tiny: bool) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """Shorten a name to `most` characters, keeping both ends, where names differ."""
+    """Printable name of at most `most` characters; both ends are kept, where names differ."""
+    name = printable(name)
     if len(name) <= most:
         return name
     head = (most - 1) // 2
@@ -84,7 +156,7 @@ def short(name: str, most: int) -> str:
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines of a table: the first column is left-aligned, the others right-aligned."""
-    rows = list(rows)
+    rows = [list(map(printable, row)) for row in rows]
     first_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
     for first, *others in rows:

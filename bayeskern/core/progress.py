@@ -11,6 +11,7 @@ from typing import Self
 
 from tqdm import tqdm
 
+from bayeskern.core.formatting import printable
 from bayeskern.core.sharding import processes
 
 _is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
@@ -58,6 +59,7 @@ class Progress:
         process_index, _ = processes()
         enabled = enabled and process_index == 0 and not _is_hidden.get()
         terminal = sys.stderr.isatty()
+        title = printable(title)
         self._title, self._total, self._done, self._start = title, total, 0, perf_counter()
         self._estimate = enabled and estimate and not terminal
         self._bar = tqdm(
@@ -72,7 +74,7 @@ class Progress:
 
     def to(self, done: int, note: str = "") -> None:
         """Show that `done` steps of the total are done."""
-        self._bar.set_postfix_str(note, refresh=False)
+        self._bar.set_postfix_str(printable(note), refresh=False)
         self._bar.update(done - self._done)
         self._done = done
         taken = perf_counter() - self._start

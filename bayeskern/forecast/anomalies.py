@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import printable_lines, short
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import number_format, right_aligned
-from bayeskern.forecast.show.saving import write_files
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -92,24 +93,24 @@ class Anomalies:
         """Write anomalies.csv and anomalies.png; return their paths."""
         table = self.to_frame()
         table.index = self.forecast.time_labels(self.times[self.outside])
-        label = self.forecast.series.time_name
-        text = table.to_csv(index_label=label, float_format="%.10g", lineterminator="\n")
-        return write_files(folder, {"anomalies.csv": text, "anomalies.png": self.plot()})
+        table.index.name = self.forecast.series.time_name
+        contents = {"anomalies.csv": csv_text(table), "anomalies.png": self.plot()}
+        return write_files(folder, contents)
 
     def __repr__(self) -> str:
         f, rows, max_rows = self.forecast, np.flatnonzero(self.outside), 20
         show, (lower, upper) = number_format(self.values), self.interval
         by_chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
         lines = [
-            f"{f.series.name}: {len(rows)} of {len(self.values)} values of {f.series.value_name} "
-            "stand out",
+            f"{short(f.series.name, 80)}: {len(rows)} of {len(self.values)} values of "
+            f"{short(f.series.value_name, 80)} stand out",
             f"  level     outside of {100 * self.level:.6g} % intervals given all others; "
             f"{by_chance}",
             *([f"  problem   {f.problem}"] if f.problem else []),
             *(f"  remark    {remark}" for remark in f.series.remarks),
         ]
         if not len(rows):
-            return "\n".join(lines)
+            return printable_lines("\n".join(lines))
         cells = [[f.series.time_name, "value", "median", "interval"]]
         for i in rows[:max_rows]:
             value, median, low, high = (
@@ -121,7 +122,7 @@ class Anomalies:
         lines += ["", *right_aligned(cells)]
         if len(rows) > max_rows:
             lines.append(f"  and {len(rows) - max_rows} more")
-        return "\n".join(lines)
+        return printable_lines("\n".join(lines))
 
 
 def anomalies(series: Any, level: float = 0.999, **options: Any) -> Anomalies:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned, counted
+from bayeskern.core.formatting import aligned, counted, short
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
@@ -24,7 +24,7 @@ from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_rea
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.record import record_of_backtest
-from bayeskern.forecast.show.saving import write_files
+from bayeskern.forecast.show.saving import csv_text, write_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,8 +101,7 @@ class Backtest:
 
     def to_csv(self) -> str:
         """The scores as CSV text, with a row for each model."""
-        table = self.to_frame().rename_axis("model")
-        return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
+        return csv_text(self.to_frame().rename_axis("model"))
 
     def to_dict(self, levels: float | Sequence[float] = (0.8, 0.95)) -> dict[str, Any]:
         """Plain Python values, in the form of `Forecast.to_dict`.
@@ -128,7 +127,8 @@ class Backtest:
     def __repr__(self) -> str:
         horizon = max(fold.forecast.horizon for fold in self.folds)
         count = sum(len(fold.actual) for fold in self.folds)
-        head = f"{self.series.name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
+        name = short(self.series.name, 80)
+        head = f"{name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
         cells = [["", *next(iter(self.scores.values()))]]
         for model, scores in self.scores.items():
             texts = (

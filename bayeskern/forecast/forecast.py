@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import printable_errors
 from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.combine.stacking import alone, combine
@@ -43,6 +44,7 @@ from bayeskern.prediction.mixture import thin
 _fits, _combinations = Memory(4), Memory(4)
 
 
+@printable_errors()
 def forecast(
     series: Any,
     horizon: int | str,

@@ -18,7 +18,7 @@ import numpyro.distributions as dist
 from scipy.special import logsumexp
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned
+from bayeskern.core.formatting import aligned, printable
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.data.reading import read_series
@@ -183,7 +183,8 @@ class KernelSearch:
             rows.append((name, f"{100.0 * share:.0f} %", f"{fitted.log_evidence:.1f}"))
         remarks = self.series.remarks if self.series is not None else ()
         tried = f"of {self.tried} kernels that were tried"
-        return "\n".join([*aligned(rows), "", tried, *(f"remark: {remark}" for remark in remarks)])
+        notes = [f"remark: {printable(remark)}" for remark in remarks]
+        return "\n".join([*aligned(rows), "", tried, *notes])
 
 
 def search_kernel(

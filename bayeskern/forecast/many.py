@@ -20,6 +20,7 @@ from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.show.nixtla import renamed
+from bayeskern.forecast.show.saving import spreadsheet_frame
 from bayeskern.forecast.workers import run_all
 
 
@@ -131,7 +132,7 @@ class Forecasts:
             if path.suffix == ".parquet":
                 frame.write_parquet(file)
             else:
-                frame.write_csv(file)
+                spreadsheet_frame(frame).write_csv(file)
         return path
 
     def __repr__(self) -> str:

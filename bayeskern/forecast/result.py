@@ -24,7 +24,7 @@ from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import summary
 from bayeskern.forecast.show.record import record_of_forecast
 from bayeskern.forecast.show.remarks import remarks_on
-from bayeskern.forecast.show.saving import write_files
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import columns_of_table, totals
 from bayeskern.inference import Trust
 from bayeskern.prediction.mixture import Quantiles
@@ -337,8 +337,7 @@ class Forecast(FittedSeries, Quantiles):
         verdict = self.trust.verdict
         reasons = [f"{verdict}: {self.trust.advice}", *[verdict] * (self.horizon - 1)]
         index = pd.Index(self.time_labels(self.times), name=self.series.time_name)
-        table = pd.DataFrame({**self._table(levels), "verdict": reasons}, index=index)
-        return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
+        return csv_text(pd.DataFrame({**self._table(levels), "verdict": reasons}, index=index))
 
     def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, Any]:
         """Plain Python values, ready for JSON and for the parameters and metrics of trackers.

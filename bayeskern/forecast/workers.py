@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import extras, validation
+from bayeskern.core.formatting import message_of
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.series import Series
 
@@ -62,7 +63,7 @@ def _run[Result](
             with hidden_progress():
                 result = work(read())
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            result = " ".join(str(error).split())
+            result = message_of(error)
         results.append((i, result))
     return results
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayeskern.core.formatting import aligned, counted
+from bayeskern.core.formatting import aligned, counted, printable
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import (
     COVERAGES,
@@ -71,7 +71,7 @@ class ForecastComparison:
 
     def __repr__(self) -> str:
         head = (
-            f"{self.series}: forecasts of {counted(self.steps, 'step')} from "
+            f"{printable(self.series)}: forecasts of {counted(self.steps, 'step')} from "
             f"{counted(self.origins, 'past date')}, {counted(self.count, 'value')}"
         )
         rows = [("", *MEASURES)]

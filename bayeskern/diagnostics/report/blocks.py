@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bayeskern.core.formatting import counted, number
+from bayeskern.core.formatting import counted, number, printable_lines
 from bayeskern.diagnostics.report.evidence import good_values
 from bayeskern.diagnostics.report.wording import listed, of_series, percent, shape_text
 
@@ -21,6 +21,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_readable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -28,6 +29,11 @@ def environment() -> Environment:
     templates.filters |= {function.__name__: function for function in filters}
     templates.globals["good"] = good_values()
     return templates
+
+
+def _readable(value: Any) -> Any:
+    """Text without characters that hide or reorder other text; HTML stays as it is."""
+    return printable_lines(value) if type(value) is str else value
 
 
 class Block:

@@ -53,6 +53,7 @@ def read_numbers(
     """
     if decimal not in (None, *NOTATIONS):
         raise ValueError(f"decimal must be '.' or ','; got {decimal!r}.")
+    require_scalars(cells, name)
     numbers, remarks = np.asarray(cells), ()
     if numbers.dtype.kind not in "iuf":
         import pandas as pd  # slow to import
@@ -70,6 +71,18 @@ def read_numbers(
     if np.isinf(numbers).any():
         raise ValueError(f"{name}, row {np.isinf(numbers).argmax() + 1}: the value is infinite.")
     return numbers.astype(float), remarks
+
+
+def require_scalars(cells: Any, name: str) -> None:
+    """Raise ValueError with the first cell that holds several values, and its row."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
+        return
+    for row, cell in enumerate(cells):
+        if isinstance(cell, list | tuple | dict | set | np.ndarray):
+            raise ValueError(
+                f"{name}, row {row + 1}: {cell!r} holds several values; write one value to each "
+                "cell."
+            )
 
 
 def is_missing(cells: pd.Series) -> pd.Series:

@@ -8,21 +8,26 @@ from __future__ import annotations
 import codecs
 import csv
 import datetime as dt
-import gzip
 import io
 import json
 import re
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from bayeskern.core import extras
 from bayeskern.core.formatting import counted
+from bayeskern.forecast.data.contents import (
+    SizeLimit,
+    read_content,
+    read_parquet,
+    read_sheets,
+    require_cells,
+)
 
 # In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"
@@ -79,24 +84,22 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
         ValueError: If the file holds no table, or its type is not supported; the message names the
             type.
     """
-    content = path.read_bytes()
-    if content.startswith(b"\x1f\x8b"):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is a gzip file that cannot be unpacked: {error}.") from None
+    limit = SizeLimit.of_environment()
+    content = read_content(path, limit)
     head = content[:64].lstrip().lower()
     for start, kind in NOT_TABLES.items():
         if head.startswith(start):
             raise ValueError(f"{path} looks like {kind}: save its table as .xlsx or CSV.")
     if content.startswith(b"PK\x03\x04"):
-        return _read_workbook(path, content, sheet)
+        return _read_workbook(path, content, sheet, limit)
     if sheet is not None:
         raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
     if content.startswith(b"PAR1"):
-        return _read_parquet(path, content)
+        return _read_parquet(path, content, limit)
     if head[:1] in (b"{", b"["):
+        require_cells(path, content, b",:[{", limit)
         return _read_json(path, content)
+    require_cells(path, content, DELIMITERS.encode(), limit)
     return _read_text(path, content, encoding)
 
 
@@ -129,7 +132,8 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Ta
 def _read_text(path: Path, content: bytes, encoding: str | None) -> Table:
     """Columns of delimited text; cells stay text."""
     text, remarks = _decoded(path, content, encoding)
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+    # `splitlines` would also split at form feeds and other characters inside a cell.
+    lines = [f"{line}\n" for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
     data_lines = [line for line in lines if not line.lstrip().startswith("#")]
     if len(data_lines) < len(lines):
         remarks += (f"{counted(len(lines) - len(data_lines), 'comment line')} left out",)
@@ -157,11 +161,12 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tup
     marked = next((e for mark, e in BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
     try:
         text, remarks = content.decode(encoding or marked or "utf-8"), ()
-    except LookupError:
+        text.encode()  # A few encodings give lone surrogates.
+    except (LookupError, UnicodeEncodeError):
         raise ValueError(
             f"encoding must be a known encoding, such as utf-8 or cp1252; got {encoding!r}."
         ) from None
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         if encoding or marked:
             raise ValueError(f"{path} is not text in {encoding or marked}: {error}.") from None
         text = content.decode("cp1252", errors="replace")
@@ -192,12 +197,12 @@ def _read_json(path: Path, content: bytes) -> Table:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is JSON that is not in UTF-8: {error}.") from None
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
+        data = _parse_json(text)
+    except (ValueError, RecursionError) as error:
         try:
-            data = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError:
-            raise ValueError(f"{path} is not JSON: {error}.") from None
+            data = [_parse_json(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise ValueError(f"{path} is JSON that cannot be read: {error}.") from None
     if isinstance(data, dict):
         tables = [value for value in data.values() if _is_records(value)]
         data = tables[0] if len(tables) == 1 else data
@@ -218,6 +223,23 @@ def _read_json(path: Path, content: bytes) -> Table:
     return Table(columns)
 
 
+def _parse_json(text: str) -> Any:
+    """Data of JSON text; ValueError if a name occurs twice, or text is not Unicode."""
+    data = json.loads(text, object_pairs_hook=_object)
+    # Escapes of lone surrogates.
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        json.dumps(data, ensure_ascii=False).encode()
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        (name, count), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{name!r} occurs {count} times in one object")
+    return fields
+
+
 def _is_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
 
@@ -225,21 +247,12 @@ def _is_records(value: Any) -> bool:
 # -- Parquet and Excel -----------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, content: bytes) -> Table:
-    import pandas as pd  # slow to import
-
-    try:
-        with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
-            frame = pd.read_parquet(io.BytesIO(content))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is Parquet that cannot be read: {error}.") from None
-    # An unnamed index of integers holds row numbers, left from a selection or a join.
-    if frame.index.name is not None or frame.index.dtype.kind not in "iu":
-        frame = frame.reset_index()
-    return Table({str(name): list(frame[name]) for name in frame.columns})
+def _read_parquet(path: Path, content: bytes, limit: SizeLimit) -> Table:
+    with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
+        return Table(read_parquet(path, content, limit))
 
 
-def _read_workbook(path: Path, content: bytes, sheet: str | None) -> Table:
+def _read_workbook(path: Path, content: bytes, sheet: str | None, limit: SizeLimit) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
     Raises ValueError if `sheet` is None and several sheets hold data, if `sheet` names no sheet
@@ -247,11 +260,8 @@ def _read_workbook(path: Path, content: bytes, sheet: str | None) -> Table:
     """
     import pandas as pd  # slow to import
 
-    try:
-        with extras.needed_for(f"{path}, an Excel workbook,", package="openpyxl", extra="excel"):
-            sheets = pd.read_excel(io.BytesIO(content), sheet_name=None, header=None, dtype=object)
-    except (ValueError, KeyError, BadZipFile) as error:
-        raise ValueError(f"{path} is a zip file, but not an Excel workbook: {error}.") from None
+    with extras.needed_for(f"{path}, an Excel workbook,", package="openpyxl", extra="excel"):
+        sheets = read_sheets(path, content, limit)
     filled = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
     name = next(iter(filled)) if sheet is None and len(filled) == 1 else sheet
     if name not in filled:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern import datasets
+from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.columns import (
     TIME_NAMES,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 INDEX_COLUMN = "the index of the frame"
 
 
+@printable_errors()
 def read_series(
     source: Any,
     times: Any = None,

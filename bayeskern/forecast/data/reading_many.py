@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
 from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns
 from bayeskern.forecast.data.files import Table, read_table
@@ -38,6 +39,7 @@ class SeriesReaders(NamedTuple):
     remarks: tuple[str, ...]
 
 
+@printable_errors()
 def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReaders:
     """Readers of the series in the input of `forecast_many`.
 

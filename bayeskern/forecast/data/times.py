@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeskern.forecast.data.cells import AmbiguousError, is_missing
+from bayeskern.forecast.data.cells import AmbiguousError, is_missing, require_scalars
 from bayeskern.forecast.data.dates.date_forms import (
     FORMS,
     HOURS_OF_DIGITS,
@@ -47,6 +47,7 @@ def read_times(
     Raises:
         ValueError: As in `parse_times`.
     """
+    require_scalars(values, name)
     remarks: tuple[str, ...] = ()
     unit = epoch_unit(values)
     if unit is not None:
@@ -85,6 +86,7 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
     Raises:
         ValueError: A time is missing or cannot be read; the message names its row, counted from 1.
     """
+    require_scalars(values, name)
     array = np.asarray(values)
     is_object = array.dtype.kind in "OUT"
     if array.ndim != 1 or array.dtype.kind not in "MiufOUT" or (is_object and len(array) == 0):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeskern.core.formatting import printable, printable_lines, short
+
 if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
@@ -52,12 +54,13 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
         ("verdict", f"{f.trust.verdict}: {f.trust.advice}"),
         *(("remark", remark) for remark in f.remarks),
     ]
-    lines = [f"{series.name}: {count} values of {series.value_name}, {first} to {last}"]
+    name, value_name = short(series.name, 80), short(series.value_name, 80)
+    lines = [f"{name}: {count} values of {value_name}, {first} to {last}"]
     for name, text in facts:
         lines += textwrap.wrap(
             text, width=100, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12
         )
-    return "\n".join([*lines, "", *_value_lines(f, rows, level)])
+    return printable_lines("\n".join([*lines, "", *_value_lines(f, rows, level)]))
 
 
 def _effects(f: Forecast) -> str:
@@ -98,6 +101,7 @@ def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
 
 def right_aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table with right-aligned columns, indented."""
+    cells = [list(map(printable, row)) for row in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rows = ([cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in cells)
     return [f"  {'  '.join(row)}".rstrip() for row in rows]
