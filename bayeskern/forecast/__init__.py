@@ -10,6 +10,7 @@ from bayeskern.forecast.many import Forecasts, forecast_many
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.scenarios import ScenarioComparison, compare_scenarios
 from bayeskern.forecast.show.printing import summary
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "Forecasts",
     "KernelSearch",
     "Priors",
+    "ScenarioComparison",
     "StructuralModel",
     "anomalies",
     "backtest",
+    "compare_scenarios",
     "forecast",
     "forecast_many",
     "learn_priors",

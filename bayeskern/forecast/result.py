@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.components import components_at, effects_of
+from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
@@ -27,6 +28,7 @@ from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import columns_of_table, totals
 from bayeskern.inference import Trust
+from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
@@ -151,7 +153,45 @@ class Forecast(FittedSeries, Quantiles):
         """Remarks on the series and on the forecast."""
         return remarks_on(self)
 
-    def update(self, values: ArrayLike, times: Any = None) -> Forecast:
+    def scenario(self, values: Mapping[str, Any] | None = None, /, **regressors: Any) -> Forecast:
+        """Forecast for other future values of regressors and events, without fitting again.
+
+        The structures, the draws of their hyperparameters and all other regressors stay the same.
+        `compare_scenarios` shows the differences between scenarios.
+
+        Args:
+            values: Name of a regressor or event -> its future values, for names that are no Python
+                names, such as `{"unit price": 4.5}`.
+            **regressors: Future values by name: a number; one number for each future time; a pandas
+                Series indexed by time, whose other times are ignored; or dates, for a regressor of
+                zeros and ones and for events. Uncertain values are draws of shape (S, horizon), or
+                (S, 1) if they are the same at all times; a distribution of SciPy or NumPyro, of
+                independent values or of the whole path; or a `Forecast` of the regressor, whose
+                joint draws are used. Rows of several arrays of draws belong together.
+
+        Returns:
+            The forecast in the scenario. With uncertain regressors it is a mixture over their
+            draws; its components are those at the mean of the regressors.
+
+        Raises:
+            ValueError: If the forecast has no effects, a name is unknown, or values do not suit the
+                horizon or are not finite.
+
+        Examples:
+            ```python
+            cheaper = forecast.scenario(price=0.9 * price, promotion=["2025-11-28"])
+            weather = bk.forecast(temperature, forecast.horizon)
+            forecast.scenario(temperature=weather)
+            ```
+        """
+        values = {**(values or {}), **regressors}
+        series, combination = scenario_of(
+            self.combination, self.series, self.horizon, values, self.seed
+        )
+        choices = combination.choices
+        return replace(self, series=series, combination=combination, choices=choices)
+
+    def update(self, values: ArrayLike, times: Any = None, regressors: Any = None) -> Forecast:
         """Continue the forecast after new values, without fitting again.
 
         The structures and the draws of their hyperparameters are reweighted by the likelihood of
@@ -165,18 +205,18 @@ class Forecast(FittedSeries, Quantiles):
         Args:
             values: New values, (m,), NaN where missing; or a number.
             times: Times of the new values, (m,); the next times of the series if None.
+            regressors: Regressors and events by name, at the times of the new values and over the
+                horizon after them, (m + horizon,), in the forms of `scenario`; or a frame of them.
+                Values that are known already need not be repeated; a series indexed by time and a
+                frame may have the other times only. Holidays are known.
 
         Returns:
             The forecast of the `horizon` values after the longer series.
 
         Raises:
-            ValueError: If the values or times do not continue the series.
+            ValueError: If the values or times do not continue the series, or a regressor is
+                unknown.
         """
-        if self.choices.effects is not None:
-            raise ValueError(
-                "update: regressors, events and holidays beyond the horizon are unknown; forecast "
-                "the longer series with them."
-            )
         if self.combination is None:
             raise ValueError("a constant series has no fit to update: forecast the longer series.")
         series = self.series.extended(values, times)
@@ -195,12 +235,20 @@ class Forecast(FittedSeries, Quantiles):
         )
         if self.choices.likelihood is not None:
             require_possible(y, self.choices.likelihood, labels)
+        combination = continued(
+            self.combination, self.series, series, self.horizon, regressors, self.seed
+        )
+        choices = combination.choices
         x = series.calendar.positions(series.times[series.observed])
-        next_times = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
-        parts = updated(self.parts, x, series.values[series.observed], *next_times)
-        combination = replace(self.combination, parts=parts)
+        next_times = likely_times(series, self.horizon, choices, SPARE_STEPS_AFTER_UPDATE)
+        parts = updated(combination.parts, x, series.values[series.observed], *next_times)
         return replace(
-            self, series=series, combination=combination, fit=None, before=self.before or self
+            self,
+            series=series,
+            choices=choices,
+            combination=replace(combination, parts=parts),
+            fit=None,
+            before=self.before or self,
         )
 
     # -- components ---------------------------------------------------------------------------
@@ -216,7 +264,9 @@ class Forecast(FittedSeries, Quantiles):
             level: Probability of the central intervals.
 
         Returns:
-            A row for each regressor, event and holiday, with columns median, lower and upper.
+            A row for each regressor, event and holiday, with columns median, lower and upper for
+            one unit; and the median effect "per sd" of a regressor over the series, and "per 10 %"
+            of its mean if all its values are positive.
 
         Raises:
             ValueError: If the forecast has no effects.
@@ -226,9 +276,12 @@ class Forecast(FittedSeries, Quantiles):
         effects = self.choices.effects
         if effects is None or not self.parts:
             raise ValueError("this forecast has no regressors, events or holidays.")
-        table = effects_of(self.parts[0].draws, self.seed).quantile(_probabilities(level))
+        by_change = effects_of(self.parts[0].draws, self.seed)
         index = pd.Index(effects.columns[: effects.linear], name="effect")
-        return pd.DataFrame(table.T, index=index, columns=pd.Index(["median", "lower", "upper"]))
+        rows = by_change.pop("per unit").quantile(_probabilities(level))
+        table = dict(zip(("median", "lower", "upper"), rows, strict=True))
+        table |= {name: effect.median for name, effect in by_change.items()}
+        return pd.DataFrame(table, index=index)
 
     def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """Components of the leading structure at given times, with their intervals.
@@ -367,7 +420,7 @@ class Forecast(FittedSeries, Quantiles):
         return columns_of_table(levels, self.quantile, self.mean, self.sd)
 
     @cached_property
-    def _predictive(self) -> QuantileAverage | ResponseMixture:
+    def _predictive(self) -> QuantileAverage | AverageMixture | ResponseMixture:
         """Predictive distribution at the future times."""
         if self.combination is None:
             zeros, ones = np.zeros((1, self.horizon)), np.eye(self.horizon)

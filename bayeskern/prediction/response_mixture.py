@@ -49,6 +49,29 @@ class Response(ABC):
     def moments(self, f: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y."""
 
+    def quantile(self, u: np.ndarray, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Quantiles of y given f for probabilities u, in the shape of u and f.
+
+        Quantiles of counts are whole numbers, at most about `MAX_MEAN`.
+        """
+        low = np.full(u.shape, self.smallest - (1.0 if self.whole else 0.0))
+        high = np.full(u.shape, self.largest)
+        if self.whole:
+            mean, variance = self.moments(f, theta)
+            high = np.ceil(mean + np.sqrt(variance) + 1.0)
+            while np.any(too_low := (self.below(high, f, theta) < u) & (high < MAX_MEAN)):
+                low, high = np.where(too_low, high, low), np.where(too_low, 4.0 * high, high)
+        # 52 halvings reach the last digit.
+        for _ in range(52):
+            middle = 0.5 * (low + high)
+            middle = np.floor(middle) if self.whole else middle
+            if self.whole and np.all(high - low <= 1.0):
+                break
+            is_above = self.below(middle, f, theta) >= u
+            is_above &= middle >= self.smallest
+            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+        return high
+
     @abstractmethod
     def draw(self, rng: np.random.Generator, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """A draw of y for each f."""
@@ -97,7 +120,7 @@ class ResponseMixture(Quantiles):
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
         pairs = np.outer(self.weights, weights / weights.sum())
-        return self._tempered(f.reshape(-1, f.shape[-1])), pairs.ravel()
+        return self.tempered(f.reshape(-1, f.shape[-1])), pairs.ravel()
 
     @cached_property
     def _linear_from(self) -> np.ndarray:
@@ -112,7 +135,7 @@ class ResponseMixture(Quantiles):
 
         return quantiles_between(low, high, 0.99, below)
 
-    def _tempered(self, f: np.ndarray) -> np.ndarray:
+    def tempered(self, f: np.ndarray) -> np.ndarray:
         """Transform f (..., m) so that exp(f) is linear beyond the 99 % quantile."""
         f = _clipped(f)
         if not self.likelihood.whole:
@@ -213,7 +236,7 @@ class ResponseMixture(Quantiles):
         shape = n, self.locations.shape[1]
         f = self.locations[parts] + self.sds[parts] * rng.standard_normal(shape)
         thetas = self.thetas[parts].T[:, :, None]
-        return self.likelihood.draw(rng, self._tempered(f), thetas)
+        return self.likelihood.draw(rng, self.tempered(f), thetas)
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
         """Log probability of counts, or log density of shares, at y (m,) for each time."""
@@ -247,7 +270,7 @@ class ResponseMixture(Quantiles):
         for i, count in enumerate(counts):
             if count == 0:
                 continue
-            f = self._tempered(self._paths(i, count, seed + i))
+            f = self.tempered(self._paths(i, count, seed + i))
             draws.append(self.likelihood.draw(rng, f, self.thetas[i]))
         return rng.permutation(np.concatenate(draws))
 

@@ -64,6 +64,10 @@ class StudentErrors:
         eigenvalues, vectors = np.linalg.eigh(correlation)
         root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
         errors = rng.standard_normal((n, len(root))) @ root.T
-        if np.isfinite(self.degrees):
-            errors = errors * np.sqrt(self.degrees / rng.chisquare(self.degrees, (n, 1)))
-        return errors * self.scales
+        return errors * self.factors(n, rng) * self.scales
+
+    def factors(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Random factors that make normal errors Student t, (n, 1)."""
+        if np.isinf(self.degrees):
+            return np.ones((n, 1))
+        return np.sqrt(self.degrees / rng.chisquare(self.degrees, (n, 1)))

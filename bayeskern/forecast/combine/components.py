@@ -31,8 +31,12 @@ def components_at(draws: Draws, seed: int, x: np.ndarray) -> dict[str, QuantileA
     }
 
 
-def effects_of(draws: Draws, seed: int) -> QuantileAverage:
+def effects_of(draws: Draws, seed: int) -> dict[str, QuantileAverage]:
     """Distribution of linear effects: of a unit of each regressor, or of an event.
+
+    Returns:
+        The effects "per unit", "per sd" of each regressor, and "per 10 %" of its mean; NaN where
+        these are not defined.
 
     Raises:
         ValueError: The structure has no effects.
@@ -41,8 +45,16 @@ def effects_of(draws: Draws, seed: int) -> QuantileAverage:
     if effects is None:
         raise ValueError("this forecast has no regressors, events or holidays.")
     means, variances = fitted.evidence.coefficients(equal_draws(draws, seed))
-    units = effects.units[: effects.linear]
-    return _averaged(fitted.scale.of_differences, means * units, variances * np.square(units))
+    changes = {
+        "per unit": effects.units[: effects.linear],
+        "per sd": effects.per_sd(),
+        "per 10 %": effects.per_tenth(),
+    }
+    scale = fitted.scale.of_differences
+    return {
+        name: _averaged(scale, means * change, variances * np.square(change))
+        for name, change in changes.items()
+    }
 
 
 def equal_draws(draws: Draws, seed: int) -> np.ndarray:

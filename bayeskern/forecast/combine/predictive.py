@@ -6,21 +6,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from bayeskern.forecast.combine.alternatives import alternatives_of
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.forecast.fit.modes import Draws
 from bayeskern.gp.time_series.base import Moments
+from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
-
-# Draws of the hyperparameters in a mixture, of all parts together.
-MIXTURE_DRAWS = 48
 
 
 def predictive_of(
     combination: Combination, x_new: np.ndarray, steps: np.ndarray, seed: int
-) -> QuantileAverage | ResponseMixture:
+) -> QuantileAverage | AverageMixture | ResponseMixture:
     """Predictive distribution at times x_new (m,), `steps` (m,) ahead, counted from 0."""
-    parts = combination.parts
+    parts, effects = combination.parts, combination.choices.effects
+    if effects is not None and effects.draws is not None:
+        return alternatives_of(combination, x_new, effects.draws, seed).predictive(steps)
     if combination.choices.likelihood is not None:
 
         def moments(draws: Draws, rows: np.ndarray) -> Moments:
@@ -78,10 +79,7 @@ def _response_mixture(
     """
     weights, fits, zs, moments_by_part = [], [], [], []
     for part in parts:
-        draws, rows = part.draws, np.zeros(1, int)
-        if not draws.is_point:
-            count = min(len(draws.z), max(1, int(np.ceil(MIXTURE_DRAWS * part.weight))))
-            rows = draws.resampled_rows(count, seed)
+        draws, rows = part.draws, part.mixture_rows(seed)
         weights += [part.weight / len(rows)] * len(rows)
         fits += [part.fitted] * len(rows)
         zs += [*draws.z[rows]]

@@ -30,6 +30,9 @@ from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors
 
+# Draws of the hyperparameters in a mixture of counts or shares, of all parts together.
+MIXTURE_DRAWS = 48
+
 
 @dataclass(frozen=True)
 class StackingOptions:
@@ -65,6 +68,13 @@ class Part(NamedTuple):
     def fitted(self) -> Fitted:
         """The structure at its mode."""
         return self.draws.fitted
+
+    def mixture_rows(self, seed: int) -> np.ndarray:
+        """Indices of equally weighted draws for a mixture of counts or shares, with repetitions."""
+        if self.draws.is_point:
+            return np.zeros(1, int)
+        count = min(len(self.draws.z), max(1, int(np.ceil(MIXTURE_DRAWS * self.weight))))
+        return self.draws.resampled_rows(count, seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,7 +97,7 @@ def read_series(
             f"this series has regressors already ({', '.join(series.regressors.columns)}); pass "
             "all regressors at once."
         )
-    return replace(series, regressors=_from_frame(frame, series.time_name, options))
+    return replace(series, regressors=regressors_of(frame, series.time_name, options))
 
 
 def _read(source: Any, times: Any, options: ReadOptions) -> Series:
@@ -214,7 +214,7 @@ def _is_readable(reader: Callable, *arguments: Any) -> bool:
     return True
 
 
-def _from_frame(frame: Any, time_name: str, options: ReadOptions) -> Regressors:
+def regressors_of(frame: Any, time_name: str, options: ReadOptions | None = None) -> Regressors:
     """Regressors of a frame, with times in its index or in a column."""
     columns, index = columns_of(frame), getattr(frame, "index", None)
     time = time_name if time_name in columns else None
@@ -223,7 +223,7 @@ def _from_frame(frame: Any, time_name: str, options: ReadOptions) -> Regressors:
     else:
         name = choose_time(list(columns), time)
         times = columns.pop(name)
-    return Regressors.of(times, columns, name, options)
+    return Regressors.of(times, columns, name, options or ReadOptions())
 
 
 def _holds_times(

@@ -59,6 +59,13 @@ class Regressors:
             values[name] = read_numbers(cells, name, options.decimal, points_may_group)[0][order]
         return cls(times[order], values)
 
+    def at(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        """Values at given times by name, (m,) each, NaN where there are none."""
+        import pandas as pd  # slow to import
+
+        table = pd.DataFrame(self.columns, self.times).reindex(times)
+        return {str(name): table[name].to_numpy() for name in table}
+
 
 def known_at(
     regressors: Regressors, times: np.ndarray, count: int, calendar: Calendar
@@ -74,23 +81,21 @@ def known_at(
     Raises:
         ValueError: If a regressor has no value at a time; the message names the first such time.
     """
-    import pandas as pd  # slow to import
-
     if regressors.times.dtype.kind != times.dtype.kind:
         raise ValueError(
             "the times of the regressors and of the series must both be dates or both be numbers."
         )
-    table = pd.DataFrame(regressors.columns, regressors.times).reindex(times)
-    if table.isna().to_numpy().any():
-        name = table.isna().any().idxmax()
-        first = int(table[name].isna().to_numpy().argmax())
+    columns = regressors.at(times)
+    name = next((name for name in columns if np.isnan(columns[name]).any()), None)
+    if name is not None:
+        first = int(np.isnan(columns[name]).argmax())
         where = "the future" if first >= count else "the series"
         raise ValueError(
             f"{name} has no value at {calendar.labels(times[[first]])[0]}, in {where}: a regressor "
             "needs a value at each time of the series and of the forecast. Add the value, or take "
             "a shorter horizon."
         )
-    return {str(name): table[name].to_numpy() for name in table}
+    return columns
 
 
 def on_dates(
@@ -103,13 +108,13 @@ def on_dates(
     columns = {}
     for name, dates in events.items():
         days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
-        columns[str(name)] = _contains(times, days, calendar)
+        columns[str(name)] = contain_dates(times, days, calendar)
         if not columns[str(name)].any():
             raise ValueError(f"no date of {name} falls on a time of the series or of the forecast.")
     return columns
 
 
-def _contains(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np.ndarray:
+def contain_dates(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np.ndarray:
     """Indicator of the times whose period (day, week, month) contains one of the days."""
     if calendar.kind == "number":
         raise ValueError("holidays and events need dates; the times of the series are numbers.")
@@ -161,10 +166,11 @@ def holiday_columns(
     for date, names in sorted(names_by_date.items()):
         for name, shift in product(names.split("; "), range(-window[0], window[1] + 1)):
             label = f"{name} {shift:+d} d" if shift else name
-            dates.setdefault(label, []).append(np.datetime64(date, "D") + shift)
+            day = np.datetime64(date, "D") + np.timedelta64(shift, "D")
+            dates.setdefault(label, []).append(day)
     columns, future_only = {}, []
     for name, days in dates.items():
-        indicator = _contains(times, np.array(days), calendar)
+        indicator = contain_dates(times, np.array(days), calendar)
         occurrences = int(indicator[:count].sum())
         # An indicator that is 1 at all times, as may happen in a short series, equals the level.
         if 0 < occurrences < count:

@@ -126,6 +126,10 @@ class Fitted:
             evidence = self._with_noise_factors(provisional, x)
         return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
 
+    def with_effects(self, choices: Choices) -> Fitted:
+        """Copy with the effects of `choices`, which must be the same at the times of the data."""
+        return replace(self, choices=choices, evidence=self.evidence.with_effects(choices.effects))
+
     def _with_noise_factors(self, evidence: Evidence, x: np.ndarray) -> NumpyEvidence:
         """Log joint density with noise factors computed from the residuals at the mode.
 

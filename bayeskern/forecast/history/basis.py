@@ -142,6 +142,13 @@ class Basis:
             blocks.append(EffectColumns("", {}, effects))
         return cls(tuple(blocks), upper, effects)
 
+    def with_effects(self, effects: Effects | None) -> Basis:
+        """Copy with other values of the same effects."""
+        if effects is None or self.effects is None:
+            return self
+        blocks = (*self.blocks[:-1], EffectColumns("", {}, effects))
+        return replace(self, blocks=blocks, effects=effects)
+
     @cached_property
     def columns(self) -> tuple[slice, ...]:
         """Slice of the columns of each block."""

@@ -106,6 +106,12 @@ class BasisEvidence(Evidence):
         vars(clone).pop("history", None)
         return clone
 
+    def with_effects(self, effects: Effects | None) -> Self:
+        # The cached `history` holds the columns at the times of the data, which stay the same.
+        clone = copy(self)
+        clone.basis = self.basis.with_effects(effects)
+        return clone
+
     @cached_property
     def history(self) -> History:
         """The data with the columns of the basis."""

@@ -7,6 +7,7 @@ All moments follow from the posterior of w, the row, the shift and the variance 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,13 +63,29 @@ class SeriesPosterior(ConditionedProcess):
     def joint(self, x_new: np.ndarray) -> Moments:
         rows, shift, _ = self._latent(x_new)
         half = self.weight_posterior.half(rows)
-        if self.history.is_future(x_new):
-            gaps = x_new - self.history.x[-1]
-            state_variance = self.weight_posterior.statistics.state_variance
-            covariance = covariance_after(gaps, self.lengthscale, self.ratio, state_variance)
-        else:
-            covariance = self.residual_filter.covariance(x_new)
-        return rows @ self.weight_posterior.mean + shift, half.T @ half + self.noise * covariance
+        covariance = half.T @ half + self._deviation_covariance(x_new)
+        return rows @ self.weight_posterior.mean + shift, covariance
+
+    def elements(self, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
+        # All effects are linear: `Basis.of` refuses others.
+        rows, shift, _ = self._latent(x_new)
+        m, columns = len(x_new), self.basis.effect_columns
+        if self.basis.effects is not None:
+            rows[:, columns] -= self.basis.effects.rows(x_new)
+        rows = np.vstack([rows, np.eye(self.basis.size)[columns]])
+        half = self.weight_posterior.half(rows)
+        mean, covariance = rows @ self.weight_posterior.mean, half.T @ half
+        mean[:m] += shift
+        covariance[:m, :m] += self._deviation_covariance(x_new)
+        return mean, covariance
+
+    def _deviation_covariance(self, x_new: np.ndarray) -> np.ndarray:
+        """Covariance of the deviations at x_new (M,), (M, M)."""
+        if not self.history.is_future(x_new):
+            return self.noise * self.residual_filter.covariance(x_new)
+        gaps = x_new - self.history.x[-1]
+        state_variance = self.weight_posterior.statistics.state_variance
+        return self.noise * covariance_after(gaps, self.lengthscale, self.ratio, state_variance)
 
     def _latent(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (M, m), shifts (M,) and deviation variances (M,) of f at x_new (M,)."""

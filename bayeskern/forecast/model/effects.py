@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from bayeskern.core import validation
+from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.regressors import holiday_columns, known_at, on_dates
 from bayeskern.forecast.data.series import Series
 from bayeskern.gp.prior import positive_definite
 from bayeskern.kernels import Kernel
+
+
+class EffectSources(NamedTuple):
+    """Sources of the indicator columns of events and holidays.
+
+    Attributes:
+        events: Name -> dates.
+        holidays: Code of a country.
+        window: Numbers of days before and after each holiday with effects of their own.
+    """
+
+    events: Mapping[str, Any] | None = None
+    holidays: str | None = None
+    window: tuple[int, int] = (0, 0)
+
+    def columns(
+        self, times: np.ndarray, count: int, calendar: Calendar
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], tuple[str, ...]]:
+        """Indicators of events and of holidays by name, and holidays of the future only.
+
+        Args:
+            times: Times of the series and of the forecast, (m,).
+            count: Number of times that belong to the series.
+            calendar: Calendar of the series.
+        """
+        events = on_dates(self.events or {}, times, calendar)
+        if self.holidays is None:
+            return events, {}, ()
+        return events, *holiday_columns(self.holidays, self.window, times, count, calendar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +66,10 @@ class Effects:
         kernels: Kernels of the last columns, the effects g_i.
         unseen: Holidays that occur only in the future.
         is_indicator: True for columns of zeros and ones: (k,).
+        center: Value of each column at which z is 0: (k,); 0 if empty.
+        draws: Joint draws of the columns at the last positions, those of the forecast, if they are
+            uncertain: (S, horizon, k). `Z` holds their means.
+        sources: Sources of the indicator columns.
     """
 
     columns: tuple[str, ...]
@@ -45,6 +81,9 @@ class Effects:
     kernels: tuple[Kernel, ...] = ()
     unseen: tuple[str, ...] = ()
     is_indicator: tuple[bool, ...] = ()
+    center: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    draws: np.ndarray | None = None
+    sources: EffectSources | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,6 +103,67 @@ class Effects:
     def rows(self, x: np.ndarray) -> np.ndarray:
         """Values of the columns with a linear effect at x (n,): (n, linear)."""
         return self._columns_at(x)[0][:, : self.linear]
+
+    # -- values of the columns -----------------------------------------------------------------
+
+    def values_at(self, x: np.ndarray) -> np.ndarray:
+        """Values of all columns in their own units at x (n,), NaN where unknown: (n, k)."""
+        columns, known = self._columns_at(x)
+        return np.where(known[:, None], self.in_units(columns), np.nan)
+
+    def in_units(self, Z: np.ndarray) -> np.ndarray:
+        """Standardised columns (..., k) in their own units."""
+        return Z / self.units + self._center
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """Names of the columns of zeros and ones."""
+        pairs = zip(self.columns, self.is_indicator, strict=True)
+        return tuple(name for name, is_indicator in pairs if is_indicator)
+
+    @property
+    def uncertain(self) -> np.ndarray:
+        """True for columns that are uncertain in the future: (k,)."""
+        if self.draws is None:
+            return np.zeros(len(self.columns), bool)
+        return np.ptp(self.draws, axis=0).any(axis=0)
+
+    @property
+    def _center(self) -> np.ndarray:
+        return self.center if len(self.center) else np.zeros(len(self.columns))
+
+    def continued(self, positions: np.ndarray, values: np.ndarray, horizon: int) -> Effects:
+        """Copy with other values from the first of `positions` on.
+
+        Args:
+            positions: Sorted positions of the new values, (m,); the last `horizon` are forecast.
+            values: Values of all columns in their own units, (S, m, k). S > 1 are joint draws,
+                which may differ at the forecast positions only.
+            horizon: Number of steps to forecast.
+        """
+        Z_new = (values - self._center) * self.units
+        draws = Z_new[:, -horizon:] if np.ptp(Z_new, axis=0).any() else None
+        kept = self.positions < positions[0] - 1e-6 * self.step
+        return replace(
+            self,
+            positions=np.append(self.positions[kept], positions),
+            Z=np.ascontiguousarray(np.vstack([self.Z[kept], Z_new.mean(axis=0)])),
+            draws=None if draws is None else np.ascontiguousarray(draws),
+        )
+
+    def per_sd(self) -> np.ndarray:
+        """Change of each linear z_j for one sd of its column; NaN for indicators: (linear,)."""
+        is_indicator = np.array(self.is_indicator, bool)[: self.linear]
+        return np.where(is_indicator, np.nan, 1.0)
+
+    def per_tenth(self) -> np.ndarray:
+        """Change of each linear z_j for 10 % of the mean of its column: (linear,).
+
+        NaN for indicators, and for columns with values that are not positive.
+        """
+        values = self.in_units(self.Z)
+        is_level = (values > 0.0).all(axis=0) & ~np.array(self.is_indicator, bool)
+        return np.where(is_level, 0.1 * self._center * self.units, np.nan)[: self.linear]
 
     def _columns_at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All columns at x (n,), 0 where unknown: (n, k); and a mask of known times, (n,)."""
@@ -90,6 +190,27 @@ class Effects:
         for j in nonlinear:
             variance = variance + known * np.asarray(self._kernel(j).diag(rows[:, [j]]))
         return variance
+
+    # -- elements: coefficients, and non-linear effects at given values ------------------------
+
+    def element_covariance(self, x: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Prior covariance of all effects at x (n,) with their elements: (n, linear + sum_i q_i).
+
+        The elements are the coefficients b_j, and each g_i at `values` (q_i,) of its column.
+        """
+        rows, known = self._columns_at(x)
+        blocks = [rows[:, : self.linear]]
+        for j, points in enumerate(values, self.linear):
+            blocks.append(known[:, None] * _gram(self, j, rows[:, j].tobytes(), points.tobytes()))
+        return np.hstack(blocks)
+
+    def element_prior(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Prior covariance of the elements: (linear + sum_i q_i, linear + sum_i q_i)."""
+        grams = (
+            _gram(self, j, points.tobytes(), points.tobytes())
+            for j, points in enumerate(values, self.linear)
+        )
+        return np.asarray(block_diag(np.eye(self.linear), *grams))
 
     def _column_indices(self, name: str | None) -> tuple[list[int], list[int]]:
         """Indices of the linear and of the kernel columns of a component; of all if None."""
@@ -134,15 +255,10 @@ def effects_of(
     calendar, count = series.calendar, int(series.observed.sum())
     times = np.append(series.times[series.observed], calendar.future(horizon))
     columns: dict[str, np.ndarray] = {}
-    event_indicators: dict[str, np.ndarray] = {}
-    holiday_indicators: dict[str, np.ndarray] = {}
-    unseen: tuple[str, ...] = ()
     if series.regressors is not None:
         columns = known_at(series.regressors, times, count, calendar)
-    if events is not None:
-        event_indicators = on_dates(events, times, calendar)
-    if holidays is not None:
-        holiday_indicators, unseen = holiday_columns(holidays, window, times, count, calendar)
+    sources = EffectSources(events, holidays, window)
+    event_indicators, holiday_indicators, unseen = sources.columns(times, count, calendar)
     component_of = {name: name for name in (*columns, *event_indicators)}
     component_of |= dict.fromkeys(holiday_indicators, "holidays")
     names = [
@@ -184,4 +300,6 @@ def effects_of(
         kernels=tuple(kernels[name] for name in order if name in kernels),
         unseen=unseen,
         is_indicator=tuple(is_indicator.tolist()),
+        center=center,
+        sources=sources,
     )

@@ -38,6 +38,21 @@ class ConditionedProcess(ABC):
         """Mean (m,) and covariance (m, m) of f at x_new (m,)."""
 
     @abstractmethod
+    def elements(self, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
+        """Joint moments of the elements of f at x_new (m,).
+
+        The elements are f without effects, the k coefficients of the linear effects, and the
+        non-linear effects at given values of their regressors.
+
+        Args:
+            x_new: Times, (m,).
+            values: Standardised values of the regressor of each non-linear effect, (q_i,).
+
+        Returns:
+            Mean (p,) and covariance (p, p), with p = m + k + sum_i q_i.
+        """
+
+    @abstractmethod
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each value given all others: (n,) each."""
 
@@ -85,6 +100,10 @@ class Evidence(ABC):
     @abstractmethod
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         """Copy with other data: values y (n,) at times x (n,)."""
+
+    @abstractmethod
+    def with_effects(self, effects: Any) -> Self:
+        """Copy with other effects, which must be the same at the times of the data."""
 
     @abstractmethod
     def log_density(self, z: np.ndarray) -> float:
@@ -150,6 +169,18 @@ class Evidence(ABC):
             process = self.conditioned(z)
             mean, covariance = process.joint(x_new)
         return mean, covariance + process.noise * np.eye(len(x_new))
+
+    def elements(self, z: np.ndarray, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
+        """Mean (p,) and covariance (p, p) of the elements of new values, for z (d,).
+
+        As in `ConditionedProcess.elements`; the first m elements include the noise.
+        """
+        with self.threads(), np.errstate(all="ignore"):
+            process = self.conditioned(z)
+            mean, covariance = process.elements(x_new, values)
+        times = np.arange(len(x_new))
+        covariance[times, times] += process.noise
+        return mean, covariance
 
     def loo(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Leave-one-out mean, variance and log density, for z (S, d): (S, n)."""

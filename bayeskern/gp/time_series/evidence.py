@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Protocol, Self
 
 import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs, solve_triangular
+from scipy.linalg import block_diag, get_blas_funcs, get_lapack_funcs, solve_triangular
 
 from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
 from bayeskern.gp.time_series.predictive import LOG_2PI
@@ -43,6 +43,17 @@ class LinearEffects(Protocol):
 
     def variance(self, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
         """Prior variance of a component, or of their sum if name is None: (m,)."""
+        ...
+
+    def element_covariance(self, x: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Prior covariance of the effects at x (n,) with their elements: (n, k + sum_i q_i).
+
+        The elements are the coefficients and the processes at `values`, (q_i,) each.
+        """
+        ...
+
+    def element_prior(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Prior covariance of the elements: (k + sum_i q_i, k + sum_i q_i)."""
         ...
 
 
@@ -92,6 +103,12 @@ class NumpyEvidence(Evidence):
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         clone = copy(self)
         clone._set_data(x, y)
+        return clone
+
+    def with_effects(self, effects: LinearEffects | None) -> Self:
+        # The cached covariance at the times of the data stays valid.
+        clone = copy(self)
+        clone.effects = effects
         return clone
 
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
@@ -242,6 +259,16 @@ class ConditionedSeries(ConditionedProcess):
         effects, prior = self.evidence.effects, self._covariance(_pairs_among(x_new.tobytes()))
         prior = prior if effects is None else prior + effects.covariance(x_new, x_new)
         half, mean = self._project(self._cross(x_new))
+        return mean, prior - half.T @ half
+
+    def elements(self, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
+        x, effects = self.evidence.x, self.evidence.effects
+        cross = self._covariance(_pairs_between(x.tobytes(), x_new.tobytes()))
+        prior = self._covariance(_pairs_among(x_new.tobytes()))
+        if effects is not None:
+            cross = np.hstack([cross, effects.element_covariance(x, values)])
+            prior = block_diag(prior, effects.element_prior(values))
+        half, mean = self._project(cross)
         return mean, prior - half.T @ half
 
     def precision(self) -> Moments:

@@ -284,7 +284,7 @@ def test_options_without_effects_are_refused(forecast):
         bk.forecast("co2", 3, holidays="DE")
     with pytest.raises(ValueError, match="has no regressors, events or holidays"):
         bk.forecast([1.0, 2.0, 4.0, 3.0], 2).effects()
-    with pytest.raises(ValueError, match="beyond the horizon are unknown"):
+    with pytest.raises(ValueError, match="promo has no value at 2023-08-17"):
         forecast.update(3.0)
     with pytest.raises(ValueError, match="a frame of regressors"):
         bk.forecast([1.0, 2.0, 4.0], 2, regressors=["price"])

@@ -1,0 +1,231 @@
+"""Forecasts for alternatives of the future regressors, and joint draws of several of them.
+
+The alternatives are draws of uncertain regressors, or scenarios. They share the structures and the
+draws of the hyperparameters; joint draws share the function of time, the coefficients and the
+noise too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeskern.core.threads import side_by_side
+from bayeskern.forecast.combine.elements import Design, ElementMoments
+from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
+from bayeskern.prediction.average_mixture import AverageMixture
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
+
+# Pairs of a draw of the hyperparameters and a draw of the regressors in a mixture of counts.
+RESPONSE_PAIRS = 192
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """Forecasts of all structures for A alternatives of the standardised columns.
+
+    Attributes:
+        combination: The structures with their weights.
+        x_new: Future times, (m,).
+        Z: Columns of the effects, (A, m, k).
+        seed: Seed of the choices of draws.
+    """
+
+    combination: Combination
+    x_new: np.ndarray
+    Z: np.ndarray
+    seed: int
+
+    @cached_property
+    def design(self) -> Design:
+        """Elements of each future value."""
+        effects = self.combination.choices.effects
+        assert effects is not None
+        return Design.of(effects, self.Z)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The structures."""
+        return self.combination.parts
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Weights of the structures, (K,)."""
+        return np.array([part.weight for part in self.parts])
+
+    @cached_property
+    def elements(self) -> list[ElementMoments]:
+        """Moments of the elements of each structure."""
+
+        def moments(part: Part) -> ElementMoments:
+            return ElementMoments.of(part.draws, self.x_new, self.design.values)
+
+        return side_by_side(moments, self.parts, len(self.parts[0].fitted.y))
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """Means of the transformed values of each structure, (K, A, m)."""
+        every = np.arange(len(self.Z))
+        return np.array([self.design.sums(every, e.mean) for e in self.elements])
+
+    @cached_property
+    def sds(self) -> np.ndarray:
+        """Standard deviations of the transformed values of each structure, (K, A, m)."""
+        return np.sqrt([self.design.variances(e.covariance) for e in self.elements])
+
+    def predictive(self, steps: np.ndarray) -> AverageMixture | ResponseMixture:
+        """Equally weighted mixture of the forecasts, `steps` (m,) ahead, counted from 0."""
+        A, K = len(self.Z), len(self.parts)
+        means, sds = self.means.reshape(K, -1), self.sds.reshape(K, -1)
+        parts = self._average(means, sds).with_errors(self.combination.errors(np.tile(steps, A)))
+
+        def paths(n: int, seed: int) -> np.ndarray:
+            rng = np.random.default_rng(seed)
+            rows = np.concatenate([rng.permutation(A) for _ in range(-(-n // A))])[:n]
+            return self.sample(rows[None], steps, (), rng)[0]
+
+        return AverageMixture(parts, A, paths)
+
+    def sample(
+        self,
+        rows: np.ndarray,
+        steps: np.ndarray,
+        predictives: Sequence[Any],
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Joint draws under several alternatives at once.
+
+        The errors of a draw are those of one structure, chosen with its weight, so that their
+        correlation is the average over the structures.
+
+        Args:
+            rows: Alternatives of each draw, (J, n).
+            steps: Steps ahead, counted from 0, (m,).
+            predictives: Predictive distribution of each of the J scenarios, for counts.
+            rng: Generator of the draws.
+
+        Returns:
+            Shape (J, n, m): entries [:, i] share the function of time, coefficients and noise.
+        """
+        J, n = rows.shape
+        m = len(self.x_new)
+        structures = rng.choice(len(self.parts), n, p=self.weights / self.weights.sum())
+        errors = np.empty((J, n, m))
+        for k, elements in enumerate(self.elements):
+            chosen = np.flatnonzero(structures == k)
+            standard = rng.standard_normal((len(chosen), len(elements.mean)))
+            deviations = elements.deviations(standard)
+            for j in range(J):
+                alternatives = rows[j, chosen]
+                sums = self.design.sums(alternatives, deviations)
+                errors[j, chosen] = sums / np.maximum(self.sds[k, alternatives], 1e-150)
+        distribution = self.combination.errors(steps)
+        errors *= distribution.factors(n, rng) * distribution.scales
+        values = [
+            self._average(self.means[:, r], self.sds[:, r]).values(e)
+            for r, e in zip(rows, errors, strict=True)
+        ]
+        return np.array(values)
+
+    def _average(self, means: np.ndarray, sds: np.ndarray) -> QuantileAverage:
+        """Average of the structures at these means and sds, (K, ...)."""
+        scales = [part.fitted.scale for part in self.parts]
+        bounds = self.combination.choices.bounds
+        return QuantileAverage(self.weights, scales, means, sds, bounds=bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentAlternatives(Alternatives):
+    """Forecasts of counts or shares for A alternatives, at C draws of the hyperparameters."""
+
+    @cached_property
+    def members(self) -> list[tuple[Part, int]]:
+        """Structure and row of each draw of the hyperparameters."""
+        return [(part, int(row)) for part in self.parts for row in part.mixture_rows(self.seed)]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Weight of each draw of the hyperparameters, (C,)."""
+        rows = [part.mixture_rows(self.seed) for part in self.parts]
+        pairs = zip(self.parts, rows, strict=True)
+        return np.concatenate([np.full(len(r), part.weight / len(r)) for part, r in pairs])
+
+    @cached_property
+    def elements(self) -> list[ElementMoments]:
+        """Moments of the elements at each draw, computed once for repeated draws."""
+        known: dict[tuple[int, int], ElementMoments] = {}
+        for part, row in self.members:
+            if (id(part), row) not in known:
+                moments = ElementMoments.at(
+                    part.draws, part.draws.z[row], self.x_new, self.design.values
+                )
+                known[id(part), row] = moments
+        return [known[id(part), row] for part, row in self.members]
+
+    def predictive(self, steps: np.ndarray) -> ResponseMixture:
+        """Mixture over pairs of a draw of the hyperparameters and an alternative."""
+        C, A = len(self.members), len(self.Z)
+        count = max(1, -(-RESPONSE_PAIRS // C)) if A > 1 else 1
+        rng = np.random.default_rng(self.seed)
+        chosen = np.concatenate([rng.permutation(A) for _ in range(-(-C * count // A))])
+        chosen = chosen[: C * count].reshape(C, count)
+        fits, zs, pairs = [], [], []
+        for c, (part, row) in enumerate(self.members):
+            fits += [part.fitted] * count
+            zs += [part.draws.z[row]] * count
+            pairs += [(c, a) for a in chosen[c]]
+        moments = [
+            np.array([values[c, a] for c, a in pairs]) for values in (self.means, self.sds**2)
+        ]
+
+        def paths(i: int, n: int, seed: int) -> np.ndarray:
+            c, a = pairs[i]
+            elements = self.elements[c]
+            standard = np.random.default_rng(seed).standard_normal((n, len(elements.mean)))
+            return self._latent_draws(c, np.full(n, a), elements.deviations(standard))
+
+        weights = np.repeat(self.weights / count, count)
+        return response_mixture(fits, weights, zs, moments, paths)
+
+    def _latent_draws(self, c: int, alternatives: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        """Latent process under alternatives (n,), from deviations (n, p), not standardised."""
+        scale = self.members[c][0].fitted.scale
+        g = self.means[c, alternatives] + self.design.sums(alternatives, deviations)
+        return scale.shift + scale.size * g
+
+    def sample(
+        self,
+        rows: np.ndarray,
+        steps: np.ndarray,
+        predictives: Sequence[Any],
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        # All scenarios take the same quantile of the distribution of a count given its mean.
+        J, n = rows.shape
+        members = rng.choice(len(self.members), n, p=self.weights / self.weights.sum())
+        uniform = rng.random((n, len(self.x_new)))
+        values = np.empty((J, *uniform.shape))
+        likelihood = predictives[0].likelihood
+        for c, (part, row) in enumerate(self.members):
+            chosen = np.flatnonzero(members == c)
+            standard = rng.standard_normal((len(chosen), len(self.elements[c].mean)))
+            deviations = self.elements[c].deviations(standard)
+            theta = part.draws.z[row][: predictives[0].thetas.shape[1]]
+            for j in range(J):
+                f = predictives[j].tempered(self._latent_draws(c, rows[j, chosen], deviations))
+                values[j, chosen] = likelihood.quantile(uniform[chosen], f, theta)
+        return values
+
+
+def alternatives_of(
+    combination: Combination, x_new: np.ndarray, Z: np.ndarray, seed: int
+) -> Alternatives:
+    """Alternatives of a forecast: columns Z (A, m, k) at times x_new (m,)."""
+    is_latent = combination.choices.likelihood is not None
+    kind = LatentAlternatives if is_latent else Alternatives
+    return kind(combination, x_new, Z, seed)

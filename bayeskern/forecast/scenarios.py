@@ -1,0 +1,260 @@
+"""Comparison of scenarios of one forecast, by paired joint draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.formatting import aligned, counted
+from bayeskern.forecast.combine.alternatives import alternatives_of
+from bayeskern.forecast.combine.stacking import Combination
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show import scenarios_plot
+from bayeskern.forecast.show.printing import number_format
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Joint draws behind a comparison.
+PAIRED_DRAWS = 4_000
+COLUMNS = (
+    "median",
+    "lower",
+    "upper",
+    "difference",
+    "difference_lower",
+    "difference_upper",
+    "percent",
+    "probability",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioComparison:
+    """Scenarios of one forecast side by side, as `compare_scenarios` returns them.
+
+    Attributes:
+        forecasts: The scenarios by name.
+        reference: Name of the scenario that the others are compared with.
+        draws: Joint draws of each scenario, (4000, horizon). Draw i of all scenarios has the same
+            hyperparameters, function of time, coefficients and noise.
+    """
+
+    forecasts: dict[str, Forecast]
+    reference: str
+    draws: dict[str, np.ndarray]
+
+    @property
+    def first(self) -> Forecast:
+        """The forecast in the reference scenario."""
+        return self.forecasts[self.reference]
+
+    @cached_property
+    def differences(self) -> dict[str, np.ndarray]:
+        """Differences from the reference by scenario, draw and time, (4000, horizon) each."""
+        base = self.draws[self.reference]
+        return {name: d - base for name, d in self.draws.items() if name != self.reference}
+
+    @property
+    def of_shares(self) -> bool:
+        """True if the values are shares, whose mean over the horizon is shown instead of sums."""
+        likelihood = self.first.choices.likelihood
+        return likelihood is not None and not likelihood.whole
+
+    @property
+    def _totals(self) -> dict[str, np.ndarray]:
+        """Sums over the horizon by scenario and draw, (4000, 1) each; means of shares."""
+        combine = np.mean if self.of_shares else np.sum
+        return {name: combine(d, axis=1, keepdims=True) for name, d in self.draws.items()}
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Totals over the horizon, with a row for each scenario.
+
+        Args:
+            level: Probability of the central intervals.
+
+        Returns:
+            Columns median, lower and upper of the total (of shares: of the mean); difference,
+            difference_lower and difference_upper from the reference; percent, the difference in
+            percent of the reference's median; and probability, that the total exceeds the
+            reference's. The last five are NaN for the reference.
+        """
+        import pandas as pd  # slow to import
+
+        rows = _table(self._totals, self.reference, level)
+        table = {name: {key: float(v[0]) for key, v in row.items()} for name, row in rows.items()}
+        frame = pd.DataFrame.from_dict(table, orient="index", columns=list(COLUMNS))
+        return frame.rename_axis("scenario")
+
+    def by_time(self, level: float = 0.95) -> pd.DataFrame:
+        """Columns of `to_frame` at each future time, indexed by scenario and time."""
+        import pandas as pd  # slow to import
+
+        series = self.first.series
+        index = series.calendar.index(self.first.times, series.time_name)
+        rows = _table(self.draws, self.reference, level)
+        frames = {name: pd.DataFrame(row, index=index) for name, row in rows.items()}
+        return pd.concat(frames, names=["scenario"])
+
+    def plot(self, level: float = 0.8, figure: Figure | None = None) -> Figure:
+        """Plot the scenarios and, below, their differences from the reference.
+
+        Args:
+            level: Probability of the central intervals.
+            figure: Figure to draw in; a new one if None.
+        """
+        return scenarios_plot.comparison(self, validation.level(level), figure)
+
+    def __repr__(self) -> str:
+        f, level = self.first, 0.95
+        quantity = "mean" if self.of_shares else "total"
+        head = (
+            f"{f.series.name}: {quantity} of {f.series.value_name} over "
+            f"{counted(f.horizon, 'step')}, compared with {self.reference}"
+        )
+        show = number_format(np.hstack([*self._totals.values()]))
+        interval = f"{100 * level:g} % interval"
+        header = ("", quantity, interval, "difference", interval, "in %", "P(higher)")
+        rows: list[Sequence[str]] = [header]
+        for name, columns in _table(self._totals, self.reference, level).items():
+            median, lower, upper, *others = (float(column[0]) for column in columns.values())
+            cells = [name, show(median), f"{show(lower)} to {show(upper)}"]
+            if name == self.reference:
+                rows.append([*cells, *[""] * 4])
+                continue
+            difference, lower, upper, percent, probability = others
+            cells += [show(difference), f"{show(lower)} to {show(upper)}"]
+            rows.append([*cells, f"{percent:+.2g}", f"{100.0 * probability:.0f} %"])
+        return "\n".join([head, "", *aligned(rows)])
+
+
+def compare_scenarios(
+    forecasts: Mapping[str, Forecast], reference: str | None = None, seed: int = 0
+) -> ScenarioComparison:
+    """Compare scenarios of one forecast: totals, and differences with their own intervals.
+
+    The differences are computed from paired joint draws: draw i of all scenarios has the same
+    hyperparameters, function of time, coefficients of the effects and noise. The interval of a
+    difference thus shows how uncertain the effect of the scenario is, and is usually much narrower
+    than the intervals of the forecasts.
+
+    A regressor is a cause only if the data say so: the difference is what the model expects from
+    the association in the past.
+
+    Args:
+        forecasts: The forecast and its scenarios by name, as in
+            `{"base": f, "cheaper": f.scenario(price=4.5)}`.
+        reference: Name of the scenario to compare with; the first one if None.
+        seed: Random seed.
+
+    Returns:
+        The comparison. Printed, it is a table; `plot` shows it by time.
+
+    Raises:
+        ValueError: If there are fewer than two scenarios, the reference is not one of them, or the
+            forecasts are not scenarios of one forecast.
+        TypeError: If `forecasts` holds anything else.
+
+    Examples:
+        ```python
+        cheaper = f.scenario(price=0.9 * price)
+        comparison = bk.compare_scenarios({"base": f, "cheaper": cheaper})
+        comparison.to_frame(), comparison.by_time(), comparison.plot()
+        ```
+    """
+    if not isinstance(forecasts, Mapping) or len(forecasts) < 2:
+        raise ValueError(
+            "forecasts must be a dict of at least two scenarios by name, as in "
+            '{"base": f, "cheaper": f.scenario(price=4.5)}; got '
+            f"{dict(forecasts) if isinstance(forecasts, Mapping) else type(forecasts).__name__}."
+        )
+    for name, f in forecasts.items():
+        if not isinstance(f, Forecast):
+            raise TypeError(f"{name} must be a forecast of bk.forecast; got {type(f).__name__}.")
+    if reference is None:
+        reference = next(iter(forecasts))
+    validation.one_of("reference", reference, forecasts)
+    base = forecasts[reference]
+    for name, f in forecasts.items():
+        _require_scenario(name, f, reference, base)
+    draws = _paired_draws([*forecasts.values()], base, validation.seed(seed))
+    by_name = dict(zip(forecasts, draws, strict=True))
+    return ScenarioComparison(dict(forecasts), reference, by_name)
+
+
+def _require_scenario(name: str, f: Forecast, reference: str, base: Forecast) -> None:
+    """Raise ValueError unless both forecasts have the same fit, times and effects."""
+    for label, forecast in ((reference, base), (name, f)):
+        if forecast.combination is None or forecast.choices.effects is None:
+            raise ValueError(
+                f"{label} has no regressors, events or holidays, so it has no scenarios."
+            )
+    same = f.horizon == base.horizon and np.array_equal(f.times, base.times)
+    if not (same and _have_same_fit(f.combination, base.combination)):
+        raise ValueError(
+            f"{name} and {reference} must be scenarios of one forecast, with the same values, "
+            f"horizon and hyperparameters: make {name} by {reference}.scenario(...)."
+        )
+
+
+def _have_same_fit(first: Combination | None, second: Combination | None) -> bool:
+    if first is None or second is None or len(first.parts) != len(second.parts):
+        return False
+    return all(
+        a.structure == b.structure
+        and a.weight == b.weight
+        and np.array_equal(a.draws.z, b.draws.z)
+        and np.array_equal(a.fitted.x, b.fitted.x)
+        and np.array_equal(a.fitted.y, b.fitted.y)
+        for a, b in zip(first.parts, second.parts, strict=True)
+    )
+
+
+def _paired_draws(forecasts: list[Forecast], base: Forecast, seed: int) -> np.ndarray:
+    """Joint draws of all scenarios, (J, draws, horizon)."""
+    assert base.combination is not None
+    m, columns = base.horizon, []
+    for f in forecasts:
+        effects = f.choices.effects
+        assert effects is not None
+        columns.append(effects.Z[None, -m:] if effects.draws is None else effects.draws)
+    rng = np.random.default_rng(seed)
+    # The same draw of uncertain regressors in all scenarios with the same number of draws.
+    places = rng.permutation((np.arange(PAIRED_DRAWS) + 0.5) / PAIRED_DRAWS)
+    firsts = np.cumsum([0, *map(len, columns)])
+    rows = np.array([
+        first + (places * len(Z)).astype(int) for first, Z in zip(firsts, columns, strict=False)
+    ])  # fmt: skip
+    x = base.series.calendar.positions(base.times)
+    alternatives = alternatives_of(base.combination, x, np.concatenate(columns), base.seed)
+    predictives = [f._predictive for f in forecasts]
+    return alternatives.sample(rows, np.arange(m), predictives, rng)
+
+
+def _table(
+    draws: Mapping[str, np.ndarray], reference: str, level: float
+) -> dict[str, dict[str, np.ndarray]]:
+    """Columns of the table by scenario, (m,) each, from draws (n, m)."""
+    tail = 0.5 * (1.0 - validation.level(level))
+    base, probabilities = draws[reference], [0.5, tail, 1.0 - tail]
+    rows: dict[str, dict[str, np.ndarray]] = {}
+    for name, values in draws.items():
+        columns = [*np.quantile(values, probabilities, axis=0)]
+        if name == reference:
+            columns += [np.full(values.shape[1], np.nan)] * 5
+        else:
+            difference = values - base
+            ends = np.quantile(difference, probabilities, axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                percent = 100.0 * ends[0] / np.abs(np.median(base, axis=0))
+            # Ties, as between counts, are divided evenly.
+            probability = np.mean((difference > 0.0) + 0.5 * (difference == 0.0), axis=0)
+            columns += [*ends, percent, probability]
+        rows[name] = dict(zip(COLUMNS, columns, strict=True))
+    return rows
