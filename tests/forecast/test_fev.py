@@ -22,12 +22,10 @@ def task_of(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
 
     def build(columns, **options):
-        rows = [
-            pd.DataFrame({"id": name, "timestamp": MONTHS} | {k: v[i] for k, v in columns.items()})
-            for i, name in enumerate("ab")
-        ]
+        cells = {name: [list(row) for row in values] for name, values in columns.items()}
+        rows = pd.DataFrame({"id": ["a", "b"], "timestamp": [MONTHS.to_numpy()] * 2} | cells)
         path = tmp_path / "data.parquet"
-        pd.concat(rows).to_parquet(path, index=False)
+        rows.to_parquet(path)
         known = {"horizon": H, "quantile_levels": LEVELS, "eval_metric": "MASE"}
         return fev.Task(dataset_path=str(path), **(known | options))
 

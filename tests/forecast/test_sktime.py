@@ -53,8 +53,10 @@ def test_regressors_have_effects():
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_updates():
-    forecaster = BayeskernForecaster(**OPTIONS).fit(Y.iloc[:50])
+@pytest.mark.parametrize("remember_data", [True, False])
+def test_updates(remember_data):
+    forecaster = BayeskernForecaster(**OPTIONS).set_config(remember_data=remember_data)
+    forecaster.fit(Y.iloc[:50])
     forecaster.update(Y.iloc[50:])
     np.testing.assert_allclose(
         forecaster.predict([1]), bk.forecast(Y.to_timestamp(), 1, **OPTIONS).median
