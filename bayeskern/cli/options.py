@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import bayeskern as bk
+from bayeskern.forecast.data.regressors import read_events
 
 
 def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:
@@ -31,12 +33,14 @@ class Reading:
         time: Time column; guessed by default.
         value: Value column; required if there are several.
         every: Aggregate to one value per minute, hour, day, week, month, quarter or year.
-        by: How values are aggregated: sum, mean or last.
+        by: How values are aggregated: sum, mean or last; count counts the rows of an event log.
         date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous; number for
             numbers that look like dates.
         decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
+        timezone: Time zone of local times, such as Europe/Berlin, or the column that holds it.
+        skip_rows: Number of rows above the header; by default titles and empty rows are recognised.
     """
 
     time: str | None = None
@@ -47,6 +51,8 @@ class Reading:
     decimal: str | None = None
     sheet: str | None = None
     encoding: str | None = None
+    timezone: str | None = None
+    skip_rows: Whole | None = None
 
 
 @Parameter(name="*")
@@ -67,6 +73,11 @@ class Modelling:
         robust: Limit the effect of outliers, by Student t noise.
         holidays: Country code, such as DE; each public holiday of the country has an effect.
         holiday_window: Numbers of days before and after a holiday that have effects, such as 1 2.
+        events: File with columns name and date; each event has an effect on the day, week or month
+            of its dates.
+        last: Number of last values to fit.
+        method: Fit the structure with the largest weight alone, by map, laplace, svi, importance,
+            pathfinder, smc or nuts.
         seed: Random seed.
     """
 
@@ -80,6 +91,9 @@ class Modelling:
     robust: bool = False
     holidays: str | None = None
     holiday_window: tuple[int, int] = (0, 0)
+    events: Path | None = None
+    last: Whole | None = None
+    method: str | None = None
     seed: Whole = 0
 
     def options(self, changes: str | list[str] | None = None) -> dict[str, Any]:
@@ -95,6 +109,9 @@ class Modelling:
             holiday_window=self.holiday_window,
             lower=self.lower,
             upper=self.upper,
+            last=self.last,
+            method=self.method,
         )
         names = ("season", "trend", "holidays", "likelihood", "seed")
-        return {"model": model, **{name: getattr(self, name) for name in names}}
+        events = None if self.events is None else read_events(self.events)
+        return {"model": model, "events": events, **{name: getattr(self, name) for name in names}}

@@ -166,6 +166,8 @@ def forecast_many(
     decimal: str | None = None,
     sheet: str | None = None,
     encoding: str | None = None,
+    timezone: str | None = None,
+    skip_rows: int | None = None,
     progress: bool = True,
     **options: Any,
 ) -> Forecasts:
@@ -193,6 +195,8 @@ def forecast_many(
         decimal: Decimal mark, if the numbers are ambiguous.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file.
+        timezone: Time zone of local times, or the column that holds it, as in `read_series`.
+        skip_rows: Number of rows above the header.
         progress: Show a progress bar.
         **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
@@ -214,6 +218,7 @@ def forecast_many(
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
     reading = (time, value, tuple(regressors), every, by, date_format, decimal, sheet, encoding)
+    reading += (timezone, skip_rows)
     readers = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
     results = run_all(work, readers.functions, workers, scheduler, progress)

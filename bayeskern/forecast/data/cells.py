@@ -85,6 +85,13 @@ def require_scalars(cells: Any, name: str) -> None:
             )
 
 
+def count_cells(cells: Any) -> np.ndarray:
+    """1 for each cell with a content of any kind, NaN for missing ones: (n,)."""
+    import pandas as pd  # slow to import
+
+    return np.where(is_missing(pd.Series(list(cells), dtype=object)), np.nan, 1.0)
+
+
 def is_missing(cells: pd.Series) -> pd.Series:
     """Mask of the cells that are empty or hold a word for a missing value."""
     words = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bayeskern.core import validation
+from bayeskern.forecast.data.zones import is_zone, require_zone
 
 # Common names of the time column, in order of preference.
 TIME_NAMES = (
@@ -14,6 +15,10 @@ TIME_NAMES = (
 )  # fmt: skip
 # Names of columns in Nixtla's libraries (statsforecast, utilsforecast, mlforecast).
 NIXTLA_ID, NIXTLA_TIME, NIXTLA_VALUE = "unique_id", "ds", "y"
+# Common names of a column of time zones.
+ZONE_NAMES = ("timezone", "time_zone", "time zone", "tz")
+# Name of the values if each row is an event.
+COUNT_NAME = "count"
 # Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
 
@@ -26,11 +31,13 @@ class ReadOptions(NamedTuple):
         value: Value column.
         regressors: Columns of regressors.
         every: Period of aggregation, a name of `resample.PERIODS`.
-        by: Aggregation: "sum", "mean" or "last".
+        by: Aggregation: "sum", "mean", "last" or "count".
         date_format: Format of dates as text.
         decimal: Decimal mark.
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file.
+        timezone: Time zone of local times, or the column that holds it.
+        skip_rows: Number of rows above the header.
     """
 
     time: str | None = None
@@ -42,20 +49,26 @@ class ReadOptions(NamedTuple):
     decimal: str | None = None
     sheet: str | None = None
     encoding: str | None = None
+    timezone: str | None = None
+    skip_rows: int | None = None
+
+    @property
+    def counts_rows(self) -> bool:
+        """True if each row is an event, without a value."""
+        return self.by == "count" and self.value is None
 
 
 def choose_columns(
-    columns: Mapping[str, Any], time: str | None, value: str | None, regressors: Sequence[str]
+    columns: Mapping[str, Any], options: ReadOptions
 ) -> tuple[dict[str, Any], str, str]:
     """Choose the time column and the value column of a table.
 
     Args:
         columns: Cells by column name.
-        time: Time column. None guesses it, and joins parts of a time in several columns, such as
-            year and month.
-        value: Value column. None takes the only column besides times and regressors, or y if the
-            times are in ds.
-        regressors: Columns of regressors.
+        options: Columns named by the user. Without a time column, guess it, and join parts of a
+            time in several columns, such as year and month. Without a value column, take the only
+            column besides times and regressors, y if the times are in ds, or, to count rows, a
+            new column of ones.
 
     Returns:
         The columns, the name of the time column and the name of the value column.
@@ -63,22 +76,24 @@ def choose_columns(
     Raises:
         ValueError: If a named column is missing, or several columns may hold the values.
     """
-    columns = dict(columns)
+    columns, time, value = dict(columns), options.time, options.value
     if time is None:
         columns, time = _join_parts_of_time(columns)
-    for name in regressors:
+    for name in options.regressors:
         validation.one_of("regressors", name, columns)
-    names = [name for name in columns if name not in regressors]
+    names = [name for name in columns if name not in options.regressors]
     if value is not None:
         validation.one_of("value", value, names)
     time = choose_time([name for name in names if name != value], time)
+    if options.counts_rows:
+        return {time: columns[time], COUNT_NAME: [1.0] * len(columns[time])}, time, COUNT_NAME
     others = [name for name in names if name != time] if value is None else [value]
     if time == NIXTLA_TIME and NIXTLA_VALUE in others:
         others = [NIXTLA_VALUE]
     if len(others) != 1:
         raise ValueError(
             f"value= (--value) must name the column of values; besides the times, {time}, there "
-            f"are {', '.join(others) or 'no columns'}."
+            f"are {', '.join(others) or 'no columns'}. To count rows: --by count."
         )
     return columns, time, others[0]
 
@@ -102,6 +117,32 @@ def split_id(columns: Mapping[str, Any], options: ReadOptions) -> tuple[dict[str
             "forecast_many (bayeskern forecast-many), or select the rows of one series."
         )
     return columns, next(iter(names), None)
+
+
+def split_zones(
+    columns: Mapping[str, Any], options: ReadOptions
+) -> tuple[dict[str, Any], list[str] | None, tuple[str, ...]]:
+    """Separate a column of time zones, named by `options.timezone` or by a usual name.
+
+    Returns:
+        The other columns, the time zone of each row, if there is such a column, and remarks.
+
+    Raises:
+        ValueError: If a named column holds something else.
+    """
+    columns = dict(columns)
+    named = {options.time, options.value, *options.regressors}
+    usual = (name for name in columns if name.lower() in ZONE_NAMES and name not in named)
+    name = options.timezone if options.timezone in columns else next(usual, None)
+    if name is None or options.timezone not in (None, name):
+        return columns, None, ()
+    zones = [str(cell).strip() for cell in columns[name]]
+    if options.timezone is None and not all(map(is_zone, {*zones})):
+        return columns, None, ()
+    for zone in {*zones}:
+        require_zone(zone)
+    del columns[name]
+    return columns, zones, (f"the times are local times of the zones in {name}",)
 
 
 def choose_time(names: Sequence[str], time: str | None) -> str:

@@ -72,7 +72,12 @@ class Table:
     remarks: tuple[str, ...] = ()
 
 
-def read_table(path: Path, sheet: str | None = None, encoding: str | None = None) -> Table:
+def read_table(
+    path: Path,
+    sheet: str | None = None,
+    encoding: str | None = None,
+    skip_rows: int | None = None,
+) -> Table:
     """Read the columns of a file.
 
     Args:

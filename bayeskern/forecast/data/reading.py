@@ -19,6 +19,7 @@ from bayeskern.forecast.data.columns import (
     choose_columns,
     choose_time,
     split_id,
+    split_zones,
 )
 from bayeskern.forecast.data.files import DELIMITERS, Table, read_table
 from bayeskern.forecast.data.regressors import Regressors
@@ -46,6 +47,8 @@ def read_series(
     decimal: str | None = None,
     sheet: str | None = None,
     encoding: str | None = None,
+    timezone: str | None = None,
+    skip_rows: int | None = None,
 ) -> Series:
     """Read a series, for `forecast`, `backtest`, `anomalies` and `search_kernel`.
 
@@ -65,12 +68,17 @@ def read_series(
             last rows have an empty value of the series; or a separate frame with a time column.
         every: Aggregate to one value per "minute", "hour", "day", "week", "month", "quarter" or
             "year"; None keeps the times.
-        by: How values are aggregated: "sum", "mean" or "last".
+        by: How values are aggregated: "sum", "mean" or "last"; "count" counts the rows of an event
+            log or, with `value`, the cells that are not empty.
         date_format: Format of the times, such as "%d/%m/%Y", if they are ambiguous; "number" for
             numbers that look like dates.
         decimal: Decimal mark, "." or ",", if the numbers are ambiguous.
         sheet: Sheet of a workbook; required if several hold data.
         encoding: Encoding of a text file; by default UTF-8 or, if that fails, Windows-1252.
+        timezone: Time zone of local times, such as "Europe/Berlin", or the column that holds it.
+            Times with an offset are converted to this zone.
+        skip_rows: Number of rows above the header of a text file or a sheet; None recognises titles
+            and empty rows.
 
     Returns:
         The series, with remarks on how it was read.
@@ -88,7 +96,9 @@ def read_series(
     if hasattr(regressors, "columns"):
         frame, names = regressors, ()
     names = tuple(names or ())
-    options = ReadOptions(time, value, names, every, by, date_format, decimal, sheet, encoding)
+    options = ReadOptions(
+        time, value, names, every, by, date_format, decimal, sheet, encoding, timezone, skip_rows
+    )
     series = _read(source, times, options)
     if frame is None:
         return series
@@ -97,6 +107,8 @@ def read_series(
             f"this series has regressors already ({', '.join(series.regressors.columns)}); pass "
             "all regressors at once."
         )
+    if timezone is not None:
+        options = options._replace(timezone=series.calendar.tz or "UTC")
     return replace(series, regressors=regressors_of(frame, series.time_name, options))
 
 
@@ -109,11 +121,13 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
     if is_path and str(source) not in datasets.names():
         _refuse_options(times, options, "times", "Name a column of times with time=.")
         path = require_source(source)
-        table, time = _with_times(read_table(path, options.sheet, options.encoding), time)
+        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
+        if not options.counts_rows:
+            table, time = _with_times(table, time)
         name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
     elif is_path or hasattr(source, "columns"):
         hint = "Only files have sheets and encodings; name a column of times with time=."
-        _refuse_options(times, options, "times sheet encoding", hint)
+        _refuse_options(times, options, "times sheet encoding skip_rows", hint)
         if is_path:
             data = datasets.load(str(source))
             name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
@@ -125,10 +139,11 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         table = Table(columns)
     else:
         hint = "An array has no columns: use times= and a frame of regressors."
-        _refuse_options(None, options, "time value regressors sheet encoding", hint)
-        name, table, time = None, _from_values(source, times), INDEX_COLUMN
+        _refuse_options(None, options, "time value regressors sheet encoding skip_rows", hint)
+        name, table, time = None, _from_values(source, times, options.counts_rows), INDEX_COLUMN
     columns, id = split_id(table.columns, options)
-    columns, time, value = choose_columns(columns, time, options.value, options.regressors)
+    columns, zones, remarks = split_zones(columns, options)
+    columns, time, value = choose_columns(columns, options._replace(time=time))
     if table.header is not None and _is_row_of_data(columns[time], time, value, options):
         delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
         example = f'"time{delimiter}value"' if delimiter else '"value"'
@@ -145,7 +160,8 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         options,
         {name: columns[name] for name in options.regressors},
         table.points_may_group,
-        table.remarks,
+        (*table.remarks, *remarks),
+        zones,
     )
 
 
@@ -199,7 +215,8 @@ def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
 
 def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOptions) -> bool:
     """True if the names of the time and value columns could be a row of data."""
-    if not any(_is_readable(read_numbers, [value], value, mark, False) for mark in ".,"):
+    is_number = any(_is_readable(read_numbers, [value], value, mark, False) for mark in ".,")
+    if not is_number and not options.counts_rows:
         return False
     if isinstance(times, np.ndarray):
         return True
@@ -240,14 +257,19 @@ def _holds_times(
     return index.name is not None or index.dtype.kind not in "iuf" or len(names) == 1
 
 
-def _from_values(source: Any, times: Any) -> Table:
-    """Values of an array or a series, with their times under `INDEX_COLUMN`."""
+def _from_values(source: Any, times: Any, counts_rows: bool) -> Table:
+    """Values of an array or a series, with their times under `INDEX_COLUMN`.
+
+    counts_rows: The values of an array without times are the times of events.
+    """
     import pandas as pd  # slow to import
 
     if np.ndim(source) != 1:
         raise ValueError(f"series must be one-dimensional, got shape {np.shape(source)}.")
     name = getattr(source, "name", None)
     values = pd.Series(source)
+    if counts_rows and times is None and values.dtype.kind not in "iuf":
+        return Table({INDEX_COLUMN: values.to_numpy() if values.dtype.kind == "M" else [*values]})
     times = values.index if times is None else times
     if len(times) != len(values):
         raise ValueError(f"times has {len(times)} entries, and the series {len(values)} values.")

@@ -11,12 +11,13 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import printable_errors
-from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
-from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns
+from bayeskern.forecast.data.cells import AmbiguousError, count_cells, read_numbers
+from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns, split_zones
 from bayeskern.forecast.data.files import Table, read_table
 from bayeskern.forecast.data.reading import columns_of, read_series, require_source
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import read_times
+from bayeskern.forecast.data.times import read_times, read_written_times
+from bayeskern.forecast.data.zones import aware, is_aware
 
 
 class SeriesReaders(NamedTuple):
@@ -46,10 +47,11 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     Raises ValueError for an error that concerns all series, such as a missing column.
     """
     is_file = isinstance(series, str | Path)
-    if not is_file and (options.sheet is not None or options.encoding is not None):
-        raise ValueError("sheet= and encoding= can only be used with files.")
+    if not is_file and {options.sheet, options.encoding, options.skip_rows} != {None}:
+        raise ValueError("sheet=, encoding= and skip_rows= can only be used with files.")
     if is_file:
-        table = read_table(require_source(series), options.sheet, options.encoding)
+        path = require_source(series)
+        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
         readers = _from_table(table, id, options)
     elif hasattr(series, "columns"):
         import narwhals as nw  # slow to import
@@ -63,9 +65,8 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
                 f"are in a {type(series).__name__}."
             )
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        notation = {
-            name: getattr(options, name) for name in ("every", "by", "date_format", "decimal")
-        }
+        names = ("every", "by", "date_format", "decimal", "timezone")
+        notation = {name: getattr(options, name) for name in names}
         functions = [partial(read_series, source, **notation) for source in named.values()]
         readers = SeriesReaders([*named], functions, "id", "time", "pandas", ())
     if not readers.ids:
@@ -80,21 +81,31 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     id = validation.one_of("id", id, table.columns)
     names, points_may_group = table.columns[id], table.points_may_group
     others = {name: cells for name, cells in table.columns.items() if name != id}
-    columns, time, value = choose_columns(others, *options[:3])
-    times, values, remarks = columns[time], columns[value], table.remarks
+    others, zones, notes = split_zones(others, options)
+    columns, time, value = choose_columns(others, options)
+    times, values, remarks = columns[time], columns[value], table.remarks + notes
     # Columns are read as a whole, because one series may determine the notation of the others. If
     # that fails, each series is read separately, so that only series with a wrong cell fail.
     try:
+        if options.by == "count":
+            values = count_cells(values)
         values, notes = read_numbers(values, value, options.decimal, points_may_group)
         remarks += notes
     except AmbiguousError:
         raise
     except ValueError:
         pass
+    # Local times are located by series: in each, the second of two equal times is the later one.
+    is_local = (zones or options.timezone) and not is_aware(times)
     if any(isinstance(cell, str | float) for cell in times[:1]):
         try:
-            times, notes = read_times(times, time, options.date_format)
-            remarks += notes
+            if is_local:
+                times, notes = read_written_times(times, time, options.date_format)
+                remarks += notes
+            elif zones is None:
+                times, tz, notes = read_times(times, time, options)
+                times = times if tz is None else aware(times, tz)
+                remarks += notes
         except AmbiguousError:
             raise
         except ValueError:
@@ -115,6 +126,8 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
             options,
             {column: _take(columns[column], series_rows) for column in options.regressors},
             points_may_group,
+            (),
+            zones if zones is None else _take(zones, series_rows),
         )
         for name, series_rows in rows.items()
     ]

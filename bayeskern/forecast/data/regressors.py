@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.cells import read_numbers
+from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.files import read_table
 from bayeskern.forecast.data.times import parse_times, read_times
 
 
@@ -36,6 +38,7 @@ class Regressors:
         time_name: str,
         options: ReadOptions,
         points_may_group: bool = False,
+        zones: Sequence[str] | None = None,
     ) -> Regressors:
         """Read regressors from cells.
 
@@ -45,11 +48,12 @@ class Regressors:
             time_name: Name of the times, for messages.
             options: Notation of the times and the cells.
             points_may_group: True if 1.234 may also mean 1234.
+            zones: Time zone of each row, (m,); None for that of the options.
 
         Raises:
             ValueError: If a cell cannot be read or a time is repeated.
         """
-        times, _ = read_times(times, time_name, options.date_format)
+        times = read_times(times, time_name, options, zones).times
         if len(np.unique(times)) < len(times):
             raise ValueError(
                 f"{time_name} of the regressors has repeated times; give each time once."
@@ -126,6 +130,33 @@ def contain_dates(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np
     first, every = wall[0].astype(unit).astype(int), int(calendar.every)
     periods, event_periods = ((t.astype(unit).astype(int) - first) // every for t in (wall, days))
     return np.isin(periods, event_periods).astype(float)
+
+
+def read_events(path: str | Path) -> dict[str, np.ndarray]:
+    """Dates of events by name, from a file with columns name and date.
+
+    Raises:
+        ValueError: If a column is missing, a name is empty, or a date cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"events must be a file with columns name and date; {path} is not a file.")
+    columns = {name.lower(): cells for name, cells in read_table(path).columns.items()}
+    if not {"name", "date"} <= columns.keys():
+        raise ValueError(
+            f"{path}: a file of events must have columns name and date; got {', '.join(columns)}."
+        )
+    names = [str(name).strip() for name in columns["name"]]
+    if not all(names):
+        raise ValueError(f"{path}, row {names.index('') + 1}: the event has no name.")
+    try:
+        dates = read_times(columns["date"], f"{path}, date", ReadOptions()).times
+    except AmbiguousError as error:
+        reason = str(error).partition(". Give")[0].replace(" (--date-format", " (as in")
+        raise ValueError(f"{reason}. Write the dates of events as 2020-01-31.") from None
+    if dates.dtype.kind != "M":
+        raise ValueError(f"{path}, date: events need dates, as in 2020-01-31; got numbers.")
+    return {name: dates[np.equal(names, name)] for name in dict.fromkeys(names)}
 
 
 def holiday_columns(

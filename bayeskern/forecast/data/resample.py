@@ -1,4 +1,4 @@
-"""Aggregation of values to longer periods: sums, means or last values of days, weeks, months."""
+"""Aggregation of values to longer periods: sums, means, last values or counts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def resample(
     """Aggregate values to whole periods.
 
     Incomplete periods at both ends are dropped, because their sums would look like small values;
-    for "last" only the final period is dropped. A sum or mean with a missing value is missing.
+    for "last" only the final period is dropped. A sum or mean with a missing value is missing. A
+    period without events has the count 0.
 
     Args:
         times: Sorted local times, (n,); duplicates are allowed.
         values: Values, (n,), NaN where missing.
         every: A key of `PERIODS`.
-        by: "sum", "mean" or "last".
+        by: "sum", "mean", "last" or "count".
 
     Returns:
         Starts of the periods, their values, and remarks.
@@ -43,9 +44,12 @@ def resample(
     import pandas as pd  # slow to import
 
     frequency = PERIODS[validation.one_of("every", every, PERIODS)]
-    by = validation.one_of("by", by, ("sum", "mean", "last"))
+    by = validation.one_of("by", by, ("sum", "mean", "last", "count"))
     if times.dtype.kind != "M":
-        raise ValueError(f"every={every!r} needs dates; the times are numbers.")
+        raise ValueError(
+            f"every={every!r} needs dates; the times are numbers. Name the column of dates: "
+            "time= or --time."
+        )
     observed = pd.Series(values, pd.DatetimeIndex(times.astype("M8[ns]")))
     groups = observed.resample(frequency, closed="left", label="left")
     present = np.asarray(groups.count())
@@ -53,7 +57,8 @@ def resample(
     totals = np.array(groups.agg(by), float)
     # pandas.agg skips missing values; its "last" is the last observed value.
     complete = (present > 0) if by == "last" else (present > 0) & (present == groups.size())
-    totals[~np.asarray(complete)] = np.nan
+    if by != "count":
+        totals[~np.asarray(complete)] = np.nan
     distinct = np.unique(times)
     first, last = 0, len(starts)
     if len(distinct) > 1:
@@ -66,7 +71,8 @@ def resample(
         raise ValueError(
             f"every={every!r}: the series covers no complete {every}; choose a shorter period."
         )
-    remarks = (f"each {every} has the {by} of its values",)
+    aggregate = "number of its rows" if by == "count" else f"{by} of its values"
+    remarks = (f"each {every} has the {aggregate}",)
     dropped = first + len(starts) - last
     if dropped:
         remarks += (f"{counted(dropped, f'incomplete {every}')} at the ends left out",)

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.cells import read_numbers
+from bayeskern.forecast.data.cells import count_cells, read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.times import parse_times, read_times
-from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of
+from bayeskern.forecast.data.zones import to_utc, to_wall
 
 # Fewer values cannot determine level, change and spread.
 MIN_VALUES = 3
@@ -57,6 +57,7 @@ class Series:
         regressors: Mapping[str, Any],
         points_may_group: bool = False,
         remarks: Sequence[str] = (),
+        zones: Sequence[str] | None = None,
     ) -> Series:
         """Read and sort values, drop missing values at the end, and infer the calendar.
 
@@ -70,6 +71,7 @@ class Series:
             regressors: Columns at the same times, in the same notation.
             points_may_group: True if 1.234 may also mean 1234.
             remarks: Earlier remarks.
+            zones: Time zone of each row, (n,); None for that of the options.
 
         Raises:
             ValueError: If a cell cannot be read, or there are fewer than three values.
@@ -77,9 +79,12 @@ class Series:
         if (options.every is None) != (options.by is None):
             raise ValueError(
                 "every= (--every) and by= (--by) must be given together, as a period and 'sum', "
-                f"'mean' or 'last'; got every={options.every!r} and by={options.by!r}."
+                f"'mean', 'last' or 'count'; got every={options.every!r} and by={options.by!r}."
             )
-        values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
+        if options.by == "count":
+            values, notes = count_cells(cells), ()
+        else:
+            values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
         remarks = [*remarks, *notes]
         regressor_columns = None
         if regressors:
@@ -89,10 +94,9 @@ class Series:
                     "at the aggregated times."
                 )
             regressor_columns = Regressors.of(
-                times, regressors, time_name, options, points_may_group
+                times, regressors, time_name, options, points_may_group, zones
             )
-        tz = zone_of(times)
-        times, notes = read_times(times, time_name, options.date_format)
+        times, tz, notes = read_times(times, time_name, options, zones)
         remarks += notes
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):

@@ -10,12 +10,13 @@ import datetime as dt
 import numbers
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing, require_scalars
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.dates.date_forms import (
     FORMS,
     HOURS_OF_DIGITS,
@@ -25,9 +26,18 @@ from bayeskern.forecast.data.dates.date_forms import (
     split_weekday,
 )
 from bayeskern.forecast.data.dates.point_months import read_point_months, texts_of_decimals
-from bayeskern.forecast.data.zones import has_offset, zone_of
+from bayeskern.forecast.data.zones import (
+    has_offset,
+    is_aware,
+    local_to_utc,
+    require_zone,
+    zone_of,
+)
 
-__all__ = ["epoch_unit", "is_dated_by_digits", "parse_times", "read_times"]
+__all__ = [
+    "LocatedTimes", "epoch_unit", "is_dated_by_digits", "parse_times", "read_times",
+    "read_written_times",
+]  # fmt: skip
 
 ACCEPTED_TIMES = (
     "dates as in 2020-01-31, 31.01.2020, Jan 2020, 2020Q1 or 2020-W05, or numbers; --date-format "
@@ -37,24 +47,56 @@ ACCEPTED_TIMES = (
 NUMBER_FORMAT = "number"
 
 
+class LocatedTimes(NamedTuple):
+    """Times as `parse_times` returns them, with their zone and remarks on guesses."""
+
+    times: np.ndarray
+    tz: str | None
+    remarks: tuple[str, ...]
+
+
 def read_times(
-    values: Any, name: str, date_format: str | None = None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Read times that a user has written: as `parse_times`, with remarks on guesses.
+    values: Any, name: str, options: ReadOptions, zones: Sequence[str] | None = None
+) -> LocatedTimes:
+    """Read times that a user has written; local times with a known zone become UTC.
 
     Decimals may be months here: 1993.01 to 1993.12, or 1.1993 from 01.1993.
 
+    Args:
+        values: Times that `parse_times` accepts, (n,).
+        name: Name of the column, for messages.
+        options: Date format and time zone.
+        zones: Time zone of each row; None for that of the options.
+
     Raises:
-        ValueError: As in `parse_times`.
+        ValueError: As in `parse_times`, or for local times that clocks skip.
     """
     require_scalars(values, name)
-    remarks: tuple[str, ...] = ()
-    unit = epoch_unit(values)
-    if unit is not None:
-        prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
-        remarks = (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
-    elif zone_of(values) is None and has_offset(values):
-        remarks = ("times with an offset are shown in UTC: for local times, give the time zone",)
+    tz, unit = zone_of(values), epoch_unit(values)
+    times, remarks = read_written_times(values, name, options.date_format)
+    if options.timezone is None and zones is None:
+        if unit is not None:
+            prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
+            remarks += (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
+        elif tz is None and has_offset(values):
+            remarks += ("times with an offset are shown in UTC: for local times, --timezone",)
+        return LocatedTimes(times, tz, remarks)
+    if times.dtype.kind != "M":
+        raise ValueError(f"timezone= (--timezone) needs dates; {name} holds numbers.")
+    by_row = require_zone(options.timezone) if zones is None else zones
+    if unit is None and not is_aware(values):
+        times = parse_times(local_to_utc(times, by_row, name))
+    distinct = {by_row} if isinstance(by_row, str) else {*by_row}
+    if len(distinct) > 1:
+        remarks += (f"{name} has {len(distinct)} time zones and is shown in UTC",)
+        return LocatedTimes(times, None, remarks)
+    return LocatedTimes(times, distinct.pop(), remarks)
+
+
+def read_written_times(
+    values: Any, name: str, date_format: str | None = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Times as by `parse_times`, decimals that are months included, and remarks on them."""
     texts: list[str] = []
     if isinstance(next(iter(values), None), str):
         texts = [str(value).strip() for value in values]
@@ -62,12 +104,12 @@ def read_times(
         texts = texts_of_decimals(np.asarray(values))
         values = values if date_format is None else texts or values
     months = read_point_months(texts, name) if date_format is None else None
-    if months is not None:
-        remarks = (months.remark,)
-        if months.iso is not None:
-            # The text of a row that is no month is left, for the message.
-            values = [iso or text for iso, text in zip(months.iso, texts, strict=True)]
-    return parse_times(values, name, date_format), remarks
+    if months is None:
+        return parse_times(values, name, date_format), ()
+    if months.iso is not None:
+        # The text of a row that is no month is left, for the message.
+        values = [iso or text for iso, text in zip(months.iso, texts, strict=True)]
+    return parse_times(values, name, date_format), (months.remark,)
 
 
 def parse_times(values: Any, name: str = "time", date_format: str | None = None) -> np.ndarray:

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.reading_many import read_many
 
 DAYS = pd.date_range("2024-01-01", "2024-04-30")
 Y = np.arange(1.0, len(DAYS) + 1.0)
@@ -60,6 +62,48 @@ def test_days_are_those_of_the_zone():
     # On 31 March clocks go forward.
     np.testing.assert_array_equal(series.values, [24, 24, 23, 24])
     assert series.calendar.tz == "Europe/Berlin" and series.calendar.description == "daily"
+
+
+def test_events_are_counted(tmp_path):
+    """The events of each day, counted by hand; days without events have 0."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(30.0, size=12) * np.array([1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1])
+    starts = pd.date_range("2024-03-25", periods=12)
+    seconds = [np.linspace(30.0, 86370.0, n) for n in counts]
+    times = pd.DatetimeIndex(
+        np.concatenate([start + pd.to_timedelta(s, unit="s") for start, s in zip(starts, seconds,
+                                                                                strict=True)])
+    ).floor("s")  # fmt: skip
+    log = pd.DataFrame(
+        {"id": range(len(times)), "time": times, "kind": rng.choice([*"ab"], len(times))}
+    )
+    path = tmp_path / "log.csv"
+    log.to_csv(path, index=False)
+    single, bare = tmp_path / "single.csv", tmp_path / "bare.csv"
+    log[["time"]].to_csv(single, index=False)
+    log[["time"]].to_csv(bare, index=False, header=False)
+    for source in (log, path, single, times, pd.Series(times), [str(time) for time in times]):
+        series = read_series(source, every="day", by="count")
+        np.testing.assert_array_equal(series.times, starts)
+        np.testing.assert_array_equal(series.values, counts)
+        assert series.value_name == "count" and series.calendar.description == "daily"
+        assert series.remarks == ("each day has the number of its rows",)
+    with pytest.raises(ValueError, match="has no header"):
+        read_series(bare, every="day", by="count")
+    # Cells that are not empty, of text too.
+    of_a = log.assign(kind=log.kind.where(log.kind == "a"))
+    expected = log.kind.eq("a").groupby(log.time.dt.date).sum().reindex(starts.date, fill_value=0)
+    series = read_series(of_a, value="kind", every="day", by="count")
+    np.testing.assert_array_equal(series.on_grid(), expected)
+
+
+def test_events_of_many_series():
+    times = pd.date_range("2024-01-01", "2024-01-09", freq="4h", inclusive="left")
+    log = pd.DataFrame({"time": [*times, *times[::2]], "store": ["a"] * 48 + ["b"] * 24})
+    options = ReadOptions(every="day", by="count")
+    readers = read_many(log, "store", options)
+    counts = [reader().values for reader in readers.functions]
+    np.testing.assert_array_equal(counts, [[6.0] * 8, [3.0] * 8])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.times import read_times
+from bayeskern.forecast.data.times import read_written_times
 
 MONTHS = np.arange("1993-01", "1995-07", dtype="M8[M]")
 QUARTERS, DECEMBERS = MONTHS[2::3], np.arange("1990-12", "2002-12", 12, dtype="M8[M]")
@@ -31,12 +31,12 @@ FORMS = {
 @pytest.mark.parametrize(("form", "months"), FORMS.values(), ids=FORMS)
 def test_months_as_text(form, months):
     texts = written(months, form)
-    times, remarks = read_times(texts, "month")
+    times, remarks = read_written_times(texts, "month")
     np.testing.assert_array_equal(times, months)
     assert ("-" in form) or remarks[0].startswith("month is read as months (")
     # A gap, and rows in another order, change nothing.
     keep = np.r_[0:4, len(texts) - 1 : 5 : -1]
-    times, _ = read_times([texts[i] for i in keep], "month")
+    times, _ = read_written_times([texts[i] for i in keep], "month")
     np.testing.assert_array_equal(times, months[keep])
 
 
@@ -45,12 +45,12 @@ def test_months_that_a_program_took_for_numbers(form):
     """The zeros of 12.2000 and 1993.10 are lost."""
     months = np.arange("1993-01", "2012-01", dtype="M8[M]")
     numbers = np.array([float(text) for text in written(months, form)])
-    times, remarks = read_times(numbers, "month")
+    times, remarks = read_written_times(numbers, "month")
     np.testing.assert_array_equal(times, months)
     assert "is read as months" in remarks[0]
-    np.testing.assert_array_equal(read_times([f"{n:.10g}" for n in numbers[:83]], "m")[0],
+    np.testing.assert_array_equal(read_written_times([f"{n:.10g}" for n in numbers[:83]], "m")[0],
                                   months[:83])  # fmt: skip
-    kept, remarks = read_times(numbers, "month", "number")
+    kept, remarks = read_written_times(numbers, "month", "number")
     np.testing.assert_array_equal(kept, numbers)
     assert remarks == ()
 
@@ -70,7 +70,7 @@ def test_months_that_a_program_took_for_numbers(form):
 )
 def test_ambiguous_months_are_refused(texts, message):
     with pytest.raises(ValueError, match=message):
-        read_times(texts.split(), "month")
+        read_written_times(texts.split(), "month", None)
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_ambiguous_months_are_refused(texts, message):
 def test_decimals_stay_numbers(texts):
     numbers = np.array([float(text) for text in texts.split()])
     for values in (texts.split(), numbers):
-        times, remarks = read_times(values, "x")
+        times, remarks = read_written_times(values, "x")
         np.testing.assert_array_equal(times, numbers)
         assert remarks == ()
 
 
 def test_middles_of_years_are_numbers_with_a_remark():
-    times, remarks = read_times(["1700.5", "1701.5", "1702.5"], "year")
+    times, remarks = read_written_times(["1700.5", "1701.5", "1702.5"], "year")
     np.testing.assert_array_equal(times, [1700.5, 1701.5, 1702.5])
     assert "1700.5 is the middle of 1700" in remarks[0] and "%Y.%m" in remarks[0]
-    times, _ = read_times(["1700.5", "1701.5"], "year", "%Y.%m")
+    times, _ = read_written_times(["1700.5", "1701.5"], "year", "%Y.%m")
     np.testing.assert_array_equal(times, np.array(["1700-05", "1701-05"], "M8[M]"))
 
 
