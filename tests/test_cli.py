@@ -106,6 +106,27 @@ def test_forecast(sales, tmp_path):
     assert float(row[1]) == pytest.approx(score, rel=1e-3)
 
 
+@pytest.mark.slow
+def test_an_event_log_with_events_and_the_last_values(here, tmp_path, monkeypatch):
+    """The same numbers as in Python."""
+    monkeypatch.chdir(tmp_path)
+    gaps = np.random.default_rng(0).integers(0, 24 * 60, 4000)
+    times = np.datetime64("2024-01-01") + gaps.cumsum().astype("m8[s]")
+    pd.DataFrame({"when": times, "what": "call"}).to_csv("log.csv", index=False)
+    events = {"Fair": ["2024-01-25", "2024-01-28"]}
+    Path("events.csv").write_text("name,date\nFair,2024-01-25\nFair,2024-01-28\n")
+    status, out, _ = here(
+        "forecast", "log.csv", "--every", "hour", "--by", "count", "--horizon", 5, "--events",
+        "events.csv", "--last", 300, "--method", "map", "--timezone", "Asia/Tokyo", "--no-report",
+    )  # fmt: skip
+    assert status == 0 and "each hour has the number of its rows" in out
+    hours = bk.read_series("log.csv", every="hour", by="count", timezone="Asia/Tokyo")
+    model = bk.StructuralModel(last=300, method="map")
+    expected = bk.forecast(hours, 5, events=events, model=model)
+    written = pd.read_csv(Path("out") / "forecast.csv", index_col=0)
+    np.testing.assert_allclose(written["median"], expected.median, rtol=1e-6)
+
+
 def test_report_of_a_forecast_is_escaped(here, tmp_path):
     hostile, path = "<script>alert(1)</script>", tmp_path / "sales.csv"
     # A constant series needs no fit.
@@ -157,6 +178,13 @@ BAD = {
     "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),
     "a negative backtest": (["nile", "--horizon", 4, "--backtest", -1], "cutoffs must be"),
     "a zero": (["zero.csv", "--horizon", 6, "--positive"], "above zero; the value at 2020-02-01"),
+    "no such events": (["nile", "--horizon", 6, "--events", "no.csv"], "no.csv is not a file"),
+    "an unknown method": (["nile", "--horizon", 6, "--method", "magic"], "magic"),
+    "too few last values": (["nile", "--horizon", 6, "--last", 1], "StructuralModel(last=...)"),
+    "no such zone": (
+        ["two.csv", "--horizon", 6, "--value", "sales", "--timezone", "Berlin"],
+        "zone",
+    ),
     "both scales": (["nile", "--horizon", 6, "--positive", "--no-log"], "--positive models"),
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
