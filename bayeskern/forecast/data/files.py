@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeskern.core import extras
+from bayeskern.core import extras, validation
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.contents import (
     SizeLimit,
@@ -28,6 +28,7 @@ from bayeskern.forecast.data.contents import (
     read_sheets,
     require_cells,
 )
+from bayeskern.forecast.data.layout import drop_totals, join_header, trim
 
 # In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"
@@ -84,11 +85,14 @@ def read_table(
         path: The file.
         sheet: The sheet of a workbook; required if several sheets hold data.
         encoding: Encoding of text; by default UTF-8 or, if the text is not UTF-8, Windows-1252.
+        skip_rows: Number of rows above the header of text or a sheet; None to find titles.
 
     Raises:
         ValueError: If the file holds no table, or its type is not supported; the message names the
             type.
     """
+    if skip_rows is not None:
+        validation.positive_integer(skip_rows, "skip_rows", least=0)
     limit = SizeLimit.of_environment()
     content = read_content(path, limit)
     head = content[:64].lstrip().lower()
@@ -96,16 +100,19 @@ def read_table(
         if head.startswith(start):
             raise ValueError(f"{path} looks like {kind}: save its table as .xlsx or CSV.")
     if content.startswith(b"PK\x03\x04"):
-        return _read_workbook(path, content, sheet, limit)
+        return _read_workbook(path, content, sheet, limit, skip_rows)
     if sheet is not None:
         raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
+    is_json = head[:1] in (b"{", b"[")
+    if skip_rows is not None and (is_json or content.startswith(b"PAR1")):
+        raise ValueError(f"skip_rows={skip_rows} is for text files and sheets; {path} is neither.")
     if content.startswith(b"PAR1"):
         return _read_parquet(path, content, limit)
-    if head[:1] in (b"{", b"["):
+    if is_json:
         require_cells(path, content, b",:[{", limit)
         return _read_json(path, content)
     require_cells(path, content, DELIMITERS.encode(), limit)
-    return _read_text(path, content, encoding)
+    return _read_text(path, content, encoding, skip_rows)
 
 
 def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Table:
@@ -120,11 +127,12 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Ta
             "value."
         )
     header, *body = rows
-    names = [str(name).strip() for name in header]
+    names = ["" if name is None else str(name).strip() for name in header]
     for number, row in enumerate(body, start=1):
         if len(row) != len(names):
+            hint = " For lines above the header, --skip-rows." if number == 1 else ""
             raise ValueError(
-                f"{path}, row {number}: {len(row)} cells, but the header has {len(names)}."
+                f"{path}, row {number}: {len(row)} cells, but the header has {len(names)}.{hint}"
             )
     if len(set(names)) < len(names):
         raise ValueError(f"{path} has two columns of the same name: {', '.join(names)}.")
@@ -134,17 +142,16 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Ta
 # -- text ------------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, content: bytes, encoding: str | None) -> Table:
+def _read_text(path: Path, content: bytes, encoding: str | None, skip_rows: int | None) -> Table:
     """Columns of delimited text; cells stay text."""
     text, remarks = _decoded(path, content, encoding)
     # `splitlines` would also split at form feeds and other characters inside a cell.
-    lines = [f"{line}\n" for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
+    lines = re.split(r"\r\n|\r|\n", text)[skip_rows or 0 :]
+    lines = [f"{line}\n" for line in lines if line.strip()]
     data_lines = [line for line in lines if not line.lstrip().startswith("#")]
     if len(data_lines) < len(lines):
         remarks += (f"{counted(len(lines) - len(data_lines), 'comment line')} left out",)
-    # The most frequent delimiter of the header, outside quotes.
-    unquoted = re.sub(r'"[^"]*"', "", data_lines[0] if data_lines else ",")
-    delimiter = max(DELIMITERS, key=unquoted.count)
+    delimiter = _delimiter_of(data_lines)
     try:
         rows = list(csv.reader(io.StringIO("".join(data_lines)), delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -152,13 +159,39 @@ def _read_text(path: Path, content: bytes, encoding: str | None) -> Table:
             f"{path} is not a CSV file: {error}. Is a quotation mark left open?"
         ) from None
     rows = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
+    # The lines are skipped already.
+    table = drop_totals(join_header(trim(rows, None if skip_rows is None else 0)))
+    rows = table.rows
     return _with_header(
         path,
         rows,
         header=delimiter.join(rows[0]) if rows else None,
         points_may_group=delimiter == ";" and len(rows) > 0 and len(rows[0]) > 1,
-        remarks=remarks,
+        remarks=remarks + table.remarks,
     )
+
+
+def _delimiter_of(lines: Sequence[str]) -> str:
+    """The most frequent delimiter of the header, outside quotes, or of the lines below a title."""
+    if not lines:
+        return ","
+    unquoted = [re.sub(r'"[^"]*"', "", line) for line in lines[:1000]]
+    delimiter = max(DELIMITERS, key=unquoted[0].count)
+
+    def share(mark: str) -> float:
+        """Share of the lines below the first with the typical number of delimiters."""
+        counts = Counter(line.count(mark) for line in unquoted[1:])
+        (typical, count), *_ = counts.most_common(1) or [(0, 0)]
+        return count / len(unquoted) if typical > 0 else 0.0
+
+    # Another delimiter stands beside a name in some line: "3,5" is a number.
+    others = [
+        mark
+        for mark in DELIMITERS
+        if re.search(rf"[^\W\d]\{mark}|\{mark}[^\W\d]", "".join(unquoted[1:9]))
+    ]
+    best = max(others, key=share, default=delimiter)
+    return best if share(best) > share(delimiter) else delimiter
 
 
 def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tuple[str, ...]]:
@@ -257,7 +290,9 @@ def _read_parquet(path: Path, content: bytes, limit: SizeLimit) -> Table:
         return Table(read_parquet(path, content, limit))
 
 
-def _read_workbook(path: Path, content: bytes, sheet: str | None, limit: SizeLimit) -> Table:
+def _read_workbook(
+    path: Path, content: bytes, sheet: str | None, limit: SizeLimit, skip_rows: int | None
+) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
     Raises ValueError if `sheet` is None and several sheets hold data, if `sheet` names no sheet
@@ -274,25 +309,32 @@ def _read_workbook(path: Path, content: bytes, sheet: str | None, limit: SizeLim
             f"{path}: sheet= or --sheet must be one of the sheets with data "
             f"({', '.join(map(str, filled)) or 'none has any'}); got {sheet!r}."
         )
-    cells = filled[name]
+    cells = filled[name].to_numpy(object)
+    rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells]
+    # The first used column is the first of the table.
+    first = min(i for row in rows for i, cell in enumerate(row) if cell is not None)
+    table = trim([row[first:] for row in rows], skip_rows)
+    is_used = np.array([[cell is not None for cell in row] for row in table.rows])
     # An empty row or column between others separates two tables.
-    for axis, kind in ((1, "row"), (0, "column")):
-        used = cells.notna().to_numpy().any(axis=axis).nonzero()[0]
+    for axis, kind, before in ((1, "row", table.above), (0, "column", first)):
+        used = is_used.any(axis=axis).nonzero()[0]
         gaps = np.flatnonzero(np.diff(used) > 1)
         if len(gaps):
             raise ValueError(
-                f"{path}, sheet {name} has two tables, or more: {kind} {used[gaps[0]] + 2} is "
-                "empty. Keep one table on the sheet."
+                f"{path}, sheet {name} has two tables, or more: {kind} "
+                f"{before + used[gaps[0]] + 2} is empty. Keep one table on the sheet."
             )
-    cells = cells.dropna(how="all").dropna(how="all", axis=1)
-    rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells.to_numpy(object)]
+    columns = is_used.any(axis=0).nonzero()[0]
+    table = table._replace(rows=[[row[i] for i in columns] for row in table.rows])
+    table = drop_totals(join_header(table))
+    rows = table.rows
     header = ", ".join(_cell_text(cell) for cell in rows[0])
-    if any(cell is None for cell in rows[0]):
+    if any(cell is None for cell in rows[0][1:]):
         raise ValueError(
             f"{path}, sheet {name}: its first row, {header}, does not name all columns. "
-            "Leave no title above the table, and name each column."
+            "Name each column, or skip the rows above the header (--skip-rows)."
         )
-    return _with_header(path, rows, header=header)
+    return _with_header(path, rows, header=header, remarks=table.remarks)
 
 
 def _cell_text(cell: Any) -> str:
