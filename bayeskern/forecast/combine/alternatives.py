@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.elements import Design, ElementMoments
+from bayeskern.forecast.combine.elements import ElementMoments, SumDesign
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -42,11 +42,11 @@ class Alternatives:
     seed: int
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> SumDesign:
         """Elements of each future value."""
         effects = self.combination.choices.effects
         assert effects is not None
-        return Design.of(effects, self.Z)
+        return SumDesign.of(effects, self.Z)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -70,8 +70,7 @@ class Alternatives:
     @cached_property
     def means(self) -> np.ndarray:
         """Means of the transformed values of each structure, (K, A, m)."""
-        every = np.arange(len(self.Z))
-        return np.array([self.design.sums(every, e.mean) for e in self.elements])
+        return np.array([self.design.means(e.mean) for e in self.elements])
 
     @cached_property
     def sds(self) -> np.ndarray:

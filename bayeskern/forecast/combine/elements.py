@@ -20,21 +20,23 @@ from bayeskern.prediction.mixture import NOT_FACTORED
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class SumDesign:
     """Elements and their weights for each future value, in A alternatives.
 
     Attributes:
         indices: Indices of the q elements of each value, (A, m, q).
         weights: Their weights, (A, m, q).
         values: Distinct values of the column of each non-linear effect, standardised.
+        linear: Number of linear effects, whose coefficients follow the function of time.
     """
 
     indices: np.ndarray
     weights: np.ndarray
     values: tuple[np.ndarray, ...]
+    linear: int
 
     @classmethod
-    def of(cls, effects: Effects, Z: np.ndarray) -> Design:
+    def of(cls, effects: Effects, Z: np.ndarray) -> SumDesign:
         """Design of standardised columns Z (A, m, k)."""
         A, m, _ = Z.shape
         linear = np.broadcast_to(m + np.arange(effects.linear), (A, m, effects.linear))
@@ -46,15 +48,24 @@ class Design:
             values.append(distinct)
             first += len(distinct)
         weights = [np.ones((A, m, 1)), Z[..., : effects.linear], np.ones((A, m, len(values)))]
-        return cls(np.concatenate(indices, -1), np.concatenate(weights, -1), tuple(values))
+        indices, weights = np.concatenate(indices, -1), np.concatenate(weights, -1)
+        return cls(indices, weights, tuple(values), effects.linear)
+
+    def means(self, elements: np.ndarray) -> np.ndarray:
+        """Means of all values, from the means of the elements (p,): (A, m)."""
+        return np.sum(self.weights * elements[self.indices], axis=-1)
 
     def sums(self, alternatives: np.ndarray, elements: np.ndarray) -> np.ndarray:
-        """Future values of alternatives (n,) from elements (n, p), or (p,) for all: (n, m)."""
-        indices, weights = self.indices[alternatives], self.weights[alternatives]
-        if elements.ndim == 1:
-            return np.sum(weights * elements[indices], axis=-1)
-        rows = np.arange(len(elements))[:, None, None]
-        return np.sum(weights * elements[rows, indices], axis=-1)
+        """Values of alternatives (n,) from draws of the elements, (n, p): (n, m)."""
+        m, linear = self.indices.shape[1], self.linear
+        result = elements[:, :m].copy()
+        for a in np.unique(alternatives):
+            rows = np.flatnonzero(alternatives == a)
+            weights, indices = self.weights[a, :, 1 : 1 + linear], self.indices[a, :, 1 + linear :]
+            result[rows] += elements[rows, m : m + linear] @ weights.T
+            for column in indices.T:
+                result[rows] += elements[np.ix_(rows, column)]
+        return result
 
     def variances(self, covariance: np.ndarray) -> np.ndarray:
         """Variance of each value, from the covariance of the elements (p, p): (A, m)."""
