@@ -33,37 +33,56 @@ class Progress:
     Usage: `with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`.
 
     Attributes:
-        estimate_after: Seconds after which the remaining time is printed without a terminal.
+        estimate_after: Seconds of steps after which the remaining time is printed without a
+            terminal.
+        enough_steps, enough_share: Number of steps, or share of the total, that an estimate needs.
+        patience: Seconds of steps after which two of them are enough.
     """
 
     estimate_after: float = 3.0
+    enough_steps: int = 8
+    enough_share: float = 0.2
+    patience: float = 20.0
 
     def __init__(
         self,
         title: str,
-        total: int,
+        total: float,
         enabled: bool = True,
         delay: float = 0.0,
         estimate: bool = False,
+        even: bool = True,
     ):
         """Show a bar on a terminal.
 
         Args:
             title: Text before the bar.
-            total: Number of steps.
+            total: Number of steps, or sum of their costs.
             enabled: False for no output at all.
             delay: Seconds after which the bar appears.
-            estimate: True to print one line with the remaining time if there is no terminal.
+            estimate: True to print the remaining time if there is no terminal.
+            even: False if the steps take too different times for an estimate, also on a terminal.
         """
         # Only the first of several processes shows the bar.
         process_index, _ = processes()
         enabled = enabled and process_index == 0 and not _is_hidden.get()
         terminal = sys.stderr.isatty()
         title = printable(title)
-        self._title, self._total, self._done, self._start = title, total, 0, perf_counter()
+        self._title, self._total, self._done = title, total, 0.0
         self._estimate = enabled and estimate and not terminal
+        # Time and work done after the first step, and number of steps since. The first step is no
+        # measure: it starts processes, loads libraries and fills caches.
+        self._first: tuple[float, float] | None = None
+        self._steps = 0
+        self._expected_end = 0.0
+        remaining = "<{remaining}" if even else ""
         self._bar = tqdm(
-            total=total, desc=title, disable=not (enabled and terminal), leave=False, delay=delay
+            total=total,
+            desc=title,
+            disable=not (enabled and terminal),
+            leave=False,
+            delay=delay,
+            bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}" + remaining + "{postfix}",
         )
 
     def __enter__(self) -> Self:
@@ -72,17 +91,42 @@ class Progress:
     def __exit__(self, *exc: object) -> None:
         self._bar.close()
 
-    def to(self, done: int, note: str = "") -> None:
-        """Show that `done` steps of the total are done."""
+    def to(self, done: float, note: str = "") -> None:
+        """Show that `done` of the total is done."""
         self._bar.set_postfix_str(printable(note), refresh=False)
         self._bar.update(done - self._done)
         self._done = done
-        taken = perf_counter() - self._start
-        if self._estimate and done and taken > self.estimate_after:
-            remaining = taken * max(self._total - done, 0) / done
-            print(f"{self._title}: about {remaining:.0f} s more", file=sys.stderr)
-            self._estimate = False
+        if self._estimate and done:
+            self._print_estimate(perf_counter())
 
-    def advance(self) -> None:
+    def advance(self, cost: float = 1.0) -> None:
         """Show that one more step is done."""
-        self.to(self._done + 1)
+        self.to(self._done + cost)
+
+    def _print_estimate(self, now: float) -> None:
+        """Print the remaining time if it is known, and again if it becomes twice as long."""
+        if self._first is None:
+            self._first = now, self._done
+            return
+        self._steps += 1
+        (start, before), left = self._first, max(self._total - self._done, 0.0)
+        taken, done = now - start, self._done - before
+        enough = self._steps >= self.enough_steps or done >= self.enough_share * self._total
+        enough |= taken > self.patience and self._steps >= 2
+        if taken < self.estimate_after or not enough or not left:
+            return
+        seconds = taken * left / done
+        expected = max(self._expected_end - now, self.estimate_after)
+        if self._expected_end and seconds < 2.0 * expected:
+            return
+        self._expected_end = now + seconds
+        print(f"{self._title}: about {duration(seconds)} more", file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """Time in words, rounded: "40 s", "3 min", "2 hours"."""
+    if seconds < 100.0:
+        return f"{float(f'{max(seconds, 1.0):.1g}'):.0f} s"
+    if seconds < 6000.0:
+        return f"{seconds / 60.0:.0f} min"
+    return f"{seconds / 3600.0:.0f} hours"

@@ -14,7 +14,7 @@ from bayeskern.core.formatting import printable_lines, short
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import plot
+from bayeskern.forecast.show import html, plot
 from bayeskern.forecast.show.printing import number_format, right_aligned
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -96,6 +96,10 @@ class Anomalies:
         table.index.name = self.forecast.series.time_name
         contents = {"anomalies.csv": csv_text(table), "anomalies.png": self.plot()}
         return write_files(folder, contents)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return html.of_anomalies(self)
 
     def __repr__(self) -> str:
         f, rows, max_rows = self.forecast, np.flatnonzero(self.outside), 20

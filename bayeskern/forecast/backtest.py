@@ -22,7 +22,7 @@ from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import plot
+from bayeskern.forecast.show import html, plot
 from bayeskern.forecast.show.record import record_of_backtest
 from bayeskern.forecast.show.saving import csv_text, write_files
 
@@ -123,6 +123,10 @@ class Backtest:
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
         """Plot the forecasts with central intervals, and the values that followed."""
         return plot.backtest(self, ax, level)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return html.of_backtest(self)
 
     def __repr__(self) -> str:
         horizon = max(fold.forecast.horizon for fold in self.folds)

@@ -297,7 +297,7 @@ class _Search:
         """Extend the best kernels by one leaf at a time, until the beam stays the same."""
         known: dict[tuple, Candidate] = {}
         beam: list[Candidate] = []
-        with Progress("kernels", self.options.rounds, progress) as bar:
+        with Progress("kernels", self.options.rounds, progress, even=False) as bar:
             for _ in range(self.options.rounds):
                 self._fit_new([*self._extensions(beam)], known)
                 ranked = sorted(known.values(), key=_score, reverse=True)[: self.options.beam]

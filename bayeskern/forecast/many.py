@@ -19,6 +19,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.show import html
 from bayeskern.forecast.show.nixtla import renamed
 from bayeskern.forecast.show.saving import spreadsheet_frame
 from bayeskern.forecast.workers import run_all
@@ -134,6 +135,10 @@ class Forecasts:
             else:
                 spreadsheet_frame(frame).write_csv(file)
         return path
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return html.of_forecasts(self)
 
     def __repr__(self) -> str:
         good = len(self) - len(self.failed)

@@ -21,7 +21,8 @@ from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, scor
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.transformation import require_all, require_possible
-from bayeskern.forecast.show import plot
+from bayeskern.forecast.show import html, plot
+from bayeskern.forecast.show.explain import explain
 from bayeskern.forecast.show.printing import summary
 from bayeskern.forecast.show.record import record_of_forecast
 from bayeskern.forecast.show.remarks import remarks_on
@@ -359,19 +360,40 @@ class Forecast(FittedSeries, Quantiles):
         ax: Axes | None = None,
         levels: float | Sequence[float] = LEVELS,
         whole: bool = False,
-    ) -> Figure:
+        backend: str = "matplotlib",
+    ) -> Any:
         """Plot the history and the forecast with its intervals.
 
         Args:
-            ax: Axes to draw in; a new figure if None.
+            ax: Axes of matplotlib to draw in; a new figure if None.
             levels: Probabilities of the central intervals.
             whole: Show the whole history, rather than its last seasons.
-        """
-        return plot.forecast(self, ax, levels, whole)
+            backend: "matplotlib"; or "plotly" for a figure to zoom into, with the numbers under
+                the pointer.
 
-    def plot_components(self, figure: Figure | None = None, level: float = 0.95) -> Figure:
-        """Plot each component over history and future, with central intervals."""
-        return plot.components(self, figure, level)
+        Returns:
+            A Figure of matplotlib, or of plotly.graph_objects.
+
+        Raises:
+            ImportError: If plotly is not installed.
+            ValueError: If the backend is unknown, or does not draw in axes.
+        """
+        return plot.forecast_by(backend, self, ax, levels, whole)
+
+    def plot_components(
+        self, figure: Figure | None = None, level: float = 0.95, whole: bool = False
+    ) -> Figure:
+        """Plot the components over history and future, with central intervals.
+
+        All panels have one time axis. Cycles of a smooth trend are drawn as a part of it, because
+        the series determines the sum of the two better than each of them.
+
+        Args:
+            figure: Figure to draw in; a new figure if None.
+            level: Probability of the central intervals.
+            whole: Show the whole history, rather than the last 40 periods of the shortest season.
+        """
+        return plot.components(self, figure, level, whole)
 
     def export(self, folder: str | Path, levels: float | Sequence[float] = LEVELS) -> list[Path]:
         """Write forecast.csv, forecast.png and components.png; return their paths."""
@@ -428,8 +450,16 @@ class Forecast(FittedSeries, Quantiles):
         x = self.series.calendar.positions(self.times)
         return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
 
+    def explain(self) -> str:
+        """Three sentences in plain words: level, trend and season, uncertainty and accuracy."""
+        return explain(self)
+
     def __repr__(self) -> str:
         return summary(self)
+
+    def _repr_html_(self) -> str:
+        """The forecast in a notebook: words, a picture and the next values."""
+        return html.of_forecast(self)
 
 
 def _probabilities(level: float) -> list[float]:

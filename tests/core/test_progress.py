@@ -110,13 +110,75 @@ def test_forecasts_show_one_bar(work, title):
     assert titles == {title}
 
 
-def test_estimate_of_time_without_a_terminal(monkeypatch):
-    monkeypatch.setattr(progress.Progress, "estimate_after", 0.0)
-    with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4, estimate=True) as bar:
-        bar.advance()
-        bar.advance()
-    (line,) = file.getvalue().splitlines()
-    assert line.startswith("work: about ") and line.endswith(" s more")
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        monkeypatch.setattr(progress, "perf_counter", lambda: self.now)
+
+    def estimates(self, durations, total=None, costs=None):
+        """(seconds that were said, seconds that followed) for steps of these durations."""
+        said, end = [], self.now + sum(durations)
+        costs = costs or [1.0] * len(durations)
+        with progress.Progress("work", total or sum(costs), estimate=True) as bar:
+            for duration, cost in zip(durations, costs, strict=True):
+                self.now += duration
+                with redirect_stderr(io.StringIO()) as file:
+                    bar.advance(cost)
+                if file.getvalue():
+                    number, unit = file.getvalue().split("about ")[1].split()[:2]
+                    seconds = float(number) * {"s": 1.0, "min": 60.0, "hours": 3600.0}[unit]
+                    said.append((seconds, end - self.now))
+        return said
+
+
+@pytest.mark.parametrize(
+    "durations",
+    [
+        [2.0] * 100,
+        # The start of the first step: processes, libraries, caches.
+        [25.0] + [0.5] * 180,
+        # Two workers finish together.
+        [20.0, 0.0] + [4.0, 0.0] * 40,
+        [8.0, *np.random.default_rng(0).gamma(2.0, 2.0, 200)],
+        [30.0] * 4,
+    ],
+)
+def test_estimates_hold_within_a_factor_of_two(durations, monkeypatch):
+    estimates = Clock(monkeypatch).estimates(durations)
+    assert len(estimates) >= 1
+    for said, actual in estimates:
+        assert 0.5 <= said / actual <= 2.0
+
+
+def test_estimate_counts_the_costs_of_steps(monkeypatch):
+    ((said, actual),) = Clock(monkeypatch).estimates(
+        [0.5] * 8 + [5.0] * 10, costs=[1.0] * 8 + [10.0] * 10
+    )
+    assert said == pytest.approx(actual, rel=0.2)
+
+
+def test_estimate_is_repeated_if_it_becomes_twice_as_long(monkeypatch):
+    first, *later = Clock(monkeypatch).estimates([1.0] * 20 + [20.0] * 20)
+    assert first[0] == pytest.approx(30.0, rel=0.1)
+    assert later and 0.5 <= later[-1][0] / later[-1][1] <= 2.0
+
+
+def test_no_estimate_of_short_work_or_of_uneven_steps(monkeypatch):
+    clock = Clock(monkeypatch)
+    assert clock.estimates([0.1] * 20) == []
     with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4) as bar:
         bar.advance()
     assert file.getvalue() == ""
+    with redirect_stderr(Terminal()) as terminal, progress.Progress("work", 4, even=False) as bar:
+        bar.advance()
+    assert "work:" in terminal.getvalue() and "<" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (47.0, "50 s"), (117.0, "2 min"), (905.0, "15 min"), (10_000.0, "3 hours")],
+)
+def test_durations_are_rounded(seconds, text):
+    assert progress.duration(seconds) == text

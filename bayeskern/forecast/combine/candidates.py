@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +31,9 @@ class CandidateOptions:
         change_margin: Smallest number of values before and after a new change; fewer values may be
             outliers.
         change_starts: Number of structures whose likeliest change is tried.
+        cost_power: Power of the number of values in the time of a fit.
+        cost_of_rest: Time of Hessians, draws and forecasts from earlier origins, in fits.
+        cost_of_search: Time of a search for changes, in fits.
     """
 
     max_log_gap_nats: float = 15.0
@@ -39,6 +42,9 @@ class CandidateOptions:
     max_changes: int = 3
     change_margin: int = 5
     change_starts: int = 3
+    cost_power: float = 2.3
+    cost_of_rest: float = 0.3
+    cost_of_search: float = 15.0
 
 
 def candidates(
@@ -63,21 +69,28 @@ def candidates(
     structures, start = choices.structures, {}
     # A kernel from the user may depend on absolute time, which the fits to recent values shift.
     is_long = len(y) > options.recent_values and len(structures) > 1 and choices.kernels is None
-    total = len(structures) + (len(choices.trends) if is_long else 0)
+    cost, count = 1.0, len(structures)
+    if is_long:
+        cost, count = (len(y) / options.recent_values) ** options.cost_power, len(choices.trends)
+    total = cost * count * (1.0 + options.cost_of_rest) + (len(structures) if is_long else 0)
+    total += cost * options.cost_of_search if choices.find_changes else 0.0
     with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
             recent = slice(-options.recent_values, None)
             first = x[recent][0]
             changes = tuple(time - first for time in choices.changes if time > first)
             shifted = [structure._replace(changes=changes) for structure in structures]
-            fits = _fit_all(shifted, choices, x[recent] - first, y[recent], bar, start, options)
+            bar_of_recent = partial(bar.advance, 1.0)
+            fits = _fit_all(
+                shifted, choices, x[recent] - first, y[recent], bar_of_recent, start, options
+            )
             likeliest: dict[str, Structure] = {}
             for fitted in fits:
                 structure = fitted.structure._replace(changes=choices.changes)
                 start[structure] = fitted.mode_by_name
                 likeliest.setdefault(structure.trend, structure)
             structures = [*likeliest.values()]
-        fits = _fit_all(structures, choices, x, y, bar, start, options)
+        fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start, options)
     if not np.isfinite(fits[0].log_joint):
         raise ValueError(
             "the log density of the values is not finite at the prior medians of the kernel: the "
@@ -104,7 +117,7 @@ def _fit_all(
     choices: Choices,
     x: np.ndarray,
     y: np.ndarray,
-    bar: Progress,
+    advance: Callable[[], None],
     start: Mapping[Structure, dict[str, float]],
     options: CandidateOptions,
 ) -> list[Fitted]:
@@ -118,14 +131,14 @@ def _fit_all(
         choices: Options of the compared structures.
         x: Times, (n,).
         y: Values, (n,).
-        bar: Progress bar, advanced by each fit.
+        advance: Called after each fit.
         start: Structure -> starting hyperparameters by name.
         options: Limits on the structures that are kept.
     """
 
     def fit(structure: Structure) -> Fitted:
         fitted = Fitted.of(structure, choices, x, y, start.get(structure))
-        bar.advance()
+        advance()
         return fitted
 
     gap = options.max_log_gap_nats

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bayeskern.forecast.fit.modes import Draws
@@ -17,14 +19,16 @@ def component_names(draws: Draws) -> tuple[str, ...]:
     return (LEVEL, *names, *(() if effects is None else effects.names))
 
 
-def components_at(draws: Draws, seed: int, x: np.ndarray) -> dict[str, QuantileAverage]:
+def components_at(
+    draws: Draws, seed: int, x: np.ndarray, merged: Sequence[str] = ()
+) -> dict[str, QuantileAverage]:
     """Distribution of every component at positions x (m,).
 
     The level is in the units of the series; other components are differences or, if the logarithm
-    was fitted, factors.
+    was fitted, factors. The components `merged` become parts of the level.
     """
     scale = draws.fitted.scale
-    moments = draws.fitted.evidence.components(equal_draws(draws, seed), x, LEVEL)
+    moments = draws.fitted.evidence.components(equal_draws(draws, seed), x, LEVEL, merged)
     return {
         name: _averaged(scale if name == LEVEL else scale.of_differences, *mean_and_variance)
         for name, mean_and_variance in moments.items()

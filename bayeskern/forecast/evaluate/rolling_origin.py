@@ -86,11 +86,17 @@ class RollingOriginScores:
 
 
 def compared(ratio: float) -> str:
-    """Ratio of two errors in words, such as "31 % below"."""
+    """Ratio to a reference in words, such as "31 % below" or "300 times that of"."""
     if not np.isfinite(ratio):
         return "not comparable with"
+    if ratio >= 1.995:
+        return f"{float(f'{ratio:.2g}'):,g} times that of"
     percent = 100.0 * (ratio - 1.0)
-    return f"{abs(percent):.0f} % {'below' if percent < 0 else 'above'}"
+    if abs(percent) < 0.5:
+        return "equal to that of"
+    # 0.4 % of a reference is 99.6 % below it, not 100 %.
+    share = min(abs(percent), 99.0) if percent < 0.0 else percent
+    return f"{share:.0f} % {'below' if percent < 0.0 else 'above'}"
 
 
 def score_past_origins(

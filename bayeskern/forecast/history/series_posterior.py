@@ -141,7 +141,11 @@ class SeriesPosterior(ConditionedProcess):
         variance = self.weight_posterior.variance(row) + max(deviation, 0.0)
         return float(mean[0]), float(variance[0])
 
-    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+    def components(
+        self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
+    ) -> dict[str, Moments]:
+        if merged:
+            raise NotImplementedError("components of a long series are not merged.")
         functions = self.basis.functions(x_new)
         averages = self.history.averages[:-1]
         seasons = [name for name in self.basis.smooth_components if name != level]

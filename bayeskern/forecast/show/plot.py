@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import concise_dates, figure, tidy
+from bayeskern.forecast.combine.components import components_at
 from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.model.kernels import CYCLES, LEVEL
+from bayeskern.forecast.show import interactive
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
 HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
+# Largest number of periods of the shortest season in a plot of components.
+MAX_PERIODS = 40
 # Shorten a name so that it fits in a title.
 _short = partial(short, most=32)
 
@@ -55,37 +60,79 @@ def forecast(
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
 
 
-def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> Figure:
-    """Plot each component over history and future, in a panel of its own."""
+def forecast_by(
+    backend: str, f: Forecast, ax: Axes | None, levels: float | Sequence[float], whole: bool
+) -> Any:
+    """Figure of a forecast by matplotlib or plotly. Arguments as in `Forecast.plot`."""
+    if validation.one_of("backend", backend, ("matplotlib", "plotly")) == "matplotlib":
+        return forecast(f, ax, levels, whole)
+    if ax is not None:
+        raise ValueError('ax belongs to matplotlib: leave it out, or use backend="matplotlib".')
+    return interactive.forecast(f, levels, 0 if whole else first_shown(f))
+
+
+def components(
+    f: Forecast, fig: Figure | None = None, level: float = 0.95, whole: bool = False
+) -> Figure:
+    """Plot the components over history and future, in panels on one time axis.
+
+    The cycles of a smooth trend are drawn as a part of it. History and forecast determine the sum
+    of the two, but hardly each of them: a higher trend with lower cycles fits as well.
+
+    Args:
+        f: The forecast.
+        fig: Figure to draw in; a new one if None.
+        level: Probability of the intervals.
+        whole: Show the whole history, rather than the last `MAX_PERIODS` of the shortest season.
+    """
     fig = figure() if fig is None else fig
     calendar = f.series.calendar
-    times = calendar.grid(f.horizon)
+    times = calendar.grid(f.horizon)[0 if whole else _first_of_components(f) :]
     intervals = f.decompose(times, level)
+    trend_alone = None
+    if CYCLES in intervals:
+        del intervals[CYCLES]
+        trend_alone = intervals[LEVEL]["median"]
+        intervals[LEVEL] = trend_with_cycles(f, times, level)
     now = calendar.wall(f.series.times[-1:])[0]
     unit = "" if f.choices.likelihood is None else f.choices.likelihood.unit
     fig.set_size_inches(9.0, 1.2 + 1.9 * len(intervals))
-    panels = np.atleast_1d(fig.subplots(len(intervals), 1))
+    panels = np.atleast_1d(fig.subplots(len(intervals), 1, sharex=True))
+    x = calendar.wall(times)
     for ax, (name, interval) in zip(panels, intervals.items(), strict=True):
-        window = _window(f, name, len(times))
-        x = calendar.wall(times[window])
-        lower, median, upper = (interval[side][window] for side in ("lower", "median", "upper"))
         ax.axvspan(max(x[0], now), x[-1], color=FORECAST_COLOR, alpha=0.07, linewidth=0)
-        ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.22, linewidth=0)
-        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.3)
+        color = FORECAST_COLOR
+        ax.fill_between(
+            x, interval["lower"], interval["upper"], color=color, alpha=0.22, linewidth=0
+        )
+        ax.plot(x, interval["median"], color=color, linewidth=1.3)
         note = unit
         if name != f.components[0]:
             # The line marks no effect: a factor of 1 or a difference of 0.
             ax.axhline(1.0 if f.scale.log else 0.0, color=NOTE_COLOR, linewidth=0.7, zorder=0)
             if f.scale.log:
                 note = f"factor of the {unit}" if unit else "factor"
-        title = _short(name.replace("_", " ")) + (f" ({note})" if note else "")
+        title = _short(name.replace("_", " "))
+        if name == LEVEL and trend_alone is not None:
+            title += " with cycles; dashed: without"
+            ax.plot(x, trend_alone, color=NOTE_COLOR, linewidth=1.0, linestyle="--")
+        title += f" ({note})" if note else ""
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
-        concise_dates(ax, x)
         tidy(ax)
+    concise_dates(panels[-1], x)
     title = f"{_short(f.series.name)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
     fig.suptitle(f"{title} ({note})", fontsize=11, parse_math=False)
     return fig
+
+
+def trend_with_cycles(f: Forecast, times: np.ndarray, level: float) -> dict[str, np.ndarray]:
+    """Sum of a smooth trend and its cycles: its median and the ends of its intervals."""
+    x = f.series.calendar.positions(times)
+    total = components_at(f.parts[0].draws, f.seed, x, merged=(CYCLES,))[LEVEL]
+    tail = 0.5 * (1.0 - validation.level(level))
+    quantiles = total.quantile([0.5, tail, 1.0 - tail])
+    return dict(zip(("median", "lower", "upper"), quantiles, strict=True))
 
 
 def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
@@ -147,14 +194,13 @@ def first_shown(f: Forecast) -> int:
     return max(0, count - int(max(3 * f.horizon, 3 * season, 30)))
 
 
-def _window(f: Forecast, name: str, count: int) -> slice:
-    """Range of the `count` times to show; for a season, two periods on each side of now."""
-    period = f.seasons.get(name)
-    if period is None:
-        return slice(0, count)
-    steps = max(4, int(np.ceil(2 * period / f.series.calendar.step)) + 1)
-    now = count - f.horizon
-    return slice(max(0, now - steps), min(count, now + steps))
+def _first_of_components(f: Forecast) -> int:
+    """First step of the components: more periods of the shortest season would be a solid band."""
+    count = int(f.series.calendar.steps()[-1]) + 1
+    if not f.seasons:
+        return 0
+    shortest, longest = (pick(f.seasons.values()) / f.series.calendar.step for pick in (min, max))
+    return max(0, count - int(max(MAX_PERIODS * shortest, 2 * longest, 3 * f.horizon)))
 
 
 def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
+
+from bayeskern.core.formatting import counted
 
 from bayeskern.core.formatting import printable, printable_lines, short
 
@@ -14,12 +18,12 @@ if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
 
-def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
+def summary(f: Forecast, rows: int = 36, level: float = 0.95) -> str:
     """Summary of a forecast: the series, the structures, the verdict and the next values.
 
     Args:
         f: The forecast.
-        rows: Number of future times to show, besides the last one.
+        rows: Largest number of future times to show; the last one is shown in any case.
         level: Probability of the intervals.
 
     Returns:
@@ -84,19 +88,58 @@ def _effects(f: Forecast) -> str:
 
 
 def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
-    """Lines of a table of the first `rows` future values and the last one."""
+    """Lines of a table of all future values, or of the first ones and the last."""
+    head, cells, left_out = value_table(f, rows, level)
+    lines = right_aligned([head, *cells])
+    if left_out:
+        last = f.time_labels(f.times[-2:-1])[0]
+        note = f"{counted(left_out, 'more step')}, up to {last}: to_frame() has all"
+        lines.insert(len(lines) - 1, f"  ... {note}")
+    return lines
+
+
+def value_table(
+    f: Forecast, rows: int, level: float = 0.95
+) -> tuple[list[str], list[list[str]], int]:
+    """Head and rows of a table of future values, and the number of steps left out.
+
+    Args:
+        f: The forecast.
+        rows: Largest number of rows; if steps are left out, they are those before the last one.
+        level: Probability of the intervals.
+    """
     lower, upper = f.interval(level)
-    labels, median = f.time_labels(f.times), f.median
-    show = number_format(f.series.values[f.series.observed])
-    if f.choices.likelihood is not None and f.choices.likelihood.whole:
-        show = "{:,.0f}".format
-    cells = [[f.series.time_name, "median", f"{100 * level:g} % interval"]]
-    for i in range(f.horizon):
-        if i < rows or i == f.horizon - 1:
-            cells.append([labels[i], show(median[i]), f"{show(lower[i])} to {show(upper[i])}"])
-        elif i == rows:
-            cells.append(["...", "", ""])
-    return right_aligned(cells)
+    labels, show = f.time_labels(f.times), predictive_format(f)
+    head = [f.series.time_name, "median", f"{100 * level:g} % interval"]
+    shown = range(f.horizon) if f.horizon <= rows else [*range(rows - 1), f.horizon - 1]
+    cells = [[labels[i], show(f.median[i]), f"{show(lower[i])} to {show(upper[i])}"] for i in shown]
+    return head, cells, f.horizon - len(shown)
+
+
+def predictive_format(f: Forecast) -> Callable[[float], str]:
+    """Number formatter for predictions, to about a tenth of the smallest predictive sd."""
+    likelihood = f.choices.likelihood
+    if likelihood is not None and likelihood.whole:
+        return "{:,.0f}".format
+    lower, upper = f.interval(0.8)
+    spread = float(np.min(upper - lower)) / (2.0 * ndtri(0.9))
+    if not 0.0 < spread < np.inf:
+        return number_format(f.series.values[f.series.observed])
+    return partial(rounded, digits=int(1 - np.floor(np.log10(spread))))
+
+
+def rounded(value: float, digits: int) -> str:
+    """A number rounded to `digits` decimals, or to tens, hundreds, ... if negative.
+
+    A number that would round to 0 keeps two significant digits, such as the lower end of an
+    interval near 0.
+    """
+    value = float(value)
+    if digits > 9 or digits < -12 or not np.isfinite(value):
+        return f"{value:.4g}"
+    if value and abs(value) < 5.0 * 10.0**-digits:
+        return f"{value:.2g}" if abs(value) >= 1e-3 * 10.0**-digits else "0"
+    return f"{round(value, digits):,.{max(digits, 0)}f}"
 
 
 def right_aligned(cells: Sequence[Sequence[str]]) -> list[str]:

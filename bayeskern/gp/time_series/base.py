@@ -57,11 +57,14 @@ class ConditionedProcess(ABC):
         """Mean, variance and log density of each value given all others: (n,) each."""
 
     @abstractmethod
-    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+    def components(
+        self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
+    ) -> dict[str, Moments]:
         """Means and variances of every component at x_new (m,), centred: (m,) each.
 
         The average of a component over the data is subtracted from it and added to the component
-        `level`. Effects are not centred: they are differences from the absence of an effect.
+        `level`, to which the components `merged` are added as they are. Effects are not centred:
+        they are differences from the absence of an effect.
         """
 
     @abstractmethod
@@ -186,11 +189,15 @@ class Evidence(ABC):
         """Leave-one-out mean, variance and log density, for z (S, d): (S, n)."""
         return self._at_each(z, lambda process: process.loo())
 
-    def components(self, z: np.ndarray, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+    def components(
+        self, z: np.ndarray, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
+    ) -> dict[str, Moments]:
         """Means and variances of every component at x_new (m,), centred: (S, m) each."""
         with self.threads():
             parts = side_by_side(
-                lambda row: self.conditioned(row).components(x_new, level), list(z), len(self.y)
+                lambda row: self.conditioned(row).components(x_new, level, merged),
+                list(z),
+                len(self.y),
             )
         moments = {}
         for name in parts[0]:

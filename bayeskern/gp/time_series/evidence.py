@@ -296,14 +296,16 @@ class ConditionedSeries(ConditionedProcess):
         mean, variance = self._moments(cross, prior[0, 0] + prior[1, 1] - 2.0 * prior[0, 1])
         return mean[0], variance[0]
 
-    def components(self, x_new: np.ndarray, level: str) -> dict[str, Moments]:
+    def components(
+        self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
+    ) -> dict[str, Moments]:
         evidence, n, m = self.evidence, len(self.y), len(x_new)
         new_variances = self._components(Pairs(x_new, x_new))
         new_covariances = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
         data_covariances = self._components(evidence._pairs)
         cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
         for name, K in new_covariances.items():
-            if name == level:
+            if name == level or name in merged:
                 cross[level], prior[level] = cross[level] + K, prior[level] + new_variances[name]
                 continue
             # Covariance of the component's average over the data with y, and its variance.

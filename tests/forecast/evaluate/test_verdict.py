@@ -89,7 +89,7 @@ def test_tolerance_includes_two_standard_errors():
             2.62,
             2.1,
             "bad",
-            "had a much smaller error: the error of this forecast was 31 % above it",
+            "31 % above seasonal naive. Repeating the last season had a much smaller",
         ),
         # A worse median, and a distribution that is no worse.
         (2.62, 1.9, "caution", "Repeating the last season had no larger error"),

@@ -103,23 +103,53 @@ def test_given_axes(f):
 
 def test_components(f):
     fig = f.plot_components(level=0.8)
-    assert [ax.get_title("left").split()[0] for ax in fig.axes] == ["trend", "season", "cycles"]
+    assert [ax.get_title("left").split()[0] for ax in fig.axes] == ["trend", "season"]
     assert "80 % intervals" in fig.get_suptitle() and DOLLARS in fig.get_suptitle()
-    trend, season, _ = fig.axes
+    trend, season = fig.axes
     grid = pd.date_range("2015-01-01", periods=N + HORIZON, freq="MS")
+    expected = plot.trend_with_cycles(f, grid, 0.8)["median"]
     np.testing.assert_array_equal(trend.lines[0].get_xdata(), grid)  # the gaps, too
-    np.testing.assert_allclose(
-        trend.lines[0].get_ydata(), f.decompose(grid)["trend"]["median"], rtol=1e-9
-    )
-    # A season for two of its periods on either side of now, the future shaded.
-    shown = season.lines[0].get_xdata()
-    np.testing.assert_array_equal(shown, grid[N - 25 :])
+    np.testing.assert_allclose(trend.lines[0].get_ydata(), expected, rtol=1e-9)
+    alone = f.decompose(grid)["trend"]["median"]
+    np.testing.assert_allclose(trend.lines[1].get_ydata(), alone, rtol=1e-9)
+    assert "dashed: without" in trend.get_title("left") and trend.lines[1].get_linestyle() == "--"
+    # One time axis, and the future is shaded.
+    np.testing.assert_array_equal(season.lines[0].get_xdata(), grid)
+    assert trend.get_xlim() == season.get_xlim()
     now = matplotlib.dates.date2num(grid[N - 1])
     shaded = season.patches[0].get_bbox()
     np.testing.assert_allclose([shaded.x0, shaded.x1], [now, matplotlib.dates.date2num(grid[-1])])
     middle = season.lines[1].get_ydata()
     assert list(middle) == ([1, 1] if f.scale.log else [0, 0])
     assert season.get_title("left") == ("season (factor)" if f.scale.log else "season")
+
+
+@pytest.mark.slow
+def test_short_seasons_limit_the_window():
+    t = np.arange(400)
+    y = pd.Series(np.sin(2 * np.pi * t / 7), pd.date_range("2023-01-01", periods=400), name="y")
+    f = bk.forecast(y, 14, trend="drift", model=bk.StructuralModel(log=False, method="map"))
+    drawn = [len(f.plot_components(whole=whole).axes[0].lines[0].get_xdata()) for whole in (0, 1)]
+    assert drawn == [40 * 7 + 14, 414]
+
+
+def test_trend_with_cycles_is_the_whole_process_without_seasons():
+    """Trend and cycles add up to the process, whose moments need no components."""
+    rng = np.random.default_rng(5)
+    y = np.sin(np.arange(50) / 3.0) + 0.3 * rng.standard_normal(50)
+    model = bk.StructuralModel(log=False, method="map")
+    f = bk.forecast(y, 8, season=0, trend="smooth", model=model)
+    total = plot.trend_with_cycles(f, f.times, 0.8)
+    fitted = f.parts[0].fitted
+    mean, variance = fitted.evidence.conditioned(fitted.mode).moments(f.times.astype(float))
+    expected = fitted.scale.back(mean), fitted.scale.size * 1.2815516 * np.sqrt(variance)
+    np.testing.assert_allclose(total["median"], expected[0], rtol=1e-6)
+    np.testing.assert_allclose(total["upper"] - total["median"], expected[1], rtol=1e-6)
+    # Apart, the two are less certain than together: they borrow from each other.
+    apart = f.decompose(f.series.times.astype(float), 0.8)
+    together = plot.trend_with_cycles(f, f.series.times, 0.8)
+    widths = [np.mean(part["upper"] - part["lower"]) for part in (apart["trend"], together)]
+    assert widths[1] < widths[0]
 
 
 def test_backtest(series):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import ndtri
 
-from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import alike, counted, number
+from bayeskern.core.formatting import counted, number
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.report.blocks import Block, text
 from bayeskern.diagnostics.report.kernel_description import InputAxis, rounded
@@ -22,13 +20,15 @@ from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
-from bayeskern.forecast.model.kernels import CHANGING, GIVEN, HISTORY, STEADY, TRENDS
+from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, HISTORY, STEADY, TRENDS
 from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.printing import value_table
 
 
 def verdict(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "Verdict"."""
     f = subject.forecast
+    yield text(f.explain())
     yield Block("verdict", "of_forecast", verdict=f.trust.verdict, advice=f.trust.advice)
     for remark in f.remarks:
         yield text(f"Remark on the series: {remark}.")
@@ -69,24 +69,19 @@ def forecast(subject: ForecastSubject) -> Iterator[Block]:
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(subject.process.X)),))
     yield from component_blocks(subject.process, axis, f.scale)
     figure = as_svg(f.plot_components)
-    yield Block("forecast", "components_over_time", figure=figure, factors=f.scale.log)
+    yield Block(
+        "forecast",
+        "components_over_time",
+        figure=figure,
+        factors=f.scale.log,
+        cycles=CYCLES in f.components,
+    )
 
 
 def values(f: Forecast) -> Block:
-    """Table of medians and 95 % intervals at up to eight steps."""
-    lower, upper = f.interval(0.95)
-    steps = np.unique(evenly(f.horizon, 8))
-    quantiles = np.stack([f.median, lower, upper], axis=1)[steps]
-    # Smallest predictive sd, which decides the decimals of all cells.
-    spread = np.min(quantiles[:, 2] - quantiles[:, 1]) / (2.0 * ndtri(0.975))
-    likelihood = f.choices.likelihood
-    if likelihood is not None and likelihood.whole:
-        cells = [f"{value:,.0f}" for value in quantiles.ravel()]
-    else:
-        cells = alike(quantiles.ravel(), spread, 5)
-    labels = f.time_labels(f.times)
-    rows = [(labels[step], *cells[3 * i : 3 * i + 3]) for i, step in enumerate(steps)]
-    return Block("forecast", "values", time=f.series.time_name, rows=rows)
+    """Table of medians and 95 % intervals, of at most 36 steps."""
+    head, rows, left_out = value_table(f, rows=36)
+    return Block("forecast", "values", head=head, rows=rows, left_out=left_out)
 
 
 # -- structures ------------------------------------------------------------------------------------

@@ -1,0 +1,228 @@
+"""A forecast in plain words: level, trend and season, uncertainty and past accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeskern.core.formatting import counted, short
+from bayeskern.forecast.data.calendar import DAYS_PER_YEAR
+from bayeskern.forecast.evaluate.rolling_origin import compared
+from bayeskern.forecast.model.kernels import CYCLES, LEVEL
+from bayeskern.forecast.show.plot import trend_with_cycles
+from bayeskern.forecast.show.printing import predictive_format, rounded
+
+if TYPE_CHECKING:
+    from bayeskern.forecast.result import Forecast
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def explain(f: Forecast) -> str:
+    """Three sentences on a forecast: where it goes, why, and how far to trust it."""
+    if not f.parts:
+        value = f"{f.median[0]:,.6g}"
+        return (
+            f"All values of {_name(f)} are {value}, and the forecast repeats it. There is no trend "
+            "and no season. Nothing shows how the values may vary."
+        )
+    return " ".join([_level(f), _pattern(f), _trust(f)])
+
+
+def _level(f: Forecast) -> str:
+    """Sentence on the last value, the forecast, and the change of its average."""
+    show, series = predictive_format(f), f.series
+    last = series.values[series.observed][-1]
+    at = moments(f, np.append(series.times[series.observed][-1:], f.times))
+    steps = f"is {show(f.median[0])} ({at[1]})"
+    if f.horizon > 1:
+        steps = f"goes from {show(f.median[0])} ({at[1]}) to {show(f.median[-1])} ({at[-1]})"
+    return (
+        f"The last value of {_name(f)} is {show(last)} ({at[0]}); the forecast {steps}{_change(f)}."
+    )
+
+
+def _name(f: Forecast) -> str:
+    """Name of the values."""
+    return short(f.series.value_name, 40)
+
+
+def _change(f: Forecast) -> str:
+    """Change of the average from the known values before: text after the forecast."""
+    grid, (lower, upper) = f.series.on_grid(), f.interval(0.8)
+    lag = round(max(f.seasons.values(), default=0.0) / f.series.calendar.step)
+    if lag:
+        rows = len(grid) + np.arange(f.horizon) - lag * (1 + np.arange(f.horizon) // lag)
+        season = f.series.calendar.in_words(max(f.seasons.values()))
+        reference = "the last " + season.removeprefix("1 ")
+        if f.horizon < lag:
+            reference = f"the same {counted(f.horizon, 'step')} of {reference}"
+    else:
+        count = min(f.horizon, len(grid))
+        rows = np.arange(len(grid) - count, len(grid))
+        reference = f"the last {counted(count, 'value')}" if count > 1 else "the last value"
+    before = grid[rows[rows >= 0]]
+    before = before[np.isfinite(before)]
+    if not len(before) or len(before) < len(rows) // 2:
+        return ""
+    mean, average = float(np.mean(f.median)), float(np.mean(before))
+    change, spread = mean - average, float(np.mean(upper - lower)) / 2.56
+    if abs(change) < 0.1 * spread:
+        return f", on average about as high as {reference}"
+    above = "above" if change > 0.0 else "below"
+    return f", on average {_size(change, average, spread, f)} {above} {reference}"
+
+
+def _size(change: float, reference: float, spread: float, f: Forecast) -> str:
+    """Size of a change: a percentage of a positive reference, else a difference."""
+    values = f.series.values[f.series.observed]
+    if np.min(values) <= 0.0 or not reference > 0.0:
+        return predictive_format(f)(abs(change))
+    ratio = (reference + change) / reference
+    if ratio >= 3.0:
+        return f"{ratio:.1f} times, {predictive_format(f)(abs(change))}"
+    return _percent(ratio, spread / reference)
+
+
+def _percent(ratio: float, spread: float) -> str:
+    """Distance of a ratio from 1 as a percentage, to about a tenth of its sd."""
+    digits = 1 if spread <= 0.0 else int(np.clip(-np.floor(np.log10(100.0 * spread)), 0, 2))
+    return f"{rounded(abs(100.0 * (ratio - 1.0)), digits)} %"
+
+
+def _pattern(f: Forecast) -> str:
+    """Sentence on the trend over the forecast, the seasons and the effects."""
+    if f.choices.ranks:
+        return (
+            "Many values are 0, so the forecast describes how often each size of value occurs, "
+            "without a trend of its own."
+        )
+    parts = [_trend(f), *_seasons(f)]
+    if not f.seasons:
+        parts.append("there is no season")
+    effects = f.choices.effects
+    if effects is not None:
+        names = [short(name.replace("_", " "), 24) for name in effects.names[:3]]
+        if len(effects.names) > 3:
+            names.append(f"{len(effects.names) - 3} more")
+        listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        parts.append(f"{listed} {'have effects' if len(names) > 1 else 'has an effect'}")
+    return "; ".join(parts) + "."
+
+
+def _trend(f: Forecast) -> str:
+    """Direction of the trend over the forecast."""
+    times = np.append(f.series.times[-1:], f.times[-1:])
+    has_cycles = CYCLES in f.components
+    trend = trend_with_cycles(f, times, 0.8) if has_cycles else f.component(LEVEL, times, 0.8)
+    subject = "The trend with its cycles" if has_cycles else "The trend"
+    now, end = trend["median"]
+    change, spread = end - now, (trend["upper"][1] - trend["lower"][1]) / 2.56
+    until = moments(f, f.times[-1:])[0]
+    if abs(change) < 0.2 * spread:
+        return f"{subject} stays about where it is until {until}"
+    verb = "rises" if change > 0.0 else "falls"
+    likelihood = f.choices.likelihood
+    if likelihood is not None and likelihood.unit:
+        return f"The {likelihood.unit} {'rise' if change > 0.0 else 'fall'} until {until}"
+    if f.scale.log and now > 0.0:
+        return f"{subject} {verb} by about {_percent(end / now, spread / now)} until {until}"
+    return f"{subject} {verb} by about {_two_digits(change)} until {until}"
+
+
+def _seasons(f: Forecast) -> Iterator[str]:
+    """Swing of each season over its next period, and the times of its ends."""
+    calendar = f.series.calendar
+    for name, period in f.seasons.items():
+        steps = max(2, round(period / calendar.step))
+        if steps > 10_000:
+            continue
+        times = calendar.future(steps)
+        season = f.component(name, times, 0.8)
+        median, width = season["median"], np.mean(season["upper"] - season["lower"])
+        low, high = int(np.argmin(median)), int(np.argmax(median))
+        cycle = _cycle(f, period)
+        if median[high] - median[low] < 0.25 * width:
+            yield f"a season of {calendar.in_words(period)} is hardly visible"
+            continue
+        named = _phases(f, times[[low, high]], period)
+        if f.scale.log:
+            spread = float(width) / 2.56
+            swing = [_percent(m, spread) for m in (median[low], median[high])]
+        else:
+            size = float(median[high] - median[low])
+            swing = [_two_digits(m, size) for m in (median[low], median[high])]
+        below, above = f"{swing[0]} below", f"{swing[1]} above"
+        yield f"{cycle} it swings from {below}{named[0]} to {above}{named[1]}"
+
+
+def _two_digits(value: float, size: float | None = None) -> str:
+    """Absolute value, to two significant digits of `size` (default: of itself)."""
+    size = abs(value if size is None else size)
+    return rounded(abs(value), int(1 - np.floor(np.log10(size)))) if size > 0.0 else "0"
+
+
+def _cycle(f: Forecast, period: float) -> str:
+    """A period as the start of a clause: "within a year", "within 12 steps"."""
+    words = f.series.calendar.in_words(period)
+    number, _, unit = words.partition(" ")
+    article = "an" if unit.startswith("h") else "a"
+    return f"within {article} {unit}" if number == "1" else f"within {words}"
+
+
+def _phases(f: Forecast, times: np.ndarray, period: float) -> list[str]:
+    """Months, weekdays or hours of times within a period, such as " (May)"."""
+    calendar = f.series.calendar
+    if calendar.unit != "years":
+        return ["" for _ in times]
+    wall = calendar.wall(times).astype("M8[s]")
+    if np.isclose(period, 1.0):
+        months = wall.astype("M8[M]").astype(int) % 12
+        return [f" ({MONTHS[month]})" for month in months]
+    if np.isclose(period, 7.0 / DAYS_PER_YEAR):
+        days = (wall.astype("M8[D]").astype(int) + 3) % 7
+        return [f" ({WEEKDAYS[day]})" for day in days]
+    if np.isclose(period, 1.0 / DAYS_PER_YEAR):
+        seconds = (wall - wall.astype("M8[D]")).astype(int)
+        return [f" ({second // 3600:02d}:{second % 3600 // 60:02d})" for second in seconds]
+    return ["" for _ in times]
+
+
+def _trust(f: Forecast) -> str:
+    """Sentence on the interval at the last step and the accuracy of past forecasts."""
+    if f.trust.verdict == "bad":
+        return f"Do not rely on it: {f.trust.advice}"
+    show, (lower, upper) = predictive_format(f), f.interval(0.8)
+    at = moments(f, f.times[-1:])[0]
+    text = (
+        f"In four cases of five the value for {at} lies between {show(lower[-1])} and "
+        f"{show(upper[-1])}"
+    )
+    past = f.look_back
+    if past is None:
+        return f"{text}, which cannot be checked, because the series is too short."
+    repeated = "season" if f.season_in_steps > 1 else "value"
+    return (
+        f"{text}; such intervals held {100.0 * past.coverage(0.8):.0f} % of "
+        f"{counted(past.count, 'past value')}, from {counted(len(past.origins), 'earlier date')}, "
+        f"and the error was {compared(past.error_ratio)} the forecast that repeats the last "
+        f"{repeated}."
+    )
+
+
+def moments(f: Forecast, times: np.ndarray) -> list[str]:
+    """Times in words where they are months or years, otherwise as labels."""
+    calendar, labels = f.series.calendar, f.time_labels(times)
+    if "month" not in calendar.kind:
+        return labels
+    months = calendar.wall(times).astype("M8[M]")
+    years, numbers = months.astype("M8[Y]").astype(int) + 1970, months.astype(int) % 12
+    if calendar.every % 12 == 0:
+        return [str(year) for year in years]
+    return [f"{MONTHS[n]} {year}" for n, year in zip(numbers, years, strict=True)]

@@ -1,0 +1,126 @@
+"""Results as HTML for notebooks: a picture and a table, without scripts or styles of the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.show.explain import explain
+from bayeskern.forecast.show.printing import rounded, value_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bayeskern.forecast.anomalies import Anomalies
+    from bayeskern.forecast.backtest import Backtest
+    from bayeskern.forecast.many import Forecasts
+    from bayeskern.forecast.result import Forecast
+
+
+def of_forecast(f: Forecast, rows: int = 12) -> str:
+    """A forecast: words, verdict, picture and the next values."""
+    head, cells, left_out = value_table(f, rows)
+    note = f"{counted(left_out, 'step')} before the last one left out" if left_out else ""
+    return _page(
+        f"{f.series.name}: {counted(f.horizon, 'step')} ahead",
+        [explain(f), f"Verdict: {f.trust.verdict}. {f.trust.advice}", *_remarks(f.remarks)],
+        f.plot(),
+        _table(head, cells, note),
+    )
+
+
+def of_backtest(result: Backtest) -> str:
+    """A backtest: the picture and the scores."""
+    head = ["", *(name.replace("_", " ") for name in next(iter(result.scores.values())))]
+    cells = [
+        [model, *(f"{value:.3g}" for value in scores.values())]
+        for model, scores in result.scores.items()
+    ]
+    title = f"{result.series.name}: forecasts from {counted(len(result.folds), 'past date')}"
+    return _page(title, _remarks(result.remarks), result.plot(), _table(head, cells))
+
+
+def of_anomalies(result: Anomalies, rows: int = 12) -> str:
+    """Anomalies: the picture and the values outside."""
+    f, outside = result.forecast, np.flatnonzero(result.outside)
+    lower, upper = result.interval
+    spread = float(np.std(result.values)) or 1.0
+    digits = int(2 - np.floor(np.log10(spread)))
+    labels = f.time_labels(result.times[outside[:rows]])
+    cells = [
+        [label, *(rounded(x[i], digits) for x in (result.values, result.median, lower, upper))]
+        for label, i in zip(labels, outside, strict=False)
+    ]
+    head = [f.series.time_name, "value", "median", "lower", "upper"]
+    note = f"and {len(outside) - rows} more" if len(outside) > rows else ""
+    title = f"{f.series.name}: {len(outside)} of {len(result.values)} values stand out"
+    return _page(
+        title, _remarks(f.series.remarks), result.plot(), _table(head, cells, note) if cells else ""
+    )
+
+
+def of_forecasts(result: Forecasts, rows: int = 20) -> str:
+    """Forecasts of many series: the next value of each."""
+    import narwhals as nw  # slow to import
+
+    frame = nw.from_native(result.to_frame())
+    names, columns = frame.columns, frame.to_dict(as_series=False)
+    ids = columns[names[0]]
+    lower, upper = ([n for n in names if n.startswith(side)] for side in ("lower_", "upper_"))
+    kept = [*names[:2], "median", *lower[-1:], *upper[-1:], "verdict", "problem"]
+    firsts = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
+    cells = [[_cell(columns[name][i]) for name in kept if name in columns] for i in firsts[:rows]]
+    head = [name.replace("_", " ") for name in kept if name in columns]
+    note = f"and {len(firsts) - rows} more" if len(firsts) > rows else ""
+    failed = len(result.failed)
+    title = f"Forecasts of {len(firsts) - failed} of {counted(len(firsts), 'series', 'series')}"
+    words = ["The first future value of each series; to_frame() has all."]
+    return _page(title, [*words, *_remarks(result.remarks)], None, _table(head, cells, note))
+
+
+def _cell(value: Any) -> str:
+    """A cell of a frame as text."""
+    if value is None:
+        return ""
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _remarks(remarks: Sequence[str]) -> list[str]:
+    """The remarks as one paragraph; none without remarks."""
+    return [f"Remarks: {'; '.join(remarks)}."] if remarks else []
+
+
+def _page(title: str, words: Sequence[str], figure: Figure | None, table: str) -> str:
+    """A block of HTML; title and words are escaped, the table is HTML."""
+    texts = "".join(f"<p>{escape(text)}</p>" for text in words)
+    picture = "" if figure is None else _picture(figure, title)
+    return (
+        '<div style="max-width: 60em; font-variant-numeric: tabular-nums">'
+        f"<p><strong>{escape(title)}</strong></p>{texts}{picture}{table}</div>"
+    )
+
+
+def _picture(figure: Figure, title: str) -> str:
+    """A figure as a picture inside the page."""
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=90)
+    data = base64.b64encode(png.getvalue()).decode("ascii")
+    source = f"data:image/png;base64,{data}"
+    return f'<img alt="{escape(title)}" style="width: 100%; background: white" src="{source}">'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
+    """A table with right-aligned cells, and a note below it."""
+    style = ' style="text-align: right; padding: 0.1em 0.8em"'
+    cells = "".join(f"<th{style}>{escape(cell)}</th>" for cell in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td{style}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{below}"
