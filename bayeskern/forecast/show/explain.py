@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeskern.core.formatting import counted, short
+from bayeskern.core.formatting import counted, printable, short
 from bayeskern.forecast.data.calendar import DAYS_PER_YEAR
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
@@ -29,10 +29,10 @@ def explain(f: Forecast) -> str:
     if not f.parts:
         value = f"{f.median[0]:,.6g}"
         return (
-            f"All values of {_name(f)} are {value}, and the forecast repeats it. There is no trend "
+            f"All values{_of_name(f)} are {value}, and the forecast repeats it. There is no trend "
             "and no season. Nothing shows how the values may vary."
         )
-    return " ".join([_level(f), _pattern(f), _trust(f)])
+    return printable(" ".join([_level(f), _pattern(f), _trust(f)]))
 
 
 def _level(f: Forecast) -> str:
@@ -44,13 +44,14 @@ def _level(f: Forecast) -> str:
     if f.horizon > 1:
         steps = f"goes from {show(f.median[0])} ({at[1]}) to {show(f.median[-1])} ({at[-1]})"
     return (
-        f"The last value of {_name(f)} is {show(last)} ({at[0]}); the forecast {steps}{_change(f)}."
+        f"The last value{_of_name(f)} is {show(last)} ({at[0]}); the forecast {steps}{_change(f)}."
     )
 
 
-def _name(f: Forecast) -> str:
-    """Name of the values."""
-    return short(f.series.value_name, 40)
+def _of_name(f: Forecast) -> str:
+    """Name of the values, as " of sales"; empty for values without a name."""
+    name = f.series.value_name
+    return "" if name == "value" else f" of {printable(short(name, 40))}"
 
 
 def _change(f: Forecast) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeskern.core.formatting import counted
+from bayeskern.core.formatting import counted, printable
 from bayeskern.forecast.show.explain import explain
 from bayeskern.forecast.show.printing import rounded, value_table
 
@@ -96,13 +96,18 @@ def _remarks(remarks: Sequence[str]) -> list[str]:
     return [f"Remarks: {'; '.join(remarks)}."] if remarks else []
 
 
+def _text(text: str) -> str:
+    """Text without markup and without control characters."""
+    return escape(printable(text))
+
+
 def _page(title: str, words: Sequence[str], figure: Figure | None, table: str) -> str:
     """A block of HTML; title and words are escaped, the table is HTML."""
-    texts = "".join(f"<p>{escape(text)}</p>" for text in words)
+    texts = "".join(f"<p>{_text(text)}</p>" for text in words)
     picture = "" if figure is None else _picture(figure, title)
     return (
         '<div style="max-width: 60em; font-variant-numeric: tabular-nums">'
-        f"<p><strong>{escape(title)}</strong></p>{texts}{picture}{table}</div>"
+        f"<p><strong>{_text(title)}</strong></p>{texts}{picture}{table}</div>"
     )
 
 
@@ -112,15 +117,15 @@ def _picture(figure: Figure, title: str) -> str:
     figure.savefig(png, format="png", dpi=90)
     data = base64.b64encode(png.getvalue()).decode("ascii")
     source = f"data:image/png;base64,{data}"
-    return f'<img alt="{escape(title)}" style="width: 100%; background: white" src="{source}">'
+    return f'<img alt="{_text(title)}" style="width: 100%; background: white" src="{source}">'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
     """A table with right-aligned cells, and a note below it."""
     style = ' style="text-align: right; padding: 0.1em 0.8em"'
-    cells = "".join(f"<th{style}>{escape(cell)}</th>" for cell in head)
+    cells = "".join(f"<th{style}>{_text(cell)}</th>" for cell in head)
     body = "".join(
-        f"<tr>{''.join(f'<td{style}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+        f"<tr>{''.join(f'<td{style}>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
-    below = f"<p>{escape(note)}</p>" if note else ""
+    below = f"<p>{_text(note)}</p>" if note else ""
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{below}"

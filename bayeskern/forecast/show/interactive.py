@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import extras, validation
+from bayeskern.core.formatting import printable
 from bayeskern.forecast.show.printing import predictive_format
 
 if TYPE_CHECKING:
@@ -78,12 +79,12 @@ def forecast(f: Forecast, levels: float | Sequence[float], start: int) -> Any:
         hovertemplate="%{text}<extra></extra>",
     )
     # Plotly reads tags in titles: a name is text.
-    title = f"{escape(f.series.name)}: {f.horizon} steps ahead"
+    title = f"{escape(printable(f.series.name))}: {f.horizon} steps ahead"
     figure.update_layout(
         title={"text": title},
         template="plotly_white",
         hovermode="x",
-        yaxis={"title": {"text": escape(f.series.value_name)}},
+        yaxis={"title": {"text": escape(printable(f.series.value_name))}},
         xaxis={"range": [grid[min(start, len(grid) - 1)], future[-1]]},
         legend={"orientation": "h"},
     )

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from bayeskern.core.formatting import counted
-
-from bayeskern.core.formatting import printable, printable_lines, short
+from bayeskern.core.formatting import counted, printable, printable_lines, short
 
 if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast

@@ -79,7 +79,7 @@ def test_growth_on_the_log_scale_is_a_percentage():
 
 def test_constant_series():
     text = explain(bk.forecast([2.5] * 8, 3))
-    assert "All values of value are 2.5" in text and len(text.split(". ")) == 3
+    assert "All values are 2.5" in text and len(text.split(". ")) == 3
 
 
 def test_short_series_cannot_be_checked():
