@@ -89,6 +89,11 @@ def test_effects_of_regressors():
     on = names["promotion"][90:] == 1.0
     median = names["promoted"].median
     assert median[on].min() - median[~on].max() > 15.0
+    # The mean of a mixture, and its variance: that of the effect adds to that of the noise.
+    unsure, none, effect = names["unsure"], names["none"], row["median"]
+    np.testing.assert_allclose(unsure.mean, none.mean + 0.3 * effect, atol=2.0)
+    variance = none.sd**2 + 0.3 * 0.7 * effect**2
+    np.testing.assert_allclose(unsure.sd, np.sqrt(variance), rtol=0.1)
 
 
 def test_cutoffs():
