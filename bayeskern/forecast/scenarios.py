@@ -130,8 +130,15 @@ class ScenarioComparison:
                 continue
             difference, lower, upper, percent, probability = others
             cells += [show(difference), f"{show(lower)} to {show(upper)}"]
-            rows.append([*cells, f"{percent:+.2g}", f"{100.0 * probability:.0f} %"])
+            rows.append([*cells, f"{percent:+.2g}", _percent(probability)])
         return "\n".join([head, "", *aligned(rows)])
+
+
+def _percent(probability: float) -> str:
+    """Probability in percent, without the certainty that draws cannot show."""
+    if not 0.005 <= probability <= 0.995:
+        return "> 99 %" if probability > 0.5 else "< 1 %"
+    return f"{100.0 * probability:.0f} %"
 
 
 def compare_scenarios(

@@ -54,6 +54,20 @@ def test_quantiles_of_counts_invert_distribution_function():
         assert np.all((mixture.below(row - 1.0) < level) | (row == 0.0))
 
 
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "beta"])
+def test_quantiles_given_the_latent_equal_scipy(name):
+    u = np.random.default_rng(0).random((50, 3))
+    f = np.broadcast_to([-3.0, 0.5, 6.0] if name != "beta" else [-2.0, 0.1, 2.0], u.shape)
+    rate, theta = np.exp(f), np.array([np.log(7.0)])
+    share = 1.0 / (1.0 + np.exp(-f))
+    expected = {
+        "poisson": stats.poisson(rate),
+        "negative_binomial": stats.nbinom(7.0, 7.0 / (7.0 + rate)),
+        "beta": stats.beta(7.0 * share, 7.0 * (1.0 - share)),
+    }[name].ppf(u)
+    np.testing.assert_allclose(LIKELIHOODS[name].quantile(u, f, theta), expected, rtol=1e-9)
+
+
 def test_impossible_values_have_density_zero():
     values = np.array([[-1.0, 0.5], [1.5, 2.0]])
     found = [of_poisson().log_density(row) for row in values]

@@ -62,7 +62,10 @@ def scenario_of(
     draws = reader.read(values)
     reader.require_complete(draws)
     changed = effects.continued(x, _with_columns(effects, current, draws), horizon)
+    uncertain = [name for name, column in draws.items() if np.ptp(column, axis=0).any()]
     remarks = [f"scenario: {', '.join(values)} changed"]
+    if uncertain:
+        remarks.append(f"averaged over draws: {', '.join(uncertain)}; components are at their mean")
     outside = _extrapolated(changed, horizon, values)
     if outside:
         remarks.append(f"outside its past range, its effect is extrapolated: {', '.join(outside)}")

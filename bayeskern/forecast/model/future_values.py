@@ -274,19 +274,21 @@ def _holds_dates(value: Any) -> bool:
 
 
 def _drawn(value: Any, count: int, m: int, seed: int) -> np.ndarray:
-    """Draws of a distribution, (count, m) if its shape suits the times."""
+    """Draws of a distribution, (count, m) if its shape suits the times.
+
+    Draws of a univariate distribution with a quantile function are a Latin hypercube: each of
+    `count` equally likely intervals has one draw at each time (McKay, Beckman and Conover, 1979).
+    """
+    rng = np.random.default_rng(seed)
     if isinstance(value, Quantiles):
         return np.asarray(value.sample(count, seed=seed))
-    if hasattr(value, "rvs"):
-        rng = np.random.default_rng(seed)
-        # A univariate distribution has quantiles, and its parameters may differ between times.
-        size = (count, m) if hasattr(value, "ppf") else count
-        return np.reshape(value.rvs(size=size, random_state=rng), (count, -1))
     if hasattr(value, "batch_shape"):
         import jax  # slow to import
 
         shape = (count,) if value.batch_shape or value.event_shape else (count, m)
         return np.asarray(value.sample(jax.random.key(seed), shape))
-    rng = np.random.default_rng(seed)
-    single = np.shape(value.mean()) == ()
-    return np.asarray(value.sample((count, m) if single else (count,), rng=rng))
+    quantile = getattr(value, "ppf", None) or getattr(value, "icdf", None)
+    if quantile is not None:
+        strata = rng.random((count, m)).argsort(axis=0)
+        return np.asarray(quantile((strata + rng.random((count, m))) / count))
+    return np.reshape(value.rvs(size=count, random_state=rng), (count, -1))
