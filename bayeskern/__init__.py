@@ -40,6 +40,7 @@ from bayeskern.forecast import (
     forecast,
     forecast_many,
     learn_priors,
+    load,
     read_series,
     search_kernel,
     summary,
@@ -60,7 +61,6 @@ from bayeskern.inference import (
     Posterior,
     Trust,
     infer,
-    load,
     prior_predictive,
 )
 from bayeskern.inference.problem import Problem

@@ -30,7 +30,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.workers import run_all
+from bayeskern.forecast.workers import Run, run_all
 
 # Metrics whose best point forecast is the mean; the median is taken for all others.
 MEAN_METRICS = ("MSE", "RMSE", "RMSSE")
@@ -80,7 +80,7 @@ def predict(
                 missing_at_end=missing,
                 options=options,
             )
-            results = run_all(work, readers, workers, None, progress)
+            results = run_all(work, readers, Run(workers, None, progress))
             _warn_of_failures(results)
             rows = [
                 _seasonal_naive(y, task) if isinstance(result, str) else result

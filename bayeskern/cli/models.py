@@ -15,6 +15,7 @@ from bayeskern.cli.options import Whole
 from bayeskern.cli.output import print_written, require_not_input, say, write_report
 from bayeskern.core import files, validation
 from bayeskern.inference import METHODS
+from bayeskern.inference import load as load_posterior
 from bayeskern.inference.verdict import WIDTH
 
 
@@ -121,10 +122,10 @@ def report(
     output: Path = Path("report.html"),
     seed: Whole = 0,
 ) -> None:
-    """Write a report on saved posteriors, such as out/posterior.nc.
+    """Write a report on saved posteriors, such as out/posterior.nc, or on a saved forecast.
 
     Args:
-        posteriors: One file, or several to compare.
+        posteriors: One file, or several posteriors to compare; or a folder of forecasts.
         model: The fitted model, as for `bayeskern fit`, for sections that need it.
         output: The HTML file.
         seed: Random seed.
@@ -134,7 +135,14 @@ def report(
         raise ValueError("no posterior given; give a file, such as out/posterior.nc.")
     require_not_input(output, *posteriors, *([] if model is None else [gallery.find(model)]))
     fitted = None if model is None else gallery.load(model).model
-    loaded = {str(path): bk.load(path, model=fitted) for path in posteriors}
+    if len(posteriors) == 1 and fitted is None:
+        # A forecast, or a folder of forecasts, has a report too.
+        subject = bk.load(posteriors[0])
+        if not isinstance(subject, bk.Posterior):
+            say(repr(subject))
+            print_written([write_report(subject, output, seed)])
+            return
+    loaded = {str(path): load_posterior(path, model=fitted) for path in posteriors}
     stems = [path.stem for path in posteriors]
     if len({*stems}) == len(posteriors):
         loaded = dict(zip(stems, loaded.values(), strict=True))

@@ -29,7 +29,9 @@ def require_not_input(target: Path, *sources: str | Path) -> None:
 
 
 def write_report(
-    subject: bk.Forecast | bk.Posterior | Mapping[str, bk.Posterior], path: Path, seed: int
+    subject: bk.Forecast | bk.Forecasts | bk.Posterior | Mapping[str, bk.Posterior],
+    path: Path,
+    seed: int,
 ) -> Path:
     from bayeskern.diagnostics.report import report  # slow to import
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from bayeskern.cli import models, series
+from bayeskern.cli import models, saved, series
 from bayeskern.cli.app import app
 from bayeskern.core.formatting import message_of
 
 # Importing a module adds its commands to `app`.
-COMMANDS = (series, models)
+COMMANDS = (series, saved, models)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

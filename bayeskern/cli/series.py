@@ -13,7 +13,13 @@ from cyclopts import Parameter
 import bayeskern as bk
 from bayeskern.cli.app import app
 from bayeskern.cli.options import Modelling, Reading, Whole
-from bayeskern.cli.output import print_written, require_target, say, write_report
+from bayeskern.cli.output import (
+    print_written,
+    require_not_input,
+    require_target,
+    say,
+    write_report,
+)
 from bayeskern.core import files, validation
 from bayeskern.forecast.show.printing import number_format
 from bayeskern.forecast.show.saving import csv_text, write_files
@@ -31,6 +37,7 @@ def forecast(
     regressor: list[str] | None = None,
     total: str | None = None,
     backtest: Whole = 0,
+    save: Path | None = None,
     report: Annotated[bool, Parameter(negative="--no-report")] = True,
     output: Path = Path("out"),
 ) -> None:
@@ -46,11 +53,14 @@ def forecast(
             series. May be repeated.
         total: Also write totals.csv: sums per month, quarter or year, observed values included.
         backtest: Also score forecasts from this number of past dates.
+        save: Also write the forecast to a file, such as sales.nc, for `bayeskern update`.
         report: Write the report too.
         output: Folder for the files.
     """
     levels = sorted({validation.level(p) for p in level})
     require_target(output / "forecast.csv", series)
+    if save is not None:
+        require_not_input(files.require_file(save, "forecast.nc"), series)
     # Imported while the model is fitted: on two cores that takes no time.
     threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
     options = modelling.options("find" if change == ["find"] else change)
@@ -71,6 +81,9 @@ def forecast(
             written += write_files(output, {"totals.csv": csv_text(sums)})
         if report:
             written.append(write_report(future, output / "report.html", modelling.seed))
+        if save is not None:
+            future.save(save)
+            written.append(save)
     print_written(written)
 
 
@@ -88,6 +101,8 @@ def forecast_many(
     workers: Whole | None = None,
     scheduler: str | None = None,
     learn_priors: bool = False,
+    folder: Path | None = None,
+    resume: bool = False,
     output: Path = Path("out"),
 ) -> None:
     """Forecast all series of a file on all cores, and write forecasts.csv.
@@ -106,17 +121,21 @@ def forecast_many(
         workers: Number of processes; by default one per core.
         scheduler: Address of a Dask scheduler, tcp://host:8786; "local" to start one here.
         learn_priors: First learn priors from all series, which helps short series that are alike.
+        folder: Also write each forecast to this folder as soon as it is finished, for `bayeskern
+            update` and `bk.load`.
+        resume: Continue a run that was stopped; its forecasts in the folder are not fitted again.
         output: Folder for the file.
     """
     target = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     require_target(target, series)
     options = modelling.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
     options |= {"workers": workers, "scheduler": scheduler}
+    kept = {"folder": folder, "resume": resume}
     if learn_priors:
         priors = bk.learn_priors(series, **options)
         options["model"] = replace(options["model"], priors=priors)
     forecasts = bk.forecast_many(
-        series, horizon, level=sorted({*level}), verdict=verdict, **options
+        series, horizon, level=sorted({*level}), verdict=verdict, **options, **kept
     )
     say(forecasts)
     print_written([forecasts.export(target)])

@@ -2,11 +2,13 @@
 
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
+from bayeskern.forecast.collection import Forecasts
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.learned_priors import learn_priors
-from bayeskern.forecast.many import Forecasts, forecast_many
+from bayeskern.forecast.load import load
+from bayeskern.forecast.many import forecast_many
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
@@ -28,6 +30,7 @@ __all__ = [
     "forecast",
     "forecast_many",
     "learn_priors",
+    "load",
     "read_series",
     "search_kernel",
     "summary",

@@ -24,7 +24,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
-from bayeskern.forecast.workers import run_all
+from bayeskern.forecast.workers import Run, run_all
 
 
 def posterior_moments(
@@ -106,7 +106,7 @@ def learn_priors(
         work = partial(
             posterior_moments, options=options | {"model": replace(model, priors=priors)}
         )
-        return _pooled(run_all(work, readers.functions, workers, scheduler, progress))
+        return _pooled(run_all(work, readers.functions, Run(workers, scheduler, progress)))
 
     # The second round fits each series with the priors of the first.
     return em_round(em_round(None))

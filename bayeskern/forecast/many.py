@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,34 +13,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.files import atomic_write
-from bayeskern.core.formatting import counted
+from bayeskern.forecast.collection import Forecasts, ForecastSummary, record_of
 from bayeskern.forecast.data.columns import ReadOptions
-from bayeskern.forecast.data.reading_many import read_many
+from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.show import html
-from bayeskern.forecast.show.nixtla import renamed
-from bayeskern.forecast.show.saving import spreadsheet_frame
-from bayeskern.forecast.workers import run_all
+from bayeskern.forecast.saved.file import contents
+from bayeskern.forecast.saved.folder import Entry, Folder
+from bayeskern.forecast.workers import Run, run_all
 
 
-class ForecastSummary(NamedTuple):
-    """Forecast of one series in numbers, or the reason why there is none.
+class Outcome(NamedTuple):
+    """Forecast of one series, from a worker.
 
     Attributes:
-        times: Future local times, (horizon,).
-        columns: Columns of `Forecast.to_frame`.
-        verdict: The verdict; "" if it was not requested.
-        remarks: Remarks on the forecast.
-        problem: Reason why there is no forecast; None if there is one.
+        summary: The forecast in numbers.
+        content: Contents or path of its file, or the reason why it cannot be saved.
+        fingerprint: Digest of the series.
     """
 
-    times: np.ndarray
-    columns: dict[str, np.ndarray]
-    verdict: str
-    remarks: tuple[str, ...]
-    problem: str | None
+    summary: ForecastSummary
+    content: bytes | Path | str
+    fingerprint: str
 
 
 def summarise(
@@ -49,108 +43,108 @@ def summarise(
     levels: Sequence[float],
     verdict: bool,
     options: dict[str, Any],
-) -> ForecastSummary:
+) -> Outcome:
     """Forecast one series. Arguments as in `forecast_many`."""
     f = forecast(series, horizon, **options)
-    table = f.to_frame(levels)
-    columns = {name: table[name].to_numpy() for name in table.columns}
-    remarks = f.remarks
-    if f.problem and not verdict:
-        remarks = (*remarks, f.problem)
-    times = f.series.calendar.wall(f.times)
-    return ForecastSummary(times, columns, f.trust.verdict if verdict else "", remarks, None)
+    summary = ForecastSummary.of(f, levels, verdict)
+    try:
+        content = contents(f, with_tables=False)
+    except ValueError as reason:
+        # A kernel with a function cannot be saved; the forecast is still of use.
+        content = str(reason)
+    return Outcome(summary, content, _fingerprint(series))
 
 
-@dataclass(frozen=True, eq=False)
-class Forecasts:
-    """Forecasts of many series, in the order of the input. Returned by `forecast_many`.
+def _fingerprint(series: Series) -> str:
+    """Digest of the times, the values and the regressors of a series."""
+    digest, regressors = hashlib.sha256(), series.regressors
+    arrays = [series.times, series.values]
+    if regressors is not None:
+        arrays += [regressors.times, *regressors.columns.values()]
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
-    Attributes:
-        ids: Name of each series.
-        found: Forecast of each series, or the reason why there is none.
-        id_name: Column of the names.
-        time_name: Column of the times.
-        backend: Kind of the input frame, "pandas" or "polars".
-        remarks: Decisions made while reading the file or the frame.
+
+def _run_into(
+    folder: Folder,
+    header: dict[str, Any],
+    resume: bool,
+    work: Callable[[Series], Outcome],
+    readers: SeriesReaders,
+    run: Run,
+) -> list[Outcome | str]:
+    """Outcome for each series, in order; each forecast is written as soon as it is finished.
+
+    Args:
+        folder: The folder.
+        header: Header of its index.
+        resume: Use forecasts of equal series that are in the folder already.
+        work: Function of a series.
+        readers: The series.
+        run: Where the work is run.
+
+    Raises:
+        ValueError: The folder holds forecasts, and `resume` is False or they have other options;
+            or the forecasts cannot be saved.
     """
+    known = _known_entries(folder, header, resume)
+    entries: dict[int, Entry] = {}
+    outcomes: dict[int, Outcome | str] = {}
+    for i, (name, read) in enumerate(zip(readers.ids, readers.functions, strict=True)):
+        entry = known.get(str(name))
+        if entry is not None and entry.file is not None and _is_of(entry, read):
+            summary = ForecastSummary.from_record(entry.record["summary"])
+            path = folder.path / entry.file
+            entries[i], outcomes[i] = entry, Outcome(summary, path, entry.record["fingerprint"])
+    missing = [i for i in range(len(readers.ids)) if i not in entries]
 
-    ids: tuple[Any, ...]
-    found: tuple[ForecastSummary, ...]
-    id_name: str
-    time_name: str
-    backend: Any = "pandas"
-    remarks: tuple[str, ...] = ()
+    def receive(number: int, outcome: Outcome | str) -> Outcome | str:
+        i = missing[number]
+        name = readers.ids[i]
+        if isinstance(outcome, str):
+            entries[i] = folder.append(record_of(name, ForecastSummary.failed(outcome)), None)
+            return outcome
+        if not isinstance(outcome.content, bytes):
+            raise ValueError(outcome.content)
+        record = record_of(name, outcome.summary) | {"fingerprint": outcome.fingerprint}
+        entries[i] = entry = folder.append(record, outcome.content)
+        # The contents are in the folder, and no longer in memory.
+        return outcome._replace(content=folder.path / str(entry.file))
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    results = run_all(work, [readers.functions[i] for i in missing], run, receive)
+    outcomes |= dict(zip(missing, results, strict=True))
+    order = range(len(readers.ids))
+    folder.finish(header, [entries[i] for i in order if i in entries])
+    return [outcomes[i] for i in order]
 
-    @cached_property
-    def failed(self) -> dict[Any, str]:
-        """Reason why there is no forecast, by name of the series."""
-        pairs = zip(self.ids, self.found, strict=True)
-        return {name: result.problem for name, result in pairs if result.problem is not None}
 
-    def to_frame(self, names: str | None = None) -> Any:
-        """All forecasts as one frame of the same kind as the input.
+def _known_entries(folder: Folder, header: dict[str, Any], resume: bool) -> dict[str, Entry]:
+    """Entries of an earlier run by name; the folder is ready for further entries."""
+    if not folder.exists:
+        folder.start(header)
+        return {}
+    earlier, entries = folder.read()
+    if not resume:
+        raise ValueError(
+            f"{folder.path} holds forecasts already: resume=True (--resume) continues them; or "
+            "give another folder."
+        )
+    if earlier.get("request") != header["request"]:
+        raise ValueError(
+            f"{folder.path} holds forecasts with another horizon, other levels or options, so they "
+            "cannot be continued: give another folder."
+        )
+    folder.repair()
+    return {str(entry.record["name"]): entry for entry in entries}
 
-        Args:
-            names: "nixtla" for the names that statsforecast and utilsforecast use: unique_id, ds,
-                bayeskern (the median), bayeskern-lo-95, bayeskern-hi-95; without a row for series
-                without a forecast. None for the names below.
 
-        Returns:
-            A row for each future time of each series, with columns for the name, the time, median,
-            mean, sd, interval ends such as lower_95, verdict, remarks and problem. A series without
-            a forecast has one row with its name and its problem.
-        """
-        import narwhals as nw  # slow to import
-
-        columns: dict[str, list[Any]] = {self.id_name: [], self.time_name: []}
-        numbers = next((list(result.columns) for result in self.found if result.columns), [])
-        columns |= {name: [] for name in (*numbers, "verdict", "remarks", "problem")}
-        dated = all(r.times.dtype.kind == "M" for r in self.found if r.problem is None)
-        for name, result in zip(self.ids, self.found, strict=True):
-            n = max(1, len(result.times))
-            times = result.times
-            times = times.astype("M8[us]").tolist() if dated else list(map(str, times))
-            columns[self.id_name] += [name] * n
-            columns[self.time_name] += times or [None]
-            for key in numbers:
-                columns[key] += result.columns[key].tolist() if result.columns else [None]
-            columns["verdict"] += [result.verdict or None] * n
-            columns["remarks"] += ["; ".join(result.remarks) or None] * n
-            columns["problem"] += [result.problem] * n
-        if names is not None:
-            columns = renamed(columns, names, self.id_name, self.time_name)
-        return nw.from_dict(columns, backend=self.backend).to_native()
-
-    def export(self, path: str | Path) -> Path:
-        """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
-        import narwhals as nw  # slow to import
-
-        path, frame = Path(path), nw.from_native(self.to_frame())
-        with atomic_write(path) as file:
-            if path.suffix == ".parquet":
-                frame.write_parquet(file)
-            else:
-                spreadsheet_frame(frame).write_csv(file)
-        return path
-
-    def _repr_html_(self) -> str:
-        """The result in a notebook."""
-        return html.of_forecasts(self)
-
-    def __repr__(self) -> str:
-        good = len(self) - len(self.failed)
-        lines = [f"forecasts of {good} of {counted(len(self), 'series', 'series')}"]
-        verdicts = Counter(result.verdict for result in self.found if result.verdict)
-        shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
-        lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
-        lines += [f"  remark    {remark}" for remark in self.remarks]
-        failures = [f"  no forecast of {name}: {why}" for name, why in self.failed.items()]
-        if len(failures) > 10:
-            failures[10:] = [f"  no forecast of {len(failures) - 10} more series"]
-        return "\n".join([*lines, *failures])
+def _is_of(entry: Entry, read: Callable[[], Series]) -> bool:
+    """True if an entry is the forecast of this series."""
+    try:
+        return entry.record["fingerprint"] == _fingerprint(read())
+    except ValueError:
+        return False
 
 
 def forecast_many(
@@ -173,6 +167,8 @@ def forecast_many(
     encoding: str | None = None,
     timezone: str | None = None,
     skip_rows: int | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
     progress: bool = True,
     **options: Any,
 ) -> Forecasts:
@@ -202,19 +198,26 @@ def forecast_many(
         encoding: Encoding of a text file.
         timezone: Time zone of local times, or the column that holds it, as in `read_series`.
         skip_rows: Number of rows above the header.
+        folder: Folder to which each forecast is written as soon as it is finished; `bk.load` reads
+            it. None keeps the forecasts in memory, about 30 kB each.
+        resume: Continue a run that was stopped: series whose forecast is in the folder, with the
+            same values and options, are not fitted again.
         progress: Show a progress bar.
         **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
-        The forecasts, in the order of the series.
+        The forecasts by name, in the order of the series.
 
     Raises:
-        ValueError: If a column is missing, cells are ambiguous, or no series can be forecast.
+        ValueError: If a column is missing, cells are ambiguous, no series can be forecast, or the
+            folder holds forecasts and `resume` is false or they were made by other options.
         TypeError: For an option that `forecast` does not have.
 
     Examples:
         ```python
         forecasts = bk.forecast_many(sales, 28, id="store", time="day", value="units")
+        forecasts["store 12"].plot()
+        forecasts.scores.sort_values("error_ratio")
         forecasts.to_frame()
         forecasts.failed
         ```
@@ -226,7 +229,16 @@ def forecast_many(
     reading += (timezone, skip_rows)
     readers = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
-    results = run_all(work, readers.functions, workers, scheduler, progress)
+    names = readers.id_name, readers.time_name, readers.backend, readers.remarks
+    run = Run(workers, scheduler, progress)
+    if folder is None and resume:
+        raise ValueError("resume=True continues the forecasts of a folder: give folder= too.")
+    if folder is None:
+        results = run_all(work, readers.functions, run)
+    else:
+        request = repr((horizon, levels, verdict, sorted(options.items())))
+        header = Forecasts((), (), *names).header | {"request": request}
+        results = _run_into(Folder(Path(folder)), header, resume, work, readers, run)
     problems = Counter(result for result in results if isinstance(result, str))
     if problems.total() == len(results):
         # The most common problem may lie in the request rather than in the data.
@@ -235,9 +247,6 @@ def forecast_many(
             f"no series can be forecast; the most common reason ({count} of {len(results)} series) "
             f"is: {problem}"
         )
-    summaries = [
-        ForecastSummary(np.empty(0), {}, "", (), problem=r) if isinstance(r, str) else r
-        for r in results
-    ]
-    names = readers.id_name, readers.time_name
-    return Forecasts(tuple(readers.ids), tuple(summaries), *names, readers.backend, readers.remarks)
+    summaries = [ForecastSummary.failed(r) if isinstance(r, str) else r.summary for r in results]
+    sources = [None if isinstance(r, str) else r.content for r in results]
+    return Forecasts(tuple(readers.ids), tuple(summaries), *names, sources=tuple(sources))

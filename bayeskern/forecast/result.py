@@ -12,15 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
+from bayeskern.core.files import require_file
 from bayeskern.core.memory import Memory
+from bayeskern.core.netcdf import write
 from bayeskern.forecast.combine.components import components_at, effects_of
 from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
+from bayeskern.forecast.data.new_values import new_values
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.transformation import require_all, require_possible
+from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.show import html, plot
 from bayeskern.forecast.show.explain import explain
 from bayeskern.forecast.show.printing import summary
@@ -192,7 +196,7 @@ class Forecast(FittedSeries, Quantiles):
         choices = combination.choices
         return replace(self, series=series, combination=combination, choices=choices)
 
-    def update(self, values: ArrayLike, times: Any = None, regressors: Any = None) -> Forecast:
+    def update(self, values: Any, times: Any = None, regressors: Any = None) -> Forecast:
         """Continue the forecast after new values, without fitting again.
 
         The structures and the draws of their hyperparameters are reweighted by the likelihood of
@@ -204,7 +208,8 @@ class Forecast(FittedSeries, Quantiles):
         is recomputed for each draw.
 
         Args:
-            values: New values, (m,), NaN where missing; or a number.
+            values: New values, (m,), NaN where missing; or a number; or a file, a frame or a
+                series with times, whose values after the end of the series are used.
             times: Times of the new values, (m,); the next times of the series if None.
             regressors: Regressors and events by name, at the times of the new values and over the
                 horizon after them, (m + horizon,), in the forms of `scenario`; or a frame of them.
@@ -220,7 +225,10 @@ class Forecast(FittedSeries, Quantiles):
         """
         if self.combination is None:
             raise ValueError("a constant series has no fit to update: forecast the longer series.")
-        series = self.series.extended(values, times)
+        remarks: tuple[str, ...] = ()
+        if times is None:
+            times, values, remarks = new_values(values, self.series)
+        series = self.series.extended(values, times).with_remarks(*remarks)
         (lower, upper), new = self.choices.bounds, series.values[len(self.series.values) :]
         added = np.flatnonzero(np.isfinite(new))
         y, times = new[added], series.times[len(self.series.values) :][added]
@@ -401,6 +409,28 @@ class Forecast(FittedSeries, Quantiles):
         if self.components:
             contents["components.png"] = self.plot_components()
         return write_files(folder, contents)
+
+    def save(self, path: str | Path) -> None:
+        """Write the forecast to a netCDF file, which `bk.load` and xarray can read.
+
+        The loaded forecast predicts, updates, plots and reports as this one; nothing is fitted
+        again, and nothing is pickled.
+
+        Args:
+            path: Name of the file, such as "sales.nc", which is written whole or not at all.
+
+        Raises:
+            OSError: If the path is a folder or cannot be written to.
+            ValueError: If a kernel of the user contains a function; or for the name of a table or
+                a picture, which `export` writes.
+        """
+        if Path(path).suffix in (".csv", ".png", ".html", ".parquet", ".xlsx"):
+            raise ValueError(
+                f"save writes a file for bk.load, such as 'sales.nc', not {str(path)!r}. For "
+                "tables and pictures, use export(folder)."
+            )
+        require_file(path, "forecast.nc")
+        write(contents(self), path, "forecast.nc")
 
     def to_csv(self, levels: float | Sequence[float] = LEVELS) -> str:
         """CSV text with a row for each future time and the columns of `to_frame`, to ten digits.

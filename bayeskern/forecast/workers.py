@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +18,28 @@ from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.series import Series
 
 
+class Run(NamedTuple):
+    """Where forecasts are computed.
+
+    Attributes:
+        workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
+        scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
+            processes.
+        progress: Show a progress bar.
+        max_starts: Largest number of times that processes are started, if some are killed.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    progress: bool = True
+    max_starts: int = 3
+
+
 def run_all[Result](
     work: Callable[[Series], Result],
     reads: Sequence[Callable[[], Series]],
-    workers: int | None,
-    scheduler: str | None,
-    progress: bool,
-    max_starts: int = 3,
+    run: Run,
+    receive: Callable[[int, Result | str], Result | str] | None = None,
 ) -> list[Result | str]:
     """Result for each series, in order; the error message as text if a series fails.
 
@@ -30,12 +48,11 @@ def run_all[Result](
     Args:
         work: Function of a series.
         reads: A function () -> Series for each series.
-        workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
-        scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
-            processes.
-        progress: Show a progress bar.
-        max_starts: Largest number of times that processes are started, if some are killed.
+        run: Where the work is run.
+        receive: (number of the series, result) -> the result to be returned, called with each
+            result as soon as it arrives.
     """
+    workers, scheduler = run.workers, run.scheduler
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
     if scheduler is not None:
@@ -43,14 +60,16 @@ def run_all[Result](
     else:
         # Starting processes takes longer than a few forecasts.
         default = 1 if len(reads) < 8 else min(os.cpu_count() or 1, len(reads))
-        numbered = _run_on_cores(work, reads, workers or default, max_starts)
+        numbered = _run_on_cores(work, reads, workers or default, run.max_starts)
     results = {}
-    with Progress("forecasts", len(reads), progress, estimate=True) as bar:
+    with Progress("forecasts", len(reads), run.progress, estimate=True) as bar:
         for i, result in numbered:
-            results[i] = result
+            results[i] = result if receive is None else receive(i, result)
             bar.advance()
     killed = "its workers were killed, possibly for lack of memory; use fewer workers."
-    return [results.get(i, killed) for i in range(len(reads))]
+    for i in set(range(len(reads))) - results.keys():
+        results[i] = killed if receive is None else receive(i, killed)
+    return [results[i] for i in range(len(reads))]
 
 
 def _run[Result](
@@ -66,6 +85,29 @@ def _run[Result](
             result = message_of(error)
         results.append((i, result))
     return results
+
+
+def _run_in_worker[Result](
+    work: Callable[[Series], Result],
+    numbered: Sequence[tuple[int, Callable[[], Series]]],
+    parent: int,
+) -> list[tuple[int, Result | str]]:
+    """As `_run`, in a process that ends soon after its parent."""
+    _end_with(parent)
+    return _run(work, numbered)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """End this process within a second of its parent, even if the parent is killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _run_on_cores(
@@ -86,7 +128,10 @@ def _run_on_cores(
     for _ in range(max_starts):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
-            batches = pool(delayed(_run)(work, [item]) for item in [*remaining.items()])
+            parent = os.getpid()
+            batches = pool(
+                delayed(_run_in_worker)(work, [item], parent) for item in [*remaining.items()]
+            )
             for ((i, result),) in batches:  # pyright: ignore[reportGeneralTypeIssues]
                 del remaining[i]
                 yield i, result

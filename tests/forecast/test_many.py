@@ -12,7 +12,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.forecast.many import summarise
-from bayeskern.forecast.workers import run_all
+from bayeskern.forecast.workers import Run, run_all
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
@@ -41,7 +41,7 @@ def by_itself(seed, horizon=4):
 def test_each_forecast_matches_a_single_one_and_failures_have_rows(sales):
     found = bk.forecast_many(sales, 4, id="store", value="units", **ONE)
     order = list(dict.fromkeys(sales["store"]))
-    assert list(found.ids) == order and len(found) == 4
+    assert list(found.ids) == order and len(found.ids) == 4
     table = found.to_frame()
     assert list(table.columns) == [
         "store", "month", "median", "mean", "sd", "lower_80", "upper_80", "lower_95", "upper_95",
@@ -171,12 +171,13 @@ def killed_once(seeds, marker):
 def test_a_killed_worker_loses_no_series(tmp_path, scheduler):
     seeds, marker = range(12), tmp_path / "killed"
     work = partial(summarise, horizon=3, levels=(0.95,), verdict=True, options=ONE)
-    found = run_all(work, killed_once(seeds, marker), 2, scheduler, progress=False)
+    run = Run(2, scheduler, progress=False)
+    found = run_all(work, killed_once(seeds, marker), run)
     assert marker.exists() and len(found) == len(seeds)
     for seed, one in zip(seeds, found, strict=True):
         alone = bk.forecast(walk(seed), 3, **ONE)
-        assert one.problem is None
-        np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
+        assert one.summary.problem is None
+        np.testing.assert_allclose(one.summary.columns["median"], alone.median, rtol=1e-8)
 
 
 def test_bad_schedulers_are_refused(monkeypatch):
@@ -193,7 +194,7 @@ def test_bad_schedulers_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "id=None .* Choose from store, month"),
+        ({}, "store does not hold numbers"),
         ({"id": "shop"}, "id='shop' is not known"),
         ({"id": "store", "value": "unit"}, "value='unit' .* Did you mean 'units'"),
         (

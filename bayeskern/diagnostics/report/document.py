@@ -14,6 +14,7 @@ from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import Block, environment, missing
+from bayeskern.diagnostics.report.many import render_many
 from bayeskern.diagnostics.report.sections import forecast as of_forecast
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
@@ -26,6 +27,7 @@ from bayeskern.diagnostics.report.sections.verdict import verdict
 from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.diagnostics.report.wording import of_series
+from bayeskern.forecast.collection import Forecasts
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 
@@ -49,7 +51,7 @@ FORECAST_SECTIONS: dict[str, tuple[str, Callable]] = {
 
 
 def report(
-    posterior: Posterior | Mapping[str, Posterior] | Forecast,
+    posterior: Posterior | Mapping[str, Posterior] | Forecast | Forecasts,
     path: str | PathLike = "report.html",
     *,
     seed: int = 0,
@@ -63,7 +65,8 @@ def report(
     The file needs no network and stays below 3 MB; the same seed gives the same file.
 
     Args:
-        posterior: A `Posterior`, a dict of names and posteriors, or a `Forecast`.
+        posterior: A `Posterior`, a dict of names and posteriors, a `Forecast`, or the `Forecasts`
+            of many series: a table of all, the worst first, with links to their figures.
         path: The file to write. An interrupted run leaves an existing file unchanged.
         seed: Seed of the additional draws that figures and checks need.
         progress: True to show a progress bar.
@@ -76,9 +79,14 @@ def report(
         ValueError: If two posteriors have the same name, or a name is empty.
         OSError: If the file cannot be written.
     """
-    subjects = _subjects(posterior, validation.seed(seed))
-    path = require_file(path, "report.html")
-    text = render(subjects, progress)
+    seed = validation.seed(seed)
+    if isinstance(posterior, Forecasts):
+        path = require_file(path, "report.html")
+        text = render_many(posterior, progress)
+    else:
+        subjects = _subjects(posterior, seed)
+        path = require_file(path, "report.html")
+        text = render(subjects, progress)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path

@@ -13,6 +13,7 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.reading import regressors_of
 from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.fit.modes import NO_TIMES
 from bayeskern.forecast.model.effects import Effects, EffectSources
 from bayeskern.forecast.model.future_values import FutureTimes
 
@@ -170,8 +171,11 @@ def with_effects(combination: Combination, effects: Effects) -> Combination:
         if predictive is not None and old is not None:
             before, after = (e.values_at(predictive.x) for e in (old, effects))
             predictive = predictive if np.array_equal(before, after, equal_nan=True) else None
-        fitted = draws.fitted.with_effects(choices)
-        parts.append(Part(replace(draws, fitted=fitted, predictive=predictive), weight))
+        fitted, next_times = draws.fitted.with_effects(choices), draws.next_times
+        if predictive is None:
+            next_times = NO_TIMES
+        changed = replace(draws, fitted=fitted, next_times=next_times, computed=predictive)
+        parts.append(Part(changed, weight))
     return replace(combination, parts=tuple(parts))
 
 

@@ -175,10 +175,16 @@ def combine(
     return Combination(tuple(parts), tuple(origins), past)
 
 
+def combination_of(parts: Sequence[Part], origins: Sequence[Origin]) -> Combination:
+    """Combination of structures with known weights."""
+    fits, weights = [part.fitted for part in parts], np.array([part.weight for part in parts])
+    past = _past(fits, weights, [fitted.rolling(origins) for fitted in fits])
+    return Combination(tuple(parts), tuple(origins), past)
+
+
 def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
     """Combination of a single structure."""
-    past = _past([draws.fitted], np.ones(1), [draws.fitted.rolling(origins)])
-    return Combination((Part(draws, 1.0),), tuple(origins), past)
+    return combination_of((Part(draws, 1.0),), origins)
 
 
 def response_mixture(

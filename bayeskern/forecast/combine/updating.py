@@ -15,7 +15,7 @@ import numpy as np
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.stacking import Part, StackingOptions
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import Draws
+from bayeskern.forecast.fit.modes import NO_TIMES, Draws
 from bayeskern.forecast.model.structure import Choices
 
 # Steps precomputed beyond the horizon after an update, for values that arrive one by one.
@@ -100,7 +100,7 @@ def _updated(
     """The draws of one part, reweighted by the density of the new values."""
     known_count, fitted, z = len(draws.fitted.y), draws.fitted.given(x, y), draws.z
     if draws.is_point:
-        return replace(draws, fitted=fitted, predictive=None)
+        return replace(draws, fitted=fitted, next_times=NO_TIMES, computed=None)
     old, next_x = draws.predictive, x[known_count:]
     if old is None:
         old = draws.fitted.evidence.predictive(z, np.append(next_x, x_new))
@@ -114,4 +114,5 @@ def _updated(
         gains = new.log_densities - old.log_densities
     # -inf minus -inf: a draw of density zero keeps the weight zero.
     gains = np.where(np.isnan(gains), -np.inf, gains)
-    return replace(draws, fitted=fitted, predictive=new, log_ratios=draws.log_ratios + gains)
+    log_ratios = draws.log_ratios + gains
+    return replace(draws, fitted=fitted, log_ratios=log_ratios, next_times=new.x, computed=new)

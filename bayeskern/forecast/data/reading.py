@@ -132,10 +132,8 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
             data = datasets.load(str(source))
             name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
         else:
-            name, columns = None, columns_of(source)
-            index = getattr(source, "index", None)
-            if index is not None and _holds_times(index, list(columns), time, options.value):
-                columns, time = columns | {INDEX_COLUMN: index}, INDEX_COLUMN
+            name, columns = None, with_index_of_times(source, options)
+            time = INDEX_COLUMN if INDEX_COLUMN in columns else time
         table = Table(columns)
     else:
         hint = "An array has no columns: use times= and a frame of regressors."
@@ -153,7 +151,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         )
     return Series.of(
         id or name or value,
-        str(getattr(columns[time], "name", None) or "time") if time == INDEX_COLUMN else time,
+        time_label(time, columns[time]),
         value,
         columns[time],
         columns[value],
@@ -194,6 +192,19 @@ def columns_of(frame: Any) -> dict[str, list[Any]]:
 
     table = nw.from_native(frame, eager_only=True)
     return {str(name): table.get_column(name).to_list() for name in table.columns}
+
+
+def time_label(time: str, times: Any) -> str:
+    """Name of the times: the name of their column, or of the index."""
+    return str(getattr(times, "name", None) or "time") if time == INDEX_COLUMN else time
+
+
+def with_index_of_times(frame: Any, options: ReadOptions) -> dict[str, Any]:
+    """Columns of a frame by name; the index under `INDEX_COLUMN` if it holds the times."""
+    columns, index = columns_of(frame), getattr(frame, "index", None)
+    if index is None or not _holds_times(index, list(columns), options.time, options.value):
+        return columns
+    return columns | {INDEX_COLUMN: index}
 
 
 def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:

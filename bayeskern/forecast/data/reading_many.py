@@ -12,9 +12,21 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.data.cells import AmbiguousError, count_cells, read_numbers
-from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns, split_zones
+from bayeskern.forecast.data.columns import (
+    NIXTLA_ID,
+    ReadOptions,
+    choose_columns,
+    choose_time,
+    split_zones,
+)
 from bayeskern.forecast.data.files import Table, read_table
-from bayeskern.forecast.data.reading import columns_of, read_series, require_source
+from bayeskern.forecast.data.reading import (
+    INDEX_COLUMN,
+    read_series,
+    require_source,
+    time_label,
+    with_index_of_times,
+)
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import read_times, read_written_times
 from bayeskern.forecast.data.zones import aware, is_aware
@@ -56,7 +68,7 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     elif hasattr(series, "columns"):
         import narwhals as nw  # slow to import
 
-        readers = _from_table(Table(columns_of(series)), id, options)
+        readers = _from_table(Table(with_index_of_times(series, options)), id, options)
         readers = readers._replace(backend=nw.get_native_namespace(series))
     else:
         if id is not None or options[:3] != ReadOptions()[:3]:
@@ -78,12 +90,16 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     """Readers of the series in the rows of a table; column `id` or unique_id names the series."""
     if id is None and NIXTLA_ID in table.columns:
         id = NIXTLA_ID
+    if id is None and options.value is None:
+        return _from_wide_table(table, options)
     id = validation.one_of("id", id, table.columns)
     names, points_may_group = table.columns[id], table.points_may_group
+    known_time = INDEX_COLUMN if INDEX_COLUMN in table.columns else options.time
     others = {name: cells for name, cells in table.columns.items() if name != id}
     others, zones, notes = split_zones(others, options)
-    columns, time, value = choose_columns(others, options)
+    columns, time, value = choose_columns(others, options._replace(time=known_time))
     times, values, remarks = columns[time], columns[value], table.remarks + notes
+    time = time_label(time, times)
     # Columns are read as a whole, because one series may determine the notation of the others. If
     # that fails, each series is read separately, so that only series with a wrong cell fail.
     try:
@@ -132,6 +148,71 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
         for name, series_rows in rows.items()
     ]
     return SeriesReaders([*rows], functions, id, time, "pandas", remarks)
+
+
+def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
+    """Readers of the series of a table in which each column but the time is a series.
+
+    Raises ValueError if a column does not hold numbers: it may be the names of series in rows.
+    """
+    known_time = INDEX_COLUMN if INDEX_COLUMN in table.columns else options.time
+    columns, zones, notes = split_zones(table.columns, options)
+    time = choose_time(list(columns), known_time)
+    named = {name: cells for name, cells in columns.items() if name != time}
+    for name, cells in named.items():
+        try:
+            read_numbers(cells, name, options.decimal, table.points_may_group)
+        except AmbiguousError:
+            raise
+        except ValueError:
+            raise ValueError(
+                f"{name} does not hold numbers, so it is no series. If there is a row for each "
+                "value of each series, id= (--id) must name the column of their names, one of "
+                f"{', '.join(table.columns)}."
+            ) from None
+    times = columns[time]
+    label = time_label(time, times)
+    functions = [
+        partial(
+            Series.of, name, label, name, times, cells, options, {}, table.points_may_group,
+            (), zones,
+        )
+        for name, cells in named.items()
+    ]  # fmt: skip
+    remarks = (*table.remarks, *notes, f"each column besides {label} is a series")
+    return SeriesReaders([*named], functions, "series", label, "pandas", remarks)
+
+
+def tables_by_name(
+    source: Any, id: str, options: ReadOptions
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Rows of each series of a file or a frame: name of the series -> cells by column name.
+
+    Args:
+        source: The file or the frame.
+        id: Column that names the series.
+        options: How a file is read.
+
+    Returns:
+        The rows, and True if 1.234 may also mean 1234.
+
+    Raises:
+        ValueError: If the source cannot be read, or there is no column `id`.
+    """
+    if isinstance(source, str | Path):
+        path = require_source(source)
+        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
+    else:
+        table = Table(with_index_of_times(source, options))
+    names = table.columns[validation.one_of("id", id, table.columns)]
+    columns = {name: cells for name, cells in table.columns.items() if name != id}
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(str(name), []).append(row)
+    return {
+        name: {column: _take(cells, series_rows) for column, cells in columns.items()}
+        for name, series_rows in rows.items()
+    }, table.points_may_group
 
 
 def _take(cells: Any, rows: list[int]) -> Any:

@@ -65,6 +65,17 @@ class RollingOriginScores:
         return float(max(binomial_error, np.sqrt(squares) / len(inside)))
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """Scores by name: past_values, error_ratio, crps_ratio, coverage_80 and coverage_95."""
+        return {
+            "past_values": self.count,
+            "error_ratio": self.error_ratio,
+            "crps_ratio": self.crps_ratio,
+            "coverage_80": self.coverage(0.8),
+            "coverage_95": self.coverage(0.95),
+        }
+
+    @property
     def error_ratio(self) -> float:
         """Mean absolute error, divided by the error of the seasonal-naive forecast."""
         return self._ratio(np.abs(self.ours.errors), np.abs(self.naive.errors))

@@ -6,7 +6,7 @@ JAX compiles only Gram matrices of kernels that have no NumPy formula.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -81,26 +81,31 @@ class Fitted:
 
         start: Unconstrained starting values by name; prior medians for other hyperparameters.
         """
-        scale = build_scale(choices, structure, y)
-        if choices.whole_history:
-            evidence = BasisEvidence.of(
-                x,
-                scale.forward(y),
-                choices.seasons,
-                step=choices.step,
-                end=choices.end,
-                unit=choices.unit,
-                effects=choices.effects,
-            )
+        scale, evidence = _scale_and_evidence(structure, choices, x, y)
+        if isinstance(evidence, BasisEvidence):
             mode, value = find_mode(evidence)
             return cls(structure, choices, scale, x, y, evidence, mode, value)
-        evidence = build_evidence(choices, structure, x, scale, y)
         medians = zip(evidence.names, evidence.middle, strict=True)
         mode, value = optimise(
             evidence, np.array([(start or {}).get(name, z) for name, z in medians])
         )
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         return fitted.robust() if choices.robust else fitted
+
+    @classmethod
+    def at(
+        cls,
+        structure: Structure,
+        choices: Choices,
+        x: np.ndarray,
+        y: np.ndarray,
+        mode: np.ndarray,
+        value: float | None = None,
+        curvature: np.ndarray | None = None,
+    ) -> Fitted:
+        """Structure at a known mode, for values y (n,) at times x (n,)."""
+        scale, evidence = _scale_and_evidence(structure, choices, x, y)
+        return cls(structure, choices, scale, x, y, evidence, mode, value, curvature)
 
     def robust(self) -> Fitted:
         """Fit with Student t noise: update noise factors and the mode in turn."""
@@ -301,7 +306,7 @@ class Fitted:
         log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
         log_q += np.sum(np.log(np.diag(factor)))
         predictive = self.evidence.predictive(z, x_new)
-        return Draws(self, z, predictive.log_densities - log_q, predictive)
+        return Draws(self, z, predictive.log_densities - log_q, x_new, predictive)
 
     def as_point(self) -> Draws:
         """Single draw at the mode, without polishing."""
@@ -321,13 +326,22 @@ class Draws:
         fitted: The structure at its mode.
         z: Draws in unconstrained coordinates, (S, d).
         log_ratios: Log importance ratios, log p - log q, (S,).
-        predictive: Joint distribution of the next values for each draw, if computed.
+        next_times: Sorted times of likely predictions or new values, (m,).
+        computed: Joint distribution of the values at `next_times`, if it is computed already.
     """
 
     fitted: Fitted
     z: np.ndarray
     log_ratios: np.ndarray
-    predictive: JointPredictive | None = None
+    next_times: np.ndarray = field(default_factory=lambda: NO_TIMES)
+    computed: JointPredictive | None = None
+
+    @cached_property
+    def predictive(self) -> JointPredictive | None:
+        """Joint distribution of the values at `next_times` for each draw; None without times."""
+        if self.computed is not None or len(self.next_times) == 0:
+            return self.computed
+        return self.fitted.evidence.predictive(self.z, self.next_times)
 
     @cached_property
     def weights(self) -> Weights:
@@ -446,6 +460,25 @@ class Draws:
         )
         # At a k-hat of 1 or more, importance ratios have no finite mean.
         return Trust("caution" if weights.khat < 1.0 else "bad", advice, evidence)
+
+
+def _scale_and_evidence(
+    structure: Structure, choices: Choices, x: np.ndarray, y: np.ndarray
+) -> tuple[Scale, Evidence]:
+    """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
+    scale = build_scale(choices, structure, y)
+    if not choices.whole_history:
+        return scale, build_evidence(choices, structure, x, scale, y)
+    evidence = BasisEvidence.of(
+        x,
+        scale.forward(y),
+        choices.seasons,
+        step=choices.step,
+        end=choices.end,
+        unit=choices.unit,
+        effects=choices.effects,
+    )
+    return scale, evidence
 
 
 def optimise(

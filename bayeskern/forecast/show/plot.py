@@ -28,7 +28,7 @@ HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "
 # Largest number of periods of the shortest season in a plot of components.
 MAX_PERIODS = 40
 # Shorten a name so that it fits in a title.
-_short = partial(short, most=32)
+short_name = partial(short, most=32)
 
 
 def forecast(
@@ -55,7 +55,7 @@ def forecast(
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     median = np.concatenate([[last_value], f.median])
     ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.6, label="median")
-    title = f"{_short(f.series.name)}: {f.horizon} steps ahead"
+    title = f"{short_name(f.series.name)}: {f.horizon} steps ahead"
     concise_dates(ax, x)
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
 
@@ -112,7 +112,7 @@ def components(
             ax.axhline(1.0 if f.scale.log else 0.0, color=NOTE_COLOR, linewidth=0.7, zorder=0)
             if f.scale.log:
                 note = f"factor of the {unit}" if unit else "factor"
-        title = _short(name.replace("_", " "))
+        title = short_name(name.replace("_", " "))
         if name == LEVEL and trend_alone is not None:
             title += " with cycles; dashed: without"
             ax.plot(x, trend_alone, color=NOTE_COLOR, linewidth=1.0, linestyle="--")
@@ -120,7 +120,7 @@ def components(
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         tidy(ax)
     concise_dates(panels[-1], x)
-    title = f"{_short(f.series.name)}: components"
+    title = f"{short_name(f.series.name)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
     fig.suptitle(f"{title} ({note})", fontsize=11, parse_math=False)
     return fig
@@ -143,12 +143,12 @@ def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
     lower, upper = result.interval
     label = f"{100 * result.level:.6g} % interval given all others"
     ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0, label=label)
-    name = _short(series.value_name)
+    name = short_name(series.value_name)
     ax.plot(x, result.values, color=HISTORY_COLOR, linewidth=1.0, label=name)
     points = x[outside], result.values[outside]
     ax.scatter(*points, s=30, color=NAIVE_COLOR, zorder=3, label="outside")
     concise_dates(ax, x)
-    title = f"{_short(series.name)}: {outside.sum()} of {len(x)} values stand out"
+    title = f"{short_name(series.name)}: {outside.sum()} of {len(x)} values stand out"
     return _finish(ax, series, title, series.calendar.description)
 
 
@@ -173,7 +173,7 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
         cutoff = wall(series.times[[fold.count - 1]])[0]
         ax.axvline(cutoff, color=NOTE_COLOR, linewidth=0.7, linestyle="--")
     concise_dates(ax, wall(result.folds[-1].times))
-    title = f"{_short(series.name)}: forecasts from {len(result.folds)} past dates"
+    title = f"{short_name(series.name)}: forecasts from {len(result.folds)} past dates"
     return _finish(ax, series, title, "dashed: the last value each forecast saw")
 
 
@@ -218,7 +218,7 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     # No math: names may contain dollar signs.
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
-    ax.set_ylabel(_short(series.value_name), parse_math=False)
+    ax.set_ylabel(short_name(series.value_name), parse_math=False)
     tidy(ax)
     ax.legend(
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,

@@ -111,6 +111,11 @@ class NumpyEvidence(Evidence):
         clone.effects = effects
         return clone
 
+    @property
+    def noise_state(self) -> tuple[np.ndarray, float]:
+        """Noise factors (n,), and the constant that is added to the log density."""
+        return self.noise_factors, self._constant
+
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
         """Copy with noise factors (n,) and a constant added to the log density."""
         clone = copy(self)

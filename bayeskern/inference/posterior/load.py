@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from bayeskern.core.json_arrays import NotStored
+from bayeskern.core.netcdf import Stored, read
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
-from bayeskern.inference.posterior.json_arrays import NotStored, unpack
 from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.posterior.summary import summary
@@ -44,14 +44,35 @@ def load(path: str | Path, model: Callable | None = None) -> Posterior:
         ValueError: If `posterior.save` did not write the file, or `model` is not the fitted model.
         TypeError: If the model cannot be called.
     """
-    groups, own_group = netcdf.read(Path(path))
-    arrays = {str(name): np.asarray(values) for name, values in own_group.data_vars.items()}
-    state: dict[str, Any] = unpack(json.loads(str(arrays.pop("state"))), arrays)
+    return posterior_in(read(path), model)
+
+
+def posterior_in(stored: Stored, model: Callable | None = None) -> Posterior:
+    """The posterior in the contents of a file. Arguments and errors as in `load`."""
+    state = stored.state(netcdf.FORMAT)
+    target, missing = _target(model, state["model"])
+    return restored(state, stored.groups, target, missing)
+
+
+def restored(
+    state: dict[str, Any], groups: xr.DataTree, target: Target | None, missing: str | None = None
+) -> Posterior:
+    """The posterior with a state (`netcdf.state_of`) and groups of ArviZ.
+
+    Args:
+        state: The state.
+        groups: The groups.
+        target: The model given the data; None if it is unknown.
+        missing: Reason why `target` is None.
+
+    Raises:
+        ValueError: If `target` is not the target of the fit.
+    """
+    state = dict(state)
     posterior = groups["posterior"].dataset
     draws = {name: np.asarray(posterior[safe]) for name, safe in state.pop("draws").items()}
     trust, log_evidence = Trust(**state.pop("trust")), state.pop("log_evidence")
     log_p, model_arguments = state.pop("log_p"), state.pop("model")
-    target, missing = _target(model, model_arguments)
     if target is not None:
         _require_same(target, draws, model_arguments)
     # `weighted` in the file holds draws of sites, a field of Posterior and not of Fit.

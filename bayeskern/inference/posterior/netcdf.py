@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +9,16 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from bayeskern.core.files import atomic_write, require_file
+from bayeskern.core.files import require_file
+from bayeskern.core.netcdf import Format, to_bytes, write
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
-from bayeskern.inference.posterior.json_arrays import pack
 from bayeskern.protocols import classes_of, columns_of
 
 if TYPE_CHECKING:
-    # xarray takes a while to import.
-    import xarray as xr
-
     from bayeskern.inference.posterior.posterior import Posterior
 
-# Name of the further group, its format, and the version of the format.
-GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 2
+FORMAT = Format("bayeskern posterior", version=3, digest_since=3)
 # Fields of a Posterior that are stored unchanged; `save` converts further fields.
 FIELDS = (
     "method",
@@ -50,15 +45,16 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
     Raises:
         OSError: If the path is a folder or cannot be written to.
     """
-    import xarray as xr
+    require_file(path, "posterior.nc")
+    content = to_bytes(posterior.to_arviz(), state_of(posterior, model), FORMAT)
+    write(content, path, "posterior.nc")
 
-    path = require_file(path, "posterior.nc")
-    arrays: dict[str, np.ndarray] = {}
-    groups = posterior.to_arviz()
-    state = {name: getattr(posterior, name) for name in FIELDS}
+
+def state_of(posterior: Posterior, model: dict | None = None) -> dict[str, Any]:
+    """State of a posterior beside the groups of ArviZ. Arguments as in `save`."""
     trust = posterior.trust
-    # Labels from pandas and xarray become arrays.
-    state |= {
+    return {name: getattr(posterior, name) for name in FIELDS} | {
+        # Labels from pandas and xarray become arrays.
         "coords": {
             k: np.asarray(v) if hasattr(v, "to_numpy") else v for k, v in posterior.coords.items()
         },
@@ -68,42 +64,6 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
         "draws": {name: netcdf_name(name) for name in posterior.draws},
         "model": model or _model(posterior),
     }
-    text = json.dumps(pack(state, arrays), allow_nan=False)
-    variables: dict[str, tuple] = {
-        name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in arrays.items()
-    }
-    # Not an attribute, since attributes are limited to 64 kB.
-    variables["state"] = ([], text)
-    groups[GROUP] = xr.DataTree(xr.Dataset(variables, attrs={"format": FORMAT, "version": VERSION}))
-    with atomic_write(path) as temporary:
-        groups.to_netcdf(temporary, engine="h5netcdf")
-
-
-def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
-    """Read the groups of ArviZ, and the further group.
-
-    Raises FileNotFoundError, or ValueError if `save` did not write the file.
-    """
-    import xarray as xr
-
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}.")
-    try:
-        with xr.open_datatree(path, engine="h5netcdf") as file:
-            groups = file.load()
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{path} is not a netCDF file written by posterior.save: {error}"
-        ) from None
-    own_group = groups[GROUP].dataset if GROUP in groups.children else None
-    if own_group is None or own_group.attrs.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} was not written by posterior.save, so it has no posterior to load. "
-            "xarray.open_datatree reads ArviZ's files."
-        )
-    if own_group.attrs["version"] > VERSION:
-        raise ValueError(f"{path} was written by a newer version of bayeskern: update bayeskern.")
-    return groups.filter(lambda node: node.name != GROUP), own_group
 
 
 def _model(posterior: Posterior) -> dict[str, Any]:

@@ -273,7 +273,7 @@ def test_update_of_draws_without_joint_predictive(walk):
         walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS["level"], log=False)
     )
     (part,) = f.parts
-    plain = part._replace(draws=replace(part.draws, predictive=None))
+    plain = part._replace(draws=replace(part.draws, next_times=np.zeros(0), computed=None))
     without = replace(f, combination=replace(f.combination, parts=(plain,)))
     (later,) = without.update(walk[40:43]).parts
     x_new = np.arange(43.0, 46.0)

@@ -140,18 +140,18 @@ def test_row_numbers_without_a_name_are_ignored(tmp_path):
 
 
 def test_columns_are_guessed_or_named(tmp_path):
-    text = "store,ds,y,price\n7,2020-01-01,1,10\n8,2020-01-02,3,20\n9,2020-01-03,2,30\n"
+    text = "store,day,units,price\n7,2020-01-01,1,10\n8,2020-01-02,3,20\n9,2020-01-03,2,30\n"
     path = written(tmp_path, text)
-    np.testing.assert_array_equal(read_series(path, value="y").values, [1, 3, 2])
-    assert read_series(path, value="price").time_name == "ds"
+    np.testing.assert_array_equal(read_series(path, value="units").values, [1, 3, 2])
+    assert read_series(path, value="price").time_name == "day"
     series = read_series(path, time="store", value="price")
     same(series, [7, 8, 9], [10, 20, 30])
-    with pytest.raises(ValueError, match="must name .* store, y, price"):
+    with pytest.raises(ValueError, match="must name .* store, units, price"):
         read_series(path)
     with pytest.raises(ValueError, match="value='pric' .* Did you mean 'price'"):
         read_series(path, value="pric")
-    with pytest.raises(ValueError, match="time='dss' .* Did you mean 'ds'"):
-        read_series(path, time="dss", value="y")
+    with pytest.raises(ValueError, match="time='dayy' .* Did you mean 'day'"):
+        read_series(path, time="dayy", value="units")
 
 
 def test_the_value_column_is_not_the_time_column(tmp_path):

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import arviz as az
 import h5py
@@ -18,9 +19,9 @@ import xarray as xr
 from numpyro import handlers
 
 import bayeskern as bk
+from bayeskern.core.json_arrays import pack, unpack
 from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.posterior.json_arrays import pack, unpack
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF, Matern32
 from tests.inference.any_draws import AnyDraws
@@ -289,11 +290,11 @@ def test_newer_format_is_refused(saved, tmp_path):
 
 
 def test_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
-    def fail(self, path, **_):
+    def fail(path, content):
         path.write_text("half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(xr.DataTree, "to_netcdf", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         saved.save(tmp_path / "p.nc")
     assert [f.name for f in tmp_path.iterdir()] == ["p.nc"]

@@ -1,0 +1,204 @@
+"""NetCDF files with a checksum and a group of our own, written whole or not at all.
+
+Other programs read the further groups. Our group holds the state of an object, as JSON with arrays
+(`json_arrays`), and the name and the version of its format. A file is composed in memory, and the
+SHA-256 digest of its bytes follows the last one: HDF5 ignores bytes after the end of the file that
+its header states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeskern.core.files import atomic_write, require_file
+from bayeskern.core.json_arrays import pack, unpack
+
+if TYPE_CHECKING:
+    # xarray takes a while to import.
+    import xarray as xr
+
+# Name of our group.
+GROUP = "bayeskern"
+_MARK = b"bayeskern sha256 "
+_DIGEST_LENGTH = len(_MARK) + 64
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes:
+        name: Name of the format, such as "bayeskern forecast".
+        version: Newest version, which is written.
+        classes: Dataclasses and named tuples that the state may contain.
+        digest_since: First version with a digest.
+    """
+
+    name: str
+    version: int
+    classes: Collection[type] = ()
+    digest_since: int = 1
+
+    @property
+    def noun(self) -> str:
+        """Kind of object in the files."""
+        return self.name.rpartition(" ")[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Contents of a file.
+
+    Attributes:
+        source: Name of the file, for messages.
+        groups: Groups for other programs.
+        own: Our group; None if there is none.
+        has_digest: True if the file has a digest, which is right.
+    """
+
+    source: str
+    groups: xr.DataTree
+    own: xr.Dataset | None
+    has_digest: bool
+
+    def is_a(self, format: Format) -> bool:
+        """True for a file of a format, of any version."""
+        return self.own is not None and self.own.attrs.get("format") == format.name
+
+    def state(self, format: Format) -> dict[str, Any]:
+        """State of the object in a file of this format.
+
+        Raises:
+            ValueError: The file has another format or a newer version, or lacks its digest.
+        """
+        if self.own is None or not self.is_a(format):
+            kind = "another file" if self.own is None else f"a {self.own.attrs.get('format')}"
+            raise ValueError(
+                f"{self.source} was not written by {format.noun}.save, so it has no {format.noun} "
+                f"to load: it is {kind}. xarray.open_datatree reads its groups."
+            )
+        version = self.own.attrs["version"]
+        if version > format.version:
+            raise ValueError(
+                f"{self.source} was written by a newer version of bayeskern (format {version}, "
+                f"this version reads {format.version}): update bayeskern."
+            )
+        if version >= format.digest_since and not self.has_digest:
+            raise _damaged(self.source)
+        variables = {str(name): np.asarray(values) for name, values in self.own.data_vars.items()}
+        text = str(variables.pop("state"))
+        # Early files have a variable for each array.
+        arrays = variables
+        if "layout" in variables:
+            arrays = _split(variables["arrays"], str(variables["layout"]))
+        try:
+            return unpack(json.loads(text), arrays, format.classes)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{self.source} cannot be read by this version of bayeskern: {error!r}."
+            ) from None
+
+
+def to_bytes(groups: xr.DataTree, state: dict[str, Any], format: Format) -> bytes:
+    """Contents of a file with groups for other programs, and with the state of an object."""
+    import xarray as xr
+
+    arrays: dict[str, np.ndarray] = {}
+    text = json.dumps(pack(state, arrays, format.classes), allow_nan=False)
+    # One variable for all arrays: HDF5 takes a millisecond and a kilobyte for each. Text is a
+    # variable, since attributes are limited to 64 kB.
+    layout = json.dumps([[name, a.dtype.str, a.shape] for name, a in arrays.items()])
+    joined = b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())
+    variables = {
+        "state": ([], text),
+        "layout": ([], layout),
+        "arrays": ("byte", np.frombuffer(joined, np.uint8)),
+    }
+    attributes = {"format": format.name, "version": format.version}
+    groups[GROUP] = xr.DataTree(xr.Dataset(variables, attrs=attributes))
+    # In memory: HDF5 crashes the process if it cannot write to a disk that is full.
+    content = bytes(groups.to_netcdf(engine="h5netcdf"))  # pyright: ignore[reportArgumentType]
+    return content + _MARK + hashlib.sha256(content).hexdigest().encode()
+
+
+def from_bytes(content: bytes, source: object) -> Stored:
+    """Groups and state of a file with these contents.
+
+    Raises:
+        ValueError: The contents differ from the ones that were saved, or are not a netCDF file.
+    """
+    import xarray as xr
+
+    has_digest = content[-_DIGEST_LENGTH:].startswith(_MARK)
+    if has_digest:
+        content, digest = content[:-_DIGEST_LENGTH], content[-64:]
+        if hashlib.sha256(content).hexdigest().encode() != digest:
+            raise _damaged(source)
+    try:
+        with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as file:
+            groups = file.load()
+    except Exception as error:
+        # A damaged file of an early version, which has no digest, may raise any error.
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{source} is not a netCDF file written by save: {reason}") from None
+    own = groups[GROUP].dataset if GROUP in groups.children else None
+    others = groups.filter(lambda node: node.name != GROUP)
+    return Stored(str(source), others, own, has_digest)
+
+
+def write(content: bytes, path: str | Path, example: str) -> None:
+    """Write the contents of a file, whole or not at all.
+
+    Args:
+        content: The contents.
+        path: Name of the file.
+        example: File name for error messages.
+
+    Raises:
+        OSError: If the path is a folder or cannot be written to.
+    """
+    with atomic_write(require_file(path, example)) as temporary:
+        temporary.write_bytes(content)
+
+
+def read(path: str | Path) -> Stored:
+    """Groups and state of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is damaged, or not a netCDF file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}.")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
+    return from_bytes(content, path)
+
+
+def _split(joined: np.ndarray, layout: str) -> dict[str, np.ndarray]:
+    """Arrays by name from their joined bytes; `layout` lists name, type and shape of each."""
+    arrays, start = {}, 0
+    for name, dtype, shape in json.loads(layout):
+        size = np.dtype(dtype).itemsize * math.prod(shape)
+        arrays[name] = joined[start : start + size].view(dtype).reshape(shape)
+        start += size
+    return arrays
+
+
+def _damaged(source: object) -> ValueError:
+    return ValueError(
+        f"{source} has changed since it was saved: its checksum is wrong or missing. Take a copy, "
+        "or fit again."
+    )

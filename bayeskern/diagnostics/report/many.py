@@ -1,0 +1,128 @@
+"""The report on many forecasts: a table of all, the worst first, and a section for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from bayeskern.core.formatting import counted, message_of
+from bayeskern.core.progress import Progress
+from bayeskern.diagnostics.report.blocks import environment
+from bayeskern.diagnostics.report.style import as_svg, with_prefixed_ids
+from bayeskern.forecast.collection import Forecasts, ForecastSummary
+from bayeskern.forecast.evaluate.rolling_origin import compared
+from bayeskern.forecast.show import plot
+from bayeskern.forecast.show.printing import number_format
+
+# Bytes of all figures together: the worst forecasts are shown in full.
+MAX_FIGURE_BYTES = 3_000_000
+# Verdicts, the worst first; a series without a forecast comes before all.
+ORDER = ("bad", "caution", "not assessable", "", "good")
+
+
+class Row(NamedTuple):
+    """One series of the table.
+
+    Attributes:
+        number: Number of the row, counted from 1.
+        id: Name of the series.
+        summary: Its forecast in numbers.
+        next_value: Median of the first step, with its interval, in words.
+        error: Error relative to the seasonal-naive forecast, in words; "" if it is unknown.
+        figure: SVG of the forecast; None if there is none.
+    """
+
+    number: int
+    id: Any
+    summary: ForecastSummary
+    next_value: str
+    error: str
+    figure: Markup | None
+
+
+def render_many(forecasts: Forecasts, progress: bool) -> str:
+    """The HTML of the report on many forecasts."""
+    pairs = sorted(zip(forecasts.ids, forecasts.found, strict=True), key=_badness)
+    rows, room = [], MAX_FIGURE_BYTES
+    with Progress("report", len(pairs), progress) as bar:
+        for i, (name, summary) in enumerate(pairs):
+            figure = None
+            if room > 0 and name in forecasts:
+                figure = _figure(forecasts, name, f"f{i + 1}-")
+                room -= len(figure or "")
+            words = _next_value(summary), _error(summary)
+            rows.append(Row(i + 1, name, summary, *words, figure))
+            bar.advance()
+    return (
+        environment()
+        .get_template("many.html.j2")
+        .render(
+            title=f"Forecasts of {counted(len(forecasts), 'series', 'series')}",
+            subtitle=_subtitle(forecasts),
+            advice=_advice(rows),
+            rows=rows,
+            id_name=forecasts.id_name,
+            remarks=forecasts.remarks,
+            version=version("bayeskern"),
+        )
+    )
+
+
+def _badness(pair: tuple[Any, ForecastSummary]) -> tuple[bool, int, float]:
+    """Sorting key, smallest for the worst."""
+    _, summary = pair
+    ratio = summary.metrics.get("error_ratio", np.nan)
+    return summary.problem is None, ORDER.index(summary.verdict), -np.nan_to_num(ratio)
+
+
+def _figure(forecasts: Forecasts, name: Any, prefix: str) -> Markup | None:
+    try:
+        return with_prefixed_ids(as_svg(plot.forecast, forecasts[name]), prefix)
+    except (KeyError, ValueError, ArithmeticError):
+        # The forecast was not kept, or cannot be read: the table has its numbers.
+        return None
+
+
+def _next_value(summary: ForecastSummary) -> str:
+    """Median of the first step, with its widest interval."""
+    if summary.problem is not None:
+        return message_of(summary.problem)
+    columns = summary.columns
+    ends = [name for name in columns if name.startswith(("lower_", "upper_"))]
+    show = number_format(np.concatenate([columns[name] for name in ("median", *ends)]))
+    if not ends:
+        return show(columns["median"][0])
+    lower, upper = min(columns[n][0] for n in ends), max(columns[n][0] for n in ends)
+    return f"{show(columns['median'][0])} ({show(lower)} to {show(upper)})"
+
+
+def _error(summary: ForecastSummary) -> str:
+    ratio = summary.metrics.get("error_ratio")
+    return "" if ratio is None else f"{compared(ratio)} seasonal naive"
+
+
+def _subtitle(forecasts: Forecasts) -> str:
+    steps = {len(result.times) for result in forecasts.found if result.problem is None}
+    ahead = f"{counted(steps.pop(), 'step')} ahead" if len(steps) == 1 else "several horizons"
+    failed = len(forecasts.failed)
+    return f"{ahead}; no forecast of {counted(failed, 'series', 'series')}" if failed else ahead
+
+
+def _advice(rows: Sequence[Row]) -> str:
+    """Conclusion: what to look at first."""
+    without = sum(row.summary.problem is not None for row in rows)
+    bad = sum(row.summary.verdict == "bad" for row in rows)
+    if without or bad:
+        parts = [
+            *([f"{counted(without, 'series has', 'series have')} no forecast"] if without else []),
+            *([f"{counted(bad, 'forecast is', 'forecasts are')} bad"] if bad else []),
+        ]
+        return f"{' and '.join(parts)}: look at these first, at the top of the table."
+    verdicts = {row.summary.verdict for row in rows}
+    if verdicts == {""}:
+        return "No verdicts were computed (verdict=False)."
+    return "Every series has a forecast, and none is bad."

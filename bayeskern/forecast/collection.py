@@ -1,0 +1,367 @@
+"""Forecasts of many series as a mapping from names to forecasts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayeskern.core import netcdf
+from bayeskern.core.files import atomic_write
+from bayeskern.core.formatting import counted, message_of
+from bayeskern.core.memory import Memory
+from bayeskern.core.progress import Progress
+from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
+from bayeskern.forecast.data.reading_many import tables_by_name
+from bayeskern.forecast.load_forecast import forecast_in
+from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.saved.file import contents
+from bayeskern.forecast.saved.folder import Entry, Folder
+from bayeskern.forecast.show import html
+from bayeskern.forecast.show.grid import grid_of_forecasts
+from bayeskern.forecast.show.nixtla import renamed
+from bayeskern.forecast.show.saving import spreadsheet_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Forecasts that were read last: a forecast is often used several times.
+_forecasts = Memory(8)
+
+
+class ForecastSummary(NamedTuple):
+    """Forecast of one series in numbers, or the reason why there is none.
+
+    Attributes:
+        times: Future local times, (horizon,).
+        columns: Columns of `Forecast.to_frame`.
+        verdict: The verdict; "" if it was not requested.
+        remarks: Remarks on the forecast.
+        problem: Reason why there is no forecast; None if there is one.
+        metrics: Scores at past origins by name; empty if there are none.
+    """
+
+    times: np.ndarray
+    columns: dict[str, np.ndarray]
+    verdict: str
+    remarks: tuple[str, ...]
+    problem: str | None
+    metrics: dict[str, float]
+
+    @classmethod
+    def of(
+        cls, f: Forecast, levels: Sequence[float] = LEVELS, verdict: bool = True
+    ) -> ForecastSummary:
+        """Summary of a forecast, with intervals of some levels, and with or without a verdict."""
+        table = f.to_frame(levels)
+        columns = {name: table[name].to_numpy() for name in table.columns}
+        remarks = f.remarks
+        if f.problem and not verdict:
+            remarks = (*remarks, f.problem)
+        times, past = f.series.calendar.wall(f.times), f.look_back if verdict else None
+        metrics = {} if past is None else past.metrics
+        word = f.trust.verdict if verdict else ""
+        return cls(times, columns, word, remarks, None, metrics)
+
+    @classmethod
+    def failed(cls, problem: str) -> ForecastSummary:
+        """Summary of a series without a forecast."""
+        return cls(np.empty(0), {}, "", (), problem, {})
+
+    def record(self) -> dict[str, Any]:
+        """The summary as JSON values."""
+        dated = self.times.dtype.kind == "M"
+        times = (self.times.astype(np.int64) if dated else self.times).tolist()
+        columns = {name: values.tolist() for name, values in self.columns.items()}
+        return self._asdict() | {"times": [self.times.dtype.str, times], "columns": columns}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> ForecastSummary:
+        """The inverse of `record`."""
+        dtype, times = record["times"]
+        columns = {name: np.array(values) for name, values in record["columns"].items()}
+        remarks = tuple(record["remarks"])
+        arrays = {"times": np.array(times).astype(dtype), "columns": columns, "remarks": remarks}
+        return cls(**(record | arrays))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecasts(Mapping[Any, Forecast]):
+    """Forecasts of many series, by name, in the order of the input. Returned by `forecast_many`.
+
+    `forecasts["store 12"]` is a `Forecast`. Series without a forecast are in `failed` only.
+
+    Attributes:
+        ids: Name of each series, also of series without a forecast.
+        found: Forecast of each series in numbers, or the reason why there is none.
+        id_name: Column of the names.
+        time_name: Column of the times.
+        backend: Kind of the input frame, "pandas" or "polars".
+        remarks: Decisions made while reading the file or the frame.
+        sources: For each series the forecast, or its file, or the contents of its file; text if
+            the forecast cannot be kept, None if there is none.
+    """
+
+    ids: tuple[Any, ...]
+    found: tuple[ForecastSummary, ...]
+    id_name: str
+    time_name: str
+    backend: Any = "pandas"
+    remarks: tuple[str, ...] = ()
+    sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def of(cls, forecasts: Mapping[Any, Forecast], id_name: str = "id") -> Forecasts:
+        """Collect forecasts, such as updated ones, by name."""
+        found = tuple(ForecastSummary.of(f) for f in forecasts.values())
+        names = {f.series.time_name for f in forecasts.values()}
+        time_name = names.pop() if len(names) == 1 else "time"
+        sources = tuple(forecasts.values())
+        return cls(tuple(forecasts), found, id_name, time_name, sources=sources)
+
+    # -- mapping ------------------------------------------------------------------------------
+
+    def __getitem__(self, name: Any) -> Forecast:
+        index = self._indices.get(name)
+        if index is None:
+            near = get_close_matches(str(name), map(str, self.ids), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise KeyError(f"there is no series {name!r}{hint}")
+        source, problem = self.sources[index], self.found[index].problem
+        if problem is not None:
+            raise KeyError(f"there is no forecast of {name!r}: {problem}")
+        if isinstance(source, Forecast):
+            return source
+        if isinstance(source, Path | bytes):
+            return _forecasts.recall((id(self), index), lambda: _read(source, name))
+        raise KeyError(f"the forecast of {name!r} was not kept: {source}")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (name for name in self.ids if name not in self.failed)
+
+    def __len__(self) -> int:
+        return len(self.ids) - len(self.failed)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._indices and name not in self.failed
+
+    # Of the objects: that of mappings would read all forecasts.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+
+    @cached_property
+    def _indices(self) -> dict[Any, int]:
+        return {name: i for i, name in enumerate(self.ids)}
+
+    @cached_property
+    def failed(self) -> dict[Any, str]:
+        """Reason why there is no forecast, by name of the series."""
+        pairs = zip(self.ids, self.found, strict=True)
+        return {name: result.problem for name, result in pairs if result.problem is not None}
+
+    def update(
+        self, source: Any, *, id: str | None = None, progress: bool = True, **reading: Any
+    ) -> Forecasts:
+        """Continue the forecasts after new values, without fitting again.
+
+        Series without new values keep their forecasts. A remark names series whose new values
+        cannot be used, and new series, which have no forecast.
+
+        Args:
+            source: A file or a frame with a row for each new value of each series; rows of earlier
+                times are skipped.
+            id: Column that names the series; None for the column of the input of `forecast_many`.
+            progress: Show a progress bar.
+            **reading: Options of `read_series`: time, value, every, by, date_format, decimal,
+                sheet, encoding.
+
+        Returns:
+            The forecasts of the longer series.
+
+        Raises:
+            ValueError: If the source cannot be read, or a column is missing.
+        """
+        options = ReadOptions(**reading)
+        tables, points_may_group = tables_by_name(source, id or self.id_name, options)
+        forecasts, remarks = {}, list(self.remarks)
+        with Progress("updates", len(self), progress) as bar:
+            for name in self:
+                forecasts[name] = f = self[name]
+                if str(name) in tables:
+                    try:
+                        new = values_after(
+                            f.series, tables.pop(str(name)), options, points_may_group
+                        )
+                        forecasts[name] = f.update(new.values, new.times)
+                    except NoNewValuesError:
+                        pass
+                    except (ValueError, ArithmeticError) as error:
+                        remarks.append(f"no update of {name}: {message_of(error)}")
+                bar.advance()
+        if unknown := [name for name in tables if name not in map(str, self.failed)]:
+            remarks.append(
+                f"no forecast of {counted(len(unknown), 'new series', 'new series')}, such as "
+                f"{unknown[0]}: use forecast_many"
+            )
+        updated = Forecasts.of(forecasts, self.id_name)
+        return replace(updated, backend=self.backend, remarks=tuple(remarks))
+
+    # -- output -------------------------------------------------------------------------------
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Data frame with a row for each forecast: its verdict and its scores at past origins.
+
+        The columns are verdict, past_values (their number), error_ratio and crps_ratio (below 1 if
+        the forecast beats the seasonal-naive forecast), coverage_80 and coverage_95 (shares). They
+        are missing if the verdict was not requested or the series is too short.
+        """
+        import pandas as pd  # slow to import
+
+        pairs = zip(self.ids, self.found, strict=True)
+        rows = {
+            name: {"verdict": result.verdict or None, **result.metrics}
+            for name, result in pairs
+            if result.problem is None
+        }
+        columns = ["verdict", "past_values", "error_ratio", "crps_ratio"]
+        columns += ["coverage_80", "coverage_95"]
+        index = pd.Index(list(rows), name=self.id_name)
+        return pd.DataFrame(list(rows.values()), index=index, columns=pd.Index(columns))
+
+    def plot(
+        self, ids: Sequence[Any] | None = None, columns: int = 3, level: float = 0.8
+    ) -> Figure:
+        """Plot several forecasts in a grid of panels.
+
+        Args:
+            ids: Names of the series; the first twelve by default.
+            columns: Number of panels in a row.
+            level: Probability of the central intervals.
+        """
+        names = list(self)[:12] if ids is None else list(ids)
+        return grid_of_forecasts({name: self[name] for name in names}, columns, level)
+
+    def to_frame(self, names: str | None = None) -> Any:
+        """All forecasts as one frame of the same kind as the input.
+
+        Args:
+            names: "nixtla" for the names that statsforecast and utilsforecast use: unique_id, ds,
+                bayeskern (the median), bayeskern-lo-95, bayeskern-hi-95; without a row for series
+                without a forecast. None for the names below.
+
+        Returns:
+            A row for each future time of each series, with columns for the name, the time, median,
+            mean, sd, interval ends such as lower_95, verdict, remarks and problem. A series without
+            a forecast has one row with its name and its problem.
+        """
+        import narwhals as nw  # slow to import
+
+        columns: dict[str, list[Any]] = {self.id_name: [], self.time_name: []}
+        numbers = next((list(result.columns) for result in self.found if result.columns), [])
+        columns |= {name: [] for name in (*numbers, "verdict", "remarks", "problem")}
+        dated = all(r.times.dtype.kind == "M" for r in self.found if r.problem is None)
+        for name, result in zip(self.ids, self.found, strict=True):
+            n = max(1, len(result.times))
+            times = result.times
+            times = times.astype("M8[us]").tolist() if dated else list(map(str, times))
+            columns[self.id_name] += [name] * n
+            columns[self.time_name] += times or [None]
+            for key in numbers:
+                columns[key] += result.columns[key].tolist() if result.columns else [None]
+            columns["verdict"] += [result.verdict or None] * n
+            columns["remarks"] += ["; ".join(result.remarks) or None] * n
+            columns["problem"] += [result.problem] * n
+        if names is not None:
+            columns = renamed(columns, names, self.id_name, self.time_name)
+        return nw.from_dict(columns, backend=self.backend).to_native()
+
+    def export(self, path: str | Path) -> Path:
+        """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
+        import narwhals as nw  # slow to import
+
+        path, frame = Path(path), nw.from_native(self.to_frame())
+        with atomic_write(path) as file:
+            if path.suffix == ".parquet":
+                frame.write_parquet(file)
+            else:
+                spreadsheet_frame(frame).write_csv(file)
+        return path
+
+    def save(self, folder: str | Path) -> None:
+        """Write all forecasts to a folder, which `bk.load` reads: a file for each, and an index.
+
+        A process that is killed leaves the earlier contents of the folder.
+
+        Raises:
+            OSError: If the folder is not writable, or holds other files.
+            ValueError: If a forecast cannot be saved.
+        """
+        if Path(folder).suffix in (".csv", ".parquet"):
+            raise ValueError(
+                f"save writes a folder for bk.load; for a table, use export({str(folder)!r})."
+            )
+        records = (
+            (record_of(name, result), None if result.problem else self._content(i))
+            for i, (name, result) in enumerate(zip(self.ids, self.found, strict=True))
+        )
+        Folder(Path(folder)).replace(self.header, records)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Names of the columns and remarks, as JSON values."""
+        backend = self.backend if isinstance(self.backend, str) else self.backend.__name__
+        names = {"id_name": self.id_name, "time_name": self.time_name, "backend": backend}
+        return names | {"remarks": list(self.remarks)}
+
+    def _content(self, index: int) -> bytes:
+        """Contents of the file of a forecast."""
+        source = self.sources[index]
+        if isinstance(source, Path):
+            return source.read_bytes()
+        return source if isinstance(source, bytes) else contents(self[self.ids[index]])
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return html.of_forecasts(self)
+
+    def __repr__(self) -> str:
+        lines = [f"forecasts of {len(self)} of {counted(len(self.ids), 'series', 'series')}"]
+        verdicts = Counter(result.verdict for result in self.found if result.verdict)
+        shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
+        lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
+        lines += [f"  remark    {remark}" for remark in self.remarks]
+        failures = [f"  no forecast of {name}: {why}" for name, why in self.failed.items()]
+        if len(failures) > 10:
+            failures[10:] = [f"  no forecast of {len(failures) - 10} more series"]
+        return "\n".join([*lines, *failures])
+
+
+def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
+    """Entry of an index of forecasts, of JSON values. Names that JSON lacks become text."""
+    kept = name.item() if isinstance(name, np.generic) else name
+    kept = kept if isinstance(kept, str | int | float) else str(kept)
+    return {"name": kept, "summary": summary.record()}
+
+
+def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry]) -> Forecasts:
+    """Forecasts of the entries of a folder; nothing is read before it is needed."""
+    found = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
+    files = [None if entry.file is None else folder.path / entry.file for entry in entries]
+    ids = tuple(entry.record["name"] for entry in entries)
+    names = header["id_name"], header["time_name"], header["backend"], tuple(header["remarks"])
+    return Forecasts(ids, found, *names, sources=tuple(files))
+
+
+def _read(source: Path | bytes, name: Any) -> Forecast:
+    if isinstance(source, Path):
+        return forecast_in(netcdf.read(source))
+    return forecast_in(netcdf.from_bytes(source, f"the forecast of {name!r}"))

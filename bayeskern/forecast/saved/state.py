@@ -1,0 +1,173 @@
+"""The state of a forecast as plain values, and the forecast from its state.
+
+The state holds the series, the options, and for each structure the mode and the draws of the
+hyperparameters. Covariances are computed again. The log density at each mode is compared with its
+value in the file, so that a file is never read with another model than the one that was fitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from bayeskern.forecast.combine.stacking import Part, combination_of
+from bayeskern.forecast.data.calendar import Calendar
+from bayeskern.forecast.data.regressors import Regressors
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.fit.rolling import Origin
+from bayeskern.forecast.fitted_series import FittedSeries
+from bayeskern.forecast.model.effects import Effects, EffectSources
+from bayeskern.forecast.model.learned import Growth, Learned, Weighing, Width
+from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.saved.kernels import from_plain, to_plain
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
+
+# Classes that a file keeps by name.
+CLASSES = (
+    Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors, Series,
+    Structure, Weighing, Width,
+)  # fmt: skip
+
+
+def state_of(f: FittedSeries) -> dict[str, Any]:
+    """State of a fitted series, of the classes `CLASSES` and plain values.
+
+    Raises:
+        ValueError: A kernel of the user cannot be saved.
+    """
+    return {
+        "series": f.series,
+        "horizon": f.horizon,
+        "seed": f.seed,
+        "choices": replace(f.choices, kernels=None, effects=None, likelihood=None),
+        "kernels": None if f.choices.kernels is None else _plain_kernels(f.choices),
+        "effects": _plain_effects(f.choices.effects),
+        "likelihood": f.choices.likelihood and _name_of(f.choices.likelihood),
+        "parts": [_part_state(part) for part in f.parts],
+        "origins": () if f.combination is None else f.combination.origins,
+    }
+
+
+def fields_of(state: dict[str, Any], before: FittedSeries | None) -> dict[str, Any]:
+    """Fields of a fitted series from its state.
+
+    Args:
+        state: The result of `state_of`.
+        before: The series as it was fitted, if `state` is its state after an update.
+
+    Raises:
+        ValueError: The structures of this version differ from the saved structures.
+    """
+    series, likelihood = state["series"], state["likelihood"]
+    choices = replace(
+        state["choices"],
+        kernels=state["kernels"] and {n: from_plain(k) for n, k in state["kernels"].items()},
+        effects=_effects(state["effects"]),
+        likelihood=None if likelihood is None else LIKELIHOODS[likelihood],
+    )
+    parts = tuple(_part(s, choices, series, before) for s in state["parts"])
+    combination = None
+    if before is not None and before.combination is not None:
+        # An update changes the structures and their weights, not the earlier origins.
+        combination = replace(before.combination, parts=parts)
+    elif parts:
+        combination = combination_of(parts, tuple(state["origins"]))
+    return {
+        "series": series,
+        "horizon": state["horizon"],
+        "choices": choices,
+        "combination": combination,
+        "seed": state["seed"],
+    }
+
+
+def _plain_kernels(choices: Choices) -> dict[str, Any]:
+    return {name: to_plain(kernel) for name, kernel in (choices.kernels or {}).items()}
+
+
+def _plain_effects(effects: Effects | None) -> tuple[Effects, list[Any]] | None:
+    if effects is None:
+        return None
+    sources = effects.sources
+    if sources is not None and sources.events is not None:
+        # Dates of any type as ISO text.
+        events = {name: _iso_dates(dates, name) for name, dates in sources.events.items()}
+        sources = sources._replace(events=events)
+    plain = replace(effects, kernels=(), sources=sources)
+    return plain, [to_plain(kernel) for kernel in effects.kernels]
+
+
+def _iso_dates(dates: Any, name: str) -> list[str]:
+    days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
+    return [str(day) for day in days]
+
+
+def _effects(state: tuple[Effects, list[Any]] | None) -> Effects | None:
+    if state is None:
+        return None
+    effects, kernels = state
+    return replace(effects, kernels=tuple(from_plain(kernel) for kernel in kernels))
+
+
+def _name_of(likelihood: Any) -> str:
+    return next(name for name, known in LIKELIHOODS.items() if known is likelihood)
+
+
+def _part_state(part: Part) -> dict[str, Any]:
+    draws, fitted = part.draws, part.fitted
+    evidence = fitted.evidence
+    robust = cast("NumpyEvidence", evidence) if fitted.choices.robust else None
+    return {
+        "structure": fitted.structure,
+        "mode": fitted.mode,
+        "log_density": fitted.log_density,
+        "curvature": fitted.curvature,
+        "log_prior": fitted.log_prior,
+        "noise": None if robust is None else robust.noise_state,
+        "z": draws.z,
+        "log_ratios": draws.log_ratios,
+        "next_times": draws.next_times,
+        "weight": part.weight,
+    }
+
+
+def _part(
+    state: dict[str, Any], choices: Choices, series: Series, before: FittedSeries | None
+) -> Part:
+    """A structure with its draws and its weight.
+
+    Raises ValueError if its log density at the mode differs from the saved one.
+    """
+    structure, mode = state["structure"], state["mode"]
+    fitted = Fitted.at(
+        structure, choices, *_data(before.series if before else series), mode,
+        state["log_density"], state["curvature"],
+    )  # fmt: skip
+    evidence, (x, y) = fitted.evidence, _data(series)
+    if before is not None:
+        evidence = evidence.given(x, fitted.scale.forward(y))
+    if state["noise"] is not None:
+        evidence = cast("NumpyEvidence", evidence).with_noise_factors(*state["noise"])
+    fitted = replace(fitted, x=x, y=y, evidence=evidence, log_prior=state["log_prior"])
+    with evidence.threads():
+        value = evidence.log_density(mode)
+    if not np.isclose(value, state["log_density"], rtol=1e-8, atol=1e-6):
+        raise ValueError(
+            f"the structure {structure.trend!r} of this forecast differs from the structure of the "
+            f"same name in this version of bayeskern (log density {value:.6g}, saved "
+            f"{state['log_density']:.6g}): forecast the series again."
+        )
+    draws = Draws(fitted, state["z"], state["log_ratios"], state["next_times"])
+    return Part(draws, state["weight"])
+
+
+def _data(series: Series) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and values of the observed values, (n,) each."""
+    observed = series.observed
+    return series.calendar.positions(series.times[observed]), series.values[observed]
