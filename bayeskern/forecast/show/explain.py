@@ -72,7 +72,10 @@ def _change(f: Forecast) -> str:
     before = before[np.isfinite(before)]
     if not len(before) or len(before) < len(rows) // 2:
         return ""
-    mean, average = float(np.mean(f.median)), float(np.mean(before))
+    # The medians of small counts add up to less than their mean.
+    is_discrete = f.choices.ranks or f.choices.likelihood is not None
+    mean = float(np.mean(f.mean if is_discrete else f.median))
+    average = float(np.mean(before))
     change, spread = mean - average, float(np.mean(upper - lower)) / 2.56
     if abs(change) < 0.1 * spread:
         return f", on average about as high as {reference}"
@@ -221,7 +224,7 @@ def moments(f: Forecast, times: np.ndarray) -> list[str]:
     """Times in words where they are months or years, otherwise as labels."""
     calendar, labels = f.series.calendar, f.time_labels(times)
     if "month" not in calendar.kind:
-        return labels
+        return [label.replace("T", " ").removesuffix(":00") for label in labels]
     months = calendar.wall(times).astype("M8[M]")
     years, numbers = months.astype("M8[Y]").astype(int) + 1970, months.astype(int) % 12
     if calendar.every % 12 == 0:

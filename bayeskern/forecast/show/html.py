@@ -73,7 +73,8 @@ def of_forecasts(result: Forecasts, rows: int = 20) -> str:
     names, columns = frame.columns, frame.to_dict(as_series=False)
     ids = columns[names[0]]
     lower, upper = ([n for n in names if n.startswith(side)] for side in ("lower_", "upper_"))
-    kept = [*names[:2], "median", *lower[-1:], *upper[-1:], "verdict", "problem"]
+    kept = [*names[:2], "median", *lower[-1:], *upper[-1:], "verdict"]
+    kept += ["problem"] if result.failed else []
     firsts = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
     cells = [[_cell(columns[name][i]) for name in kept if name in columns] for i in firsts[:rows]]
     head = [name.replace("_", " ") for name in kept if name in columns]
@@ -88,7 +89,7 @@ def _cell(value: Any) -> str:
     """A cell of a frame as text."""
     if value is None:
         return ""
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
 
 
 def _remarks(remarks: Sequence[str]) -> list[str]:

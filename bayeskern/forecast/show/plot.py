@@ -119,6 +119,7 @@ def components(
         title += f" ({note})" if note else ""
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         tidy(ax)
+        _plain_numbers(ax)
     concise_dates(panels[-1], x)
     title = f"{short_name(f.series.name)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
@@ -200,7 +201,7 @@ def _first_of_components(f: Forecast) -> int:
     if not f.seasons:
         return 0
     shortest, longest = (pick(f.seasons.values()) / f.series.calendar.step for pick in (min, max))
-    return max(0, count - int(max(MAX_PERIODS * shortest, 2 * longest, 3 * f.horizon)))
+    return max(0, count - round(max(MAX_PERIODS * shortest, 2 * longest, 3 * f.horizon)))
 
 
 def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
@@ -220,8 +221,18 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
     ax.set_ylabel(short_name(series.value_name), parse_math=False)
     tidy(ax)
+    _plain_numbers(ax)
     ax.legend(
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
         borderaxespad=0.0,
     )  # fmt: skip
     return cast("Figure", ax.figure)
+
+
+def _plain_numbers(ax: Axes) -> None:
+    """Write numbers on the y axis in full, with thousands, unless they are very large or small."""
+    from matplotlib.ticker import FuncFormatter  # slow to import
+
+    low, high = ax.get_ylim()
+    if 1e4 <= max(abs(low), abs(high)) < 1e10:
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -116,13 +116,14 @@ def value_table(
 
 def predictive_format(f: Forecast) -> Callable[[float], str]:
     """Number formatter for predictions, to about a tenth of the smallest predictive sd."""
-    likelihood = f.choices.likelihood
-    if likelihood is not None and likelihood.whole:
+    likelihood, y = f.choices.likelihood, f.series.values[f.series.observed]
+    of_ranks = f.choices.ranks and np.array_equal(y, np.round(y))
+    if of_ranks or (likelihood is not None and likelihood.whole):
         return "{:,.0f}".format
     lower, upper = f.interval(0.8)
     spread = float(np.min(upper - lower)) / (2.0 * ndtri(0.9))
     if not 0.0 < spread < np.inf:
-        return number_format(f.series.values[f.series.observed])
+        return number_format(y)
     return partial(rounded, digits=int(1 - np.floor(np.log10(spread))))
 
 

@@ -62,6 +62,12 @@ def test_weekdays_and_fall():
     assert "within a week" in text and "above (Friday)" in text
 
 
+def test_hours_are_written_without_seconds():
+    hours = pd.date_range("2024-01-01", periods=N, freq="h")
+    text = explain(of(50.0 + np.random.default_rng(6).standard_normal(N), 3, hours, season=0))
+    assert "(2024-01-03 23:00)" in text and "(2024-01-04 00:00)" in text
+
+
 def test_numbers_without_season():
     y = np.random.default_rng(2).standard_normal(40)
     text = explain(bk.forecast(y, 5, season=0, **ONE))
@@ -88,7 +94,9 @@ def test_short_series_cannot_be_checked():
 
 def test_intermittent_series_have_no_trend():
     y = np.random.default_rng(4).poisson(0.5, 60).astype(float)
-    assert "Many values are 0" in explain(bk.forecast(y, 4, season=0))
+    f = bk.forecast(y, 4, season=0)
+    text = explain(f)
+    assert "Many values are 0" in text and f"goes from {f.median[0]:.0f} (60)" in text
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,13 @@ def test_titles_of_long_names_fit():
     assert label.y0 > 0 and label.y1 < fig.bbox.y1
 
 
+def test_large_numbers_are_written_in_full():
+    fig = bk.forecast(np.arange(30) * 1e5, 3, season=0, trend="drift").plot()
+    fig.canvas.draw()
+    labels = [text.get_text() for text in fig.axes[0].get_yticklabels()]
+    assert "2,000,000" in labels and fig.axes[0].yaxis.get_offset_text().get_text() == ""
+
+
 def test_times_are_in_the_zone_of_the_series():
     index = pd.date_range("2024-01-01", periods=20, freq="D", tz="Asia/Tokyo")
     ax = bk.forecast(pd.Series(np.full(20, 2.0), index), HORIZON).plot().axes[0]
