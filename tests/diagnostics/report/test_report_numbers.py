@@ -260,11 +260,12 @@ def test_forecast_table_has_equal_decimals():
     y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
     f = bk.forecast(y, 8, season=0)
     rows = table([table_of_values(f)], "time").values()
-    texts = [text for row in rows for text in list(row.values())[1:]]
+    texts = [text for row in rows for text in [row["median"], *row["95 % interval"].split(" to ")]]
     (places,) = {decimals(text) for text in texts}
+    lower, upper = f.interval(0.8)
+    sd = np.min(upper - lower) / (2.0 * norm.ppf(0.9))
+    assert 10.0**-places <= sd / 10.0 < 10.0 ** (1 - places)
     lower, upper = f.interval(0.95)
-    sd = np.min(upper - lower) / (2.0 * norm.ppf(0.975))
-    assert 10.0**-places <= sd / 100.0 < 10.0 ** (1 - places)
     found = np.reshape([float(text.replace(",", "")) for text in texts], (8, 3))
     np.testing.assert_allclose(
         found, np.stack([f.median, lower, upper], axis=1), atol=0.51 * 10.0**-places
