@@ -137,7 +137,9 @@ class FittedSeries:
         """First observed time after each change point of the leading structure."""
         positions = self.leading.structure.changes if self.leading is not None else ()
         observed = self.series.times[self.series.observed]
-        return observed[np.searchsorted(self.series.calendar.positions(observed), positions)]
+        return observed[
+            np.searchsorted(self.series.calendar.positions(observed), sorted(positions))
+        ]
 
     @property
     def components(self) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def _trend(f: Forecast) -> str:
     change, spread = end - now, (trend["upper"][1] - trend["lower"][1]) / 2.56
     until = moments(f, f.times[-1:])[0]
     if abs(change) < 0.2 * spread:
-        return f"{subject} stays about where it is until {until}"
+        return f"{subject} has no clear direction until {until}"
     verb = "rises" if change > 0.0 else "falls"
     likelihood = f.choices.likelihood
     if likelihood is not None and likelihood.unit:
