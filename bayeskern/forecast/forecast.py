@@ -33,6 +33,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws, Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
+from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import is_constant
@@ -94,7 +95,9 @@ def forecast(
             remark.
         trend: "slope", "drift", "reverting" or "smooth", to use this trend only.
         regressors: Variables with known future values: column names of the file or frame, whose
-            last rows have an empty value of the series; or a separate frame with a time column.
+            last rows have an empty value of the series; or a separate frame with a time column; or
+            a dict of pandas Series indexed by time and of forecasts of regressors, whose joint
+            draws stand for the unknown future, as in `Forecast.scenario`.
             If `series` comes from `read_series`, name the columns in `read_series` or pass a frame
             here. Each regressor has a linear effect, reported by `effects` and `decompose`.
         holidays: Code of a country, such as "DE". Each of its public holidays has an effect.
@@ -141,11 +144,13 @@ def forecast(
             "model must be a StructuralModel, such as bk.StructuralModel(log=True); got a "
             f"{type(model).__name__}."
         )
+    regressors, uncertain = table_of(regressors)
     series = read_series(series, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     request = Request(model, season, trend, holidays, events, likelihood)
     series, choices = configure(series, horizon, request)
-    return _fitted_forecast(series, horizon, choices, model, seed)
+    result = _fitted_forecast(series, horizon, choices, model, seed)
+    return result.scenario(uncertain) if uncertain else result
 
 
 def _fitted_forecast(

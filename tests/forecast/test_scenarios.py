@@ -291,6 +291,26 @@ def test_draws_of_several_regressors_belong_together(one):
         in_turn.scenario(promo=np.ones((7, AHEAD)) * np.arange(7)[:, None])
 
 
+def test_forecast_with_a_forecast_of_a_regressor(one):
+    """The fit takes the past of the price, and the forecast all of its draws."""
+    frame = shop().set_index("day")
+    ahead = bk.forecast(frame["price"][:N], AHEAD, season=0, trend="reverting", model=MAP)
+    f = bk.forecast(
+        frame["y"][:N], AHEAD, season=0, trend="drift", model=MAP,
+        regressors={"promo": frame["promo"], "price": ahead},
+    )  # fmt: skip
+    expected = one.scenario(price=ahead)
+    np.testing.assert_allclose(f.quantile(QUANTILES), expected.quantile(QUANTILES), rtol=1e-8)
+    assert any("averaged over draws: price" in remark for remark in f.remarks)
+    with pytest.raises(ValueError, match="price must be a pandas Series.*list"):
+        bk.forecast(frame["y"][:N], AHEAD, regressors={"price": [1.0]})
+    with pytest.raises(ValueError, match="index of price has repeated times"):
+        twice = pd.concat([frame["price"], frame["price"][:1]])
+        bk.forecast(frame["y"][:N], AHEAD, regressors={"price": twice, "promo": frame["promo"]})
+    with pytest.raises(ValueError, match="price has no value at 2023-04-01, in the future"):
+        bk.forecast(frame["y"][:N], AHEAD, regressors={"price": frame["price"][:N]})
+
+
 @pytest.mark.slow
 def test_uncertain_scenario_of_counts_is_wider_by_simulation():
     frame = shop()

@@ -36,6 +36,11 @@ class RegressorForecast(Protocol):
     series: Series
 
     @property
+    def mean(self) -> np.ndarray:
+        """Means at the future times, (horizon,)."""
+        ...
+
+    @property
     def times(self) -> np.ndarray:
         """Future times, (horizon,)."""
         ...
@@ -43,6 +48,41 @@ class RegressorForecast(Protocol):
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws, (n, horizon)."""
         ...
+
+
+def table_of(regressors: Any) -> tuple[Any, dict[str, RegressorForecast]]:
+    """Regressors of a dict as a frame with the means of forecasts; and the forecasts by name.
+
+    Other forms of regressors are returned as they are.
+
+    Args:
+        regressors: Name -> pandas Series indexed by time, or forecast of the regressor; or any
+            other form that `forecast` takes.
+
+    Raises:
+        ValueError: A regressor of a dict is neither.
+    """
+    if not isinstance(regressors, Mapping):
+        return regressors, {}
+    import pandas as pd  # slow to import
+
+    columns, forecasts = {}, {}
+    for name, value in regressors.items():
+        if isinstance(value, RegressorForecast):
+            times = np.append(value.series.times, value.times)
+            index = value.series.calendar.index(times, "time")
+            columns[name] = pd.Series(np.append(value.series.values, value.mean), index)
+            forecasts[name] = value
+        elif hasattr(value, "reindex") and np.ndim(value) == 1:
+            if not value.index.is_unique:
+                raise ValueError(f"the index of {name} has repeated times; give each time once.")
+            columns[name] = pd.Series(value)
+        else:
+            raise ValueError(
+                f"regressors: {name} must be a pandas Series indexed by time, past and future, or "
+                f"a forecast of the regressor; got {type(value).__name__}."
+            )
+    return pd.DataFrame(columns).rename_axis("time"), forecasts
 
 
 @dataclass(frozen=True, eq=False)
