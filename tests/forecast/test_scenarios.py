@@ -193,6 +193,21 @@ def test_scenario_has_all_of_a_forecast(one, tmp_path):
         assert g.log_density(g.mean).shape == (AHEAD,) and g.problem is None
 
 
+@pytest.mark.slow
+def test_saved_scenarios_are_scenarios(average, tmp_path):
+    scenarios = {"plan": average, "known": average.scenario(CHANGES)}
+    scenarios["uncertain"] = average.scenario(price=stats.norm(5.0, 0.3))
+    loaded = {}
+    for name, f in scenarios.items():
+        f.save(tmp_path / f"{name}.nc")
+        loaded[name] = bk.load(tmp_path / f"{name}.nc")
+        np.testing.assert_allclose(loaded[name].quantile(QUANTILES), f.quantile(QUANTILES))
+    again = loaded["plan"].scenario(CHANGES)
+    np.testing.assert_allclose(again.median, scenarios["known"].median, rtol=1e-10)
+    table, expected = (bk.compare_scenarios(group).to_frame() for group in (loaded, scenarios))
+    pd.testing.assert_frame_equal(table, expected)
+
+
 # -- uncertain regressors --------------------------------------------------------------------------
 
 
