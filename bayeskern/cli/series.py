@@ -1,4 +1,4 @@
-"""Commands for series: `forecast`, `forecast-many`, `backtest`, `anomalies` and `datasets`."""
+"""Commands for series: forecasts, backtests, anomalies, gaps and data sets."""
 
 from __future__ import annotations
 
@@ -190,6 +190,31 @@ def anomalies(
     data = bk.read_series(series, **vars(reading))
     result = bk.anomalies(data, level, **modelling.options())
     say(result)
+    print_written(result.export(output))
+
+
+@app.command
+def fill_gaps(
+    series: str,
+    *,
+    level: float = 0.95,
+    reading: Reading = Reading(),  # noqa: B008
+    modelling: Modelling = Modelling(),  # noqa: B008
+    regressor: list[str] | None = None,
+    output: Path = Path("out"),
+) -> None:
+    """Predict missing values from all others; write filled.csv and filled.png.
+
+    Args:
+        series: A data set or a file.
+        level: Probability of the central intervals.
+        regressor: Column of a regressor, with a value in each row; may be repeated.
+        output: Folder for the files.
+    """
+    require_target(output / "filled.csv", series)
+    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    result = bk.fill_gaps(data, level, **modelling.options())
+    print(result)
     print_written(result.export(output))
 
 

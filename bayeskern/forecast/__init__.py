@@ -5,6 +5,7 @@ from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.collection import Forecasts
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.gaps import FilledSeries, fill_gaps
 from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.load import load
@@ -18,6 +19,7 @@ from bayeskern.forecast.show.printing import summary
 __all__ = [
     "Anomalies",
     "Backtest",
+    "FilledSeries",
     "Forecast",
     "Forecasts",
     "KernelSearch",
@@ -27,6 +29,7 @@ __all__ = [
     "anomalies",
     "backtest",
     "compare_scenarios",
+    "fill_gaps",
     "forecast",
     "forecast_many",
     "learn_priors",

@@ -22,7 +22,17 @@ def predictive_of(
     parts, effects = combination.parts, combination.choices.effects
     if effects is not None and effects.draws is not None:
         return alternatives_of(combination, x_new, effects.draws, seed).predictive(steps)
-    if combination.choices.likelihood is not None:
+    average = predictive_between(parts, x_new, seed)
+    if isinstance(average, ResponseMixture):
+        return average
+    return average.with_errors(combination.errors(steps))
+
+
+def predictive_between(
+    parts: Sequence[Part], x_new: np.ndarray, seed: int
+) -> QuantileAverage | ResponseMixture:
+    """Predictive distribution at times x_new (m,) among the fitted ones, with normal errors."""
+    if parts[0].fitted.choices.likelihood is not None:
 
         def moments(draws: Draws, rows: np.ndarray) -> Moments:
             return draws.fitted.evidence.moments(draws.z[rows], x_new)
@@ -32,8 +42,7 @@ def predictive_of(
     def correlation() -> np.ndarray:
         return np.sum([part.weight * part.draws.correlation(x_new) for part in parts], axis=0)
 
-    average = _average(parts, [part.draws.moments(x_new) for part in parts], correlation)
-    return average.with_errors(combination.errors(steps))
+    return _average(parts, [part.draws.moments(x_new) for part in parts], correlation)
 
 
 def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | ResponseMixture:

@@ -63,6 +63,13 @@ class Regressors:
             values[name] = read_numbers(cells, name, options.decimal, points_may_group)[0][order]
         return cls(times[order], values)
 
+    def covers(self, times: np.ndarray) -> np.ndarray:
+        """True at times (n,) at which all columns have a value: (n,)."""
+        import pandas as pd  # slow to import
+
+        table = pd.DataFrame(self.columns, self.times).reindex(times)
+        return table.notna().all(axis=1).to_numpy()
+
     def at(self, times: np.ndarray) -> dict[str, np.ndarray]:
         """Values at given times by name, (m,) each, NaN where there are none."""
         import pandas as pd  # slow to import

@@ -141,6 +141,13 @@ class Series:
         values[steps] = self.values
         return values
 
+    def with_all_steps(self) -> Series:
+        """The series with a row for each step of a regular calendar, NaN in gaps."""
+        if not self.calendar.regular:
+            return self
+        calendar = replace(self.calendar, times=self.calendar.grid(0))
+        return replace(self, values=self.on_grid(), calendar=calendar)
+
     def with_remarks(self, *remarks: str) -> Series:
         """The series with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))

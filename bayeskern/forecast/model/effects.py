@@ -253,7 +253,11 @@ def effects_of(
             falls on the times.
     """
     calendar, count = series.calendar, int(series.observed.sum())
-    times = np.append(series.times[series.observed], calendar.future(horizon))
+    # Effects also hold at missing values whose regressors are known.
+    gaps = series.times[~series.observed]
+    if series.regressors is not None:
+        gaps = gaps[series.regressors.covers(gaps)]
+    times = np.concatenate([series.times[series.observed], gaps, calendar.future(horizon)])
     columns: dict[str, np.ndarray] = {}
     if series.regressors is not None:
         columns = known_at(series.regressors, times, count, calendar)
@@ -290,12 +294,14 @@ def effects_of(
     is_indicator = ((rows == 0.0) | (rows == 1.0)).all(axis=1)
     center = np.where(is_indicator, 0.0, past.mean(axis=1))
     size = np.where(is_indicator, 1.0, past.std(axis=1))
+    positions = calendar.positions(times)
+    sorted_rows = np.argsort(positions)
     return Effects(
         columns=tuple(order),
         components=tuple(component_of[name] for name in order),
         units=1.0 / size,
-        positions=calendar.positions(times),
-        Z=np.ascontiguousarray((rows.T - center) / size),
+        positions=positions[sorted_rows],
+        Z=np.ascontiguousarray((rows.T[sorted_rows] - center) / size),
         step=calendar.step,
         kernels=tuple(kernels[name] for name in order if name in kernels),
         unseen=unseen,

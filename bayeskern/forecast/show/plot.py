@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import short
+from bayeskern.core.formatting import counted, short
 from bayeskern.core.plotting import concise_dates, figure, tidy
 from bayeskern.forecast.combine.components import components_at
 from bayeskern.forecast.data.series import Series
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from bayeskern.forecast.anomalies import Anomalies
     from bayeskern.forecast.backtest import Backtest
+    from bayeskern.forecast.gaps import FilledSeries
     from bayeskern.forecast.result import Forecast
 
 HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
@@ -150,6 +151,26 @@ def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
     ax.scatter(*points, s=30, color=NAIVE_COLOR, zorder=3, label="outside")
     concise_dates(ax, x)
     title = f"{short_name(series.name)}: {outside.sum()} of {len(x)} values stand out"
+    return _finish(ax, series, title, series.calendar.description)
+
+
+def filled(result: FilledSeries, ax: Axes | None = None) -> Figure:
+    """Plot a series, and the predictions of its missing values with their intervals."""
+    ax = figure().subplots() if ax is None else ax
+    series, missing, (lower, upper) = result.series, result.missing, result.interval
+    x = series.calendar.wall(result.times)
+    ax.plot(x, series.values, color=HISTORY_COLOR, linewidth=1.0, label="observed")
+    # Lines join a prediction to its neighbours: to the observed values on both sides of a gap.
+    beside = missing | np.append(missing[1:], False) | np.append(False, missing[:-1])
+    median, low, high = (np.where(beside, y, np.nan) for y in (result.values, lower, upper))
+    label = f"{100 * result.level:.6g} % interval given all others"
+    ax.fill_between(x, low, high, color=FORECAST_COLOR, alpha=0.25, linewidth=0, label=label)
+    ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.2)
+    size = 3.5 if missing.sum() <= 150 else 1.5
+    style = {"color": FORECAST_COLOR, "marker": "o", "markersize": size, "linestyle": "none"}
+    ax.plot(x[missing], result.values[missing], label="predicted", **style)
+    concise_dates(ax, x)
+    title = f"{_short(series.name)}: {counted(int(missing.sum()), 'missing value')} filled"
     return _finish(ax, series, title, series.calendar.description)
 
 

@@ -1,0 +1,241 @@
+"""Missing values of a series, predicted from all values before and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.combine.predictive import predictive_between
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.model.configuration import Request, configure
+from bayeskern.forecast.model.structural_model import StructuralModel
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show import plot
+from bayeskern.forecast.show.printing import number_format, right_aligned
+from bayeskern.forecast.show.saving import write_files
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Most values of a fit that reaches back to the first gap; the time of a fit is cubic in it.
+MAX_FITTED = 2_000
+# Values before the first gap that the fit contains, if there are as many.
+VALUES_BEFORE_GAP = 100
+
+
+@dataclass(frozen=True, eq=False)
+class FilledSeries:
+    """A series with predictions of its missing values. Returned by `fill_gaps`.
+
+    The predictive distribution of the missing values is given all observed values, earlier and
+    later ones, and averaged over the structures of the forecast and their hyperparameters.
+
+    Attributes:
+        forecast: The forecast of the series, with its structures and draws.
+        level: Probability of the central intervals.
+    """
+
+    forecast: Forecast
+    level: float
+
+    @property
+    def series(self) -> Series:
+        """The series, with NaN at each missing step."""
+        return self.forecast.series
+
+    @property
+    def times(self) -> np.ndarray:
+        """All times, (n,); naive UTC if the series has a time zone."""
+        return self.series.times
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Mask of the missing values, (n,)."""
+        return ~self.series.observed
+
+    @cached_property
+    def _predictive(self) -> QuantileAverage | ResponseMixture:
+        """Predictive distribution of the m missing values."""
+        f, count = self.forecast, int(self.missing.sum())
+        if not f.parts:
+            zeros = np.zeros((1, count))
+            return QuantileAverage(
+                [1.0], [f.scale], zeros, zeros, correlation=lambda: np.eye(count)
+            )
+        x = self.series.calendar.positions(self.times[self.missing])
+        return predictive_between(f.parts, x, f.seed)
+
+    def quantile(self, q: float) -> np.ndarray:
+        """The series with a quantile in place of each missing value.
+
+        Args:
+            q: A probability in (0, 1).
+
+        Returns:
+            Shape (n,).
+        """
+        (probability,) = np.ravel(validation.probabilities(q))
+        return self._completed(lambda: self._predictive.quantile(float(probability)))
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The series with the median in place of each missing value, (n,)."""
+        return self.quantile(0.5)
+
+    @cached_property
+    def interval(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the intervals, (n,) each; the value itself where it is known."""
+        tail = 0.5 * (1.0 - self.level)
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Completed series, with joint draws of all missing values: multiple imputation.
+
+        Args:
+            n: Number of series.
+            seed: Random seed.
+
+        Returns:
+            Shape (n, number of times).
+        """
+        n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
+        completed = np.tile(self.series.values, (n, 1))
+        if self.missing.any():
+            completed[:, self.missing] = self._predictive.sample(n, seed)
+        return completed
+
+    def _completed(self, predictions: Callable[[], np.ndarray]) -> np.ndarray:
+        """The observed values, and predictions () -> (m,) of the missing ones."""
+        values = self.series.values.copy()
+        if self.missing.any():
+            values[self.missing] = predictions()
+        return values
+
+    def to_frame(self) -> pd.DataFrame:
+        """Data frame of all times, with columns value, lower, upper and filled."""
+        import pandas as pd  # slow to import
+
+        lower, upper = self.interval
+        columns = {"value": self.values, "lower": lower, "upper": upper, "filled": self.missing}
+        index = self.series.calendar.index(self.times, self.series.time_name)
+        return pd.DataFrame(columns, index=index)
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Plot the series, and the predictions of its missing values with their intervals."""
+        return plot.filled(self, ax)
+
+    def export(self, folder: str | Path) -> list[Path]:
+        """Write filled.csv and filled.png; return their paths."""
+        table = self.to_frame()
+        table.index = self.forecast.time_labels(self.times)
+        label = self.series.time_name
+        text = table.to_csv(index_label=label, float_format="%.10g", lineterminator="\n")
+        return write_files(folder, {"filled.csv": text, "filled.png": self.plot()})
+
+    def __repr__(self) -> str:
+        f, rows, max_rows = self.forecast, np.flatnonzero(self.missing), 20
+        show, (lower, upper) = number_format(self.values), self.interval
+        lines = [
+            f"{f.series.name}: {counted(len(rows), 'missing value')} of {f.series.value_name} "
+            f"filled, {len(self.values) - len(rows)} observed",
+            f"  level     {100 * self.level:.6g} % intervals given all observed values",
+            *([f"  problem   {f.problem}"] if f.problem else []),
+            *(f"  remark    {remark}" for remark in f.series.remarks),
+        ]
+        if not len(rows):
+            return "\n".join(lines)
+        cells = [[f.series.time_name, "median", "interval"]]
+        for i in rows[:max_rows]:
+            median, low, high = (show(float(x)) for x in (self.values[i], lower[i], upper[i]))
+            cells.append([f.time_labels(self.times[[i]])[0], median, f"{low} to {high}"])
+        lines += ["", *right_aligned(cells)]
+        if len(rows) > max_rows:
+            lines.append(f"  and {len(rows) - max_rows} more")
+        return "\n".join(lines)
+
+
+def fill_gaps(
+    series: Any,
+    level: float = 0.95,
+    *,
+    model: StructuralModel = StructuralModel(),
+    **options: Any,
+) -> FilledSeries:
+    """Predict the missing values of a series from all values before and after them.
+
+    Missing are empty cells and, on a regular time axis, steps without a row. Rows without a value
+    at the end are left to `forecast`.
+
+    The fit contains all values from shortly before the first gap on, at most 2000 unless
+    `StructuralModel(last=...)` says otherwise; earlier gaps are left out, with a remark.
+
+    Args:
+        series: A series, or a source that `forecast` accepts.
+        level: Probability of the central intervals.
+        model: Further options of the structural model.
+        **options: Further arguments of `forecast`: season, trend, regressors, events, seed, ...
+
+    Returns:
+        The series with its missing values predicted.
+
+    Raises:
+        ValueError: If the series cannot be read or forecast.
+
+    References:
+        Rasmussen and Williams (2006), "Gaussian processes for machine learning", section 2.2, on
+        the distribution of new values given observed ones.
+
+        Rubin (1987), "Multiple imputation for nonresponse in surveys", on the use of draws.
+
+    Examples:
+        ```python
+        filled = bk.fill_gaps("meter.csv")
+        filled.values, filled.interval  # (n,), and the lower and upper ends
+        filled.sample(20)  # completed series, for multiple imputation
+        filled.to_frame(), filled.plot()
+        ```
+    """
+    level = validation.level(level)
+    series = read_series(series, regressors=options.pop("regressors", None)).with_all_steps()
+    _require_regressors(series)
+    first = int(np.argmin(series.observed))
+    names = [name for name in Request._fields[1:] if name in options]
+    request = Request(model, **{name: options[name] for name in names})
+    fitted, _ = configure(series, 1, request)
+    if model.last is None and fitted.times[0] > series.times[first] and not series.observed[first]:
+        needed = int(series.observed[first:].sum()) + VALUES_BEFORE_GAP
+        model = replace(model, last=min(needed, MAX_FITTED, int(series.observed.sum())))
+    result = forecast(series, 1, model=model, **options)
+    left_out = int(np.sum(~series.observed & (series.times < result.series.times[0])))
+    if left_out:
+        begin = result.series.calendar.labels(result.series.times[:1])[0]
+        remark = f"{counted(left_out, 'missing value')} before {begin} not filled: not in the fit"
+        result = replace(result, series=result.series.with_remarks(remark))
+    return FilledSeries(result, level)
+
+
+def _require_regressors(series: Series) -> None:
+    """Raise ValueError if a regressor is unknown at a missing value."""
+    gaps = series.times[~series.observed]
+    known = (
+        np.ones(len(gaps), bool) if series.regressors is None else series.regressors.covers(gaps)
+    )
+    if series.regressors is not None and not known.all():
+        label = series.calendar.labels(gaps[~known][:1])[0]
+        raise ValueError(
+            f"{' or '.join(series.regressors.columns)} has no value at {label}, where "
+            f"{series.value_name} is missing: to fill the gap, add the regressors of that time."
+        )
