@@ -239,13 +239,16 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
 
 def _iso_dates(texts: list[str], name: str) -> list[str] | None:
     """Dates in ISO 8601, "" for unreadable ones; None if the first row is a number."""
-    dates, weekdays = zip(*map(split_weekday, texts), strict=True)
+    dates: Sequence[str] = texts
+    weekdays: Sequence[int | None] = ()
+    if split_weekday(texts[0])[1] is not None:
+        dates, weekdays = zip(*map(split_weekday, texts), strict=True)
     form = form_of(dates, name, weekdays)
     if form is None and re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", texts[0], re.ASCII):
         return None
     form = form or FORMS["ISO date"]
     iso = [iso_date(form, date) for date in dates]
-    row = first_wrong_weekday(iso, weekdays)
+    row = first_wrong_weekday(iso, weekdays) if weekdays else None
     if row is not None:
         weekday = dt.date.fromisoformat(iso[row][:10]).strftime("%A")
         raise ValueError(

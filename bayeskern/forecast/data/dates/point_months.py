@@ -47,8 +47,10 @@ def read_point_months(texts: Sequence[str], name: str) -> PointMonths | None:
         AmbiguousError: If a row may be two different months, or a month or a decimal.
     """
     for pattern in (MONTH_FIRST, YEAR_FIRST):
+        if not texts or pattern.fullmatch(texts[0]) is None:
+            continue
         matches = [pattern.fullmatch(text) for text in texts]
-        if texts and all(matches):
+        if all(matches):
             years = np.array([int(match["y"]) for match in matches if match])
             parts = [match["m"] for match in matches if match]
             is_led_by_zero = pattern is MONTH_FIRST and any(part[0] == "0" for part in parts)
