@@ -214,7 +214,7 @@ def fill_gaps(
     require_target(output / "filled.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     result = bk.fill_gaps(data, level, **modelling.options())
-    print(result)
+    say(result)
     print_written(result.export(output))
 
 

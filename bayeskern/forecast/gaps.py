@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import counted
+from bayeskern.core.formatting import counted, printable_lines, short
 from bayeskern.forecast.combine.predictive import predictive_between
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
@@ -19,9 +19,9 @@ from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import plot
+from bayeskern.forecast.show import html, plot
 from bayeskern.forecast.show.printing import number_format, right_aligned
-from bayeskern.forecast.show.saving import write_files
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -141,22 +141,25 @@ class FilledSeries:
         """Write filled.csv and filled.png; return their paths."""
         table = self.to_frame()
         table.index = self.forecast.time_labels(self.times)
-        label = self.series.time_name
-        text = table.to_csv(index_label=label, float_format="%.10g", lineterminator="\n")
-        return write_files(folder, {"filled.csv": text, "filled.png": self.plot()})
+        table.index.name = self.series.time_name
+        return write_files(folder, {"filled.csv": csv_text(table), "filled.png": self.plot()})
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return html.of_filled(self)
 
     def __repr__(self) -> str:
         f, rows, max_rows = self.forecast, np.flatnonzero(self.missing), 20
         show, (lower, upper) = number_format(self.values), self.interval
         lines = [
-            f"{f.series.name}: {counted(len(rows), 'missing value')} of {f.series.value_name} "
-            f"filled, {len(self.values) - len(rows)} observed",
+            f"{short(f.series.name, 80)}: {counted(len(rows), 'missing value')} of "
+            f"{short(f.series.value_name, 80)} filled, {len(self.values) - len(rows)} observed",
             f"  level     {100 * self.level:.6g} % intervals given all observed values",
             *([f"  problem   {f.problem}"] if f.problem else []),
             *(f"  remark    {remark}" for remark in f.series.remarks),
         ]
         if not len(rows):
-            return "\n".join(lines)
+            return printable_lines("\n".join(lines))
         cells = [[f.series.time_name, "median", "interval"]]
         for i in rows[:max_rows]:
             median, low, high = (show(float(x)) for x in (self.values[i], lower[i], upper[i]))
@@ -164,7 +167,7 @@ class FilledSeries:
         lines += ["", *right_aligned(cells)]
         if len(rows) > max_rows:
             lines.append(f"  and {len(rows) - max_rows} more")
-        return "\n".join(lines)
+        return printable_lines("\n".join(lines))
 
 
 def fill_gaps(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from bayeskern.forecast.anomalies import Anomalies
     from bayeskern.forecast.backtest import Backtest
+    from bayeskern.forecast.gaps import FilledSeries
     from bayeskern.forecast.many import Forecasts
     from bayeskern.forecast.result import Forecast
 
@@ -63,6 +64,23 @@ def of_anomalies(result: Anomalies, rows: int = 12) -> str:
     return _page(
         title, _remarks(f.series.remarks), result.plot(), _table(head, cells, note) if cells else ""
     )
+
+
+def of_filled(result: FilledSeries, rows: int = 12) -> str:
+    """A series with its missing values predicted: the picture and the predictions."""
+    f, missing = result.forecast, np.flatnonzero(result.missing)
+    lower, upper = result.interval
+    digits = int(2 - np.floor(np.log10(float(np.std(result.values)) or 1.0)))
+    labels = f.time_labels(result.times[missing[:rows]])
+    cells = [
+        [label, *(rounded(x[i], digits) for x in (result.values, lower, upper))]
+        for label, i in zip(labels, missing, strict=False)
+    ]
+    head = [f.series.time_name, "median", "lower", "upper"]
+    note = f"and {len(missing) - rows} more" if len(missing) > rows else ""
+    title = f"{f.series.name}: {counted(len(missing), 'missing value')} filled"
+    table = _table(head, cells, note) if cells else ""
+    return _page(title, _remarks(f.series.remarks), result.plot(), table)
 
 
 def of_forecasts(result: Forecasts, rows: int = 20) -> str:

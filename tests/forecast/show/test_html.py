@@ -51,6 +51,7 @@ def results(series):
     yield bk.forecast(series, 14, **ONE), 13
     yield bk.backtest(series, 2, cutoffs=2, progress=False, **ONE), 3
     yield bk.anomalies(series, **ONE), 2
+    yield bk.fill_gaps(series.drop(series.index[5]), **ONE), 2
     both = pd.DataFrame({"id": [NAME] * 30 + ["b"] * 30, "t": [*series.index] * 2})
     both["y"] = [*series, *noise(seed=1)]
     many = bk.forecast_many(both, 2, id="id", time="t", value="y", progress=False, **ONE)
