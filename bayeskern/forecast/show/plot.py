@@ -170,7 +170,7 @@ def filled(result: FilledSeries, ax: Axes | None = None) -> Figure:
     style = {"color": FORECAST_COLOR, "marker": "o", "markersize": size, "linestyle": "none"}
     ax.plot(x[missing], result.values[missing], label="predicted", **style)
     concise_dates(ax, x)
-    title = f"{_short(series.name)}: {counted(int(missing.sum()), 'missing value')} filled"
+    title = f"{short_name(series.name)}: {counted(int(missing.sum()), 'missing value')} filled"
     return _finish(ax, series, title, series.calendar.description)
 
 
