@@ -1,12 +1,5 @@
 """Forecasts for the tasks of fev, the forecast evaluation library behind public leaderboards.
 
-    import fev
-    import pandas as pd
-    from bayeskern.fev import evaluate
-
-    tasks = fev.Benchmark.from_yaml("tasks.yaml").tasks
-    pd.DataFrame([evaluate(task) for task in tasks]).to_csv("bayeskern.csv", index=False)
-
 Each target of each series is forecast by itself, as in `bayeskern.forecast`.
 
 Requires fev: pip install bayeskern[fev].
@@ -22,15 +15,18 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from datasets import Dataset, DatasetDict
-from fev import Task
 
+from bayeskern.core import extras
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.workers import Run, run_all
+
+with extras.needed_for("bayeskern.fev", package="fev", extra="fev"):
+    from datasets import Dataset, DatasetDict
+    from fev import Task
 
 # Metrics whose best point forecast is the mean; the median is taken for all others.
 MEAN_METRICS = ("MSE", "RMSE", "RMSSE")
@@ -106,6 +102,12 @@ def evaluate(task: Task, *, trained_on_this_dataset: bool = False, **options: An
 
     Returns:
         The result of `task.evaluation_summary`, with the time of all predictions.
+
+    Examples:
+        ```python
+        tasks = fev.Benchmark.from_yaml("tasks.yaml").tasks
+        pd.DataFrame([evaluate(task) for task in tasks]).to_csv("bayeskern.csv", index=False)
+        ```
     """
     start = time.monotonic()
     predictions = predict(task, **options)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sktime.forecasting.base import BaseForecaster
 
+from bayeskern.core import extras
 from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading import read_series
@@ -20,6 +20,9 @@ from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
+
+with extras.needed_for("BayeskernForecaster", package="sktime", extra="sktime"):
+    from sktime.forecasting.base import BaseForecaster
 
 
 class BayeskernForecaster(BaseForecaster):

@@ -1,5 +1,8 @@
 """Forecasts for the tasks of fev."""
 
+import importlib
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,6 +110,13 @@ def test_known_columns_have_effects(task_of):
     (without,) = predict(task, regressors=False, progress=False, **OPTIONS)
     low, high, low_again = without["target"][0]["predictions"]
     assert abs(high - 0.5 * (low + low_again)) < 1.0
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "bayeskern.fev")
+    monkeypatch.setitem(sys.modules, "fev", None)
+    with pytest.raises(ImportError, match=r"bayeskern\[fev\]"):
+        importlib.import_module("bayeskern.fev")
 
 
 def test_seasonal_naive_stands_in_for_failures(task_of):

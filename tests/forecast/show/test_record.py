@@ -102,3 +102,27 @@ def test_a_backtest():
         for fold in record["folds"]
     ]
     assert np.mean(inside) == pytest.approx(record["metrics"]["coverage_80"])
+
+
+MODEL = bk.StructuralModel
+KINDS = {
+    "counts": lambda: bk.forecast(RNG.poisson(2.0, 60), 5, likelihood="negative_binomial"),
+    "shares": lambda: bk.forecast(RNG.uniform(0.2, 0.8, 60), 5, likelihood="beta"),
+    "ranks": lambda: bk.forecast(1.5 * RNG.poisson(0.5, 80), 5),
+    "bounds": lambda: bk.forecast("sunspots", 5, model=MODEL(lower=0.0)),
+    "robust": lambda: bk.forecast("nile", 5, model=MODEL(robust=True)),
+    "changes": lambda: bk.forecast("nile", 5, model=MODEL(changes="find")),
+    "updated": lambda: bk.forecast("nile", 5).update([900.0, np.nan, 850.0]),
+    "effects": lambda: bk.forecast("airline", 5, events={"strike": ["1955-03-01", "1961-02-01"]}),
+    "integers of NumPy": lambda: bk.forecast(WALK, np.int64(5), seed=np.int64(3)),
+    "long": lambda: bk.forecast(RNG.normal(size=1200).cumsum(), 5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_forecast_survives_json(kind):
+    f = KINDS[kind]()
+    record = json.loads(json.dumps(f.to_dict(), allow_nan=False))
+    assert record == f.to_dict()
+    np.testing.assert_allclose(record["forecast"]["median"], f.to_frame()["median"])
