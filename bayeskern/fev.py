@@ -57,7 +57,16 @@ def predict(
 
     Returns:
         For each window, predictions for each target, for `task.evaluation_summary`.
+
+    Raises:
+        TypeError: If `task` is not a task of fev, or for an option that `forecast` does not have.
+        ValueError: If no series of a window can be forecast.
     """
+    if not isinstance(task, Task):
+        raise TypeError(
+            "task must be a fev.Task, such as fev.Task(dataset_path='sales.parquet', horizon=12); "
+            f"got a {type(task).__name__}."
+        )
     point = 1 if _metric_name(task.eval_metric) in MEAN_METRICS else 0
     predictions = []
     # fev reads data in forked processes by default, which may deadlock with the threads of JAX.
@@ -77,7 +86,7 @@ def predict(
                 options=options,
             )
             results = run_all(work, readers, Run(workers, None, progress))
-            _warn_of_failures(results)
+            _report_failures(results)
             rows = [
                 _seasonal_naive(y, task) if isinstance(result, str) else result
                 for y, result in zip(values, results, strict=True)
@@ -188,14 +197,15 @@ def _seasonal_naive(y: np.ndarray, task: Task) -> np.ndarray:
     return np.vstack([naive.mean, naive.mean, *(naive.quantile(q) for q in task.quantile_levels)])
 
 
-def _warn_of_failures(results: Sequence[np.ndarray | str]) -> None:
-    """Warn of series that the seasonal naive forecast stands in for, with the commonest reason."""
+def _report_failures(results: Sequence[np.ndarray | str]) -> None:
+    """Warn of series that the seasonal naive forecast stands in for; raise if these are all."""
     problems = Counter(result for result in results if isinstance(result, str))
-    if problems:
-        (problem, count), *_ = problems.most_common(1)
-        warnings.warn(
-            f"seasonal naive stands in for {problems.total()} of "
-            f"{counted(len(results), 'series', 'series')}; the most common reason ({count}): "
-            f"{problem}",
-            stacklevel=3,
-        )
+    if not problems:
+        return
+    (problem, count), *_ = problems.most_common(1)
+    reason = f"the most common reason ({count} of {len(results)} series): {problem}"
+    if problems.total() == len(results):
+        # It may lie in the options rather than in the data.
+        raise ValueError(f"no series can be forecast; {reason}")
+    naive = counted(problems.total(), "series", "series")
+    warnings.warn(f"seasonal naive stands in for {naive}; {reason}", stacklevel=3)

@@ -112,6 +112,16 @@ def test_known_columns_have_effects(task_of):
     assert abs(high - 0.5 * (low + low_again)) < 1.0
 
 
+def test_bad_input(task_of):
+    with pytest.raises(TypeError, match="fev.Task.*got a str"):
+        predict("sales.parquet")
+    task = task_of({"target": walks()})
+    with pytest.raises(ValueError, match="no series.*2 of 2 series.*trend='wavy'"):
+        predict(task, progress=False, trend="wavy")
+    with pytest.raises(TypeError, match="sesaon"):
+        predict(task, progress=False, sesaon=12)
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "bayeskern.fev")
     monkeypatch.setitem(sys.modules, "fev", None)
@@ -125,7 +135,7 @@ def test_seasonal_naive_stands_in_for_failures(task_of):
     y[0, 30:32] = [5.0, 6.0]
     y[1, 37:] = 0.0
     task = task_of({"target": y}, seasonality=12)
-    with pytest.warns(UserWarning, match="stands in for 1 of 2 series.*at least 3 values"):
+    with pytest.warns(UserWarning, match="stands in for 1 series.*at least 3 values"):
         (window,) = predict(task, progress=False, **OPTIONS)
     # The season before has no values in these months: the mean of all values.
     np.testing.assert_allclose(window["target"][0]["predictions"], 5.5)
