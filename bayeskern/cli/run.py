@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from cyclopts import CycloptsError
+
 from bayeskern.cli import models, saved, series
 from bayeskern.cli.app import app
 from bayeskern.core.formatting import message_of
@@ -30,15 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            app([argument for argument in arguments if argument != "--debug"])
+            tokens = [argument for argument in arguments if argument != "--debug"]
+            app(tokens, print_error=False, exit_on_error=False)
         finally:
-            # Flushed here, so that a failure to write is reported below and not at exit.
-            sys.stdout.flush()
+            # Flushed here, so that a failure to write is reported below and not at exit. A process
+            # without a standard output has none to flush.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
+    except (CycloptsError, ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
         if "--debug" in arguments:
             raise
         reason = str(error) or "the memory is not enough; read fewer values"

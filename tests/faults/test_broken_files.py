@@ -1,6 +1,5 @@
 """Broken files: each gives a short error on one line, whichever way it is read."""
 
-import os
 import subprocess
 import sys
 import unicodedata
@@ -27,14 +26,14 @@ def is_sound(message):
     return 0 < len(message) <= 2000 and not hidden
 
 
-def read(path, content):
+def read(path, content, **options):
     """The series in a file with this content, or the message of the error."""
     path.write_bytes(content)
     with warnings.catch_warnings():
         # openpyxl warns about cells that it leaves empty.
         warnings.simplefilter("ignore", UserWarning)
         try:
-            return bk.read_series(path)
+            return bk.read_series(path, **options)
         except ValueError as error:
             return str(error)
 
@@ -60,13 +59,12 @@ def test_changed_files_are_read_or_refused(tmp_path, name, seeds):
         assert isinstance(result, Series) or is_sound(result), (seed, result)
 
 
-def command(path, output, **environment):
+def command(path, output):
     """(exit status, stdout, stderr) of `bayeskern forecast` in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "bayeskern", "forecast", path, "--horizon", "3", "--output", output],
         capture_output=True,
         text=True,
-        env=os.environ | environment,
         timeout=120,
     )
     return done.returncode, done.stdout, done.stderr
@@ -85,6 +83,39 @@ def test_command_refuses_broken_files(tmp_path, monkeypatch, capsys, step):
         assert (stop.value.code, out) == (2, ""), name
         assert err.startswith("bayeskern: ") and err.endswith("\n") and is_sound(err[:-1]), name
         assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("step", [9, slow(1)])
+def test_many_series_of_broken_files_are_refused(tmp_path, step):
+    """Each month is a series of one value, so that even a valid file has no forecast."""
+    path = tmp_path / "file"
+    for name in list(broken_files())[::step]:
+        path.write_bytes(broken_files()[name])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            with pytest.raises(ValueError, match=".") as error:
+                bk.forecast_many(path, 3, id="month", workers=1, progress=False)
+        assert is_sound(str(error.value)), name
+
+
+READINGS = [
+    {"time": "month", "value": "sales"},
+    {"every": "quarter", "by": "sum"},
+    {"date_format": "%Y-%m-%d", "decimal": "."},
+    {"encoding": "utf-16"},
+    {"encoding": "utf-7"},
+    {"sheet": "Sheet1"},
+    {"regressors": ["sales"], "value": "month"},
+]
+
+
+@pytest.mark.parametrize("options", READINGS, ids=str)
+@pytest.mark.parametrize("seeds", [range(2), slow(range(2, 60))])
+def test_changed_files_are_read_or_refused_with_options(tmp_path, options, seeds):
+    for name in valid_files():
+        for seed in seeds:
+            result = read(tmp_path / "file", mutated(name, seed), **options)
+            assert isinstance(result, Series) or is_sound(result), (name, seed, result)
 
 
 @pytest.mark.slow
@@ -116,3 +147,11 @@ def test_frames_with_other_cells_are_refused(cell):
         bk.read_series(frame.assign(sales=[cell, *VALUES[1:]]))
     with pytest.raises(ValueError, match="month"):
         bk.read_series(frame.assign(month=[cell, *MONTHS[1:]], sales=VALUES))
+
+
+@pytest.mark.slow
+def test_a_command_without_a_standard_output():
+    code = "import os, sys; os.close(1); os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-c", code, sys.executable, "-m", "bayeskern", "datasets"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

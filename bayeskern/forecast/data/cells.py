@@ -66,7 +66,10 @@ def read_numbers(
             cells = cells.mask(text, plain)
         # Mask complex numbers, which pandas.to_numeric accepts.
         real = cells.mask(missing | cells.map(np.iscomplexobj))
-        numbers = np.asarray(pd.to_numeric(real, errors="coerce"), float)
+        try:
+            numbers = np.asarray(pd.to_numeric(real, errors="coerce"), float)
+        except OverflowError:
+            raise ValueError(f"{name} has a value beyond 1e308; write smaller numbers.") from None
         _require_numbers(missing | ~np.isnan(numbers), cells, name)
     if np.isinf(numbers).any():
         raise ValueError(f"{name}, row {np.isinf(numbers).argmax() + 1}: the value is infinite.")

@@ -16,6 +16,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from bayeskern.core.formatting import counted
 from bayeskern.core.validation import machine_memory
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class SizeLimit:
     Attributes:
         megabytes: The limit; the environment variable BAYESKERN_MAX_FILE_MB sets another one.
         bytes_per_cell: Memory of a cell as a Python object, such as a short text.
+        bytes_per_step: Memory of a step of a regular grid, its time and its value.
         bytes_per_tag_byte: Memory of parsed XML for each of its bytes.
     """
 
     megabytes: float = 512.0
     bytes_per_cell: int = 64
+    bytes_per_step: int = 16
     bytes_per_tag_byte: int = 25
 
     @classmethod
@@ -81,6 +84,21 @@ class SizeLimit:
         if total > self.bytes:
             rows = f"; {part}" if part else ""
             raise self.exceeded(path, f"about {total / 1e6:,.0f} MB{rows}", total / 1e6)
+
+    def require_steps(self, steps: float, values: int, grid: str) -> None:
+        """Raise ValueError if a regular grid of times has too many steps for its values.
+
+        Args:
+            steps: Number of steps.
+            values: Number of values.
+            grid: The grid in words.
+        """
+        if self.bytes_per_step * steps > self.bytes:
+            raise ValueError(
+                f"{grid} has {steps:,.0f} steps for {counted(values, 'value')}, which take more "
+                f"memory than the limit of {self.megabytes:,.0f} MB ({LIMIT_VARIABLE}). Is the "
+                "first or the last time far from the others by mistake?"
+            )
 
     def exceeded(self, path: Path, size: str, megabytes: float) -> UnreadableError:
         """Error that names the size of a file and the limit that would accept it."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.forecast.data.contents import SizeLimit
 
 # Names of periods and their pandas frequencies. Weeks begin on Mondays.
 PERIODS = {
@@ -50,7 +51,11 @@ def resample(
             f"every={every!r} needs dates; the times are numbers. Name the column of dates: "
             "time= or --time."
         )
-    observed = pd.Series(values, pd.DatetimeIndex(times.astype("M8[ns]")))
+    # Longer periods than days need less memory.
+    period = np.timedelta64(1, {"minute": "m", "hour": "h"}.get(every, "D"))
+    steps = float(np.ptp(times) / period)
+    SizeLimit.of_environment().require_steps(steps, len(times), f"every={every!r}")
+    observed = pd.Series(values, pd.DatetimeIndex(times))
     groups = observed.resample(frequency, closed="left", label="left")
     present = np.asarray(groups.count())
     starts = pd.DatetimeIndex(groups.count().index)

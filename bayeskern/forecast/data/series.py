@@ -13,6 +13,7 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import count_cells, read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.contents import SizeLimit
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
@@ -137,6 +138,8 @@ class Series:
     def on_grid(self) -> np.ndarray:
         """Values at each step of the calendar, NaN in gaps."""
         steps = self.calendar.steps()
+        grid = f"{self.time_name}, {self.calendar.description},"
+        SizeLimit.of_environment().require_steps(steps[-1], len(steps), grid)
         values = np.full(steps[-1] + 1, np.nan)
         values[steps] = self.values
         return values

@@ -165,7 +165,7 @@ def epoch_unit(values: Any) -> str | None:
         return None
     for unit, scale in {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.items():
         # Seconds since 1970 have ten digits from 2001 to 2286.
-        if np.all((array >= 10**9 * scale) & (array < 10**10 * scale)):
+        if np.all((array >= 10**9 * scale) & (array < min(10**10 * scale, 2**63))):
             return unit
     return None
 
@@ -201,12 +201,21 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
     fits = [isinstance(v, kind) and not isinstance(v, bool | np.bool_) for v in values]
     _require(fits, values, name, _unreadable)
     if kind is numbers.Real:
-        return np.array(values)
+        return _real_numbers(values, name)
     if kind is str:
         return _parse_text(values, name, date_format)
     values = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
     _require_alike([getattr(v, "tzinfo", None) is not None for v in values], values, name)
     return pd.to_datetime(values, utc=True).tz_localize(None).to_numpy()
+
+
+def _real_numbers(values: list[Any], name: str) -> np.ndarray:
+    """Numbers of Python as an array; integers beyond 64 bits as floats."""
+    try:
+        array = np.array(values)
+        return array.astype(float) if array.dtype.kind == "O" else array
+    except OverflowError:
+        raise ValueError(f"{name} has a time beyond 1e308; write smaller numbers.") from None
 
 
 def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndarray:
