@@ -35,10 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             tokens = [argument for argument in arguments if argument != "--debug"]
             app(tokens, print_error=False, exit_on_error=False)
         finally:
-            # Flushed here, so that a failure to write is reported below and not at exit. A process
-            # without a standard output has none to flush.
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            # Flushed here, so that a failure to write is reported below and not at exit.
+            _flush()
     except BrokenPipeError:
         # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,3 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("bayeskern: stopped", file=sys.stderr)
         sys.exit(130)
+
+
+def _flush() -> None:
+    # A process may have no standard output.
+    if sys.stdout is not None:
+        sys.stdout.flush()

@@ -58,7 +58,8 @@ _waiting: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("waiting", def
 def together() -> Iterator[None]:
     """Let the files that `atomic_write` writes in this block appear together at its end.
 
-    If the block fails, none of them appears. Blocks may be nested: the outermost one decides.
+    If the block fails, none of them appears. Blocks may be nested: the outermost one decides. Only
+    a process that is killed during the renames, a fraction of a millisecond, leaves some of them.
 
     Raises:
         OSError: A target is a folder.

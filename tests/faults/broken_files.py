@@ -298,6 +298,15 @@ def two_columns_of_one_name():
     return buffer.getvalue()
 
 
+def with_a_wrong_checksum():
+    buffer = io.BytesIO()
+    table = pa.table({"month": MONTHS, "sales": VALUES})
+    pq.write_table(table, buffer, use_dictionary=False, compression="none", write_page_checksum=True)
+    value = np.float64(VALUES[5]).tobytes()
+    assert value in buffer.getvalue()
+    return buffer.getvalue().replace(value, np.float64(999.0).tobytes(), 1)
+
+
 def broken_parquet():
     whole, months = valid_files()["parquet"], pa.array(MONTHS)
     times = pd.DataFrame({"month": pd.to_timedelta(np.arange(ROWS), "D"), "sales": VALUES})
@@ -307,6 +316,7 @@ def broken_parquet():
         "no footer": whole[:-100],
         "garbage in the footer": whole[:-60] + b"\xff" * 52 + whole[-8:],
         "a wrong length of the footer": whole[:-8] + b"\xff\xff\xff\x7f" + whole[-4:],
+        "a wrong checksum of the data": with_a_wrong_checksum(),
         "garbage in the data": whole[:4] + b"\xff" * 60 + whole[64:],
         "lists": arrow(month=months, sales=pa.array([[v] for v in VALUES])),
         "records": arrow(month=months, sales=pa.array([{"v": v} for v in VALUES])),

@@ -10,7 +10,7 @@ import pandas as pd
 
 ROWS = 36
 MONTHS = [str(month) for month in np.datetime64("2018-01") + np.arange(ROWS)]
-VALUES = [round(100 + 3 * i + 10 * (i % 12), 1) for i in range(ROWS)]
+VALUES = [round(100.5 + 3 * i + 10 * (i % 12), 1) for i in range(ROWS)]
 
 
 def csv(separator=",", decimal="."):

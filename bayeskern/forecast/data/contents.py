@@ -187,7 +187,8 @@ def read_parquet(path: Path, content: bytes, limit: SizeLimit) -> dict[str, list
             raise UnreadableError(f"{path} has two columns of the same name: {', '.join(names)}.")
         # Text that is repeated a million times stays one object in memory.
         texts = [f.name for f in fields if pa.types.is_string(f.type)]
-        table = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts).read()
+        options = {"read_dictionary": texts, "page_checksum_verification": True}
+        table = pq.ParquetFile(io.BytesIO(content), **options).read()
         for i, field in enumerate(fields):
             # A few programs write text as bytes.
             if pa.types.is_binary(field.type):

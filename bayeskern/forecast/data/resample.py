@@ -52,8 +52,8 @@ def resample(
             "time= or --time."
         )
     # Longer periods than days need less memory.
-    period = np.timedelta64(1, {"minute": "m", "hour": "h"}.get(every, "D"))
-    steps = float(np.ptp(times) / period)
+    seconds = {"minute": 60.0, "hour": 3600.0}.get(every, 86400.0)
+    steps = float(np.ptp(times) / np.timedelta64(1, "s")) / seconds
     SizeLimit.of_environment().require_steps(steps, len(times), f"every={every!r}")
     observed = pd.Series(values, pd.DatetimeIndex(times))
     groups = observed.resample(frequency, closed="left", label="left")
