@@ -301,7 +301,8 @@ def two_columns_of_one_name():
 def with_a_wrong_checksum():
     buffer = io.BytesIO()
     table = pa.table({"month": MONTHS, "sales": VALUES})
-    pq.write_table(table, buffer, use_dictionary=False, compression="none", write_page_checksum=True)
+    options = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(table, buffer, **options)
     value = np.float64(VALUES[5]).tobytes()
     assert value in buffer.getvalue()
     return buffer.getvalue().replace(value, np.float64(999.0).tobytes(), 1)

@@ -5,6 +5,7 @@ Each row that is left out, and each header that is joined, is reported by a rema
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -74,9 +75,9 @@ def join_header(table: TableRows) -> TableRows:
     rows = table.rows
     if len(rows) < 3 or len(rows[1]) != len(rows[0]) or not _filled(rows[1]):
         return table
-    first, second, third = (_data_columns(row) for row in rows[:3])
-    # Names hold no data; groups may be years above some of the columns.
-    if second or not first < third:
+    # Names hold no data; groups may be years above some of the columns. Mostly the first cell of
+    # the second row decides, and a table may have thousands of columns.
+    if any(map(_is_data, rows[1])) or not _data_columns(rows[0]) < _data_columns(rows[2]):
         return table
     top = [_text(cell) for cell in rows[0]]
     names = []
@@ -138,7 +139,18 @@ def _is_note(row: Sequence[Any], filled: Sequence[int]) -> bool:
 
 def _data_columns(row: Sequence[Any]) -> set[int]:
     """Columns of a row that hold a number or a date."""
-    return {i for i in _filled(row) if _is_number(row[i]) or _is_date(row[i])}
+    return {i for i, cell in enumerate(row) if _is_data(cell)}
+
+
+def _is_data(cell: Any) -> bool:
+    """True for a number or a date."""
+    # Text is checked by patterns first, because the readers take milliseconds.
+    if isinstance(cell, str):
+        if not re.search(r"\d", cell):
+            return False
+        if re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", cell, re.ASCII):
+            return True
+    return cell is not None and (_is_number(cell) or _is_date(cell))
 
 
 def _is_number(cell: Any) -> bool:
