@@ -14,7 +14,7 @@ import numpy as np
 
 from bayeskern.core import netcdf
 from bayeskern.core.files import atomic_write
-from bayeskern.core.formatting import counted, message_of
+from bayeskern.core.formatting import counted, message_of, printable_lines, short
 from bayeskern.core.memory import Memory
 from bayeskern.core.progress import Progress
 from bayeskern.forecast.data.columns import ReadOptions
@@ -339,10 +339,12 @@ class Forecasts(Mapping[Any, Forecast]):
         shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
         lines += [f"  remark    {remark}" for remark in self.remarks]
-        failures = [f"  no forecast of {name}: {why}" for name, why in self.failed.items()]
+        failures = [
+            f"  no forecast of {short(str(name), 80)}: {why}" for name, why in self.failed.items()
+        ]
         if len(failures) > 10:
             failures[10:] = [f"  no forecast of {len(failures) - 10} more series"]
-        return "\n".join([*lines, *failures])
+        return printable_lines("\n".join([*lines, *failures]))
 
 
 def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
