@@ -12,6 +12,9 @@ from bayeskern.forecast.load import load
 from bayeskern.forecast.many import forecast_many
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
+from bayeskern.forecast.reconcile.cross_section import reconcile
+from bayeskern.forecast.reconcile.reconciled import CoherentForecast, CoherentForecasts, Reconciled
+from bayeskern.forecast.reconcile.temporal import TemporallyReconciled, reconcile_temporal
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scenarios import ScenarioComparison, compare_scenarios
 from bayeskern.forecast.show.printing import summary
@@ -19,13 +22,17 @@ from bayeskern.forecast.show.printing import summary
 __all__ = [
     "Anomalies",
     "Backtest",
+    "CoherentForecast",
+    "CoherentForecasts",
     "FilledSeries",
     "Forecast",
     "Forecasts",
     "KernelSearch",
     "Priors",
+    "Reconciled",
     "ScenarioComparison",
     "StructuralModel",
+    "TemporallyReconciled",
     "anomalies",
     "backtest",
     "compare_scenarios",
@@ -35,6 +42,8 @@ __all__ = [
     "learn_priors",
     "load",
     "read_series",
+    "reconcile",
+    "reconcile_temporal",
     "search_kernel",
     "summary",
 ]

@@ -80,6 +80,13 @@ class FittedSeries:
         return "the logarithm of the values" if self.scale.log else "the values as given"
 
     @property
+    def is_discrete(self) -> bool:
+        """True if single values have positive probabilities: counts, ranks, values at a bound."""
+        choices = self.choices
+        whole = choices.likelihood is not None and choices.likelihood.whole
+        return choices.ranks or whole or bool(np.isin(self.series.values, choices.bounds).any())
+
+    @property
     def model(self) -> GPRegression | LatentGP | None:
         """Model of the leading structure; None for a constant series."""
         return None if self.leading is None else self.leading.model

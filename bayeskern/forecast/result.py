@@ -20,6 +20,7 @@ from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
 from bayeskern.forecast.data.new_values import new_values
+from bayeskern.forecast.evaluate.conformal import ConformalIntervals, conformal
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fitted_series import FittedSeries
@@ -133,11 +134,7 @@ class Forecast(FittedSeries, Quantiles):
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        choices = self.choices
-        # Counts, ranks and values at a bound have positive probabilities.
-        discrete = choices.ranks or bool(np.isin(self.series.values, choices.bounds).any())
-        discrete |= choices.likelihood is not None and choices.likelihood.whole
-        return assess_forecast(self.problem, self.look_back, self.horizon, discrete)
+        return assess_forecast(self.problem, self.look_back, self.horizon, self.is_discrete)
 
     @cached_property
     def problem(self) -> str | None:
@@ -330,6 +327,26 @@ class Forecast(FittedSeries, Quantiles):
         """One component of `decompose`: its "median", "lower" and "upper"."""
         intervals = self.decompose(times, level)
         return intervals[validation.one_of("component", name, intervals)]
+
+    def conformal(self, level: float = 0.95) -> ConformalIntervals:
+        """Conformal intervals from the errors of rolling-origin forecasts, by step ahead.
+
+        Each step uses the k-th largest of n past errors, with k = ceil((n + 1) level). If past and
+        future errors are exchangeable, an interval has at least this coverage, even if the model is
+        wrong; errors of a time series are dependent, so the coverage is approximate.
+
+        Args:
+            level: Probability of the intervals.
+
+        Returns:
+            The intervals, the Bayesian intervals beside them, and a remark if the two disagree by
+            more than chance. The ends are infinite at steps with fewer than level / (1 - level)
+            past errors.
+
+        Raises:
+            ValueError: If no step has enough past errors for the level.
+        """
+        return conformal(self, level)
 
     # -- output -------------------------------------------------------------------------------
 

@@ -131,6 +131,12 @@ class QuantileAverage(Quantiles):
         """Probability of a value less than y (m,) at each time, (m,)."""
         return self.errors.below(self._errors(y, np.less) / self.errors.scales)
 
+    def tails(self, y: np.ndarray) -> np.ndarray:
+        """Smaller of the probabilities of a value of at most y (m,) and of at least y: (m,)."""
+        at_most = self.errors.below(self._errors(y, np.less_equal) / self.errors.scales)
+        at_least = self.errors.below(-self._errors(y, np.less) / self.errors.scales)
+        return np.minimum(at_most, at_least)
+
     @property
     def mean(self) -> np.ndarray:
         """Mean of each value, (m,)."""

@@ -230,6 +230,17 @@ class ResponseMixture(Quantiles):
         """Probability of a value of at most y (m,) at each time, (m,)."""
         return np.array([self._below(np.array([value]), j)[0] for j, value in enumerate(y)])
 
+    def tails(self, y: np.ndarray) -> np.ndarray:
+        """Smaller of the probabilities of a value of at most y (m,) and of at least y: (m,)."""
+        at_most = self.below(y)
+        less = self.below(y - 1.0) if self.likelihood.whole else at_most
+        return np.minimum(at_most, 1.0 - less)
+
+    def middle(self, y: np.ndarray) -> np.ndarray:
+        """Probability of a value below y (m,), plus half the probability of y itself: (m,)."""
+        at_most = self.below(y)
+        return 0.5 * (at_most + self.below(y - 1.0)) if self.likelihood.whole else at_most
+
     def sample_each(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Independent draws of y at each time, (n, m)."""
         parts = rng.choice(len(self.weights), n, p=self.weights)

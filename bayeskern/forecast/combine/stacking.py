@@ -116,6 +116,13 @@ class Combination:
             return np.zeros(0)
         return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
 
+    def from_origins(self, origins: Sequence[Origin]) -> Combination:
+        """The structures with their forecasts from other origins."""
+        by_part = [part.fitted.rolling(origins) for part in self.parts]
+        weights = np.array([part.weight for part in self.parts])
+        past = _past([part.fitted for part in self.parts], weights, by_part)
+        return Combination(self.parts, tuple(origins), past)
+
     @property
     def reach(self) -> int:
         """Largest number of steps ahead of the past forecasts."""

@@ -31,7 +31,9 @@ class Origin(NamedTuple):
         return slice(self.count, self.count + len(self.steps))
 
 
-def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin, ...]:
+def origins_of(
+    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = MAX_ORIGINS
+) -> tuple[Origin, ...]:
     """Evenly spaced origins in the second half of a series; none if it is too short.
 
     Args:
@@ -39,12 +41,13 @@ def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin
         horizon: Largest number of steps ahead.
         season: Season in steps. If the series has more than two full seasons, at least one full
             season and two values are known at each origin.
+        max_origins: Largest number of origins.
     """
     n = len(steps)
     first = max(MIN_KNOWN, n // 2, season + 2 if n > 2 * season else 0)
     if n <= first:
         return ()
-    counts = np.unique(np.linspace(first, n - 1, min(MAX_ORIGINS, n - first)).astype(int))
+    counts = np.unique(np.linspace(first, n - 1, min(max_origins, n - first)).astype(int))
     origins = []
     for count in counts.tolist():
         next_steps = steps[count:] - steps[count - 1] - 1

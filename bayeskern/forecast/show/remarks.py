@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeskern.forecast.combine.candidates import CandidateOptions
+from bayeskern.forecast.evaluate.conformal import PastTails
 from bayeskern.forecast.show.printing import number_format
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
         )
     if f.choices.likelihood is not None:
         return tuple(remarks)
+    past = PastTails.of(f)
+    coverage = None if past is None else past.test(0.8).remark()
+    remarks += [coverage] if coverage else []
     outlier = _outlier(f)
     if outlier:
         advice = (

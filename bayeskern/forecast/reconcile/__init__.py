@@ -1,0 +1,1 @@
+"""Forecasts that add up over a hierarchy of series or of periods."""

@@ -1,0 +1,239 @@
+"""Coherent forecasts: draws, quantiles, tables, figures and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayeskern.core import validation
+from bayeskern.core.formatting import aligned, counted, number
+from bayeskern.forecast.reconcile import plot
+from bayeskern.forecast.reconcile.coupling import Coupling
+from bayeskern.forecast.reconcile.past import past_points, score_table
+from bayeskern.forecast.reconcile.weights import Projector
+from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.show.totals import columns_of_table
+from bayeskern.prediction.mixture import Quantiles
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoherentForecast(Quantiles):
+    """Forecast of one series of a hierarchy, as draws that add up with those of the others.
+
+    Attributes:
+        name: Name of the series.
+        level: Level of the hierarchy.
+        base: Forecast before the reconciliation.
+        draws: Joint draws of the future path, (D, horizon). Row d of all series belongs together.
+    """
+
+    name: Any
+    level: str
+    base: Forecast
+    draws: np.ndarray
+
+    @property
+    def times(self) -> np.ndarray:
+        """Future times, (horizon,)."""
+        return self.base.times
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps."""
+        return self.base.horizon
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean at each future time, (horizon,)."""
+        return self.draws.mean(axis=0)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviation at each future time, (horizon,)."""
+        return self.draws.std(axis=0, ddof=1)
+
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles at each future time: (horizon,), or (len(q), horizon) for several q."""
+        return np.quantile(self.draws, validation.probabilities(q), axis=0)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Draws of the future path, (n, horizon); the same seed gives draws that add up."""
+        n, rng = validation.positive_integer(n, "n"), np.random.default_rng(validation.seed(seed))
+        return self.draws[rng.choice(len(self.draws), n, replace=n > len(self.draws))]
+
+    def to_frame(self, level: float | Sequence[float] = LEVELS) -> pd.DataFrame:
+        """Data frame with a row for each future time and the columns of `Forecast.to_frame`.
+
+        Args:
+            level: Probabilities of the central intervals.
+        """
+        import pandas as pd  # slow to import
+
+        series = self.base.series
+        index = series.calendar.index(self.times, series.time_name)
+        table = columns_of_table(level, self.quantile, self.mean, self.sd)
+        return pd.DataFrame(table, index=index)
+
+    def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
+        """Plot the history, and the forecast before and after the reconciliation."""
+        return plot.panel(self, ax, level)
+
+    def __repr__(self) -> str:
+        return f"CoherentForecast({self.name!r}, {self.horizon} steps, {len(self.draws)} draws)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoherentForecasts(Mapping):
+    """Forecasts that add up, by name. Returned by `reconcile` and `reconcile_temporal`.
+
+    A mapping: `reconciled["North"]` is a `CoherentForecast`.
+
+    Attributes:
+        series: Forecast of each series.
+        method: Weights of the reconciliation.
+        notes: Decisions made by the reconciliation.
+    """
+
+    series: dict[Any, CoherentForecast]
+    method: str
+    notes: tuple[str, ...]
+
+    def __getitem__(self, name: Any) -> CoherentForecast:
+        if name not in self.series:
+            closest = get_close_matches(str(name), map(str, self.series), n=1)
+            hint = f"; did you mean {closest[0]!r}?" if closest else ""
+            raise KeyError(f"there is no series {name!r}{hint}")
+        return self.series[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.series)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @property
+    def levels(self) -> dict[str, list[Any]]:
+        """Level -> names of its series."""
+        levels: dict[str, list[Any]] = {}
+        for name, series in self.series.items():
+            levels.setdefault(series.level, []).append(name)
+        return levels
+
+    @cached_property
+    def scores(self) -> pd.DataFrame | None:
+        """Scores of rolling-origin forecasts by level; None if the series are too short."""
+        return None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on the reconciliation and on its scores."""
+        remarks, scores = [*self.notes], self.scores
+        negative = [
+            name
+            for name, s in self.series.items()
+            if np.nanmin(s.base.series.values) >= 0.0 and np.mean(s.draws < 0.0) > 0.001
+        ]
+        if negative:
+            remarks.append(
+                f"{counted(len(negative), 'series', 'series')} without a negative value "
+                f"({_shown(negative)}) have negative draws: nonnegative=True sets them to 0"
+            )
+        if scores is not None:
+            worse = scores.index[scores["crps"] > 1.02 * scores["crps_base"]]
+            if len(worse):
+                remarks.append(
+                    f"past forecasts of {', '.join(map(str, worse))} were less accurate after the "
+                    "reconciliation"
+                )
+        return tuple(remarks)
+
+    def to_frame(self, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
+        """Data frame with a row for each future time of each series.
+
+        Args:
+            levels: Probabilities of the central intervals.
+
+        Returns:
+            Columns level, series, the time, and those of `Forecast.to_frame`.
+        """
+        import pandas as pd  # slow to import
+
+        frames = []
+        for name, series in self.series.items():
+            frame = series.to_frame(levels).reset_index()
+            frame.insert(0, "series", name)
+            frame.insert(0, "level", series.level)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def plot(self, names: Sequence[Any] | None = None, level: float = 0.8) -> Figure:
+        """Plot histories and forecasts before and after the reconciliation, a panel for each name.
+
+        Args:
+            names: Series to show; the first six by default.
+            level: Probability of the central intervals.
+        """
+        names = [*self.series][:6] if names is None else [*names]
+        return plot.panels([self[name] for name in names], level)
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        """Lines of the summary."""
+        first = next(iter(self.series.values()))
+        lines = [f"{len(self)} forecasts that add up, {len(first.draws)} draws, {self.method}"]
+        lines += [f"  remark    {remark}" for remark in self.remarks]
+        if self.scores is not None:
+            lines += ["", *(f"  {line}" for line in score_lines(self.scores))]
+        return lines
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reconciled(CoherentForecasts):
+    """Forecasts of a hierarchy of series that add up. Returned by `reconcile`.
+
+    Attributes:
+        projector: The hierarchy and the weights.
+        coupling: Copula of the base forecasts.
+        seed: Random seed.
+    """
+
+    projector: Projector
+    coupling: Coupling
+    seed: int
+
+    @cached_property
+    def scores(self) -> pd.DataFrame | None:
+        """Mean scores of rolling-origin forecasts, before and after the reconciliation.
+
+        Returns:
+            A row for each level and one for all series, with the number of series and, for the base
+            and the coherent forecasts, the mean CRPS of the series and the energy score of the
+            joint forecast; lower is better. None if the series are too short.
+        """
+        bases = [series.base for series in self.series.values()]
+        return score_table(past_points(bases, self.coupling), self.projector, self.seed)
+
+
+def score_lines(scores: pd.DataFrame) -> list[str]:
+    """Lines of a table of scores, with four digits."""
+    header = ["level", *(name.replace("_", " ") for name in scores.columns)]
+    rows = [[str(row[0]), *(number(x, 4) for x in row[1:])] for row in scores.itertuples()]
+    return aligned([header, *rows])
+
+
+def _shown(names: Sequence[Any]) -> str:
+    """The first three names."""
+    return ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
