@@ -119,9 +119,20 @@ class Forecasts(Mapping[Any, Forecast]):
     sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
 
     @classmethod
-    def of(cls, forecasts: Mapping[Any, Forecast], id_name: str = "id") -> Forecasts:
-        """Collect forecasts, such as updated ones, by name."""
-        found = tuple(ForecastSummary.of(f) for f in forecasts.values())
+    def of(
+        cls,
+        forecasts: Mapping[Any, Forecast],
+        id_name: str = "id",
+        levels: Sequence[float] = LEVELS,
+    ) -> Forecasts:
+        """Collect forecasts by name.
+
+        Args:
+            forecasts: The forecasts by name.
+            id_name: Column of the names.
+            levels: Probabilities of the central intervals in tables.
+        """
+        found = tuple(ForecastSummary.of(f, levels) for f in forecasts.values())
         names = {f.series.time_name for f in forecasts.values()}
         time_name = names.pop() if len(names) == 1 else "time"
         sources = tuple(forecasts.values())
@@ -160,6 +171,13 @@ class Forecasts(Mapping[Any, Forecast]):
     @cached_property
     def _indices(self) -> dict[Any, int]:
         return {name: i for i, name in enumerate(self.ids)}
+
+    @property
+    def levels(self) -> list[float]:
+        """Probabilities of the central intervals in tables."""
+        columns = next((result.columns for result in self.found if result.columns), {})
+        names = [name for name in columns if name.startswith("lower_")]
+        return [float(name.removeprefix("lower_").replace("_", ".")) / 100.0 for name in names]
 
     @cached_property
     def failed(self) -> dict[Any, str]:
@@ -211,7 +229,7 @@ class Forecasts(Mapping[Any, Forecast]):
                 f"no forecast of {counted(len(unknown), 'new series', 'new series')}, such as "
                 f"{unknown[0]}: use forecast_many"
             )
-        updated = Forecasts.of(forecasts, self.id_name)
+        updated = Forecasts.of(forecasts, self.id_name, self.levels)
         return replace(updated, backend=self.backend, remarks=tuple(remarks))
 
     # -- output -------------------------------------------------------------------------------

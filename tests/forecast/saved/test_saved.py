@@ -58,8 +58,6 @@ FORECASTS = {
     "changes": lambda: bk.forecast(STEP, 6, model=structural(changes=["2017-07-31"])),
     "map": lambda: bk.forecast(SALES, 6, model=structural(method="map")),
     "time zone": lambda: bk.forecast(DAILY.tz_localize("Europe/Berlin"), 6),
-}
-SLOW = {
     "counts": lambda: bk.forecast(COUNTS, 6, likelihood="negative_binomial"),
     "shares": lambda: bk.forecast(SHARES, 6, likelihood="beta"),
     "robust": lambda: bk.forecast(OUTLIER, 6, model=structural(robust=True)),
@@ -73,7 +71,12 @@ SLOW = {
     "kernel": lambda: bk.forecast(SALES, 6, model=structural(kernel=USER)),
     "long": lambda: bk.forecast(LONG, 30),
 }
-KINDS = [*FORECASTS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+# Kinds that the default tests need: others are like them, or take more than a second.
+FAST = ("seasons", "constant", "regressor", "ranks")
+KINDS = [
+    *FAST,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in FORECASTS if name not in FAST),
+]
 PROBABILITIES = np.linspace(0.01, 0.99, 9)
 
 
@@ -92,7 +95,7 @@ def assert_same_predictions(a, b):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_loaded_forecast_equals_the_saved_one(kind, tmp_path):
-    f = (FORECASTS | SLOW)[kind]()
+    f = FORECASTS[kind]()
     g = saved_and_loaded(f, tmp_path / "f.nc")
     assert_same_predictions(f, g)
     assert repr(g) == repr(f) and g.trust == f.trust and g.weights == f.weights
