@@ -82,7 +82,7 @@ def _run_into(
         resume: Use forecasts of equal series that are in the folder already.
         work: Function of a series.
         readers: The series.
-        run: Where the work is run.
+        run: Processes or machines.
 
     Raises:
         ValueError: The folder holds forecasts, and `resume` is False or they have other options;

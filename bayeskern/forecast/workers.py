@@ -19,7 +19,7 @@ from bayeskern.forecast.data.series import Series
 
 
 class Run(NamedTuple):
-    """Where forecasts are computed.
+    """Processes or machines that compute forecasts.
 
     Attributes:
         workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
@@ -48,7 +48,7 @@ def run_all[Result](
     Args:
         work: Function of a series.
         reads: A function () -> Series for each series.
-        run: Where the work is run.
+        run: Processes or machines.
         receive: (number of the series, result) -> the result to be returned, called with each
             result as soon as it arrives.
     """

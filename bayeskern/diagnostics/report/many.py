@@ -24,7 +24,7 @@ MAX_FIGURE_BYTES = 3_000_000
 ORDER = ("bad", "caution", "not assessable", "", "good")
 
 
-class Row(NamedTuple):
+class SeriesRow(NamedTuple):
     """One series of the table.
 
     Attributes:
@@ -55,7 +55,7 @@ def render_many(forecasts: Forecasts, progress: bool) -> str:
                 figure = _figure(forecasts, name, f"f{i + 1}-")
                 room -= len(figure or "")
             words = _next_value(summary), _error(summary)
-            rows.append(Row(i + 1, name, summary, *words, figure))
+            rows.append(SeriesRow(i + 1, name, summary, *words, figure))
             bar.advance()
     return (
         environment()
@@ -112,7 +112,7 @@ def _subtitle(forecasts: Forecasts) -> str:
     return f"{ahead}; no forecast of {counted(failed, 'series', 'series')}" if failed else ahead
 
 
-def _advice(rows: Sequence[Row]) -> str:
+def _advice(rows: Sequence[SeriesRow]) -> str:
     """Conclusion: what to look at first."""
     without = sum(row.summary.problem is not None for row in rows)
     bad = sum(row.summary.verdict == "bad" for row in rows)

@@ -21,7 +21,7 @@ from bayeskern.forecast.data.zones import to_utc, to_wall
 NO_OPTIONS = ReadOptions()
 
 
-class NewValues(NamedTuple):
+class LaterValues(NamedTuple):
     """Values after the end of a series.
 
     Attributes:
@@ -40,7 +40,7 @@ class NoNewValuesError(ValueError):
 
 
 @printable_errors()
-def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -> NewValues:
+def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -> LaterValues:
     """Values of a source after the end of a series.
 
     Args:
@@ -61,7 +61,7 @@ def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -
         return values_after(series, with_index_of_times(source, options), options)
     index = getattr(source, "index", None)
     if index is None or callable(index) or index.dtype.kind not in "MO":
-        return NewValues(None, source)
+        return LaterValues(None, source)
     columns = {INDEX_COLUMN: index, series.value_name: list(source)}
     return values_after(series, columns, options._replace(time=INDEX_COLUMN))
 
@@ -72,7 +72,7 @@ def values_after(
     options: ReadOptions = NO_OPTIONS,
     points_may_group: bool = False,
     remarks: tuple[str, ...] = (),
-) -> NewValues:
+) -> LaterValues:
     """Values of a table after the end of a series.
 
     Args:
@@ -120,7 +120,7 @@ def values_after(
         raise NoNewValuesError(f"there is no value of {series.value_name} after {last}.")
     if options.every is None:
         remarks += _revised(series, times[~later], values[~later])
-    return NewValues(times[later], values[later], remarks)
+    return LaterValues(times[later], values[later], remarks)
 
 
 def _revised(series: Series, times: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
