@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayeskern.forecast.reconcile.coupling import Coupling
 from bayeskern.forecast.reconcile.past import past_points, score_table
 from bayeskern.forecast.reconcile.weights import Projector
 from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import columns_of_table
 from bayeskern.prediction.mixture import Quantiles
 
@@ -176,6 +178,18 @@ class CoherentForecasts(Mapping):
             frame.insert(0, "level", series.level)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
+
+    def export(self, path: str | Path, levels: float | Sequence[float] = LEVELS) -> Path:
+        """Write the frame as CSV; return its path.
+
+        Args:
+            path: Name of the file.
+            levels: Probabilities of the central intervals.
+        """
+        path = Path(path)
+        text = csv_text(self.to_frame(levels).set_index("level"))
+        (written,) = write_files(path.parent, {path.name: text})
+        return written
 
     def plot(self, names: Sequence[Any] | None = None, level: float = 0.8) -> Figure:
         """Plot histories and forecasts before and after the reconciliation, a panel for each name.

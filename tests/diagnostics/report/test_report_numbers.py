@@ -135,8 +135,8 @@ def test_power_scaling_finds_a_prior_in_conflict():
 def test_priors_as_source_code_and_density():
     p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
     found = {prior.site: prior for prior in site_priors(p.target)}
-    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].is_constant
-    assert not found["theta"].is_constant and "depends on other sites" in found["theta"].text
+    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].is_unconditional
+    assert not found["theta"].is_unconditional and "depends on other sites" in found["theta"].text
     assert found["theta"].in_plate and not found["scale"].in_plate
     x = np.array([-1.0, 0.5, 2.0])
     density = [np.nan, *(2.0 / np.pi / (1.0 + x[1:] ** 2))]

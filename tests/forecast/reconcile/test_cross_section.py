@@ -128,10 +128,12 @@ def test_past_points_match_the_series(base, reconciled):
     np.testing.assert_allclose(point.actual, [base[name].series.values[-1] for name in reconciled])
 
 
-def test_output(reconciled):
+def test_output(reconciled, tmp_path):
     frame = reconciled.to_frame(0.8)
     assert [*frame.columns[:3]] == ["level", "series", "time"] and len(frame) == 6 * HORIZON
     np.testing.assert_allclose(frame["median"][:HORIZON], reconciled["total"].median)
+    written = pd.read_csv(reconciled.export(tmp_path / "out" / "r.csv", 0.8))
+    np.testing.assert_allclose(written["median"], frame["median"], rtol=1e-9)
     single = reconciled["a"].to_frame([0.5, 0.9])
     assert {"lower_50", "upper_90"} <= {*single.columns} and len(single) == HORIZON
     assert "all series" in repr(reconciled) and "mint" in repr(reconciled)
