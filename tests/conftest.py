@@ -35,6 +35,8 @@ TESTS = Path(__file__).parent
 # Slow tests that .ci/run needs: every method, every solver, every posterior of the zoo, every
 # problem of the gallery, every example in the documentation.
 CORE = (
+    "forecast/saved/",
+    "forecast/test_nightly.py",
     "gallery/",
     "inference/methods/test_reference_posteriors.py",
     "inference/zoo/test_zoo.py",

@@ -1,5 +1,7 @@
 """Commands on saved forecasts: update and report."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from bayeskern import cli
 MONTHS = pd.date_range("2019-01-01", periods=40, freq="MS")
 VALUES = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=40))
 TABLE = pd.DataFrame({"month": MONTHS, "units": VALUES})
+POSTERIOR = Path(__file__).parent / "inference" / "posterior" / "saved_by_0_1" / "laplace.nc"
 OPTIONS = ("--trend", "drift", "--season", "0", "--no-log", "--no-report")
 
 
@@ -82,6 +85,5 @@ def test_bad_files_are_refused(here):
     assert status == 2 and "not a netCDF file" in err
     status, _, err = here("update", "none.nc", "new.csv")
     assert status == 2 and "there is no file" in err
-    here("fit", "coin", "--method", "exact")
-    status, _, err = here("update", "out/posterior.nc", "new.csv")
+    status, _, err = here("update", POSTERIOR, "new.csv")
     assert status == 2 and "is a posterior" in err

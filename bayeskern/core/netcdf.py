@@ -136,6 +136,7 @@ def from_bytes(content: bytes, source: object) -> Stored:
     Raises:
         ValueError: The contents differ from the ones that were saved, or are not a netCDF file.
     """
+    import h5py
     import xarray as xr
 
     has_digest = content[-_DIGEST_LENGTH:].startswith(_MARK)
@@ -144,6 +145,8 @@ def from_bytes(content: bytes, source: object) -> Stored:
         if hashlib.sha256(content).hexdigest().encode() != digest:
             raise _damaged(source)
     try:
+        # h5netcdf leaves a half-made object if HDF5 refuses the file.
+        h5py.File(io.BytesIO(content), "r").close()
         with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as file:
             groups = file.load()
     except Exception as error:

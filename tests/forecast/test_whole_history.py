@@ -21,6 +21,7 @@ def whole():
     return bk.forecast(VALUES[:N], 48)
 
 
+@pytest.mark.slow
 def test_all_values_are_fitted_with_both_seasons(whole):
     assert len(whole.leading.y) == N
     assert not any("only the last" in remark for remark in whole.remarks)
@@ -31,6 +32,7 @@ def test_all_values_are_fitted_with_both_seasons(whole):
     assert whole.trust.verdict == "good"
 
 
+@pytest.mark.slow
 def test_intervals_match_paths(whole):
     lower, upper = whole.interval(0.8)
     paths = whole.sample(4_000, seed=3)
@@ -41,12 +43,14 @@ def test_intervals_match_paths(whole):
     assert 0.6 < np.mean((future >= lower) & (future <= upper)) <= 1.0
 
 
+@pytest.mark.slow
 def test_components_add_up_to_the_forecast(whole):
     parts = whole.decompose()
     total = sum(part["median"] for part in parts.values())
     np.testing.assert_allclose(total, whole.median, atol=0.05 * np.std(VALUES))
 
 
+@pytest.mark.slow
 def test_updates(whole):
     later = whole.update(VALUES[N : N + 24].to_numpy())
     assert len(later.leading.y) == N + 24

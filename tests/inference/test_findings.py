@@ -60,6 +60,7 @@ def hidden(place, mass):
 SHORT_RUN = {"warmup": 300, "draws": 300}
 
 
+@pytest.mark.slow
 def test_chains_visit_findings_of_an_earlier_fit():
     """40 sds out, where no search of its own comes, the density has as much mass again."""
     alone, posterior = (

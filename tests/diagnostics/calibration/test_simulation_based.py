@@ -26,6 +26,7 @@ def checked(simulations=200, **wrong):
 # -- correct methods -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_exact_posterior_is_calibrated():
     found = checked()
     assert found.verdict == "calibrated as far as 200 simulations can tell."

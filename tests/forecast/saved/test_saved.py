@@ -114,6 +114,7 @@ def test_loaded_forecast_equals_the_saved_one(kind, tmp_path):
         assert again.trust == updated.trust and again.look_back.count == f.look_back.count
 
 
+@pytest.mark.slow
 def test_scenarios_and_updates_with_regressors_are_kept(tmp_path):
     f = bk.forecast(bk.read_series(SALES, regressors=PRICE), 12)
     draws = 10.0 + np.random.default_rng(1).normal(size=(30, 12))

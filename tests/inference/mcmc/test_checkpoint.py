@@ -141,6 +141,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_parallel_and_sequential_runs_share_a_checkpoint(tmp_path):
     path = tmp_path / "run.npz"
     assert_same(run(path, chain_method="parallel"), run(path, chain_method="sequential"))

@@ -26,6 +26,7 @@ def assert_same(one, other):
             np.testing.assert_array_equal(values, second[name])
 
 
+@pytest.mark.slow
 def test_interrupted_run_continues_to_the_same_draws(tmp_path, monkeypatch):
     path, move, calls = tmp_path / "run.npz", sampler.move, []
 
