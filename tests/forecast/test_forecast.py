@@ -216,6 +216,7 @@ def test_mean_and_sd_match_draws(either, draws):
     assert np.all(np.abs(either.sd / sd - 1) < 4.5 * np.sqrt((kurtosis - 1) / (4 * DRAWS)))
 
 
+@pytest.mark.slow
 def test_mean_and_sd_on_the_log_scale_match_quadrature(log):
     """One draw of the hyperparameters: log y has Student's t distribution up to a limit.
 

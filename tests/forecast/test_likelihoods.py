@@ -93,6 +93,7 @@ def test_intervals_are_calibrated(name):
         assert share == pytest.approx(level, abs=3.0 * np.sqrt(level * (1.0 - level) / 80.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(NAMES, "negative_binomial"))
 def test_the_density_matches_a_latent_gp(name):
     f = fitted(name)
@@ -124,6 +125,7 @@ def test_effects_are_factors_of_the_mean():
     assert f.mean[ahead].min() > 1.5 * f.mean[~ahead].max()
 
 
+@pytest.mark.slow
 def test_updates_of_counts():
     y = simulated("negative_binomial", 0)
     f = fitted("negative_binomial")
@@ -143,6 +145,7 @@ def test_change_points_of_counts():
     assert np.all(abs(f.median - 12.0) < 3.0)
 
 
+@pytest.mark.slow
 def test_anomalies_of_counts():
     y = simulated("poisson", 3).copy()
     y[40] = 60.0

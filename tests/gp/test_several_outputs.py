@@ -31,6 +31,7 @@ def together(values):
     return np.stack(list(values), axis=-1)
 
 
+@pytest.mark.slow
 def test_known_hyperparameters_against_scipy():
     K = np.asarray(KERNEL(X)) + 0.05 * np.eye(N)
     cross = np.asarray(KERNEL(X, NEW))

@@ -27,6 +27,7 @@ def fit(job):
     return posterior.draws["mu"].mean(), posterior.trust.verdict, shares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "count"), [("laplace", 2), slow("importance", 4), slow("nuts", 4), slow("svi", 4)]
 )

@@ -65,6 +65,7 @@ def test_transition_against_scipy(order):
     np.testing.assert_allclose(Q, -1e-9 * (F + F.T), rtol=1e-6, atol=1e-6 * np.abs(Q).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", few([0.0, 0.009, 0.011, 2.0], 0.009))
 def test_lengthscale_derivatives_match_the_rbf(x):
     def covariance(kind, **options):

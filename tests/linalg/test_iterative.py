@@ -49,6 +49,7 @@ def test_similar_problems_are_not_compiled_again():
 # -- solutions -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.1, NOISE], ids=["one noise", "noise per point"])
 @pytest.mark.parametrize("rank", few([1, 40, N], 40))
 @pytest.mark.parametrize("kernel", few([RBF(1.5), Matern32(0.8) + White(0.1)], RBF(1.5)), ids=repr)

@@ -130,6 +130,7 @@ def test_derivatives_with_all_neighbors_match_the_dense_solver(varies, masks):
 # -- with a few neighbours -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", few([6, N], 6))
 def test_factor_against_a_loop(m):
     X, r, noise, observed = case()

@@ -132,6 +132,7 @@ def test_map_is_ridge_regression():
     np.testing.assert_allclose(posterior.predict(NEW).mean, ridge.predict(NEW), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_evidence_maximization_is_bayesian_ridge():
     Z, y = StandardScaler().fit_transform(X), Y - Y.mean()
     model = blr(prior=priors.Gaussian(bk.Free(1.0)), noise=bk.Free(1.0), intercept=False)

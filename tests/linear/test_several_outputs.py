@@ -20,6 +20,7 @@ SEVERAL = np.column_stack([Y, 0.3 * Y[::-1] - 2.0, RNG.normal(size=N)])
 Z = np.column_stack([np.ones(5), NEW])
 
 
+@pytest.mark.slow
 def test_known_scales_against_scipy():
     posterior = fit(blr(**KNOWN), X, SEVERAL)
     each = [gaussian(SCALES, 5.0, 0.8, X, y) for y in SEVERAL.T]

@@ -216,6 +216,7 @@ def test_negative_values_on_log_scale_have_density_zero():
     np.testing.assert_array_equal(one.below(np.array([-1.0, -1e-9])), 0.0)
 
 
+@pytest.mark.slow
 @given(
     sds=st.lists(st.floats(0.01, 6.0), min_size=2, max_size=2),
     means=st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2),

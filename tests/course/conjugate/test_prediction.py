@@ -60,6 +60,7 @@ def test_predictive_probabilities_of_classes():
     np.testing.assert_allclose(posterior.new().pmf([0, 1, 2]), chances, rtol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exposures", "NormalGamma"])
 def test_joint_draws_have_the_covariance_of_the_means(name):
     # Cov(y1, y2) = Var(E[y | theta])

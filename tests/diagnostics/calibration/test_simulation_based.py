@@ -85,6 +85,7 @@ def test_linear_regression_on_a_frame_is_calibrated():
 # -- faulty methods --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

@@ -38,6 +38,7 @@ def of_airline(trend, **options):
     return Structure(trend, True), choices, np.arange(len(y)) / 12.0, y
 
 
+@pytest.mark.slow
 def test_evidence_and_moments_equal_quadrature():
     """Lengthscale and noise on a grid of their logarithms."""
     fitted = given().polished()

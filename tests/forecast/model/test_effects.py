@@ -122,6 +122,7 @@ def test_density_and_predictions_with_effects_match_scipy(shop):
     np.testing.assert_allclose(covariance, expected, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_columns_frames_and_files_give_the_same_effects(shop, forecast, tmp_path):
     known, _ = shop
     whole = bk.read_series(known, value="y", regressors=["promo", "price"])
@@ -204,6 +205,7 @@ def test_holidays_in_the_future_only_are_remarked_on():
     assert not {"Neujahr", "Erster Weihnachtstag"} & {*f.effects().index}
 
 
+@pytest.mark.slow
 def test_names_are_escaped_in_reports(tmp_path):
     hostile = "$x_{$ <script>alert(1)</script>"
     rng = np.random.default_rng(0)

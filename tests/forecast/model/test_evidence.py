@@ -106,6 +106,7 @@ def test_jax_matches_formulas_in_numpy():
         np.testing.assert_allclose(by_jax.values(z)[name], value, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_joint_draws_of_a_kernel_by_jax():
     """Moments and the correlation of draws, by the conditional distribution by hand."""
     model = bk.StructuralModel(kernel=kernels.Matern32(0.8, 1.3), log=False, method="map")

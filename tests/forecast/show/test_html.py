@@ -58,6 +58,7 @@ def results(series):
     yield many, 3
 
 
+@pytest.mark.slow
 def test_pages(series):
     for result, rows in results(series):
         page = result._repr_html_()

@@ -32,6 +32,7 @@ def fit(model, *data, method="laplace", **options):
     return bk.infer(model, *data, method=method, progress=False, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Z", [np.linspace(-3, 3, 5), slow(np.linspace(-3, 3, 9))])
 def test_log_evidence_is_the_titsias_bound(Z):
     Q = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X))

@@ -111,6 +111,7 @@ def target(name):
     return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
 def test_evidence_and_gradient_equal_latent_gp(name):
     ours, theirs = evidence(name), target(name)

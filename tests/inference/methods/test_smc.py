@@ -34,6 +34,7 @@ def assert_has_log_evidence(posterior, expected):
     assert abs(posterior.log_evidence.value - expected) < 4.0 * posterior.log_evidence.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_linear_regression_with_known_noise(seed):
     posterior = fit(regression, *CASE.data, seed=seed)

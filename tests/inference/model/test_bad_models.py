@@ -47,6 +47,7 @@ def unobserved(X, y):
     numpyro.sample("y", dist.Normal(slope * X, 1.0), obs=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", few(["laplace", "nuts", "auto"], "laplace"))
 def test_verdict_on_the_prior_is_saved(method, tmp_path):
     posterior = infer(unobserved, X, Y, method=method)

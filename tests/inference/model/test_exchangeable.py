@@ -77,6 +77,7 @@ def exchanges_of(name, count=3):
     return target, z, find_exchanges(target, z[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_exchanges_and_the_orders_of_their_members(name):
     target, z, exchanges = exchanges_of(name)

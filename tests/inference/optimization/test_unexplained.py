@@ -103,6 +103,7 @@ def test_narrow_modes_beside_wide_ones_are_found(seed):
         assert distance < 0.5 * sd
 
 
+@pytest.mark.slow
 def test_verdicts_count_the_unexplained_draws_followed():
     posterior = bk.infer(random_mixture(6).model, method="laplace", seed=6, progress=False)
     assert posterior.trust.evidence["unexplained_draws_followed"] == posterior.optimum.unexplained

@@ -115,6 +115,7 @@ def one_for_all(y):
         numpyro.sample("y", dist.Normal(k * m, 1.0), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "says"),
     [(one_for_all, "'k'. tie several"), slow(scanned, "beside a scan .*'state'")],

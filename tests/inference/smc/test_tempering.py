@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from scipy.special import logsumexp
 
 from bayeskern.inference.model.target import Target
@@ -60,6 +61,7 @@ def two_modes():
     numpyro.factor("likelihood", likelihood.log_prob(x))
 
 
+@pytest.mark.slow
 def test_start_distribution_is_normalised_and_traceable():
     target = Target.of(two_modes, (), {})
     optimum = find_optimum(target, 8, 0, 200, False)
