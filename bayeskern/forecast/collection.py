@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# Forecasts that were read last: a forecast is often used several times.
-_forecasts = Memory(8)
-
 
 class ForecastSummary(NamedTuple):
     """Forecast of one series in numbers, or the reason why there is none.
@@ -152,7 +149,7 @@ class Forecasts(Mapping[Any, Forecast]):
         if isinstance(source, Forecast):
             return source
         if isinstance(source, Path | bytes):
-            return _forecasts.recall((id(self), index), lambda: _read(source, name))
+            return self._latest.recall(index, lambda: _read(source, name))
         raise KeyError(f"the forecast of {name!r} was not kept: {source}")
 
     def __iter__(self) -> Iterator[Any]:
@@ -167,6 +164,11 @@ class Forecasts(Mapping[Any, Forecast]):
     # Of the objects: that of mappings would read all forecasts.
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+
+    @cached_property
+    def _latest(self) -> Memory:
+        """Forecasts that were read last: a forecast is often used several times."""
+        return Memory(8)
 
     @cached_property
     def _indices(self) -> dict[Any, int]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,15 @@ def test_forecasts_are_a_mapping_of_forecasts(forecasts):
         forecasts["new"]
     with pytest.raises(KeyError, match="did you mean 'store 12'"):
         forecasts["store 11"]
+
+
+def test_collections_do_not_share_forecasts(forecasts):
+    """A collection may get the place in memory of one that is gone."""
+    for i in [0, 1] * 5:
+        found, sources = forecasts.found[i : i + 1], forecasts.sources[i : i + 1]
+        other = replace(forecasts, ids=("x",), found=found, sources=sources)
+        np.testing.assert_array_equal(other["x"].series.values, walk(i))
+        del other
 
 
 def test_scores_are_those_of_each_forecast(forecasts):
