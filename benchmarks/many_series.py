@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from joblib.externals.loky import get_reusable_executor
 
 import bayeskern as bk
 
@@ -52,6 +53,8 @@ def run_into(folder: str, count: str) -> None:
     forecasts = bk.forecast_many(
         series(int(count)), HORIZON, folder=folder, resume=True, progress=False
     )
+    # Memory of processes counts when they have ended.
+    get_reusable_executor().shutdown(wait=True)
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own, worker = (u.ru_maxrss / 1024.0 for u in usage)
     size = sum(path.stat().st_size for path in Path(folder).iterdir()) / len(forecasts) / 1024.0

@@ -166,7 +166,8 @@ def _run_on_dask(
         else:
             address = scheduler
         try:
-            client = stack.enter_context(Client(address, timeout="30s"))
+            client = Client(address, timeout="30s", set_as_default=False)
+            stack.enter_context(client)
         except (OSError, ValueError) as error:
             raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
         numbered = [*enumerate(reads)]

@@ -180,10 +180,12 @@ def test_a_killed_worker_loses_no_series(tmp_path, scheduler):
         np.testing.assert_allclose(one.summary.columns["median"], alone.median, rtol=1e-8)
 
 
-def test_bad_schedulers_are_refused(monkeypatch):
+def test_bad_schedulers_are_refused(monkeypatch, tmp_path):
     series = [walk(0)]
     with pytest.raises(ValueError, match="'nowhere' does not answer"):
         bk.forecast_many(series, 3, scheduler="nowhere", progress=False)
+    # xarray asks for the default client of Dask, which the failed one must not have become.
+    bk.forecast(walk(0), 3, **ONE).save(tmp_path / "f.nc")
     with pytest.raises(ValueError, match="workers= is for this machine"):
         bk.forecast_many(series, 3, workers=2, scheduler="tcp://127.0.0.1:1", progress=False)
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
