@@ -108,7 +108,7 @@ def test_forecast(sales, tmp_path):
 
 @pytest.mark.slow
 def test_an_event_log_with_events_and_the_last_values(here, tmp_path, monkeypatch):
-    """The same numbers as in Python."""
+    """Options of the command give the numbers of the Python call."""
     monkeypatch.chdir(tmp_path)
     gaps = np.random.default_rng(0).integers(0, 24 * 60, 4000)
     times = np.datetime64("2024-01-01") + gaps.cumsum().astype("m8[s]")

@@ -75,6 +75,7 @@ def test_folder_of_forecasts(here, tmp_path):
     assert here(*many, *options, "--resume")[0] == 0
     status, out, _ = here("update", "f", "stores.csv")
     assert status == 0 and "forecasts of 2 of 2 series" in out
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"forecasts.csv", "report.html"}
     assert len(bk.load("f")["b"].series.values) == 40
     status, _, _ = here("report", "f")
     assert status == 0 and "Forecasts of 2 series" in (tmp_path / "report.html").read_text()

@@ -10,7 +10,13 @@ from cyclopts import Parameter
 import bayeskern as bk
 from bayeskern.cli.app import app
 from bayeskern.cli.options import Reading
-from bayeskern.cli.output import print_written, require_not_input, say, write_report
+from bayeskern.cli.output import (
+    print_written,
+    require_not_input,
+    require_target,
+    say,
+    write_report,
+)
 from bayeskern.core import files, validation
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import new_values
@@ -30,20 +36,20 @@ def update(
 ) -> None:
     """Continue a saved forecast after new values, without fitting again.
 
-    Writes the same files as `forecast`, or forecasts.csv for a folder of forecasts, and saves the
-    updated forecast.
+    Writes the same files as `forecast`, or forecasts.csv and report.html for a folder of forecasts,
+    and saves the updated forecast.
 
     Args:
         saved: A file that `forecast --save` wrote, or a folder that `forecast-many --folder` wrote.
         new: A file with new values; rows of earlier times are skipped.
         id: Column that names the series, for a folder; by default as it was forecast.
-        level: Probability of an interval, such as 0.8; may be repeated.
+        level: Probability of an interval of a single forecast, such as 0.8; may be repeated.
         save: File or folder for the updated forecast; by default the saved one is replaced.
         report: Write the report too.
         output: Folder for the files.
     """
     levels, save = sorted({validation.level(p) for p in level}), save or saved
-    files.require_writable(output)
+    require_target(output / "forecast.csv", new)
     require_not_input(save, new)
     loaded = bk.load(saved)
     if isinstance(loaded, bk.Posterior):
@@ -51,15 +57,15 @@ def update(
     if isinstance(loaded, bk.Forecasts):
         forecasts = loaded.update(new, id=id, **vars(reading))
         say(forecasts)
-        written = [forecasts.export(output / "forecasts.csv"), save]
+        with files.together():
+            written = [forecasts.export(output / "forecasts.csv"), save]
+            if report:
+                written.append(write_report(forecasts, output / "report.html", 0))
         # Last: after a failure, the next run repeats the update.
         forecasts.save(save)
     else:
-        values = new_values(new, loaded.series, ReadOptions(**vars(reading)))
-        future = loaded.update(values.values, values.times)
+        future = loaded.update(new_values(new, loaded.series, ReadOptions(**vars(reading))))
         say(bk.summary(future, level=levels[-1]))
-        for remark in values.remarks:
-            say(f"  remark    {remark}")
         with files.together():
             written = [*future.export(output, levels), save]
             if report:

@@ -105,6 +105,7 @@ class Forecasts(Mapping[Any, Forecast]):
         remarks: Decisions made while reading the file or the frame.
         sources: For each series the forecast, or its file, or the contents of its file; text if
             the forecast cannot be kept, None if there is none.
+        update_remarks: Remarks on the latest `update`; they are not saved.
     """
 
     ids: tuple[Any, ...]
@@ -114,6 +115,7 @@ class Forecasts(Mapping[Any, Forecast]):
     backend: Any = "pandas"
     remarks: tuple[str, ...] = ()
     sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
+    update_remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of(
@@ -174,6 +176,11 @@ class Forecasts(Mapping[Any, Forecast]):
     def _indices(self) -> dict[Any, int]:
         return {name: i for i, name in enumerate(self.ids)}
 
+    @cached_property
+    def _indices_of_text(self) -> dict[str, int]:
+        """Name as text, as a file has it -> index of the series."""
+        return {str(name): i for i, name in enumerate(self.ids)}
+
     @property
     def levels(self) -> list[float]:
         """Probabilities of the central intervals in tables."""
@@ -192,16 +199,15 @@ class Forecasts(Mapping[Any, Forecast]):
     ) -> Forecasts:
         """Continue the forecasts after new values, without fitting again.
 
-        Series without new values keep their forecasts. A remark names series whose new values
-        cannot be used, and new series, which have no forecast.
+        Series without new values keep their forecasts, and series without a forecast their
+        reasons. A remark names series whose new values cannot be used, and new series.
 
         Args:
             source: A file or a frame with a row for each new value of each series; rows of earlier
                 times are skipped.
             id: Column that names the series; None for the column of the input of `forecast_many`.
             progress: Show a progress bar.
-            **reading: Options of `read_series`: time, value, every, by, date_format, decimal,
-                sheet, encoding.
+            **reading: Options of `read_series`: time, value, every, by, date_format, ...
 
         Returns:
             The forecasts of the longer series.
@@ -210,29 +216,32 @@ class Forecasts(Mapping[Any, Forecast]):
             ValueError: If the source cannot be read, or a column is missing.
         """
         options = ReadOptions(**reading)
-        tables, points_may_group = tables_by_name(source, id or self.id_name, options)
-        forecasts, remarks = {}, list(self.remarks)
-        with Progress("updates", len(self), progress) as bar:
-            for name in self:
-                forecasts[name] = f = self[name]
-                if str(name) in tables:
+        table = tables_by_name(source, id or self.id_name, options)
+        remarks = list(table.remarks)
+        found, sources = list(self.found), list(self.sources)
+        with Progress("updates", len(table.rows), progress) as bar:
+            for name, columns in table.rows.items():
+                index = self._indices_of_text.get(name)
+                if index is not None and found[index].problem is None:
+                    f, verdict = self[self.ids[index]], bool(found[index].verdict)
                     try:
-                        new = values_after(
-                            f.series, tables.pop(str(name)), options, points_may_group
-                        )
-                        forecasts[name] = f.update(new.values, new.times)
+                        new = values_after(f.series, columns, options, table.points_may_group)
+                        f = f.update(new)
+                        found[index] = ForecastSummary.of(f, self.levels, verdict)
+                        sources[index] = contents_or_forecast(f)
                     except NoNewValuesError:
                         pass
                     except (ValueError, ArithmeticError) as error:
                         remarks.append(f"no update of {name}: {message_of(error)}")
                 bar.advance()
-        if unknown := [name for name in tables if name not in map(str, self.failed)]:
+        if unknown := [name for name in table.rows if name not in self._indices_of_text]:
             remarks.append(
                 f"no forecast of {counted(len(unknown), 'new series', 'new series')}, such as "
                 f"{unknown[0]}: use forecast_many"
             )
-        updated = Forecasts.of(forecasts, self.id_name, self.levels)
-        return replace(updated, backend=self.backend, remarks=tuple(remarks))
+        return replace(
+            self, found=tuple(found), sources=tuple(sources), update_remarks=tuple(remarks)
+        )
 
     # -- output -------------------------------------------------------------------------------
 
@@ -337,14 +346,16 @@ class Forecasts(Mapping[Any, Forecast]):
 
     @property
     def header(self) -> dict[str, Any]:
-        """Names of the columns and remarks, as JSON values."""
+        """Names of the columns, remarks and number of series, as JSON values."""
         backend = self.backend if isinstance(self.backend, str) else self.backend.__name__
         names = {"id_name": self.id_name, "time_name": self.time_name, "backend": backend}
-        return names | {"remarks": list(self.remarks)}
+        return names | {"remarks": list(self.remarks), "count": len(self.ids)}
 
     def _content(self, index: int) -> bytes:
         """Contents of the file of a forecast."""
         source = self.sources[index]
+        if isinstance(source, str):
+            raise ValueError(source)
         if isinstance(source, Path):
             return source.read_bytes()
         return source if isinstance(source, bytes) else contents(self[self.ids[index]])
@@ -358,13 +369,22 @@ class Forecasts(Mapping[Any, Forecast]):
         verdicts = Counter(result.verdict for result in self.found if result.verdict)
         shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
-        lines += [f"  remark    {remark}" for remark in self.remarks]
+        remarks = (*self.remarks, *self.update_remarks)
+        lines += [f"  remark    {remark}" for remark in remarks]
         failures = [
             f"  no forecast of {short(str(name), 80)}: {why}" for name, why in self.failed.items()
         ]
         if len(failures) > 10:
             failures[10:] = [f"  no forecast of {len(failures) - 10} more series"]
         return printable_lines("\n".join([*lines, *failures]))
+
+
+def contents_or_forecast(f: Forecast) -> bytes | Forecast:
+    """Contents of the file of a forecast, which take less memory; itself if it has no file."""
+    try:
+        return contents(f, with_tables=False)
+    except ValueError:
+        return f
 
 
 def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
@@ -379,7 +399,13 @@ def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry
     found = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
     files = [None if entry.file is None else folder.path / entry.file for entry in entries]
     ids = tuple(entry.record["name"] for entry in entries)
-    names = header["id_name"], header["time_name"], header["backend"], tuple(header["remarks"])
+    remarks = tuple(header["remarks"])
+    if len(entries) < header["count"]:
+        remarks += (
+            f"the run was stopped with {len(entries)} of {header['count']} series: "
+            "forecast_many(resume=True) (--resume) continues it",
+        )
+    names = header["id_name"], header["time_name"], header["backend"], remarks
     return Forecasts(ids, found, *names, sources=tuple(files))
 
 

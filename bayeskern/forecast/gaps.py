@@ -222,6 +222,9 @@ def fill_gaps(
         needed = int(series.observed[first:].sum()) + VALUES_BEFORE_GAP
         model = replace(model, last=min(needed, MAX_FITTED, int(series.observed.sum())))
     result = forecast(series, 1, model=model, **options)
+    if not result.parts and not series.observed.all():
+        constant = "all observed values are equal: the intervals have no width"
+        result = replace(result, series=result.series.with_remarks(constant))
     left_out = int(np.sum(~series.observed & (series.times < result.series.times[0])))
     if left_out:
         begin = result.series.calendar.labels(result.series.times[:1])[0]

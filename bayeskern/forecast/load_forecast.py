@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from bayeskern.core import netcdf
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.saved.file import FORMAT
 from bayeskern.forecast.saved.state import fields_of
 from bayeskern.inference.posterior.load import restored
-
-
-def load_forecast(path: str | Path) -> Forecast:
-    """Read a forecast. Errors as in `load`; a posterior is refused."""
-    return forecast_in(netcdf.read(path))
 
 
 def forecast_in(stored: netcdf.Stored) -> Forecast:
@@ -31,4 +26,4 @@ def forecast_in(stored: netcdf.Stored) -> Forecast:
         return forecast
     groups = stored.groups.children["fit"]
     fit = restored(state["fit"], groups, forecast.leading.target)
-    return Forecast(**fields_of(state["fitted"], None), fit=fit)
+    return replace(forecast, fit=fit)

@@ -178,10 +178,11 @@ def forecast_many(
 
     Args:
         series: A pandas or polars frame, or the path of a file, with a row for each value of each
-            series; a mapping from names to sources that `forecast` takes; or a list of sources,
-            named 0, 1, ...
+            series, or with a column for each series; a mapping from names to sources that
+            `forecast` takes; or a list of sources, named 0, 1, ...
         horizon: Number of steps; or "90 days", or "until 2025-12".
-        id: Column that names the series, for frames and files; None for unique_id.
+        id: Column that names the series, for frames and files. None for unique_id or, without this
+            column and without `value`, for a series in each column besides the times.
         time: Time column; guessed if None.
         value: Value column; required if there are several, as in `read_series`.
         regressors: Columns of regressors. Their future values are in rows whose value is empty.
@@ -237,7 +238,8 @@ def forecast_many(
         results = run_all(work, readers.functions, run)
     else:
         request = repr((horizon, levels, verdict, sorted(options.items())))
-        header = Forecasts((), (), *names).header | {"request": request}
+        counts = {"request": request, "count": len(readers.ids)}
+        header = Forecasts((), (), *names).header | counts
         results = _run_into(Folder(Path(folder)), header, resume, work, readers, run)
     problems = Counter(result for result in results if isinstance(result, str))
     if problems.total() == len(results):

@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
+from bayeskern.core.files import _prefix
 from bayeskern.forecast.saved.folder import INDEX
 
 # `bayeskern.forecast` is the function, not the package.
-MANY = importlib.import_module("bayeskern.forecast.many")
+MANY_MODULE = importlib.import_module("bayeskern.forecast.many")
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 STORES = ("store 12", "a/b", "../../x", "", "n" * 300)
@@ -100,6 +101,7 @@ def test_folder_keeps_all_forecasts(forecasts, tmp_path):
     assert len(files) == 6 and INDEX in files and all("/" not in name for name in files)
     loaded = bk.load(tmp_path / "stores")
     assert_same(forecasts, loaded)
+    assert loaded.remarks == forecasts.remarks
     assert loaded.failed == forecasts.failed
     updated = bk.Forecasts.of({name: f.update(51.0) for name, f in loaded.items()}, "store")
     updated.save(tmp_path / "stores")
@@ -112,12 +114,16 @@ def test_update_continues_each_series(forecasts):
     new = pd.DataFrame({"store": "a/b", "month": months, "units": [49.0, 50.0, 51.0]})
     others = new.assign(store=["north", "", ""], month=[*months[:2], months[0]])
     updated = forecasts.update(pd.concat([new, others]), progress=False)
-    assert list(updated) == list(forecasts)
+    assert list(updated) == list(forecasts) and updated.failed == forecasts.failed
     alone = forecasts["a/b"].update([50.0, 51.0])
     np.testing.assert_allclose(updated["a/b"].median, alone.median, rtol=1e-12)
     np.testing.assert_allclose(updated[""].median, forecasts[""].update(50.0).median, rtol=1e-12)
     assert updated["store 12"] is not None and len(updated["store 12"].series.values) == 30
-    assert "such as north: use forecast_many" in updated.remarks[-1]
+    assert "such as north: use forecast_many" in updated.update_remarks[-1]
+    # Earlier values that have changed since the fit are reported by the series.
+    revised = new.assign(units=[48.0, 50.0, 51.0])
+    (again,) = forecasts.update(revised, progress=False)["a/b"].series.remarks[-1:]
+    assert again.startswith("1 earlier value differs")
 
 
 def test_stopped_run_is_resumed(tmp_path, monkeypatch):
@@ -134,11 +140,10 @@ def test_stopped_run_is_resumed(tmp_path, monkeypatch):
         return results
 
     with monkeypatch.context() as patch:
-        patch.setattr(MANY, "run_all", stops)
+        patch.setattr(MANY_MODULE, "run_all", stops)
         with pytest.raises(KeyboardInterrupt):
             many(long_frame(), folder=folder)
-    partial = bk.load(folder)
-    assert list(partial) == list(STORES[:2])
+    assert list(bk.load(folder)) == list(STORES[:2])
     with pytest.raises(ValueError, match="resume=True"):
         many(long_frame(), folder=folder)
     with pytest.raises(ValueError, match="another horizon"):
@@ -150,14 +155,23 @@ def test_stopped_run_is_resumed(tmp_path, monkeypatch):
         file.write(b'{"record": {"na')
     calls.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(MANY, "run_all", stops)
+        patch.setattr(MANY_MODULE, "run_all", stops)
         with pytest.raises(KeyboardInterrupt):
             many(frame, folder=folder, resume=True)
     # Fitted again: the changed series and the third one, before the stop at the fourth.
-    assert len(calls) == 3 and list(bk.load(folder))[-2:] == list(STORES[1:3])
+    partial = bk.load(folder)
+    assert len(calls) == 3 and list(partial) == list(STORES[:3])
+    np.testing.assert_array_equal(partial["a/b"].series.values, walk(1) + 1.0)
+    assert partial.remarks[-1].startswith("the run was stopped with 3 of 6 series")
     resumed = many(frame, folder=folder, resume=True)
     assert_same(resumed, many(frame))
     assert_same(resumed, bk.load(folder))
+
+
+def test_run_that_was_killed_before_its_index(tmp_path):
+    # No process has this number.
+    (tmp_path / f"{_prefix()}999999999-x").touch()
+    assert list(many(long_frame(STORES[:1]), folder=tmp_path)) == ["store 12"]
 
 
 def test_damaged_index_is_refused(forecasts, tmp_path):

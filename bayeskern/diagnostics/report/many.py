@@ -34,6 +34,7 @@ class SeriesRow(NamedTuple):
         next_value: Median of the first step, with its interval, in words.
         error: Error relative to the seasonal-naive forecast, in words; "" if it is unknown.
         figure: SVG of the forecast; None if there is none.
+        missing: Reason why there is no figure of a forecast; "" if there is one.
     """
 
     number: int
@@ -42,6 +43,7 @@ class SeriesRow(NamedTuple):
     next_value: str
     error: str
     figure: Markup | None
+    missing: str
 
 
 def render_many(forecasts: Forecasts, progress: bool) -> str:
@@ -50,12 +52,16 @@ def render_many(forecasts: Forecasts, progress: bool) -> str:
     rows, room = [], MAX_FIGURE_BYTES
     with Progress("report", len(pairs), progress) as bar:
         for i, (name, summary) in enumerate(pairs):
-            figure = None
+            figure, missing = None, ""
             if room > 0 and name in forecasts:
-                figure = _figure(forecasts, name, f"f{i + 1}-")
-                room -= len(figure or "")
+                try:
+                    drawn = as_svg(plot.forecast, forecasts[name])
+                    figure = with_prefixed_ids(drawn, f"f{i + 1}-")
+                    room -= len(figure)
+                except (KeyError, ValueError, ArithmeticError) as error:
+                    missing = message_of(error)
             words = _next_value(summary), _error(summary)
-            rows.append(SeriesRow(i + 1, name, summary, *words, figure))
+            rows.append(SeriesRow(i + 1, name, summary, *words, figure, missing))
             bar.advance()
     return (
         environment()
@@ -66,7 +72,7 @@ def render_many(forecasts: Forecasts, progress: bool) -> str:
             advice=_advice(rows),
             rows=rows,
             id_name=forecasts.id_name,
-            remarks=forecasts.remarks,
+            remarks=(*forecasts.remarks, *forecasts.update_remarks),
             version=version("bayeskern"),
         )
     )
@@ -77,14 +83,6 @@ def _badness(pair: tuple[Any, ForecastSummary]) -> tuple[bool, int, float]:
     _, summary = pair
     ratio = summary.metrics.get("error_ratio", np.nan)
     return summary.problem is None, ORDER.index(summary.verdict), -np.nan_to_num(ratio)
-
-
-def _figure(forecasts: Forecasts, name: Any, prefix: str) -> Markup | None:
-    try:
-        return with_prefixed_ids(as_svg(plot.forecast, forecasts[name]), prefix)
-    except (KeyError, ValueError, ArithmeticError):
-        # The forecast was not kept, or cannot be read: the table has its numbers.
-        return None
 
 
 def _next_value(summary: ForecastSummary) -> str:

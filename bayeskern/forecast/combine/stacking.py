@@ -182,16 +182,9 @@ def combine(
     return Combination(tuple(parts), tuple(origins), past)
 
 
-def combination_of(parts: Sequence[Part], origins: Sequence[Origin]) -> Combination:
-    """Combination of structures with known weights."""
-    fits, weights = [part.fitted for part in parts], np.array([part.weight for part in parts])
-    past = _past(fits, weights, [fitted.rolling(origins) for fitted in fits])
-    return Combination(tuple(parts), tuple(origins), past)
-
-
 def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
     """Combination of a single structure."""
-    return combination_of((Part(draws, 1.0),), origins)
+    return Combination((Part(draws, 1.0),)).from_origins(origins)
 
 
 def response_mixture(

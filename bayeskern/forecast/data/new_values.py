@@ -26,7 +26,7 @@ class LaterValues(NamedTuple):
 
     Attributes:
         times: Their times, (m,); None for the next times of the calendar.
-        values: The values, (m,), NaN where missing; empty if there is none.
+        values: The values, (m,), NaN where missing.
         remarks: Decisions made while reading.
     """
 
@@ -44,14 +44,16 @@ def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -
     """Values of a source after the end of a series.
 
     Args:
-        source: Path of a file, a frame, or a pandas series with times as its index; or plain
-            values, which are returned as they are.
+        source: Path of a file, a frame, or a pandas series with times as its index. Plain values,
+            and values that this function has read, are returned as they are.
         series: The series that the values continue.
         options: How the source is read; None for the names and the notation of the series.
 
     Raises:
         ValueError: A column is missing, or a cell cannot be read.
     """
+    if isinstance(source, LaterValues):
+        return source
     if isinstance(source, str | Path):
         table = read_table(
             require_source(source), options.sheet, options.encoding, options.skip_rows
@@ -134,6 +136,6 @@ def _revised(series: Series, times: np.ndarray, values: np.ndarray) -> tuple[str
     if not changed:
         return ()
     return (
-        f"{counted(changed, 'earlier value')} differ from the values that were fitted: forecast "
-        "the longer series to use them",
+        f"{counted(changed, 'earlier value differs', 'earlier values differ')} from the fitted "
+        "values: forecast the longer series to use them",
     )

@@ -183,18 +183,27 @@ def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
     return SeriesReaders([*named], functions, "series", label, "pandas", remarks)
 
 
-def tables_by_name(
-    source: Any, id: str, options: ReadOptions
-) -> tuple[dict[str, dict[str, Any]], bool]:
-    """Rows of each series of a file or a frame: name of the series -> cells by column name.
+class TablesByName(NamedTuple):
+    """Rows of each series of a file or a frame.
+
+    Attributes:
+        rows: Name of the series as text -> cells by column name.
+        points_may_group: True if 1.234 may also mean 1234.
+        remarks: Decisions made while reading the file.
+    """
+
+    rows: dict[str, dict[str, Any]]
+    points_may_group: bool
+    remarks: tuple[str, ...]
+
+
+def tables_by_name(source: Any, id: str, options: ReadOptions) -> TablesByName:
+    """Rows of each series of a file or a frame.
 
     Args:
         source: The file or the frame.
         id: Column that names the series.
         options: How a file is read.
-
-    Returns:
-        The rows, and True if 1.234 may also mean 1234.
 
     Raises:
         ValueError: If the source cannot be read, or there is no column `id`.
@@ -206,13 +215,14 @@ def tables_by_name(
         table = Table(with_index_of_times(source, options))
     names = table.columns[validation.one_of("id", id, table.columns)]
     columns = {name: cells for name, cells in table.columns.items() if name != id}
-    rows: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for row, name in enumerate(names):
-        rows.setdefault(str(name), []).append(row)
-    return {
+        numbers.setdefault(str(name), []).append(row)
+    rows = {
         name: {column: _take(cells, series_rows) for column, cells in columns.items()}
-        for name, series_rows in rows.items()
-    }, table.points_may_group
+        for name, series_rows in numbers.items()
+    }
+    return TablesByName(rows, table.points_may_group, table.remarks)
 
 
 def _take(cells: Any, rows: list[int]) -> Any:

@@ -95,7 +95,7 @@ class TemporalBlocks:
 
     @property
     def hierarchy(self) -> Hierarchy:
-        """TemporalBlocks as sums of steps."""
+        """The blocks as sums of steps."""
         pairs = [
             (level.name, i)
             for level, count in zip(self.levels, self.counts, strict=True)

@@ -95,7 +95,7 @@ def bottom_weights(
         shares = medians[a:]
         if not top or not np.all(shares >= 0.0) or not np.sum(shares) > 0.0:
             reason = "a sum of all series" if not top else "medians of at least 0, not all 0"
-            raise ValueError(f"method='top-down' needs {reason}; use another method, or 'mint'.")
+            raise ValueError(f"method='top-down' needs {reason}; use method='wls'.")
         weights = np.zeros((b, a + b))
         weights[:, top[0]] = shares / np.sum(shares)
         return weights

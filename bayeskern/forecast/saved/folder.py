@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayeskern.core.files import atomic_write, require_writable
+from bayeskern.core.files import atomic_write, remove_stale, require_writable
 
 FORMAT, VERSION = "bayeskern forecasts", 1
 INDEX = "forecasts.jsonl"
@@ -63,6 +63,9 @@ class Folder:
             OSError: If the folder is not writable, or holds other files but no index.
         """
         require_writable(self.path)
+        if self.path.is_dir():
+            # A run that was killed before it wrote the index.
+            remove_stale(self.path)
         if self.path.is_dir() and not self.exists and any(self.path.iterdir()):
             raise OSError(
                 f"{self.path} holds other files: give a folder that is empty or does not exist."
@@ -100,7 +103,7 @@ class Folder:
                 file.unlink(missing_ok=True)
 
     def read(self) -> tuple[dict[str, Any], list[Entry]]:
-        """The header, and the entries in the order in which they were written.
+        """The header, and the last entry of each series, in the order of the first ones.
 
         Raises:
             FileNotFoundError: The folder has no index.
@@ -121,7 +124,9 @@ class Folder:
             raise ValueError(
                 f"{self.path} was written by a newer version of bayeskern: update bayeskern."
             )
-        return header["header"], [Entry(entry["record"], entry["file"]) for entry in entries]
+        # A resumed run adds a second entry for a series that has changed.
+        latest = {str(e["record"]["name"]): Entry(e["record"], e["file"]) for e in entries}
+        return header["header"], [*latest.values()]
 
     def repair(self) -> None:
         """Remove an incomplete last line, so that entries can be appended."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bayeskern.forecast.combine.stacking import Part, combination_of
+from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
@@ -77,7 +77,7 @@ def fields_of(state: dict[str, Any], before: FittedSeries | None) -> dict[str, A
         # An update changes the structures and their weights, not the earlier origins.
         combination = replace(before.combination, parts=parts)
     elif parts:
-        combination = combination_of(parts, tuple(state["origins"]))
+        combination = Combination(parts).from_origins(state["origins"])
     return {
         "series": series,
         "horizon": state["horizon"],

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from bayeskern.forecast.anomalies import Anomalies
     from bayeskern.forecast.backtest import Backtest
+    from bayeskern.forecast.collection import Forecasts
     from bayeskern.forecast.gaps import FilledSeries
-    from bayeskern.forecast.many import Forecasts
     from bayeskern.forecast.result import Forecast
 
 
@@ -100,7 +100,8 @@ def of_forecasts(result: Forecasts, rows: int = 20) -> str:
     failed = len(result.failed)
     title = f"Forecasts of {len(firsts) - failed} of {counted(len(firsts), 'series', 'series')}"
     words = ["The first future value of each series; to_frame() has all."]
-    return _page(title, [*words, *_remarks(result.remarks)], None, _table(head, cells, note))
+    remarks = _remarks([*result.remarks, *result.update_remarks])
+    return _page(title, [*words, *remarks], None, _table(head, cells, note))
 
 
 def _cell(value: Any) -> str:

@@ -36,3 +36,12 @@ def test_figures_of_the_best_are_left_out_of_large_reports(forecasts, tmp_path, 
     monkeypatch.setattr(many, "MAX_FIGURE_BYTES", 10)
     text = bk.report(forecasts, tmp_path / "r.html", progress=False).read_text()
     assert text.count("<svg") == 1 and "store b" in text and "store a" in text
+
+
+def test_reason_of_a_missing_figure_is_given(forecasts, tmp_path):
+    forecasts.save(tmp_path / "f")
+    for file in (tmp_path / "f").glob("store-a*.nc"):
+        file.write_bytes(file.read_bytes()[:-200])
+    loaded = bk.load(tmp_path / "f")
+    text = bk.report(loaded, tmp_path / "r.html", progress=False).read_text()
+    assert text.count("<svg") == 1 and "No figure of store a" in text

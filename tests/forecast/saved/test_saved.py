@@ -11,8 +11,9 @@ import pytest
 import xarray as xr
 
 import bayeskern as bk
+from bayeskern.core import netcdf
 from bayeskern.core.json_arrays import pack, unpack
-from bayeskern.forecast.load_forecast import load_forecast
+from bayeskern.forecast.load_forecast import forecast_in
 from bayeskern.forecast.saved import file
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.kernels import RBF, Linear, Periodic
@@ -185,7 +186,7 @@ def test_kind_of_file_is_checked(tmp_path):
     with pytest.raises(ValueError, match="need no model"):
         bk.load(tmp_path / "f.nc", model=lambda: None)
     with pytest.raises(ValueError, match="it is a bayeskern posterior"):
-        load_forecast(POSTERIOR)
+        forecast_in(netcdf.read(POSTERIOR))
     with pytest.raises(FileNotFoundError):
         bk.load(tmp_path / "none.nc")
 
