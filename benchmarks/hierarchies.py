@@ -1,6 +1,7 @@
 """Reconciled forecasts beside those of hierarchicalforecast, on simulated hierarchies.
 
     uv run --group bench python -m benchmarks.hierarchies [HIERARCHIES]
+    uv run python -m benchmarks.hierarchies --agreement [SERIES]
 
 Twelve stores in three regions, 96 months, a year ahead is held out. Two makings: stores with common
 trends, and stores whose noise cancels within a region, as when customers move between them. Base
@@ -8,6 +9,9 @@ forecasts are those of bayeskern, and AutoETS of statsforecast for hierarchicalf
 intervals). CRPS from 98 quantiles, relative to the base forecasts of AutoETS at the level; coverage
 of 80 % intervals over all series; seconds of the reconciliation alone, for a hierarchy (ours with
 the joint draws).
+
+With --agreement: correlation of the errors of two forecasts of the first quarter and of the first
+year of a monthly series, one by the sum of the months and one from a series of its own.
 """
 
 import sys
@@ -171,8 +175,44 @@ def rows_of(making: Callable[[np.random.Generator], np.ndarray], count: int) -> 
     return rows
 
 
-def main(count: str = "10") -> None:
+def monthly(kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Months with a season: a wandering level or slope, an autoregression, or noise."""
+    t, n = np.arange(PAST + AHEAD), PAST + AHEAD
+    season = 3.0 * np.sin(2.0 * np.pi * t / 12 + rng.uniform(0.0, 6.0))
+    noise = rng.normal(0.0, 1.0, n)
+    if kind == "level":
+        return 50.0 + np.cumsum(rng.normal(0.0, 0.5, n)) + season + noise
+    if kind == "slope":
+        return 50.0 + np.cumsum(0.3 + np.cumsum(rng.normal(0.0, 0.05, n))) + season + noise
+    if kind == "noise":
+        return 50.0 + 0.05 * t + season + 3.0 * noise
+    for i in range(1, n):
+        noise[i] += 0.7 * noise[i - 1]
+    return 50.0 + 0.05 * t + season + noise
+
+
+def print_agreement(count: int) -> None:
+    """Print the correlations of the errors of the two forecasts of a block."""
+    rows = [["series", "quarter", "year"]]
+    for kind in ("level", "slope", "autoregression", "noise"):
+        errors = {3: [], 12: []}
+        for seed in range(count):
+            y = monthly(kind, np.random.default_rng(seed))
+            steps = bk.forecast(pd.Series(y[:PAST], MONTHS[:PAST]), AHEAD)
+            for size, pairs in errors.items():
+                blocks = pd.Series(y[:PAST].reshape(-1, size).sum(axis=1), MONTHS[:PAST:size])
+                own = bk.forecast(blocks, 1).mean[0]
+                truth = y[PAST : PAST + size].sum()
+                pairs.append((steps.mean[:size].sum() - truth, own - truth))
+        rows.append([kind, *(f"{np.corrcoef(np.transpose(e))[0, 1]:.2f}" for e in errors.values())])
+    print("\n".join(aligned(rows)))
+
+
+def main(count: str = "10", series: str = "40") -> None:
     """Print the table."""
+    if count == "--agreement":
+        print_agreement(int(series))
+        return
     warnings.filterwarnings("ignore", category=FutureWarning)
     rows = [["series", "model", "total", "region", "store", "in 80 %", "s"]]
     for making in (common_trends, moving_customers):

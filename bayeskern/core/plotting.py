@@ -39,6 +39,31 @@ def figure(size: tuple[float, float] = (9.0, 4.8)) -> Figure:
     return empty
 
 
+def panels(
+    count: int, columns: int, size: tuple[float, float] = (4.6, 2.7)
+) -> tuple[Figure, list[Axes]]:
+    """Empty figure with a grid of panels, and their axes.
+
+    Args:
+        count: Number of panels.
+        columns: Largest number of panels in a row.
+        size: Width and height of a panel in inches.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    fig = figure((size[0] * columns, 0.4 + size[1] * rows))
+    axes = np.ravel(fig.subplots(rows, columns, squeeze=False)).tolist()
+    for ax in axes[count:]:
+        ax.remove()
+    return fig, axes[:count]
+
+
+def legend_below(fig: Figure, ax: Axes) -> None:
+    """Draw one legend for all panels, with the labels of one of them, below the figure."""
+    handles, labels = ax.get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower left", ncols=4, frameon=False, fontsize=9)
+
+
 def concise_dates(ax: Axes, x: ArrayLike) -> None:
     """Set short date labels on the x axis if x holds dates."""
     if np.asarray(x).dtype.kind != "M":

@@ -1,14 +1,17 @@
-"""Fitted structures of a series and their weights."""
+"""Fitted structures of a series: their weights, components and effects."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeskern.forecast.combine.components import component_names
+from bayeskern.core import validation
+from bayeskern.core.memory import Memory
+from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Fitted
@@ -17,6 +20,12 @@ from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Cache of the latest components: reports show them at several levels.
+_components = Memory(4)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +49,11 @@ class FittedSeries:
     combination: Combination | None
     seed: int = 0
     fit: Posterior | None = None
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """Future times, (horizon,); naive UTC if the series has a time zone."""
+        return self.series.calendar.future(self.horizon)
 
     @property
     def season_in_steps(self) -> int:
@@ -163,3 +177,78 @@ class FittedSeries:
         if self.parts[0].draws.is_point:
             return np.inf
         return 1.0 / sum(part.weight**2 / part.draws.ess for part in self.parts)
+
+    def effects(self, level: float = 0.95) -> pd.DataFrame:
+        """Effect of one unit of each regressor, or of an event or holiday.
+
+        The structure with the largest weight determines the effects, averaged over its
+        hyperparameters. They are in the units of the series, or factors if its logarithm was
+        fitted. `decompose` shows effects that have a kernel of their own.
+
+        Args:
+            level: Probability of the central intervals.
+
+        Returns:
+            A row for each regressor, event and holiday, with columns median, lower and upper for
+            one unit; and the median effect "per sd" of a regressor over the series, and "per 10 %"
+            of its mean if all its values are positive.
+
+        Raises:
+            ValueError: If the forecast has no effects.
+        """
+        import pandas as pd  # slow to import
+
+        effects = self.choices.effects
+        if effects is None or not self.parts:
+            raise ValueError("this forecast has no regressors, events or holidays.")
+        by_change = effects_of(self.parts[0].draws, self.seed)
+        index = pd.Index(effects.columns[: effects.linear], name="effect")
+        rows = by_change.pop("per unit").quantile(_probabilities(level))
+        table = dict(zip(("median", "lower", "upper"), rows, strict=True))
+        table |= {name: effect.median for name, effect in by_change.items()}
+        return pd.DataFrame(table, index=index)
+
+    def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
+        """Components of the leading structure at given times, with their intervals.
+
+        The leading structure has the largest weight.
+
+        The trend carries the level of the series, in its units. The other components have mean
+        near 0 over the observed times or, if the logarithm was fitted, are factors near 1. For
+        shares, the trend is in odds and the other components are factors of the odds. Regressors
+        and events have no effect at times where they are unknown.
+
+        Args:
+            times: Dates, datetimes, text or numbers, (n,); the future times by default.
+            level: Probability of the central intervals.
+
+        Returns:
+            Name of a component -> {"median", "lower", "upper"}, (n,) each.
+
+        Raises:
+            ValueError: For a constant series, which has no components.
+        """
+        if not self.parts:
+            raise ValueError("a constant series has no components.")
+        x = self.series.calendar.positions(self.times if times is None else times)
+        draws, seed = self.parts[0].draws, self.seed
+        components = _components.recall(
+            (draws, seed, x.tobytes()), lambda: components_at(draws, seed, x)
+        )
+        return {
+            name: dict(
+                zip(("median", "lower", "upper"), part.quantile(_probabilities(level)), strict=True)
+            )
+            for name, part in components.items()
+        }
+
+    def component(self, name: str, times: Any = None, level: float = 0.95) -> dict[str, np.ndarray]:
+        """One component of `decompose`: its "median", "lower" and "upper"."""
+        intervals = self.decompose(times, level)
+        return intervals[validation.one_of("component", name, intervals)]
+
+
+def _probabilities(level: float) -> list[float]:
+    """Probabilities of the median and of the ends of a central interval."""
+    tail = 0.5 * (1.0 - validation.level(level))
+    return [0.5, tail, 1.0 - tail]

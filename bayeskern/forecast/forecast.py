@@ -30,7 +30,8 @@ from bayeskern.forecast.combine.updating import likely_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
 from bayeskern.forecast.model.future_values import table_of

@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.core.files import require_file
-from bayeskern.core.memory import Memory
 from bayeskern.core.netcdf import write
-from bayeskern.forecast.combine.components import components_at, effects_of
 from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
-# Cache of the latest components: reports show them at several levels.
-_components = Memory(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +61,6 @@ class Forecast(FittedSeries, Quantiles):
     before: Forecast | None = None
 
     # -- predictive distribution --------------------------------------------------------------
-
-    @cached_property
-    def times(self) -> np.ndarray:
-        """Future times, (horizon,); naive UTC if the series has a time zone."""
-        return self.series.calendar.future(self.horizon)
 
     @property
     def mean(self) -> np.ndarray:
@@ -257,77 +248,6 @@ class Forecast(FittedSeries, Quantiles):
             before=self.before or self,
         )
 
-    # -- components ---------------------------------------------------------------------------
-
-    def effects(self, level: float = 0.95) -> pd.DataFrame:
-        """Effect of one unit of each regressor, or of an event or holiday.
-
-        The structure with the largest weight determines the effects, averaged over its
-        hyperparameters. They are in the units of the series, or factors if its logarithm was
-        fitted. `decompose` shows effects that have a kernel of their own.
-
-        Args:
-            level: Probability of the central intervals.
-
-        Returns:
-            A row for each regressor, event and holiday, with columns median, lower and upper for
-            one unit; and the median effect "per sd" of a regressor over the series, and "per 10 %"
-            of its mean if all its values are positive.
-
-        Raises:
-            ValueError: If the forecast has no effects.
-        """
-        import pandas as pd  # slow to import
-
-        effects = self.choices.effects
-        if effects is None or not self.parts:
-            raise ValueError("this forecast has no regressors, events or holidays.")
-        by_change = effects_of(self.parts[0].draws, self.seed)
-        index = pd.Index(effects.columns[: effects.linear], name="effect")
-        rows = by_change.pop("per unit").quantile(_probabilities(level))
-        table = dict(zip(("median", "lower", "upper"), rows, strict=True))
-        table |= {name: effect.median for name, effect in by_change.items()}
-        return pd.DataFrame(table, index=index)
-
-    def decompose(self, times: Any = None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
-        """Components of the leading structure at given times, with their intervals.
-
-        The leading structure has the largest weight.
-
-        The trend carries the level of the series, in its units. The other components have mean
-        near 0 over the observed times or, if the logarithm was fitted, are factors near 1. For
-        shares, the trend is in odds and the other components are factors of the odds. Regressors
-        and events have no effect at times where they are unknown.
-
-        Args:
-            times: Dates, datetimes, text or numbers, (n,); the future times by default.
-            level: Probability of the central intervals.
-
-        Returns:
-            Name of a component -> {"median", "lower", "upper"}, (n,) each.
-
-        Raises:
-            ValueError: For a constant series, which has no components.
-        """
-        if not self.parts:
-            raise ValueError("a constant series has no components.")
-        x = self.series.calendar.positions(self.times if times is None else times)
-        draws, seed = self.parts[0].draws, self.seed
-        components = _components.recall(
-            (draws, seed, x.tobytes()), lambda: components_at(draws, seed, x)
-        )
-        return {
-            name: dict(
-                zip(("median", "lower", "upper"), part.quantile(_probabilities(level)), strict=True)
-            )
-            for name, part in components.items()
-        }
-
-    def component(self, name: str, times: Any = None, level: float = 0.95) -> dict[str, np.ndarray]:
-        """One component of `decompose`: its "median", "lower" and "upper"."""
-        intervals = self.decompose(times, level)
-        return intervals[validation.one_of("component", name, intervals)]
-
     def conformal(self, level: float = 0.95) -> ConformalIntervals:
         """Conformal intervals from the errors of rolling-origin forecasts, by step ahead.
 
@@ -507,9 +427,3 @@ class Forecast(FittedSeries, Quantiles):
     def _repr_html_(self) -> str:
         """The forecast in a notebook: words, a picture and the next values."""
         return html.of_forecast(self)
-
-
-def _probabilities(level: float) -> list[float]:
-    """Probabilities of the median and of the ends of a central interval."""
-    tail = 0.5 * (1.0 - validation.level(level))
-    return [0.5, tail, 1.0 - tail]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayeskern.forecast.fit.modes import Draws
+from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.prediction.quantile_average import QuantileAverage

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeskern.forecast.fit.modes import Draws
+from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.prediction.mixture import NOT_FACTORED
 

@@ -13,7 +13,7 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.reading import regressors_of
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import NO_TIMES
+from bayeskern.forecast.fit.draws import NO_TIMES
 from bayeskern.forecast.model.effects import Effects, EffectSources
 from bayeskern.forecast.model.future_values import FutureTimes
 

@@ -22,7 +22,8 @@ from scipy.special import logsumexp, softmax
 
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.width import forecast_errors
-from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
+from bayeskern.forecast.fit.draws import NO_TIMES, Draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.gp.time_series.base import Moments

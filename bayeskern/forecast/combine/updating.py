@@ -15,7 +15,7 @@ import numpy as np
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.stacking import Part, StackingOptions
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import NO_TIMES, Draws
+from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.model.structure import Choices
 
 # Steps precomputed beyond the horizon after an update, for values that arrive one by one.

@@ -159,14 +159,14 @@ def _is_number(cell: Any) -> bool:
 
     if is_missing(pd.Series([cell], dtype=object)).all():
         return False
-    return any(_is_readable(read_numbers, [cell], "cell", mark, False) for mark in ".,")
+    return any(is_readable(read_numbers, [cell], "cell", mark, False) for mark in ".,")
 
 
 def _is_date(cell: Any) -> bool:
-    return _is_readable(parse_times, [cell])
+    return is_readable(parse_times, [cell])
 
 
-def _is_readable(reader: Callable, *arguments: Any) -> bool:
+def is_readable(reader: Callable, *arguments: Any) -> bool:
     """True if a reader accepts the arguments, perhaps in two ways."""
     try:
         reader(*arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +22,7 @@ from bayeskern.forecast.data.columns import (
     split_zones,
 )
 from bayeskern.forecast.data.files import DELIMITERS, Table, read_table
+from bayeskern.forecast.data.layout import is_readable
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
@@ -226,20 +227,12 @@ def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
 
 def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOptions) -> bool:
     """True if the names of the time and value columns could be a row of data."""
-    is_number = any(_is_readable(read_numbers, [value], value, mark, False) for mark in ".,")
+    is_number = any(is_readable(read_numbers, [value], value, mark, False) for mark in ".,")
     if not is_number and not options.counts_rows:
         return False
     if isinstance(times, np.ndarray):
         return True
-    return _is_readable(parse_times, [time, *map(str, times)], time, options.date_format)
-
-
-def _is_readable(reader: Callable, *arguments: Any) -> bool:
-    try:
-        reader(*arguments)
-    except ValueError:
-        return False
-    return True
+    return is_readable(parse_times, [time, *map(str, times)], time, options.date_format)
 
 
 def regressors_of(frame: Any, time_name: str, options: ReadOptions | None = None) -> Regressors:

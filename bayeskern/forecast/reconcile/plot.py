@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import concise_dates, figure, tidy
+from bayeskern.core.plotting import concise_dates, figure, legend_below, panels, tidy
 from bayeskern.forecast.show.plot import (
     FORECAST_COLOR,
     HISTORY_COLOR,
@@ -58,18 +58,10 @@ def panel(
     return cast("Figure", ax.figure)
 
 
-def panels(selection: Sequence[CoherentForecast], level: float = 0.8) -> Figure:
+def grid(selection: Sequence[CoherentForecast], level: float = 0.8) -> Figure:
     """Plot several series, a panel each, two beside one another."""
-    columns = min(2, len(selection))
-    rows = -(-len(selection) // columns)
-    fig = figure((5.2 * columns, 0.4 + 2.7 * rows))
-    axes = np.atleast_1d(fig.subplots(rows, columns)).ravel()
-    for ax in axes[len(selection) :]:
-        ax.remove()
-    for ax, series in zip(axes, selection, strict=False):
+    fig, axes = panels(len(selection), 2)
+    for ax, series in zip(axes, selection, strict=True):
         panel(series, ax, level, alone=False)
-    fig.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False,
-        fontsize=9,
-    )  # fmt: skip
+    legend_below(fig, axes[0])
     return fig

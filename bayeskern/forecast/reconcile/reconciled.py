@@ -199,7 +199,7 @@ class CoherentForecasts(Mapping):
             level: Probability of the central intervals.
         """
         names = [*self.series][:6] if names is None else [*names]
-        return plot.panels([self[name] for name in names], level)
+        return plot.grid([self[name] for name in names], level)
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())

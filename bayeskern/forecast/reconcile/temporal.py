@@ -44,8 +44,8 @@ PERIODS = {
     "second": {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800},
 }
 PERIODS["business month"] = PERIODS["month"]
-# Correlation of the forecast error of a block with that of the sum of its steps: 0.8 to 0.99 in
-# simulations of monthly levels, slopes, autoregressions and noise.
+# Correlation of the forecast error of a block with that of the sum of its steps: 0.80 to 0.99 in
+# simulations (benchmarks/results/agreement.txt).
 AGREEMENT = 0.9
 
 

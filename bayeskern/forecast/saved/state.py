@@ -17,7 +17,8 @@ from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
-from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.effects import Effects, EffectSources

@@ -10,7 +10,8 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_evidence, build_scale
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.priors import Priors
