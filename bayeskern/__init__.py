@@ -21,9 +21,11 @@ from bayeskern.course.conjugate import (
 from bayeskern.diagnostics import (
     Calibration,
     Comparison,
+    CrossValidation,
     ForecastComparison,
     calibrate,
     compare,
+    loo,
 )
 from bayeskern.forecast import (
     Anomalies,
@@ -113,6 +115,7 @@ __all__ = [
     "CoherentForecast",
     "CoherentForecasts",
     "Comparison",
+    "CrossValidation",
     "DirichletCategorical",
     "Exact",
     "FilledSeries",
@@ -175,6 +178,7 @@ __all__ = [
     "learn_priors",
     "likelihoods",
     "load",
+    "loo",
     "prior_predictive",
     "priors",
     "read_series",

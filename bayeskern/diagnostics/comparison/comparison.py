@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned
+from bayeskern.core.formatting import aligned, counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison.forecasts import (
     ForecastComparison,
@@ -19,7 +19,9 @@ from bayeskern.diagnostics.comparison.forecasts import (
     compare_forecasts,
 )
 from bayeskern.diagnostics.comparison.marginals_plot import marginals
-from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
+from bayeskern.diagnostics.comparison.stacking import are_one_model, stacked
+from bayeskern.diagnostics.leave_one_out.loo import joined, loo_by_site
+from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
@@ -82,20 +84,27 @@ def compare_posteriors(
         reference = next((name for name, p in posteriors.items() if _is_good_reference(p)), None)
     else:
         validation.one_of("reference", reference, posteriors)
-    table = {name: _table_row(posterior) for name, posterior in posteriors.items()}
+    results = {name: _leave_one_out(posterior) for name, posterior in posteriors.items()}
+    table = {name: _table_row(p, results[name]) for name, p in posteriors.items()}
     with_other_data, baseline = _with_other_data(posteriors, table, reference)
     for name in with_other_data:
         densities = ("elpd", "elpd_error", "loo_khat", "elbo", "log_evidence")
         table[name] |= dict.fromkeys((*densities, "log_evidence_error"), np.nan)
+    comparable = {n: r for n, r in results.items() if r is not None and n not in with_other_data}
+    for name, row in _stacking(posteriors, comparable).items():
+        table[name] |= row
     return Comparison(
         posteriors=dict(posteriors),
         reference=reference,
         table=table,
         parameters=_differences(posteriors, reference),
-        remarks=tuple(
-            f"The elpd, log evidence and ELBO of {name} are left out, because its data differ from "
-            f"those of {baseline}."
-            for name in with_other_data
+        remarks=(
+            *(
+                f"The elpd, log evidence and ELBO of {name} are left out, because its data differ "
+                f"from those of {baseline}."
+                for name in with_other_data
+            ),
+            *(_too_influential(name, r) for name, r in comparable.items() if len(r.unreliable)),
         ),
     )
 
@@ -109,9 +118,11 @@ class Comparison:
         reference: Name of the posterior that the others are measured against, or None.
         table: Measures of each posterior, by name: method, verdict, seconds, draws, ess_per_second
             (of the worst site for MCMC, of the weights p / q otherwise), khat, elbo, log_evidence
-            and log_evidence_error, elpd (expected log predictive density by PSIS-LOO) and
-            elpd_error (its standard error), and loo_khat (its largest k-hat). Unknown values are
-            NaN.
+            and log_evidence_error, elpd (expected log predictive density by leave-one-out, with
+            moment matching where PSIS fails) and elpd_error (its standard error), and loo_khat (its
+            largest k-hat). For different models of the same data also weight and weight_error
+            (stacking weight and its bootstrap error), elpd_difference and elpd_difference_error
+            (from the largest elpd). Unknown values are NaN.
         parameters: Differences from the reference, by posterior and by parameter: mean_error (in
             sds of the reference), sd_ratio, and wasserstein (1-Wasserstein distance of the
             marginals, in sds of the reference).
@@ -165,6 +176,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         lines = aligned([HEADINGS, *(table_cells(n, row) for n, row in self.table.items())])
+        weights = stacking_cells(self.table)
+        if weights:
+            lines += ["", "models of the same data, averaged by stacking:"]
+            lines += aligned([("", *STACKING), *weights])
         if self.parameters:
             worst = [self.worst(name) for name in self.parameters]
             lines += ["", f"against {self.reference}, the worst parameter of each:"]
@@ -192,6 +207,7 @@ class Comparison:
 
 
 MEASURES = {"mean_error": "mean, sds off", "sd_ratio": "sd, ratio", "wasserstein": "Wasserstein"}
+STACKING = ("weight", "elpd, difference from the largest")
 HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
     *("ELBO", "log evidence", "elpd (LOO)"),
@@ -204,7 +220,7 @@ def _is_good_reference(posterior: Posterior) -> bool:
     return converges and posterior.trust.verdict == "good"
 
 
-def _table_row(posterior: Posterior) -> dict:
+def _table_row(posterior: Posterior, result: CrossValidation | None) -> dict:
     trust, elbo, log_evidence = posterior.trust, posterior.elbo, posterior.log_evidence
     seconds = posterior.timing.get("total", np.nan)
     draws = math.prod(posterior.shape)
@@ -221,30 +237,53 @@ def _table_row(posterior: Posterior) -> dict:
         "elbo": np.nan if elbo is None else elbo.value,
         "log_evidence": np.nan if log_evidence is None else log_evidence.value,
         "log_evidence_error": np.nan if log_evidence is None else log_evidence.error,
-        **dict.fromkeys(("elpd", "elpd_error", "loo_khat"), np.nan),
-        **_elpd(posterior),
+        "elpd": np.nan if result is None else result.elpd,
+        "elpd_error": np.nan if result is None else result.elpd_error,
+        "loo_khat": np.nan if result is None else float(np.max(result.estimates.khat)),
     }
 
 
-def _elpd(posterior: Posterior) -> dict[str, float]:
-    """Expected log predictive density, PSIS-LOO, summed over sites; empty if unknown."""
+def _leave_one_out(posterior: Posterior) -> CrossValidation | None:
+    """Leave-one-out of all sites with several observations; None if one of them has none."""
     if posterior.is_point:
-        return {}
+        return None
     try:
         by_site = posterior.log_likelihood()
     except NoPointwiseError:
-        return {}
-    efficiency = relative_efficiency(posterior)
+        return None
     # A single observation cannot be left out.
-    with_several = [np.asarray(values) for values in by_site.values() if values[0, 0].size > 1]
-    loos = [psis_loo(values, efficiency) for values in with_several]
-    if not loos or any(isinstance(loo, str) for loo in loos):
+    by_site = {site: values for site, values in by_site.items() if values[0, 0].size > 1}
+    results = loo_by_site(posterior, by_site)
+    if not results or any(isinstance(result, str) for result in results.values()):
+        return None
+    return joined(results)
+
+
+def _stacking(
+    posteriors: dict[str, Posterior], results: dict[str, CrossValidation]
+) -> dict[str, dict[str, float]]:
+    """Stacking weights and differences in elpd, by name; empty for posteriors of one model."""
+    if len(results) < 2 or are_one_model([posteriors[name] for name in results]):
+        return {}
+    if len({result.labels for result in results.values()}) > 1:
         return {}
     return {
-        "elpd": float(sum(loo.elpd for loo in loos)),
-        "elpd_error": float(np.sqrt(sum(loo.se**2 for loo in loos))),
-        "loo_khat": float(max(np.max(loo.pareto_k.values) for loo in loos)),
+        name: {
+            "weight": row.weight.value,
+            "weight_error": row.weight.error,
+            "elpd_difference": row.elpd_difference.value,
+            "elpd_difference_error": row.elpd_difference.error,
+        }
+        for name, row in stacked(results).items()
     }
+
+
+def _too_influential(name: str, result: CrossValidation) -> str:
+    count = counted(len(result.unreliable), "observation")
+    return (
+        f"The elpd of {name} rests on {count} with a k-hat above {result.threshold:.2f}. Refit the "
+        f"model without them: bk.loo(posterior, refit='auto')."
+    )
 
 
 def _with_other_data(
@@ -333,6 +372,19 @@ def table_cells(name: str, row: dict) -> tuple[str, ...]:
         _with_error(row["log_evidence"], row["log_evidence_error"]),
         _with_error(row["elpd"], row["elpd_error"]),
     )
+
+
+def stacking_cells(table: dict[str, dict]) -> list[tuple[str, ...]]:
+    """Rows of the table of stacking weights: name and STACKING; empty without weights."""
+    return [
+        (
+            name,
+            _with_error(row["weight"], row["weight_error"]),
+            _with_error(row["elpd_difference"], row["elpd_difference_error"]),
+        )
+        for name, row in table.items()
+        if "weight" in row
+    ]
 
 
 def _with_error(value: float, error: float) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from scipy.special import ndtr, softmax
 
-from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
+from bayeskern.diagnostics.leave_one_out.loo import loo_by_site
+from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
@@ -41,7 +42,7 @@ class Observations:
         how: "left_out": each observation is predicted from all the others; "fitted_with": likewise,
             at hyperparameters fitted to all observations; "in_sample": predicted with itself.
         log_density: Log density of each left-out y, (n,), if it has a closed form.
-        loo: PSIS-LOO of ArviZ, or None.
+        loo: Leave-one-out, or None.
         why_no_loo: Reason for a missing `loo`.
         back: Map from values of y to the units of the data.
     """
@@ -54,7 +55,7 @@ class Observations:
     pit: np.ndarray | None
     how: How
     log_density: np.ndarray | None = None
-    loo: Any = None
+    loo: CrossValidation | None = None
     why_no_loo: str = ""
     back: Callable[[np.ndarray], np.ndarray] = np.asarray
 
@@ -176,15 +177,17 @@ def _replicates_at_point(subject: Subject) -> dict[str, np.ndarray]:
 # -- leave-one-out --------------------------------------------------------------------------------
 
 
-def _loo(subject: Subject, name: str) -> tuple[Any, str]:
-    """PSIS-LOO of a site by ArviZ, or None; and the reason for None."""
+def _loo(subject: Subject, name: str) -> tuple[CrossValidation | None, str]:
+    """Leave-one-out of a site, or None; and the reason for None."""
     group = subject.group("log_likelihood")
     if subject.posterior.is_point:
         loo = "LOO needs a spread of the parameters, and a point estimate has none."
     elif name not in group:
         loo = "The model gives no log likelihood of single observations, so LOO is unavailable."
     else:
-        loo = psis_loo(group[name].values, relative_efficiency(subject.posterior))
+        # Names in the groups of ArviZ have no slashes.
+        site = next((s for s in subject.sites if s.replace("/", ".") == name), name)
+        loo = loo_by_site(subject.posterior, {site: group[name].values})[site]
     return (None, loo) if isinstance(loo, str) else (loo, "")
 
 

@@ -61,12 +61,14 @@ def khat_threshold(count: float) -> float:
     return min(1.0 - 1.0 / np.log10(max(count, 2)), 0.7)
 
 
-def pareto_smooth(log_ratios: ArrayLike) -> Weights:
+def pareto_smooth(log_ratios: ArrayLike, efficiency: float = 1.0) -> Weights:
     """Pareto smoothed weights.
 
     Args:
         log_ratios: log p - log q of each draw, (S,). A ratio of -inf is a weight of zero. k-hat is
             unknown if a ratio is NaN or +inf, or if rounding hides differences between the ratios.
+        efficiency: Effective draws per draw, below 1 for Markov chains: with fewer effective draws,
+            the Pareto distribution is fitted to a longer tail.
     """
     from arviz_stats.base.array import array_stats
 
@@ -77,21 +79,22 @@ def pareto_smooth(log_ratios: ArrayLike) -> Weights:
     if not finite.any():
         uniform = np.full(len(log_ratios), -np.log(len(log_ratios)))
         return Weights(uniform, np.nan, log_ratios)
-    khat = np.nan if invalid else _khat_without_fit(log_ratios)
+    khat = np.nan if invalid else _khat_without_fit(log_ratios, efficiency)
     if khat is not None:
         return Weights(log_ratios - logsumexp(log_ratios), khat, log_ratios)
     # The fit needs finite ratios; the weights of ratios of -inf are set to zero after it.
     ratios = np.maximum(log_ratios - np.max(log_ratios), -1e4)
     # ArviZ takes minus the log ratios.
-    log, khat = array_stats.psislw(-ratios)
+    log, khat = array_stats.psislw(-ratios, r_eff=efficiency)  # pyright: ignore[reportArgumentType]
     log = np.where(finite, log, -np.inf)
     return Weights(log - logsumexp(log), float(khat), log_ratios)
 
 
-def _khat_without_fit(log_ratios: np.ndarray) -> float | None:
+def _khat_without_fit(log_ratios: np.ndarray, efficiency: float) -> float | None:
     """k-hat of ratios to which no Pareto tail can be fitted; None if one can."""
     count, largest = len(log_ratios), np.max(log_ratios)
-    tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
+    length = min(0.2 * count, 3.0 * np.sqrt(count / efficiency))
+    tail = np.sort(log_ratios)[-max(5, int(np.ceil(length))) :]
     # In a tail that spans more than 500, the smaller ratios vanish beside the largest.
     is_wide = largest - tail[0] > 500.0
     if not is_wide and np.spacing(abs(largest)) > 1e-3:

@@ -8,10 +8,12 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
 import numpy as np
 from numpyro.primitives import Messenger
 
-from bayeskern.core.batching import evenly
+from bayeskern.core.batching import batch_size, evenly
 from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import dataset
@@ -35,11 +37,11 @@ MAX_REPLICATE_NUMBERS = 2 * 10**7
 def to_arviz(posterior: Posterior) -> xr.DataTree:
     """ArviZ groups that the model and the method provide.
 
-    posterior, sample_stats, log_likelihood, posterior_predictive, prior, prior_predictive,
-    observed_data and constant_data. Axes are named after plates, `infer={"event_dims": [...]}` and
-    `dims`. Masked observations are left out, and unmasked observations of such a site lie along one
-    axis, `<site>_observed`. If observations cannot be drawn, the groups that need them are left
-    out, with a warning.
+    posterior, sample_stats, log_likelihood, log_prior, posterior_predictive, prior,
+    prior_predictive, observed_data and constant_data. Axes are named after plates,
+    `infer={"event_dims": [...]}` and `dims`. Masked observations are left out, and unmasked
+    observations of such a site lie along one axis, `<site>_observed`. If observations cannot be
+    drawn, the groups that need them are left out, with a warning.
     """
     import xarray as xr
 
@@ -59,6 +61,7 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
             groups["log_likelihood"] = site_dataset(values, rows=rows)
         except NoPointwiseError as reason:
             warnings.warn(f"{reason} The group log_likelihood is left out.", stacklevel=3)
+    groups |= _log_prior(posterior)
     try:
         groups |= _replicates(posterior, data, masks) | _prior(posterior, data, masks)
     except CannotDrawError as reason:
@@ -130,6 +133,32 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
     values = _unmasked(new, data, masks, 2)
     group = _dataset(posterior, values, rows=rows, sites=target.sites(), masks=masks)
     return {"posterior_predictive": group}
+
+
+def _log_prior(posterior: Posterior) -> dict[str, xr.Dataset]:
+    """The group log_prior: log density of each latent site with a proper prior.
+
+    The densities of the elements of a site are summed. Empty without such sites and for a point
+    estimate. Empty too if the sum of the group log_likelihood is not the log likelihood of all
+    data, since power scaling would then scale a wrong likelihood.
+    """
+    target = posterior.known_target
+    sites = tuple(s.name for s in target.latents if s.name not in target.without_prior)
+    pointwise_sums = not target.discrete and not isinstance(target.model, HasLogLikelihood)
+    pointwise_sums &= not any(site.conditional for site in target.sites().values())
+    if not sites or posterior.is_point or not pointwise_sums:
+        return {}
+    draws = join_chains({s.name: posterior.draws[s.name] for s in target.latents})
+    function = eqx.Partial(_log_priors, target, sites=sites)
+    size = sum(math.prod(s.shape) for s in target.latents)
+    by_site = predictive.at_each(function, (draws,), len(sites), batch_size(size))
+    values = {name: by_site[name].reshape(posterior.shape) for name in sites}
+    return {"log_prior": _dataset(posterior, values)}
+
+
+def _log_priors(target: Target, draw: dict, *, sites: tuple[str, ...]) -> dict[str, jax.Array]:
+    log_probs = target.site_log_probs(draw)
+    return {name: log_probs[name] for name in sites}
 
 
 def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 
+from bayeskern.inference.approximation.moment_matching import Matched, Proposal, match_moments
+from bayeskern.inference.approximation.proposals import Evaluable
 from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
 from bayeskern.inference.assessment.clusters import variance_of_mean
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
 from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 from bayeskern.inference.result import ANCESTOR, ISLAND
 
@@ -27,12 +31,14 @@ class Expectation(NamedTuple):
         khat: For weighted draws, Pareto k-hat of the weights times |f|, of the same shape; from
             `threshold` on the error is unreliable. None for unweighted draws.
         threshold: Largest k-hat at which this number of draws gives reliable means.
+        matched: True if the draws were moved by moment matching.
     """
 
     value: np.ndarray
     error: np.ndarray
     khat: np.ndarray | None = None
     threshold: float | None = None
+    matched: bool = False
 
     def __repr__(self) -> str:
         estimates = map(Estimate, np.ravel(self.value), np.ravel(self.error))
@@ -41,11 +47,15 @@ class Expectation(NamedTuple):
         if self.khat is None or self.threshold is None or np.all(self.khat < self.threshold):
             return text
         worst = np.max(np.where(np.isnan(self.khat), np.inf, self.khat))
-        return f"{text}, not reliable: k-hat {worst:.2g} of weights times |f|"
+        remedy = "" if self.matched else "; match=True moves the draws first"
+        return f"{text}, not reliable: k-hat {worst:.2g} of weights times |f|{remedy}"
 
 
-def expectation(posterior: Posterior, f: Callable) -> Expectation:
+def expectation(posterior: Posterior, f: Callable, match: bool = False) -> Expectation:
     """E[f] under the posterior, as `Posterior.expectation` documents it."""
+    if match:
+        draws, matched = _matched(posterior)
+        return _self_normalised(_values(f, draws), matched.weights.log, matched.khat)
     draws, log_weights = posterior.weighted or (posterior.flat, None)
     values = _values(f, draws)
     if posterior.is_point:
@@ -82,8 +92,31 @@ def _values(f: Callable, draws: dict[str, np.ndarray]) -> np.ndarray:
     return values
 
 
-def _self_normalised(values: np.ndarray, log_weights: np.ndarray) -> Expectation:
-    """sum w f, and its error by the delta method: Owen (2013), equations 9.6 and 9.8."""
+def _matched(posterior: Posterior) -> tuple[dict[str, np.ndarray], Matched]:
+    """Draws of the proposal after moment matching, as sites (S, *site), and with their weights."""
+    target, q = posterior.fitted_target, posterior.approximation
+    if not isinstance(q, Evaluable):
+        raise ValueError(
+            f"match=True moves draws from a proposal with a known density, and {posterior.method} "
+            "has none (a file does not keep it). Fit by method='laplace', 'svi' or 'importance', "
+            "or leave match=False."
+        )
+    z = posterior.z[0] if posterior.fit.weighted is None else posterior.fit.weighted[0]
+    proposal = Proposal(z, q.log_density(z), q.log_density)
+    matched = match_moments(proposal, partial(log_densities, target))
+    to_sites = partial(constrain, target)
+    if posterior.marginalized is not None:
+        to_sites = posterior.marginalized.draws
+    return join_chains(to_sites(matched.z[None])), matched
+
+
+def _self_normalised(
+    values: np.ndarray, log_weights: np.ndarray, matched_khat: float | None = None
+) -> Expectation:
+    """sum w f, and its error by the delta method: Owen (2013), equations 9.6 and 9.8.
+
+    matched_khat: k-hat of moment matching; None if the draws were not moved.
+    """
     by_draw = values.reshape(len(values), -1)
     weights = np.exp(log_weights)
     mean = weights @ by_draw
@@ -92,7 +125,9 @@ def _self_normalised(values: np.ndarray, log_weights: np.ndarray) -> Expectation
         logs = log_weights[:, None] + np.log(np.abs(by_draw))
     khat = np.array([pareto_smooth(column).khat for column in logs.T])
     mean, error, khat = (part.reshape(values.shape[1:]) for part in (mean, error, khat))
-    return Expectation(mean, error, khat, khat_threshold(len(values)))
+    if matched_khat is not None:
+        khat = np.maximum(khat, matched_khat)
+    return Expectation(mean, error, khat, khat_threshold(len(values)), matched_khat is not None)
 
 
 def _mcse(values: np.ndarray) -> np.ndarray:

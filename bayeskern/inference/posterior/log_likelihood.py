@@ -133,6 +133,14 @@ def density(fn: Distribution, value: jax.Array) -> Density:
     return jnp.broadcast_to(log_probs, shape), counted
 
 
+def site_densities(target: Target, draw: dict) -> dict[str, Density]:
+    """Log density of each observation of every observed site at one draw, and its mask.
+
+    Discrete latents are summed out. It can be traced by JAX.
+    """
+    return (_summed_out if target.discrete else _by_site)(target, draw)
+
+
 def _by_site(target: Target, draw: dict) -> dict[str, Density]:
     sites = {name: site for name, site in target.trace_at(draw).items() if is_observed(site)}
     return {name: density(site["fn"], site["value"]) for name, site in sites.items()}
@@ -160,7 +168,7 @@ def _densities(
     target: Target, masks: dict, draw: dict, _: jax.Array
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """Log densities at a draw, and True for sites with the same mask as at the first draw."""
-    densities = (_summed_out if target.discrete else _by_site)(target, draw)
+    densities = site_densities(target, draw)
     same = {
         name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
         for name, (_, counted) in densities.items()

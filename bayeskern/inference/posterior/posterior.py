@@ -303,7 +303,7 @@ class Posterior:
 
     # -- predictions and summaries ----------------------------------------------------------------
 
-    def expectation(self, f: Callable) -> Expectation:
+    def expectation(self, f: Callable, match: bool = False) -> Expectation:
         """E[f] under the posterior, with its Monte Carlo standard error.
 
         Weighted draws give sum w f, self-normalised, with an error by the delta method. Otherwise
@@ -314,17 +314,21 @@ class Posterior:
         Args:
             f: Function of one draw, a dict of values by site, written in JAX. It returns a number,
                 an array, or a truth value, whose expectation is a probability.
+            match: True to move draws of a proposal or approximation q until their weights p / q
+                have a low k-hat (moment matching), and to take these weights.
 
         Returns:
             Value and error, each of the shape of f, and k-hat if draws are weighted.
 
         Raises:
-            ValueError: If f uses an unknown site, or is NaN or infinite at a draw.
+            ValueError: If f uses an unknown site, or is NaN or infinite at a draw; if there is
+                nothing to match.
             TypeError: If JAX cannot trace f.
 
         References:
             Owen (2013), "Monte Carlo theory, methods and examples", equations 9.6 and 9.8; Vehtari
-            and others (2021), "Rank-normalization, folding, and localization", for chains.
+            and others (2021), "Rank-normalization, folding, and localization", for chains;
+            Paananen and others (2021), "Implicitly adaptive importance sampling", for `match`.
 
         Examples:
             >>> import bayeskern as bk
@@ -333,7 +337,7 @@ class Posterior:
             >>> print(posterior.expectation(lambda draw: draw["p"] > 0.5))
             0.80625 ± 0.0063
         """
-        return expectation.expectation(self, f)
+        return expectation.expectation(self, f, match)
 
     def predict(
         self,
@@ -449,9 +453,9 @@ class Posterior:
         """An xarray DataTree with the groups and named axes of ArviZ.
 
         Returns:
-            The groups posterior, sample_stats, log_likelihood, posterior_predictive, prior,
-            prior_predictive, observed_data and constant_data, if the model and the method provide
-            them.
+            The groups posterior, sample_stats, log_likelihood, log_prior, posterior_predictive,
+            prior, prior_predictive, observed_data and constant_data, if the model and the method
+            provide them.
         """
         return arviz.to_arviz(self)
 

@@ -10,7 +10,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 import bayeskern as bk
-from bayeskern.diagnostics.loo import psis_loo
+from bayeskern.diagnostics.leave_one_out.psis import psis_loo
 from bayeskern.diagnostics.report import evidence, report
 from bayeskern.diagnostics.report.blocks import Block
 from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity

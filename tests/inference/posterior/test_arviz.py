@@ -106,6 +106,7 @@ def chains():
 
 PREDICTIVE = ("log_likelihood", "posterior_predictive", "prior_predictive")
 ALL = {*PREDICTIVE, "posterior", "sample_stats", "prior", "observed_data", "constant_data"}
+ALL |= {"log_prior"}
 
 
 @pytest.mark.slow
@@ -201,7 +202,41 @@ def test_improper_prior_has_no_prior_groups():
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     found = fit(model, X).to_arviz()
-    assert set(found.children) == ALL - {"prior", "prior_predictive", "constant_data"}
+    assert set(found.children) == ALL - {"log_prior", "prior", "prior_predictive", "constant_data"}
+
+
+def test_log_prior_is_that_of_scipy():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(1.0, 2.0).expand([3]).to_event(1))
+        flat = numpyro.sample("flat", dist.ImproperUniform(dist.constraints.real, (), ()))
+        with handlers.scope(prefix="part"):
+            s = numpyro.sample("s", dist.HalfNormal(3.0))
+        numpyro.sample("y", dist.Normal(mu.sum() + flat, s), obs=y)
+
+    posterior = fit(model, X, method=AnyDraws(50))
+    found, draws = posterior.to_arviz().log_prior, posterior.draws
+    assert set(found.data_vars) == {"mu", "part.s"}
+    truth = stats.norm(1.0, 2.0).logpdf(draws["mu"]).sum(axis=-1)
+    np.testing.assert_allclose(found["mu"], truth, rtol=1e-10)
+    truth = stats.halfnorm(scale=3.0).logpdf(draws["part/s"])
+    np.testing.assert_allclose(found["part.s"], truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("shift", "conflict"), [(0.0, False), (4.0, True)])
+def test_psense_of_a_saved_file_finds_a_conflict_of_prior_and_data(shift, conflict, tmp_path):
+    fit(plain, X + shift, method=Laplace(draws=4000)).save(tmp_path / "p.nc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = az.psense_summary(az.from_netcdf(tmp_path / "p.nc"), var_names=["mu"])
+    assert table.loc["mu", "likelihood"] > 0.0
+    assert ("conflict" in table.loc["mu", "diagnosis"]) == conflict
+
+
+def test_no_log_prior_without_a_pointwise_sum():
+    """log p(y_i | others) do not add up to log p(y), so psense would scale a wrong likelihood."""
+    y = np.sin(X)
+    process = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
+    assert "log_prior" not in fit(process, X, y, method=AnyDraws(30)).to_arviz().children
 
 
 @pytest.mark.slow

@@ -61,6 +61,48 @@ def test_heavy_tail_of_f_is_reported():
     assert abs(probability.value - 0.5) < 5.0 * probability.error
 
 
+GAMMA = (3.0, 1.0)
+
+
+def gamma():
+    numpyro.sample("x", dist.Gamma(*GAMMA))
+
+
+def powers(draw):
+    return jnp.stack([draw["x"], draw["x"] ** 2])
+
+
+@pytest.mark.parametrize("method", ["laplace", bk.ImportanceSampling(tails=None, adapt=0)])
+def test_matched_moments_of_a_gamma_distribution(method):
+    """The mode of log x and its curvature give a mean of 3.5 for 3."""
+    posterior = bk.infer(gamma, method=method, seed=0, progress=False)
+    plain = posterior.expectation(powers)
+    matched = posterior.expectation(powers, match=True)
+    truth = [3.0, 12.0]
+    np.testing.assert_array_less(np.abs(matched.value - truth), 5.0 * matched.error)
+    assert matched.error[0] < 0.06 and matched.matched and not plain.matched
+    if posterior.weighted is None:
+        assert plain.value[0] - 3.0 > 5.0 * plain.error[0]
+
+
+def test_matching_needs_a_density_of_the_draws(tmp_path):
+    posterior = bk.infer(gamma, method="laplace", seed=0, progress=False)
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc", model=gamma)
+    with pytest.raises(ValueError, match="a file does not keep it"):
+        loaded.expectation(powers, match=True)
+    with pytest.raises(ValueError, match="predict needs the model|needs the model"):
+        bk.load(tmp_path / "p.nc").expectation(powers, match=True)
+    with pytest.raises(ValueError, match="exact has none"):
+        fit("exact").expectation(lambda draw: draw["p"], match=True)
+
+
+def test_matched_moments_without_high_khat_are_the_weighted_ones():
+    posterior = fit("importance")
+    plain, matched = (posterior.expectation(moments, match=match) for match in (False, True))
+    np.testing.assert_allclose(matched.value, plain.value, rtol=1e-6)
+
+
 def model():
     mu = numpyro.sample("mu", dist.Normal(3.0, 2.0).expand([2]))
     numpyro.deterministic("total", mu.sum())

@@ -8,7 +8,9 @@ from functools import partial
 from bayeskern.diagnostics.comparison.comparison import (
     HEADINGS,
     MEASURES,
+    STACKING,
     compare_posteriors,
+    stacking_cells,
     table_cells,
 )
 from bayeskern.diagnostics.report.blocks import Block, text
@@ -26,6 +28,9 @@ def comparison(posteriors: dict[str, Posterior]) -> Iterator[Block]:
     result = compare_posteriors(posteriors)
     rows = [table_cells(name, row) for name, row in result.table.items()]
     yield block("numbers", head=("posterior", *HEADINGS[1:]), rows=rows)
+    weights = stacking_cells(result.table)
+    if weights:
+        yield block("stacking", head=("posterior", *STACKING), rows=weights)
     for remark in result.remarks:
         yield text(remark)
     if result.reference is None:

@@ -13,13 +13,13 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import alike
 from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import density
+from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.style import GREY, INK, as_svg, legend_above, panel, points
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.forecast.evaluate.scores import COVERAGES
-from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.protocols import classes_of
 
 block = partial(Block, "fit")
@@ -63,14 +63,12 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
         if site.log_density is not None:
             yield worst(site, site.log_density)
         return
-    k, elpd = np.asarray(loo.pareto_k).ravel(), np.asarray(loo.elpd_i).ravel()
-    threshold = khat_threshold(loo.n_samples)
-    bad = np.flatnonzero(~(k <= threshold))
-    yield block("leave_one_out", loo=loo, threshold=threshold, bad=len(bad), largest=np.max(k))
-    yield block("khat", figure=as_svg(_khat, k, threshold))
+    k, elpd = loo.estimates.khat, loo.estimates.elpd
+    yield block("leave_one_out", loo=loo, largest=np.max(k))
+    yield block("khat", figure=as_svg(_khat, loo), matched=loo.matched)
     yield worst(site, elpd, k)
-    if len(bad):
-        yield block("too_influential", names=_labels(site, bad, len(k)))
+    if len(loo.unreliable):
+        yield block("too_influential", names=_labels(site, loo.unreliable, len(k)))
 
 
 def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None = None) -> Block:
@@ -95,8 +93,8 @@ def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
 
 def _calibration(site: Observations, classes: Sequence | None) -> Iterator[Block]:
     chance, how = site.mean, site.how
-    if site.loo is not None and np.size(site.loo.elpd_i) == len(site.y):
-        chance_of_y = np.clip(np.exp(np.asarray(site.loo.elpd_i).ravel()), 0.0, 1.0)
+    if site.loo is not None and len(site.loo.labels) == len(site.y):
+        chance_of_y = np.clip(np.exp(site.loo.estimates.elpd), 0.0, 1.0)
         chance, how = np.where(site.y > 0.5, chance_of_y, 1.0 - chance_of_y), "left_out"
     if chance is None or len(site.y) < MIN_OBSERVATIONS:
         yield block("no_calibration", min_observations=MIN_OBSERVATIONS)
@@ -260,15 +258,21 @@ def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> Non
     ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
 
 
-def _khat(values: np.ndarray, threshold: float) -> Figure:
-    """Pareto k-hat of each observation, and its threshold."""
+def _khat(loo: CrossValidation) -> Figure:
+    """Pareto k-hat of each observation, before and after moment matching, and its threshold."""
     fig, ax = panel(2.2)
+    before, values = loo.estimates.psis_khat, loo.estimates.khat
     index = np.arange(len(values))
-    high = values > threshold
-    ax.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
+    high = ~(values <= loo.threshold)
+    ax.axhline(loo.threshold, color=GREY, linestyle="--", linewidth=0.9)
     points(ax, index[~high], values[~high], label="good")
     if high.any():
         points(ax, index[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
+    moved = np.flatnonzero(before != values)
+    if len(moved):
+        ax.vlines(moved, values[moved], before[moved], color=GREY, linewidth=0.9)
+        points(ax, moved, before[moved], GREY, size=16, alpha=1.0, label="before moment matching")
+    if high.any() or len(moved):
         legend_above(fig, ax)
     ax.set_xlabel("observation")
     ax.set_ylabel("Pareto k-hat")

@@ -1,0 +1,1 @@
+"""Leave-one-out cross-validation of posteriors."""
