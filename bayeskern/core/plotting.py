@@ -94,6 +94,14 @@ def legend_above(ax: Axes) -> None:
         text.set_parse_math(False)
 
 
+def legend_under(ax: Axes) -> None:
+    """Place the legend below the panel."""
+    ax.legend(
+        loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
+        borderaxespad=0.0,
+    )  # fmt: skip
+
+
 def along(X: ArrayLike, name: str) -> np.ndarray:
     """Grid of 201 points over the range of X, which has one column: (201, 1).
 

@@ -313,6 +313,21 @@ class Forecasts(Mapping[Any, Forecast]):
             columns = renamed(columns, names, self.id_name, self.time_name)
         return nw.from_dict(columns, backend=self.backend).to_native()
 
+    def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
+        """Plain Python values of all series by name, ready for JSON.
+
+        Args:
+            levels: Probabilities of the central intervals.
+
+        Returns:
+            For each series `Forecast.to_dict`, or {"problem": reason} if it has no forecast.
+        """
+        return {str(name): self._record(name, levels) for name in self.ids}
+
+    def _record(self, name: Any, levels: float | Sequence[float]) -> dict[str, Any]:
+        problem = self.failed.get(name)
+        return {"problem": problem} if problem is not None else self[name].to_dict(levels)
+
     def export(self, path: str | Path) -> Path:
         """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
         import narwhals as nw  # slow to import

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
+# Joint draws behind totals.
+TOTAL_DRAWS = 4_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +300,11 @@ class Forecast(FittedSeries, Quantiles):
         Raises:
             ValueError: If times are numbers or irregular, or if no period is complete.
         """
-        return totals(self, every, levels, self.seed)
+
+        def paths() -> np.ndarray:
+            return self.sample(TOTAL_DRAWS, self.seed)
+
+        return totals(self.series, paths, self.mean, every, levels)
 
     def plot(
         self,

@@ -1,6 +1,7 @@
 """Forecasts of many series: a mapping, its folder, and runs that are stopped."""
 
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,19 @@ def test_scores_are_those_of_each_forecast(forecasts):
     row = scores.loc["a/b"]
     assert row["verdict"] == forecasts["a/b"].trust.verdict
     assert row["error_ratio"] == past.error_ratio and row["coverage_80"] == past.coverage(0.8)
+
+
+def test_notebook_page_has_empty_cells_for_missing_numbers(forecasts):
+    page = forecasts._repr_html_()
+    assert "at least 3 values" in page and ">nan<" not in page and "NaT" not in page
+
+
+def test_plain_values_of_all_series(forecasts):
+    record = json.loads(json.dumps(forecasts.to_dict(0.8), allow_nan=False))
+    assert list(record) == [*STORES, "new"]
+    assert record["a/b"] == forecasts["a/b"].to_dict(0.8)
+    assert record["a/b"]["forecast"]["upper_80"] == forecasts["a/b"].interval(0.8)[1].tolist()
+    assert record["new"] == {"problem": forecasts.failed["new"]}
 
 
 def test_plot_has_a_panel_for_each_series(forecasts):

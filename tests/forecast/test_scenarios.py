@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeskern as bk
+from bayeskern.core import validation
 from bayeskern.kernels import RBF
 from tests.marks import few
 
@@ -182,6 +183,18 @@ def test_prices_outside_their_past_are_remarked_on(one):
     assert not any("extrapolated" in remark for remark in one.scenario(price=5.0).remarks)
     (remark,) = [r for r in one.scenario(price=50.0, promo=1).remarks if "extrapolated" in r]
     assert remark.endswith("extrapolated: price")
+
+
+def test_too_long_horizons_are_refused(one, monkeypatch):
+    """Six steps and two coefficients are a covariance of 64 numbers."""
+    cheaper = one.scenario(price=4.0)
+    monkeypatch.setattr(validation, "machine_memory", lambda: 5e6)
+    says = "in the square of the horizon.*Forecast at most 4 steps, or longer ones"
+    with pytest.raises(ValueError, match=says):
+        one.scenario(price=stats.norm(5.0, 0.2))
+    with pytest.raises(ValueError, match=says):
+        bk.compare_scenarios({"plan": one, "cheaper": cheaper})
+    assert np.isfinite(one.scenario(price=4.5).median).all()
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.forecast.combine.alternatives import require_memory
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.reading import regressors_of
 from bayeskern.forecast.data.series import Series
@@ -40,7 +41,8 @@ def scenario_of(
         seed: Seed of the draws of uncertain values.
 
     Raises:
-        ValueError: There are no effects, a name is unknown, or values cannot be read.
+        ValueError: There are no effects, a name is unknown, values cannot be read, or draws over
+            the horizon do not fit into memory.
     """
     effects = None if combination is None else combination.choices.effects
     if combination is None or effects is None:
@@ -63,6 +65,8 @@ def scenario_of(
     draws = reader.read(values)
     reader.require_complete(draws)
     changed = effects.continued(x, _with_columns(effects, current, draws), horizon)
+    if changed.draws is not None:
+        require_memory(combination, changed.draws)
     uncertain = [name for name, column in draws.items() if np.ptp(column, axis=0).any()]
     remarks = [f"scenario: {', '.join(values)} changed"]
     if uncertain:

@@ -23,10 +23,13 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, number
+from bayeskern.core.plotting import ORANGE, legend_under
 from bayeskern.forecast.fit.rolling import origins_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from bayeskern.forecast.result import Forecast
 
@@ -242,6 +245,21 @@ class ConformalIntervals:
         return pd.DataFrame(
             columns, index=series.calendar.index(self.forecast.times, series.time_name)
         )
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Plot the forecast with its Bayesian interval, and the conformal ends as dashed lines.
+
+        Args:
+            ax: Axes to draw in; a new figure if None.
+        """
+        f = self.forecast
+        fig: Figure = f.plot(ax, self.level)
+        panel = fig.axes[-1] if ax is None else ax
+        for end, label in ((self.lower, f"conformal, {100 * self.level:g} %"), (self.upper, None)):
+            y = np.where(np.isfinite(end), end, np.nan)
+            panel.plot(f.series.calendar.wall(f.times), y, "--", color=ORANGE, lw=1.2, label=label)
+        legend_under(panel)
+        return fig
 
     def __repr__(self) -> str:
         f, table = self.forecast, self.to_frame()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import concise_dates, figure, legend_below, panels, tidy
+from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, panels, tidy
 from bayeskern.forecast.show.plot import (
     FORECAST_COLOR,
     HISTORY_COLOR,
@@ -51,10 +51,7 @@ def panel(
     ax.set_title(short(series.level, 24), loc="right", fontsize=8.5, color=NOTE_COLOR)
     tidy(ax)
     if alone:
-        ax.legend(
-            loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=3, frameon=False, fontsize=9,
-            borderaxespad=0.0,
-        )  # fmt: skip
+        legend_under(ax)
     return cast("Figure", ax.figure)
 
 

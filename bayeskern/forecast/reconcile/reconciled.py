@@ -20,7 +20,7 @@ from bayeskern.forecast.reconcile.past import past_points, score_table
 from bayeskern.forecast.reconcile.weights import Projector
 from bayeskern.forecast.result import LEVELS, Forecast
 from bayeskern.forecast.show.saving import csv_text, write_files
-from bayeskern.forecast.show.totals import columns_of_table
+from bayeskern.forecast.show.totals import columns_of_table, totals
 from bayeskern.prediction.mixture import Quantiles
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class CoherentForecast(Quantiles):
         index = series.calendar.index(self.times, series.time_name)
         table = columns_of_table(level, self.quantile, self.mean, self.sd)
         return pd.DataFrame(table, index=index)
+
+    def totals(self, every: str, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
+        """Sums over calendar periods, as `Forecast.totals`; those of all series add up."""
+        return totals(self.base.series, lambda: self.draws, self.mean, every, levels)
 
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
         """Plot the history, and the forecast before and after the reconciliation."""

@@ -105,8 +105,9 @@ def of_forecasts(result: Forecasts, rows: int = 20) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A cell of a frame as text."""
-    if value is None:
+    """A cell of a frame as text, empty if it is missing."""
+    # NaN and NaT differ from themselves.
+    if value is None or value != value:
         return ""
     return f"{value:,.4g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
 

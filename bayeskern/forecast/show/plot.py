@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted, short
-from bayeskern.core.plotting import concise_dates, figure, tidy
+from bayeskern.core.plotting import concise_dates, figure, legend_under, tidy
 from bayeskern.forecast.combine.components import components_at
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
@@ -243,10 +243,7 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     ax.set_ylabel(short_name(series.value_name), parse_math=False)
     tidy(ax)
     _plain_numbers(ax)
-    ax.legend(
-        loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
-        borderaxespad=0.0,
-    )  # fmt: skip
+    legend_under(ax)
     return cast("Figure", ax.figure)
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.forecast.data.resample import PERIODS
+from bayeskern.forecast.data.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bayeskern.forecast.result import Forecast
 
 
 def columns_of_table(
@@ -36,10 +35,11 @@ def columns_of_table(
 
 
 def totals(
-    forecast: Forecast,
+    series: Series,
+    paths: Callable[[], np.ndarray],
+    mean: np.ndarray,
     every: str,
     levels: float | Sequence[float],
-    seed: int,
 ) -> pd.DataFrame:
     """Data frame of sums over whole periods, with the columns of `Forecast.to_frame`.
 
@@ -47,10 +47,11 @@ def totals(
     has begun includes its known values; the period is left out if a known value is missing.
 
     Args:
-        forecast: The forecast.
+        series: The series.
+        paths: Function that returns joint draws of the next values, (n, horizon).
+        mean: Mean of the next values, (horizon,).
         every: Period, a name of `resample.PERIODS`.
         levels: Probabilities of the central intervals.
-        seed: Random seed.
 
     Raises:
         ValueError: If times are numbers or irregular, or if no period is complete.
@@ -58,25 +59,25 @@ def totals(
     import pandas as pd  # slow to import
 
     start_frequency = PERIODS[validation.one_of("every", every, PERIODS)]
-    calendar = forecast.series.calendar
+    calendar, horizon = series.calendar, len(mean)
     if calendar.kind == "number" or not calendar.regular:
         raise ValueError(
             f"totals needs regular dates; the times of this series are {calendar.description}."
         )
     # The times one step before and one step after show whether the first and the last period are
     # complete.
-    times = calendar.wall(calendar.grid(forecast.horizon + 1)).astype("M8[ns]")
+    times = calendar.wall(calendar.grid(horizon + 1)).astype("M8[ns]")
     times = np.append(times[:1] - (times[1:2] - times[:1]), times)
     # pandas periods take "M", not the "MS" of timestamps, and name a week by its last day, Sunday.
     frequency = "W-SUN" if every == "week" else start_frequency.rstrip("S")
     periods = pd.DatetimeIndex(times).to_period(frequency)
     (period_before, period_after), periods = periods[[0, -1]], periods[1:-1]
-    values = forecast.series.on_grid()
+    values = series.on_grid()
     past = pd.DataFrame({"sum": values, "missing": np.isnan(values)}, periods[: len(values)])
     past = cast("pd.DataFrame", past.groupby(level=0).sum())
     known = past["sum"].mask(past["missing"] > 0)
     # Means in the first column, draws in the others.
-    mean_and_draws = np.vstack([forecast.mean, forecast.sample(4_000, seed)]).T
+    mean_and_draws = np.vstack([mean, paths()]).T
     sums = pd.DataFrame(mean_and_draws, periods[len(values) :]).groupby(level=0).sum()
     sums = cast("pd.DataFrame", sums)
     sums = sums.add(known.reindex(sums.index, fill_value=0.0), axis=0)
@@ -86,9 +87,9 @@ def totals(
     if sums.empty:
         raise ValueError(
             f"no complete {every} with all past values known ends within the horizon of "
-            f"{forecast.horizon} steps; forecast more steps."
+            f"{horizon} steps; forecast more steps."
         )
-    mean, draws = sums.to_numpy()[:, 0], sums.to_numpy()[:, 1:]
+    means, draws = sums.to_numpy()[:, 0], sums.to_numpy()[:, 1:]
     quantile = partial(np.quantile, draws, axis=1)
-    table = columns_of_table(levels, quantile, mean, draws.std(axis=1, ddof=1))
+    table = columns_of_table(levels, quantile, means, draws.std(axis=1, ddof=1))
     return pd.DataFrame(table, index=sums.index)

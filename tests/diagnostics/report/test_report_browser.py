@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from PIL import Image
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import report
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "chromium-headless-shell",
+)
 # Widths of a phone and of a desktop, side by side in one window.
 WIDTHS, HEIGHT = (390, 1280), 1400
 LONG = "N" * 200
@@ -54,18 +62,31 @@ def probe(text: str) -> str:
     </script></body>"""
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("browser")
+def posteriors():
     y = np.random.default_rng(0).normal(size=30)
-    found = {
+    return {
         LONG if method == "laplace" else method: bk.infer(
             model, y, method=method, seed=0, progress=False
         )
         for method in ("laplace", "map")
     }
+
+
+def collection():
+    """A short series without a forecast, and series of which one has a long name."""
+    y = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=30))
+    frame = pd.DataFrame({"month": pd.date_range("2020-01-01", periods=30, freq="MS"), "y": y})
+    parts = [frame.assign(store="a"), frame.assign(store=LONG), frame[:1].assign(store="new")]
+    options = {"season": 0, "trend": "drift", "workers": 1, "progress": False}
+    return bk.forecast_many(pd.concat(parts), 6, id="store", value="y", **options)
+
+
+@pytest.fixture(scope="module", params=[posteriors, collection])
+def page(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
     path = folder / "probe.html"
-    path.write_text(probe(report(found, folder / "report.html").read_text(encoding="utf-8")))
+    text = report(request.param(), folder / "report.html").read_text(encoding="utf-8")
+    path.write_text(probe(text))
     return path
 
 

@@ -98,9 +98,19 @@ def test_output(f):
     assert "y: 80 % intervals" in repr(result) and "2020-01-01" in repr(result)
 
 
+def test_plot(f):
+    result = f.conformal(0.8)
+    (ax,) = result.plot().axes
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    np.testing.assert_allclose(lines["conformal, 80 %"], result.lower)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"80 % interval", "conformal, 80 %"} <= set(labels)
+
+
 def test_late_steps_with_few_errors_are_infinite():
     f = bk.forecast(walk(count=40), 6, **QUICK)
     result = f.conformal(0.94)  # 16 errors needed; 20, 19, ..., 15
+    assert all(np.isfinite(ax.get_ylim()).all() for ax in result.plot().axes)
     assert result.needed == 16 and np.isinf(result.upper[-1]) and np.isinf(result.lower[-1])
     assert np.all(np.isfinite(result.upper[:5]))
     assert "infinite from step 6 on" in result.remarks[0]

@@ -94,6 +94,18 @@ def test_same_seed_same_draws(base, reconciled):
     np.testing.assert_allclose(paths["total"], paths["N"] + paths["S"], atol=1e-10)
 
 
+def test_calendar_totals_add_up(base, reconciled):
+    totals = {name: reconciled[name].totals("quarter", 0.8) for name in reconciled}
+    means = {name: table["mean"] for name, table in totals.items()}
+    np.testing.assert_allclose(means["total"], means["N"] + means["S"], rtol=1e-10)
+    series = reconciled["total"]
+    quarters = pd.PeriodIndex(pd.DatetimeIndex(series.times), freq="Q")
+    last = totals["total"].index[-1]
+    sums = series.draws[:, quarters == last].sum(axis=1)
+    row = totals["total"].iloc[-1]
+    assert row["upper_80"] == pytest.approx(np.quantile(sums, 0.9), rel=1e-12)
+
+
 def test_sums_without_a_forecast_are_fitted(base, reconciled):
     bottom = {name: base[name] for name in "abc"}
     r = bk.reconcile(bottom, GROUPS, "mint", progress=False, **QUICK)
