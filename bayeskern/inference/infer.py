@@ -114,7 +114,8 @@ def fit_target(
         The posterior.
     """
     fit = marginalization.run(method, target, seed, progress)
-    return Posterior.of(method.name, fit, target, seed=seed, progress=progress, **fields)
+    fields |= {"seed": seed, "made_by": method, "progress": progress}
+    return Posterior.of(method.name, fit, target, **fields)
 
 
 def as_method(method: str | Method) -> Method:

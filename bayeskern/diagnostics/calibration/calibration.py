@@ -42,15 +42,21 @@ class Calibration:
         ranks: Number of draws below the truth, 0, ..., draws.
         uniforms: (rank + U(0, 1)) / (draws + 1); exactly uniform if the method is right.
         z_scores: (posterior mean - truth) / posterior sd.
-        shrinkage: Posterior variance over prior variance, 1 - contraction (Schad et al. 2021).
+        shrinkage: Posterior variance over the variance of the truths, 1 - contraction (Schad et al.
+            2021).
         verdicts: Number of posteriors with each verdict.
         failures: Error messages, by number of the simulation.
-        left_out: Discrete latents, which were summed out and have no rank.
+        left_out: Latents without a rank: discrete ones, which were summed out, and those that were
+            integrated out in closed form.
+        at_data: True if the truths are draws of a posterior and its data were fitted too (posterior
+            SBC); False if they come from the prior.
 
     References:
         Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference
-        algorithms with simulation-based calibration"; Schad, Betancourt and Vasishth (2021),
-        "Toward a principled Bayesian workflow in cognitive science".
+        algorithms with simulation-based calibration"; Saeilynoja, Schmitt, Buerkner and Vehtari
+        (2025), "Posterior SBC: simulation-based calibration checking conditional on data"; Schad,
+        Betancourt and Vasishth (2021), "Toward a principled Bayesian workflow in cognitive
+        science".
     """
 
     method: str
@@ -64,6 +70,7 @@ class Calibration:
     verdicts: dict[str, int]
     failures: dict[int, str]
     left_out: tuple[str, ...] = ()
+    at_data: bool = False
 
     @property
     def fitted(self) -> int:
@@ -79,6 +86,11 @@ class Calibration:
     def p_values(self) -> dict[str, float]:
         """Exact p-value of the ECDF of the ranks, by parameter (Saeilynoja et al. 2022)."""
         return {name: ecdf_band.p_value(u) for name, u in self.uniforms.items()}
+
+    @property
+    def band(self) -> ecdf_band.Band:
+        """Band of the ECDF of one parameter's ranks; all stay inside with probability `level`."""
+        return ecdf_band.band(self.fitted, 1.0 - (1.0 - self.level) / len(self.uniforms))
 
     @property
     def faults(self) -> dict[str, str]:
@@ -172,19 +184,20 @@ class Calibration:
         """
         for name in parameters or ():
             validation.one_of("parameter", name, self.uniforms)
-        names = parameters or self._worst(12)
+        names = parameters or self.worst(12)
         faults = self.faults
         verdicts = {k: faults.get(k) or f"p = {_p_text(self.p_values[k])}" for k in names}
-        level = 1.0 - (1.0 - self.level) / len(self.uniforms)
-        band = ecdf_band.band(self.fitted, level)
         title = (
-            f"{self.method}, {self.fitted} simulations: if the method is right, all curves stay in "
-            f"their bands with probability {100 * self.level:g} %"
+            f"{self._subject}, {self.fitted} simulations: if the method is right, all curves stay "
+            f"in their bands with probability {100 * self.level:g} %"
         )
-        return rank_plot({name: self.uniforms[name] for name in names}, band, verdicts, title)
+        return rank_plot({k: self.uniforms[k] for k in names}, self.band, verdicts, title)
 
     def to_arviz(self) -> xr.DataTree:
-        """DataTree for `az.plot_ecdf_pit`, with `uniforms` as the group prior_sbc."""
+        """DataTree for `az.plot_ecdf_pit`, with `uniforms` as its group.
+
+        The group is posterior_sbc if `at_data`, and prior_sbc otherwise.
+        """
         import xarray as xr  # slow to import
 
         variables = {
@@ -192,16 +205,21 @@ class Calibration:
             for name, u in self.uniforms.items()
         }
         coords = {"chain": [0], "draw": np.arange(self.fitted)}
-        return xr.DataTree.from_dict({"prior_sbc": xr.Dataset(variables, coords)})
+        group = "posterior_sbc" if self.at_data else "prior_sbc"
+        return xr.DataTree.from_dict({group: xr.Dataset(variables, coords)})
 
-    def _worst(self, count: int) -> list[str]:
-        """Names of the parameters with the smallest p-values, in the order of the model."""
+    @property
+    def _subject(self) -> str:
+        return f"{self.method} at these data" if self.at_data else self.method
+
+    def worst(self, count: int) -> list[str]:
+        """Names of the `count` parameters with the smallest p-values, in the order of the model."""
         worst = set(sorted(self.p_values, key=lambda name: self.p_values[name])[:count])
         return [name for name in self.uniforms if name in worst]
 
     def __repr__(self) -> str:
-        lines = textwrap.wrap(f"{self.method}: {self.verdict}", WIDTH)
-        names = self._worst(20)
+        lines = textwrap.wrap(f"{self._subject}: {self.verdict}", WIDTH)
+        names = self.worst(20)
         lines += aligned(self._table(names))
         if len(names) < len(self.uniforms):
             lines.append(f"(the {len(names)} of {len(self.uniforms)} with the smallest p)")
@@ -213,7 +231,8 @@ class Calibration:
         )
         if self.left_out:
             left_out = ", ".join(self.left_out)
-            lines += textwrap.wrap(f"Not in the table: {left_out} (discrete, summed out).", WIDTH)
+            how = "summed or integrated out" if self.at_data else "discrete, summed out"
+            lines += textwrap.wrap(f"Not in the table: {left_out} ({how}).", WIDTH)
         return "\n".join(lines)
 
     def _table(self, names: list[str]) -> list[tuple[str, ...]]:
@@ -224,7 +243,8 @@ class Calibration:
         for name in names:
             row = frame.loc[name]
             shares = [f"{c[name][0]:.2f} ± {c[name][1]:.2f}" if name in c else "" for c in coverage]
-            z, contraction = f"{row.z_mean:.2f}, {row.z_sd:.2f}", f"{row.contraction:.2f}"
+            z = ", ".join(_two_decimals(x) for x in (row.z_mean, row.z_sd))
+            contraction = f"{row.contraction:.2f}"
             estimates = ("", "") if name == LIKELIHOOD else (z, contraction)
             rows.append((name, _p_text(row.p), *shares, *estimates))
         return rows
@@ -253,6 +273,11 @@ def _fault(name: str, u: np.ndarray) -> str:
     if is_biased:
         faults.append("biased downwards" if z > 0 else "biased upwards")
     return "posterior " + (" and ".join(faults) or "of the wrong shape")
+
+
+def _two_decimals(x: float) -> str:
+    """A number with two decimals; a huge one, of a chain that never moved, in short form."""
+    return f"{x:.2f}" if abs(x) < 1000 else f"{x:.0e}"
 
 
 def _p_text(p_value: float) -> str:

@@ -11,6 +11,7 @@ from bayeskern.core.plotting import BLUE, ORANGE, figure
 from bayeskern.diagnostics.calibration.ecdf_band import Band
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -30,7 +31,7 @@ def rank_plot(
     fig = figure((0.6 + 2.6 * max(columns, 2), 1.0 + 2.2 * rows))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for panel, (name, u) in zip(panels, uniforms.items(), strict=False):
-        _curve(panel, u, band)
+        curve(panel, u, band)
         verdict = textwrap.fill(verdicts[name], 34)
         panel.set_title(f"{name}\n{verdict}", fontsize=9, parse_math=False)
         panel.spines[["top", "right"]].set_visible(False)
@@ -46,7 +47,8 @@ def rank_plot(
     return fig
 
 
-def _curve(panel, u: np.ndarray, band: Band) -> None:
+def curve(panel: Axes, u: np.ndarray, band: Band) -> None:
+    """Draw the ECDF of u (n,) minus the uniform one, orange if it leaves the band."""
     grid = np.concatenate([[0.0], band.grid, [1.0]])
     lower = np.concatenate([[0.0], band.lower - band.grid, [0.0]])
     upper = np.concatenate([[0.0], band.upper - band.grid, [0.0]])

@@ -58,13 +58,27 @@ def refit(
     if isinstance(bound_model.model, takes_data) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
     # The model is inspected once for all data sets, because that may take longer than a fit.
-    template = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
+    template = Target.of(ConditionedModel(target), (arrays_of(data, 0),), {})
+    return refit_template(template, data, method, seeds)
+
+
+def refit_template(
+    template: Target, data: dict[str, np.ndarray], method: Method, seeds: list[int]
+) -> Iterator[Callable[[], Posterior]]:
+    """Yield a function for each data set that fits it, for a model of the data by site.
+
+    Args:
+        template: Target of a model with one argument, the data by site.
+        data: Data by site, (simulations, *site).
+        method: The method.
+        seeds: A seed for each data set.
+    """
 
     def target_at(i: int) -> Target:
-        return template.with_arguments(_arrays(data, i))
+        return template.with_arguments(arrays_of(data, i))
 
     # A Gaussian process has n x n matrices for n observations, a guide d x d for d coordinates.
-    size = max(target.size, *(values[0].size for values in data.values()))
+    size = max(template.size, *(values[0].size for values in data.values()))
     fits_at_once = min(FITS_AT_ONCE, batch_size(size**2) or 1)
     if method.runs_side_by_side and fits_at_once > 1:
         return _in_batches(target_at, method, seeds, fits_at_once)
@@ -76,7 +90,7 @@ def row(values: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:
     return {name: value[i] for name, value in values.items()}
 
 
-def _arrays(data: dict[str, np.ndarray], i: int) -> dict[str, jax.Array]:
+def arrays_of(data: dict[str, np.ndarray], i: int) -> dict[str, jax.Array]:
     """Data of simulation i as JAX arrays: Python numbers would be static arguments."""
     return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
@@ -136,18 +150,25 @@ class ConditionedModel(eqx.Module):
     target: Target
 
     def __call__(self, data: dict[str, jax.Array]) -> Any:
-        return _Condition(self.target.model, data)(*self.target.args, **self.target.kwargs)
+        return Condition(self.target.model, data)(*self.target.args, **self.target.kwargs)
 
 
-class _Condition(Messenger):
-    """Sets observed sites to their data, or to the rows of a subsampling plate."""
+class Condition(Messenger):
+    """Sets observed sites to their data, or to the rows of a subsampling plate.
+
+    Inside a scan the data of each step are set, because the next step may depend on them.
+    """
 
     def __init__(self, fn: Callable, data: dict[str, jax.Array]):
         self.data, self.rows = data, {}
         super().__init__(fn)
 
     def process_message(self, msg: Any) -> None:
-        if msg["type"] != "sample" or not msg["is_observed"] or msg["name"] not in self.data:
+        if msg["type"] == "control_flow":
+            msg["kwargs"]["substitute_stack"].append(("condition", self._at_step))
+            return
+        done = msg.get("_control_flow_done", False)
+        if msg["type"] != "sample" or not self._is_set(msg) or done:
             return
         value = self.data[msg["name"]]
         batch = jnp.ndim(value) - msg["fn"].event_dim
@@ -160,6 +181,18 @@ class _Condition(Messenger):
     def postprocess_message(self, msg: Any) -> None:
         if msg["type"] == "plate":
             self.rows[msg["name"]] = msg["value"]
+
+    def _is_set(self, site: Any) -> bool:
+        return site["is_observed"] and site["name"] in self.data
+
+    def _at_step(self, site: Any) -> jax.Array | None:
+        """Data of a site at one step of a scan; None for other sites."""
+        if not self._is_set(site):
+            return None
+        value = self.data[site["name"]][site["infer"]["_scan_current_index"]]
+        # The values of a discrete state are enumerated along leading axes of the distribution.
+        axes = len(site["kwargs"]["sample_shape"]) + len(site["fn"].shape()) - jnp.ndim(value)
+        return jnp.reshape(value, (1,) * axes + jnp.shape(value))
 
 
 # -- data in the arguments -------------------------------------------------------------------------

@@ -1,9 +1,10 @@
-"""Simulation-based calibration of a method, on average over the prior of a model."""
+"""Simulation-based calibration of a method, at given data or on average over the prior."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -19,18 +20,18 @@ from bayeskern.diagnostics.calibration.calibration import (
     MIN_SIMULATIONS,
     Calibration,
 )
-from bayeskern.diagnostics.calibration.refit import FAILURES, refit, row
-from bayeskern.inference import Method, Posterior, as_method
+from bayeskern.diagnostics.calibration.experiments import checked_method, given_data, over_prior
+from bayeskern.diagnostics.calibration.refit import FAILURES, row
+from bayeskern.inference import Method, Posterior
 from bayeskern.inference.model.trace.arguments import model_arguments
-from bayeskern.inference.prior_predictive import simulate
-from bayeskern.inference.problem import bind
+from bayeskern.inference.problem import Problem, bind
 from bayeskern.protocols import DoesNotApplyError
 
 
 def calibrate(
-    problem: Any,
+    problem: Posterior | Problem | Callable,
     *args: Any,
-    method: str | Method = "auto",
+    method: str | Method | None = None,
     simulations: int = 200,
     seed: int = 0,
     draws: int = 99,
@@ -39,24 +40,33 @@ def calibrate(
     model_kwargs: dict | None = None,
     **kwargs: Any,
 ) -> Calibration:
-    """Check a method by simulation-based calibration: `calibrate(model, X, y)`.
+    """Check a method by simulation-based calibration, at your data or over the prior.
 
-    Parameters and data are drawn from the model, `simulations` times. Each data set is fitted, and
-    the truth is ranked among evenly thinned draws of the posterior. If the method is right, the
-    ranks are uniform for every parameter, and for the log likelihood, which exposes methods that
-    ignore the data and return the prior.
+    `calibrate(posterior)` checks the method that made the posterior at its own data y (posterior
+    SBC). For draws z of the posterior, new data y' are drawn from p(y' | z). The model is fitted to
+    y and y' together, with the same latents, and z is ranked among evenly thinned draws from
+    p(z | y, y'). `calibrate(model, X, y)` draws z from the prior and fits y' alone: it checks the
+    method on average over data that the prior finds plausible. If the method is right, the ranks
+    are uniform for every parameter, and for the log likelihood, which exposes methods that ignore
+    the data.
 
-    Fits that raise an error or have non-finite draws are counted and reported. With fewer than ten
-    fits there is no verdict. Discrete latents are summed out and have no rank.
-    SVI fits a plain NumPyro model to several data sets at once, by vmap. NUTS does not, because
-    each chain would wait for the longest.
+    If the posterior itself is wrong, the true values z are too, and the fault is harder to find.
+    Draws with reliable importance weights are resampled by them. Otherwise take z from a method
+    that you trust: `calibrate(nuts_posterior, method="svi")` checks SVI at the same data.
+
+    The cost is that of `simulations` fits, without compilation after the first one. Fits that raise
+    an error or have non-finite draws are counted and reported. With fewer than ten fits there is no
+    verdict. Discrete latents are summed out and have no rank. SVI fits a plain NumPyro model to
+    several data sets at once, by vmap. NUTS does not, because each chain would wait for the
+    longest.
 
     Args:
-        problem: A `Problem`, or a NumPyro model with its arguments as in `infer`. The data define
-            the observed sites and their shapes. Their values matter only if the model also uses
-            them elsewhere, such as for default priors or lagged values.
+        problem: A posterior; or a NumPyro model with its arguments as in `infer`, or a `Problem`.
+            The data of a model define the observed sites and their shapes. Their values matter only
+            if the model also uses them elsewhere, such as for default priors or lagged values.
         *args: Arguments of the model.
-        method: Method to check, as in `infer`, except for point estimates.
+        method: Method to check, as in `infer`, except for point estimates. By default the method
+            of the posterior, and "auto" for a model.
         simulations: Number of simulated data sets, at least ten.
         seed: Seed of the simulations and of the fits.
         draws: Number of draws among which the truth is ranked.
@@ -69,49 +79,49 @@ def calibrate(
         The ranks, and a verdict on the method.
 
     Raises:
-        ValueError: If the prior of a site cannot be sampled; if the method gives a point or
-            fewer draws than `draws`; if no data set could be fitted; if an option has the
-            name of an argument of the model.
+        ValueError: If the posterior has no model, is a point or has a closed form; if the prior of
+            a site, or the data, cannot be drawn; if the method gives a point or fewer draws than
+            `draws`; if no data set could be fitted; if an option has the name of an argument of the
+            model.
+        TypeError: If a posterior comes with arguments of a model.
 
     References:
-        Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference
-        algorithms with simulation-based calibration"; Modrak et al. (2023), "Simulation-based
-        calibration checking for Bayesian computation: the choice of test quantities shapes
-        sensitivity".
+        Saeilynoja, Schmitt, Buerkner and Vehtari (2025), "Posterior SBC: simulation-based
+        calibration checking conditional on data"; Talts, Betancourt, Simpson, Vehtari and Gelman
+        (2018), "Validating Bayesian inference algorithms with simulation-based calibration"; Modrak
+        et al. (2023), "Simulation-based calibration checking for Bayesian computation: the choice
+        of test quantities shapes sensitivity".
     """
-    options = {"method": method, "simulations": simulations, "seed": seed, "draws": draws}
-    options |= {"level": level, "progress": progress}
-    kwargs = model_arguments(calibrate, problem, args, kwargs, model_kwargs, options)
     validation.positive_integer(draws, "draws")
-    level, method = validation.level(level), as_method(method)
-    if method.is_point:
-        raise ValueError(
-            f"method={method.name!r} gives a point, which cannot rank the truth. Take a method "
-            "with draws, such as 'laplace' or 'nuts'."
-        )
+    level, seed = validation.level(level), validation.seed(seed)
     if validation.positive_integer(simulations, "simulations") < MIN_SIMULATIONS:
         raise ValueError(
             f"simulations must be at least {MIN_SIMULATIONS}, since fewer show no fault; got "
             f"{simulations}."
         )
-    bound_model = bind(problem, args, kwargs)
-    target = bound_model.target()
-    target.require_latents()
-    target.require_summable()
-    if any(s.name == LIKELIHOOD for s in target.latents):
-        raise ValueError(
-            f"the name {LIKELIHOOD!r} is reserved for the log density of the data; rename the site."
-        )
-    truths, data = simulate(target, simulations, seed)
-    truths = {s.name: truths[s.name] for s in target.latents}
-    seeds = np.random.SeedSequence(seed).generate_state(simulations).tolist()
+    if isinstance(problem, Posterior):
+        if args or kwargs or model_kwargs:
+            raise TypeError(
+                "a posterior holds its model and data, and calibrate(posterior) takes no others. "
+                "For another model, use calibrate(model, X, y)."
+            )
+        experiment = given_data(problem, method, simulations, seed)
+    else:
+        options = {"method": method, "simulations": simulations, "seed": seed, "draws": draws}
+        options |= {"level": level, "progress": progress}
+        # A Problem has no signature, so that `kwargs` come back unchanged.
+        model = cast("Callable", problem)
+        kwargs = model_arguments(calibrate, model, args, kwargs, model_kwargs, options)
+        bound_model = bind(problem, args, kwargs)
+        experiment = over_prior(bound_model, checked_method(method or "auto"), simulations, seed)
     ranked, failures = [], {}
     methods, verdicts = Counter[str](), Counter[str]()
     with Progress("calibrate", simulations, progress) as bar:
-        for i, fit in enumerate(refit(bound_model, target, data, method, seeds)):
+        for i, fit in enumerate(experiment.fits):
             try:
-                posterior = fit()
-                ranks, verdict = _rank(posterior, row(truths, i), draws), posterior.trust.verdict
+                posterior, truth = fit(), row(experiment.truths, i)
+                ranks = _rank(posterior, truth, experiment.ranked, draws)
+                verdict = posterior.trust_in_draws.verdict
                 ranked.append(ranks)
                 methods[posterior.method] += 1
                 verdicts[verdict] += 1
@@ -133,12 +143,21 @@ def calibrate(
         **_ranks(ranked, draws, seed),
         verdicts=dict(verdicts),
         failures=failures,
-        left_out=tuple(target.discrete),
+        left_out=experiment.left_out,
+        at_data=isinstance(problem, Posterior),
     )
 
 
-def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray]:
-    """Rank the true value of each latent, and the log likelihood, among `count` draws.
+def _rank(
+    posterior: Posterior, truth: dict, ranked: tuple[str, ...], count: int
+) -> dict[str, np.ndarray]:
+    """Rank the true value of each site, and the log likelihood, among `count` draws.
+
+    Args:
+        posterior: The posterior.
+        truth: True values of its latents, and of the other ranked sites.
+        ranked: Names of the sites to rank.
+        count: Number of draws among which the truth is ranked.
 
     Returns:
         By parameter, the log likelihood last: an array of the truth, the number of draws below it,
@@ -148,7 +167,7 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray
     assert target is not None
     # Latents may have been integrated out of the model, or replaced for a method.
     latents = [s.name for s in target.latents if s.name in truth]
-    flat = {name: posterior.flat[name] for name in latents}
+    flat = {name: values for name, values in posterior.flat.items() if name in truth}
     total = len(next(iter(flat.values())))
     if total < count:
         raise DoesNotApplyError(
@@ -156,18 +175,21 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> dict[str, np.ndarray
             "Let the method give more draws, or reduce draws=."
         )
     rows = evenly(total, count)
-    truth_first = {name: np.concatenate([truth[name][None], flat[name][rows]]) for name in latents}
-    names, values = scalar_columns(truth_first)
-    log_likelihoods = np.asarray(_log_likelihoods(target, truth_first))
+    truth_first = {k: np.concatenate([truth[k][None], v[rows]]) for k, v in flat.items()}
+    log_likelihoods = np.asarray(
+        _log_likelihoods(target, {name: truth_first[name] for name in latents})
+    )
+    shown = [name for name in ranked if name in flat]
+    names, values = scalar_columns({name: truth_first[name] for name in shown})
     names, values = [*names, LIKELIHOOD], np.column_stack([values, log_likelihoods])
     if not np.all(np.isfinite(values)):
         wrong = names[int(np.argmax(~np.all(np.isfinite(values), axis=0)))]
         raise FloatingPointError(f"the draws or the truth of {wrong!r} are not finite")
-    _, all_draws = scalar_columns(flat)
-    true_values, ranked = values[0], values[1:]
-    n_below, n_equal = np.sum(ranked < true_values, axis=0), np.sum(ranked == true_values, axis=0)
-    mean = np.append(all_draws.mean(axis=0), ranked[:, -1].mean())
-    sd = np.append(all_draws.std(axis=0), ranked[:, -1].std())
+    _, all_draws = scalar_columns({name: flat[name] for name in shown})
+    true_values, drawn = values[0], values[1:]
+    n_below, n_equal = np.sum(drawn < true_values, axis=0), np.sum(drawn == true_values, axis=0)
+    mean = np.append(all_draws.mean(axis=0), drawn[:, -1].mean())
+    sd = np.append(all_draws.std(axis=0), drawn[:, -1].std())
     columns = np.column_stack([true_values, n_below, n_equal, mean, sd])
     return dict(zip(names, columns, strict=True))
 

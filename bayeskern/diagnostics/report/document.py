@@ -13,9 +13,12 @@ from bayeskern.core import validation
 from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
+from bayeskern.diagnostics.calibration.calibration import Calibration
+from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.diagnostics.report.blocks import Block, environment, missing
 from bayeskern.diagnostics.report.many import render_many
 from bayeskern.diagnostics.report.sections import forecast as of_forecast
+from bayeskern.diagnostics.report.sections.calibration import calibration as calibration_of
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.fit import fit
@@ -26,7 +29,7 @@ from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
 from bayeskern.diagnostics.report.sections.verdict import verdict
 from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
-from bayeskern.diagnostics.report.wording import of_series
+from bayeskern.diagnostics.report.wording import listed, of_series
 from bayeskern.forecast.collection import Forecasts
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
@@ -36,6 +39,7 @@ MAX_BYTES = 3_000_000
 SECTIONS: dict[str, tuple[str, Callable]] = {
     "fitted": ("What was fitted", fitted),
     "convergence": ("Convergence", convergence),
+    "calibration": ("Calibration of the method", calibration_of),
     "posterior": ("Posterior", parameters),
     "fit": ("Fit to the data", fit),
     "process": ("Function and components", process),
@@ -55,6 +59,7 @@ def report(
     path: str | PathLike = "report.html",
     *,
     seed: int = 0,
+    calibration: Calibration | Mapping[str, Calibration] | bool = False,
     progress: bool = True,
 ) -> Path:
     """Write a report on a posterior, several posteriors or a forecast to one HTML file.
@@ -69,23 +74,33 @@ def report(
             of many series: a table of all, the worst first, with links to their figures.
         path: The file to write. An interrupted run leaves an existing file unchanged.
         seed: Seed of the additional draws that figures and checks need.
+        calibration: Result of `bk.calibrate(posterior)`, or of each posterior by name, to show in
+            the report. True computes it: 200 fits of each posterior's method, which take minutes
+            by NUTS.
         progress: True to show a progress bar.
 
     Returns:
         The path of the file.
 
     Raises:
-        TypeError: If `posterior` has another type.
-        ValueError: If two posteriors have the same name, or a name is empty.
+        TypeError: If `posterior` or `calibration` has another type.
+        ValueError: If two posteriors have the same name, or a name is empty; if a calibration
+            belongs to no posterior of the report, or cannot be computed.
         OSError: If the file cannot be written.
     """
     seed = validation.seed(seed)
+    if calibration is not False and isinstance(posterior, Forecast | Forecasts):
+        raise TypeError(
+            "calibration= is for posteriors; the report on a forecast has its rolling-origin "
+            "evaluation."
+        )
     if isinstance(posterior, Forecasts):
         path = require_file(path, "report.html")
         text = render_many(posterior, progress)
     else:
         subjects = _subjects(posterior, seed)
         path = require_file(path, "report.html")
+        add_calibrations(subjects, calibration, progress)
         text = render(subjects, progress)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -114,6 +129,52 @@ def _subjects(posterior: Any, seed: int) -> list[Subject] | list[ForecastSubject
             '{"laplace": p1, "nuts": p2}.'
         )
     return [Subject(p, name, seed) for name, p in zip(names, posteriors.values(), strict=True)]
+
+
+def add_calibrations(
+    subjects: Sequence[Subject] | Sequence[ForecastSubject],
+    calibration: Calibration | Mapping[str, Calibration] | bool,
+    progress: bool,
+) -> None:
+    """Set the calibrations of the subjects; they are computed if `calibration` is True.
+
+    Raises as `report` does.
+    """
+    by_name = {subject.name: subject for subject in subjects if isinstance(subject, Subject)}
+    if calibration is False:
+        return
+    if calibration is True:
+        calibrations: dict = {
+            name: calibrate(subject.posterior, seed=subject.seed, progress=progress)
+            for name, subject in by_name.items()
+        }
+    elif isinstance(calibration, Calibration):
+        calibrations = {name: calibration for name in by_name if len(by_name) == 1}
+    elif isinstance(calibration, dict):
+        # A single posterior has no name in the report.
+        names = list(by_name) if len(by_name) == 1 == len(calibration) else list(calibration)
+        calibrations = dict(zip(names, calibration.values(), strict=True))
+    else:
+        calibrations = {"": calibration}
+    if not all(isinstance(c, Calibration) for c in calibrations.values()):
+        raise TypeError(
+            "calibration must be True, a result of bk.calibrate, or a dict of names and such "
+            f"results; got {type(calibration).__name__}."
+        )
+    unknown = [name for name in calibrations if name not in by_name]
+    if unknown or not calibrations:
+        raise ValueError(
+            f"calibration needs the names of the posteriors ({', '.join(by_name)}), as in "
+            '{"nuts": bk.calibrate(posterior)}' + f"; got {', '.join(map(str, unknown)) or 'none'}."
+        )
+    for name, result in calibrations.items():
+        parameters = {p.plain for p in by_name[name].parameters}
+        if parameters.isdisjoint(result.uniforms):
+            raise ValueError(
+                f"calibration ranks {listed(result.uniforms)}, and the posterior has "
+                f"{listed(parameters)}: it is the result of another model."
+            )
+        by_name[name].calibration = result
 
 
 class Section(NamedTuple):
@@ -169,7 +230,8 @@ def _chapter(subject: Subject | ForecastSubject, id: str, bar: Progress) -> Chap
 def _sections(subject: Subject | ForecastSubject) -> dict[str, tuple[str, Callable]]:
     """Sections of the report on one subject: id -> title and function."""
     if isinstance(subject, Subject):
-        return SECTIONS
+        shown = SECTIONS.items()
+        return {k: v for k, v in shown if k != "calibration" or subject.calibration is not None}
     # The forecast of a constant series has no structures and no fit.
     ids = FORECAST_SECTIONS if subject.forecast.parts else ("process", "fitted")
     return {id: FORECAST_SECTIONS[id] for id in ids}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bayeskern.core.formatting import number
 from bayeskern.inference.approximation.psis import khat_threshold
-from bayeskern.inference.assessment import approximation, convergence, smc, tails
+from bayeskern.inference.assessment import approximation, convergence, power_scaling, smc, tails
 from bayeskern.inference.methods import exact
 
 
@@ -35,6 +35,7 @@ def good_values() -> dict[str, str]:
         "tail_log_sd_ratio": tail_limits.max_log_sd_ratio,
         "drift": particle_limits.max_drift,
         "unmoved": particle_limits.max_unmoved,
+        "prior_sensitivity": power_scaling.THRESHOLD,
         "log_evidence_error": particle_limits.max_log_evidence_error,
     }
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -16,6 +16,7 @@ from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.leave_one_out.loo import loo_by_site
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
+from bayeskern.diagnostics.report.outcomes import Outcome, outcomes
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
@@ -24,6 +25,11 @@ from bayeskern.prediction.response_mixture import ResponseMixture
 
 # Number of replicates that condition on the data, which are costly.
 COSTLY_REPLICATES = 100
+# With fewer observations, shares are too uncertain to show.
+MIN_OBSERVATIONS = 20
+
+# Outcomes that are classes.
+CLASSES = ("binary", "ordinal", "categorical")
 
 How = Literal["left_out", "fitted_with", "in_sample"]
 
@@ -39,8 +45,10 @@ class Observations:
         replicates: New data drawn from the model, (S, n), or None.
         mean: Prediction of each observation, (n,), or None.
         pit: Probability integral transform, (n,), uniform if the model is right; or None.
+        outcome: Kind of the observations.
         how: "left_out": each observation is predicted from all the others; "fitted_with": likewise,
             at hyperparameters fitted to all observations; "in_sample": predicted with itself.
+        predictions: Draws of each observation of a class from its prediction, (S, n), or None.
         log_density: Log density of each left-out y, (n,), if it has a closed form.
         loo: Leave-one-out, or None.
         why_no_loo: Reason for a missing `loo`.
@@ -54,22 +62,22 @@ class Observations:
     mean: np.ndarray | None
     pit: np.ndarray | None
     how: How
+    outcome: Outcome = "continuous"
+    predictions: np.ndarray | None = None
     log_density: np.ndarray | None = None
     loo: CrossValidation | None = None
     why_no_loo: str = ""
     back: Callable[[np.ndarray], np.ndarray] = np.asarray
 
     @property
-    def binary(self) -> bool:
-        """True if y and all replicates are 0 or 1."""
-        values = [self.y] if self.replicates is None else [self.y, self.replicates]
-        return all(np.isin(np.unique(x), (0, 1)).all() for x in values)
+    def has_classes(self) -> bool:
+        """True if the observations are classes."""
+        return self.outcome in CLASSES
 
     @property
     def discrete(self) -> bool:
-        """True if all replicates, or y without replicates, are whole numbers."""
-        values = self.y if self.replicates is None else self.replicates
-        return bool(np.all(values == np.round(values)))
+        """True if the observations are whole numbers."""
+        return self.outcome != "continuous"
 
 
 def observations(subject: Subject) -> list[Observations]:
@@ -78,6 +86,10 @@ def observations(subject: Subject) -> list[Observations]:
     at_point = (
         _replicates_at_point(subject) if subject.posterior.is_point and subject.has_model else {}
     )
+    kinds: dict[str, Outcome] = {}
+    if subject.has_model:
+        by_site = outcomes(subject.posterior.known_target)
+        kinds = {name.replace("/", "."): kind for name, kind in by_site.items()}
     all_observations = []
     predictive = subject.group("posterior_predictive")
     for key, values in subject.group("observed_data").items():
@@ -92,10 +104,22 @@ def observations(subject: Subject) -> list[Observations]:
             if replicates is not None:
                 site = replace(site, replicates=replicates)
         else:
-            mean, pit, how = _predicted(subject, name, y, replicates)
-            site = Observations(name, y, labels, replicates, mean, pit, how)
+            outcome = _outcome(kinds.get(name), y, replicates)
+            predicted = _predicted(subject, name, y, replicates, outcome in CLASSES)
+            site = Observations(name, y, labels, replicates, outcome=outcome, **predicted)
         all_observations.append(replace(site, site=name, loo=loo, why_no_loo=why_no_loo))
     return all_observations
+
+
+def _outcome(kind: Outcome | None, y: np.ndarray, replicates: np.ndarray | None) -> Outcome:
+    """Kind of observations: `kind` by their distribution, or by their values if it is None."""
+    arrays = [y] if replicates is None else [y, replicates]
+    values = [np.unique(x) for x in arrays]
+    if kind != "continuous" and all(np.isin(x, (0, 1)).all() for x in values):
+        return "binary"
+    if kind is not None:
+        return kind
+    return "count" if all(np.array_equal(x, np.round(x)) for x in values) else "continuous"
 
 
 def observations_of_forecast(subject: ForecastSubject) -> Observations:
@@ -119,6 +143,7 @@ def observations_of_forecast(subject: ForecastSubject) -> Observations:
         # Czado, Gneiting and Held (2009), "Predictive model assessment for count data".
         pit=low + rng.random(len(y)) * (high - low),
         how="fitted_with",
+        outcome="count" if f.choices.likelihood.whole else "continuous",
         log_density=given_others.log_density(y),
     )
 
@@ -192,14 +217,14 @@ def _loo(subject: Subject, name: str) -> tuple[CrossValidation | None, str]:
 
 
 def _predicted(
-    subject: Subject, name: str, y: np.ndarray, replicates: np.ndarray | None
-) -> tuple[np.ndarray | None, np.ndarray | None, How]:
-    """Mean and PIT of each observation, and how it was predicted.
+    subject: Subject, name: str, y: np.ndarray, replicates: np.ndarray | None, classes: bool
+) -> dict[str, Any]:
+    """Fields of Observations on the prediction of each observation; None without replicates.
 
-    Both are None without replicates.
+    With `classes`, draws from the predictions are among them.
     """
     if replicates is None:
-        return None, None, "in_sample"
+        return {"mean": None, "pit": None, "how": "in_sample"}
     weights = _loo_weights(subject, name, replicates.shape)
     how: How = "left_out"
     if weights is None:
@@ -207,7 +232,26 @@ def _predicted(
     # P(new < y) + u P(new = y) for uniform u is uniform for discrete data too.
     p_less, p_equal = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
     pit = np.clip(p_less + subject.rng().uniform(size=len(y)) * p_equal, 0.0, 1.0)
-    return (weights * replicates).sum(0), pit, how
+    fields = {"mean": (weights * replicates).sum(0), "pit": pit, "how": how}
+    if classes:
+        left_out = how == "left_out"
+        fields["predictions"] = (
+            _resampled(replicates, weights, subject.rng()) if left_out else replicates
+        )
+    return fields
+
+
+def _resampled(replicates: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Equally weighted draws of each column, from weighted ones (S, n): systematic resampling."""
+    count, columns = replicates.shape
+    points = (rng.permutation(count) + 0.5) / count
+    return np.stack(
+        [
+            replicates[np.searchsorted(np.cumsum(weights[:, i]) / weights[:, i].sum(), points), i]
+            for i in range(columns)
+        ],
+        axis=1,
+    )
 
 
 def _loo_weights(subject: Subject, name: str, shape: tuple[int, ...]) -> np.ndarray | None:

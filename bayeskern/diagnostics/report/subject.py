@@ -15,12 +15,14 @@ from arviz_stats.base.array import array_stats
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING_ERROR
 from bayeskern.core.scalars import scalar_name
+from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.report.priors import SitePrior, site_priors
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process, processes
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import weighted_difference
+from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.convergence import ChainLimits
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
@@ -57,11 +59,12 @@ class ScalarParameter(NamedTuple):
 
 @dataclass
 class Subject:
-    """A posterior, its name among several, and the random seed of the report."""
+    """A posterior, its name among several, the seed of the report, and its calibration."""
 
     posterior: Posterior
     name: str = ""
     seed: int = 0
+    calibration: Calibration | None = None
 
     def rng(self) -> np.random.Generator:
         """A new generator from the seed; every section draws the same numbers."""
@@ -182,6 +185,22 @@ class Subject:
             for name, x in all_draws.items()
             if np.isfinite(x).all() and np.ptp(x) > ROUNDING_ERROR * np.max(np.abs(x))
         }
+
+    @cached_property
+    def scaled_densities(self) -> power_scaling.ScaledDensities:
+        """Log prior and log likelihood at some draws, for power scaling."""
+        return power_scaling.scaled_densities(self.posterior)
+
+    @cached_property
+    def sensitivities(self) -> dict[str, power_scaling.Sensitivity]:
+        """Sensitivity to prior and likelihood of up to 80 parameters; empty if unknown."""
+        if power_scaling.why_not(self.posterior):
+            return {}
+        densities = self.scaled_densities
+        if power_scaling.why_no_weights(densities):
+            return {}
+        draws = {name: x[:, densities.rows] for name, x in list(self.varying.items())[:80]}
+        return power_scaling.sensitivities(draws, densities)
 
     def summary(self, draws: Mapping[str, np.ndarray], **options) -> Any:
         """The table of posterior.summary, for draws (chains, draws) by name."""

@@ -79,7 +79,7 @@ class Auto(Method):
                 continue
             if attempts.verdict != "good" and name != "nuts" and name != "exact":
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
-                missed = posterior.trust.evidence.get("modes_missed", 0)
+                missed = posterior.trust_in_draws.evidence.get("modes_missed", 0)
                 proposal = "laplace" if missed else posterior
                 origin = "all modes" if missed else name
                 # A costly density gets the full number of draws only after a caution.
@@ -152,7 +152,7 @@ class Attempts:
             return None
         fit = dataclasses.replace(fit, findings=self.findings | fit.findings)
         posterior = Posterior.of(method.name, fit, self.target, progress=self.progress)
-        trust = posterior.trust
+        trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))

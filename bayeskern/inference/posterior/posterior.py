@@ -14,7 +14,7 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
-from bayeskern.inference.assessment import latent_laplace
+from bayeskern.inference.assessment import latent_laplace, power_scaling
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.checks.forgotten_data import forgets_data
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayeskern.inference.methods.base import Method
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -61,6 +63,7 @@ class Posterior:
         coords: Labels along named axes, in ArviZ's form.
         dims: Names of the axes of sites that are not plates.
         seed: Seed of the fit; None if unknown.
+        made_by: The method with its options; None if unknown, as after loading.
         progress: True to show a progress bar.
     """
 
@@ -74,6 +77,7 @@ class Posterior:
     coords: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
     seed: int | None = None
+    made_by: Method | None = None
     progress: bool = False
 
     @classmethod
@@ -197,7 +201,15 @@ class Posterior:
 
     @cached_property
     def trust(self) -> Trust:
-        """Verdict on these draws, and the evidence for it."""
+        """Verdict on these draws, and the evidence for it.
+
+        If priors and data disagree by power scaling, the advice says so.
+        """
+        return power_scaling.with_prior_conflict(self, self.trust_in_draws)
+
+    @cached_property
+    def trust_in_draws(self) -> Trust:
+        """The verdict without a check of the priors."""
         trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model keeps its verdict.

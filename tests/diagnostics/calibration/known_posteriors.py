@@ -1,5 +1,7 @@
 """Models with known posteriors, and deliberately faulty methods."""
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
+from bayeskern.diagnostics.calibration.augmented import AugmentedModel
 from bayeskern.inference import Method
 from bayeskern.inference.prior_predictive import simulate
 from bayeskern.inference.result import Fit
@@ -61,3 +64,33 @@ class FromPrior(Method):
             assess=lambda _: Trust("good", "", {}),
             draws={name: x[None] for name, x in found.items()},
         )
+
+
+def mean_of(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+
+@dataclass(frozen=True)
+class Conjugate(Method):
+    """The posterior of `mean_of` given one data set or two, with a wrong sd or mean."""
+
+    spread: float = 1.0
+    shift: float = 0.0
+    one_data_set: bool = False
+
+    name, takes_marginal = "conjugate", False
+
+    def run(self, target, seed, progress):
+        model = target.model
+        data = [target.args[0]]
+        if isinstance(model, AugmentedModel):
+            data = [model.target.args[0], target.args[0]["y"]]
+        y = np.concatenate([np.asarray(part) for part in data[: 1 if self.one_data_set else 2]])
+        sd = 1.0 / np.sqrt(len(y) + 1)
+        normal = np.random.default_rng(seed).normal(size=1000)
+        mu = y.sum() / (len(y) + 1) + sd * (self.shift + self.spread * normal)
+        return Fit(z=mu[None, :, None], assess=lambda _: Trust("good", "", {}))
+
+
+Y_MEAN = np.array([1.0, 3.0, 2.0, 4.0])

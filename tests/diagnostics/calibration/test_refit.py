@@ -74,6 +74,49 @@ def test_sites_in_a_scan_take_simulated_data():
     assert float(found) == pytest.approx(float(expected), rel=1e-12)
 
 
+def test_steps_of_a_scan_depend_on_simulated_data():
+    def lagged(y):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+
+        def step(before, y):
+            return numpyro.sample("y", dist.Normal(a * before, 1.0), obs=y), None
+
+        scan(step, 0.0, y)
+
+    target, data = at_sites(lagged, np.array([1.0, 2.0, 4.0]))
+    past = np.r_[0.0, data["y"][:-1]]
+    expected = dist.Normal(0.7 * past, 1.0).log_prob(data["y"]).sum() + dist.Normal().log_prob(0.7)
+    found = float(target.log_density(jnp.array([0.7])))
+    assert found == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_hidden_states_of_a_scan_get_simulated_data():
+    pytest.importorskip("funsor")
+
+    def states(y):
+        p = numpyro.sample("p", dist.Uniform(0.0, 1.0))
+
+        def step(before, y):
+            x = numpyro.sample("x", dist.Bernoulli(jnp.where(before == 0, p, 1.0 - p)))
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+            return x, None
+
+        scan(step, 0, y)
+
+    target, new = Target.of(states, (np.zeros(4),), {}), np.array([0.3, -1.0, 2.0, 0.0])
+    conditioned = Target.of(ConditionedModel(target), ({"y": jnp.asarray(new)},), {})
+    z = jnp.array([0.4])
+    p = float(target.constrain(z)["p"])
+    # The forward algorithm.
+    forward = np.array([1.0, 0.0])
+    for value in new:
+        likelihood = np.exp(np.asarray(dist.Normal(jnp.arange(2), 1.0).log_prob(value)))
+        forward = forward @ np.array([[1.0 - p, p], [p, 1.0 - p]]) * likelihood
+    found = float(conditioned.log_density(z, prior=False))
+    assert found == pytest.approx(np.log(forward.sum()), rel=1e-10)
+
+
 def test_masked_values_stay_masked():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

@@ -1,5 +1,6 @@
 """The report: its sections, escaped names, refused input, and numbers of ArviZ."""
 
+import dataclasses
 import re
 
 import arviz as az
@@ -14,9 +15,12 @@ from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.document import FORECAST_SECTIONS, SECTIONS
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.kernels import RBF, Periodic
+from tests.diagnostics.calibration.known_posteriors import Y_MEAN, Conjugate, mean_of
 from tests.diagnostics.report.pages import Page, page_of
 from tests.marks import few
 
+# Sections of every report on a posterior.
+ALWAYS = set(SECTIONS) - {"calibration"}
 HOSTILE = "<script>alert(1)</script>"
 rng = np.random.default_rng(0)
 X = rng.normal(size=40)
@@ -106,7 +110,7 @@ SAID = {
     ),
     "linear regression": ("closed form", HOSTILE, "elpd_loo"),
     "classes": (
-        "Calibration of the predicted probability",
+        "by its predicted probability (isotonic regression)",
         "The latent function",
         "is not split into components",
         "with the observation left out, the predicted value with it",
@@ -139,7 +143,7 @@ def made():
 def test_report_has_all_sections_and_no_links(name, made, tmp_path):
     page, text = read(made(name), tmp_path)
     assert page.ids[0] == "verdict"
-    sections = FORECAST_SECTIONS if name.startswith("forecast") else {"comparison", *SECTIONS}
+    sections = FORECAST_SECTIONS if name.startswith("forecast") else {"comparison", *ALWAYS}
     assert set(page.ids) >= {"verdict", *sections}
     assert len(set(page.ids)) == len(page.ids)
     assert len(text) < 3_000_000
@@ -164,7 +168,7 @@ def test_table_compares_several_posteriors(made, tmp_path):
     assert {n: row["method"] for n, row in rows.items()} == {HOSTILE: "laplace", "nuts": "nuts"}
     wanted = bk.compare(found).table["nuts"]
     assert rows["nuts"]["elpd (LOO)"] == f"{wanted['elpd']:.2f} ± {wanted['elpd_error']:.2f}"
-    assert {f"p{i}-{name}" for i in (0, 1) for name in SECTIONS} <= set(page.ids)
+    assert {f"p{i}-{name}" for i in (0, 1) for name in ALWAYS} <= set(page.ids)
 
 
 @pytest.mark.slow
@@ -263,3 +267,51 @@ def test_constant_series_has_a_short_report(tmp_path):
     said = " ".join(page.text)
     assert "Nothing was fitted" in said and "could not be made" not in said
     assert text.count("<figure>") == 1
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checked():
+    posterior = bk.infer(mean_of, Y_MEAN, method=Conjugate(), seed=0, progress=False)
+    return posterior, bk.calibrate(posterior, simulations=40, progress=False)
+
+
+def test_calibration_is_shown_where_it_is_given(checked, tmp_path):
+    posterior, result = checked
+    page, _ = read(posterior, tmp_path, calibration=result)
+    assert "calibration" in page.ids
+    assert "Result for conjugate at these data: calibrated as far as 40" in page.words
+    shares = page.table("parameter", "50 % interval")["mu"]
+    assert shares["95 % interval"] == f"{100 * result.coverage(0.95)['mu'][0]:.0f} %"
+    assert shares["fault"] == "none" and "could not be made" not in page.words
+    assert "calibration" not in read(posterior, tmp_path)[0].ids
+
+
+@pytest.mark.slow
+def test_calibration_is_computed_on_request(checked, tmp_path, monkeypatch):
+    posterior, result = checked
+    other = bk.infer(mean_of, Y_MEAN, method=Conjugate(spread=0.4), seed=0, progress=False)
+    page, _ = read({"right": posterior, "narrow": other}, tmp_path, calibration=True)
+    assert {"p0-calibration", "p1-calibration"} <= set(page.ids)
+    assert "mu: posterior too narrow" in page.words and "200 data sets were simulated" in page.words
+    named, _ = read({"a": posterior, "b": other}, tmp_path, calibration={"a": result})
+    assert "p0-calibration" in named.ids and "p1-calibration" not in named.ids
+
+
+def test_calibrations_of_other_posteriors_are_refused(checked, tmp_path):
+    posterior, result = checked
+    path = tmp_path / "r.html"
+    with pytest.raises(ValueError, match=r"names of the posteriors \(a, b\).*got c"):
+        report({"a": posterior, "b": posterior}, path, calibration={"c": result})
+    with pytest.raises(ValueError, match="names of the posteriors"):
+        report({"a": posterior, "b": posterior}, path, calibration=result)
+    with pytest.raises(TypeError, match="calibration must be True, a result of"):
+        report(posterior, path, calibration=100)
+    renamed = dataclasses.replace(result, uniforms={"nu": result.uniforms["mu"]})
+    with pytest.raises(ValueError, match="ranks nu, and the posterior has mu"):
+        report(posterior, path, calibration=renamed)
+    with pytest.raises(TypeError, match="rolling-origin"):
+        report(series(), path, calibration=True)
+    assert not path.exists()

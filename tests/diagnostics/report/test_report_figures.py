@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import pytest
 from markupsafe import Markup
 from PIL import Image
 
@@ -86,7 +87,7 @@ def test_predictive_check_of_heavy_tailed_counts_is_fast():
     replicates = np.floor(np.exp(rng.normal(0.0, 4.0, size=(400, 8))))
     assert np.quantile(replicates, 0.999) > 10_000
     start = time.perf_counter()
-    picture = svg(fit.predictive_check, y, replicates, True)
+    picture = svg(fit.predictive_check, y, replicates, "count")
     assert time.perf_counter() - start < 5.0
     assert len(picture) < 100_000
     said = re.search(r"\((\S+) % of the simulated values lie outside\)", picture)
@@ -94,27 +95,36 @@ def test_predictive_check_of_heavy_tailed_counts_is_fast():
     assert 0.0 < float(said[1]) < 100.0 * np.mean(replicates > 50)
 
 
-def bars(y, replicates):
-    """Positions, heights of bars, and medians of the model in a check of counts."""
-    axis = fit.predictive_check(y, replicates, True).axes[0]
+def test_bars_of_classes_match_numpy():
+    y = rng.integers(0, 4, size=50)
+    replicates = rng.integers(0, 4, size=(300, 50)).astype(float)
+    axis = fit.predictive_check(y, replicates, "categorical").axes[0]
     (markers, *_) = axis.containers[1].lines
     heights = [bar.get_height() for bar in axis.containers[0]]
-    return markers.get_xdata(), np.array(heights), markers.get_ydata()
-
-
-def test_bars_of_counts_match_numpy():
-    y = rng.poisson(3.0, size=50)
-    replicates = rng.poisson(3.0, size=(300, 50)).astype(float)
-    at, observed, model = bars(y, replicates)
-    assert observed.sum() == len(y)
-    for v, height, middle in zip(at, observed, model, strict=True):
+    assert sum(heights) == len(y) and list(markers.get_xdata()) == [0, 1, 2, 3]
+    for v, height, middle in zip(range(4), heights, markers.get_ydata(), strict=True):
         assert height == np.sum(y == v)
         assert middle == np.median(np.sum(replicates == v, axis=1))
 
 
+def test_rootogram_matches_numpy():
+    y = rng.poisson(3.0, size=50)
+    replicates = rng.poisson(3.0, size=(300, 50)).astype(float)
+    made = fit.predictive_check(y, replicates, "count")
+    (axis,) = made.axes
+    model, observed = (
+        np.ma.getdata(c.get_offsets()) for c in axis.collections[:1] + axis.collections[-1:]
+    )
+    assert axis.get_yscale() == "function" or axis.get_yscale() == "sqrt"
+    for v, height in observed:
+        assert height == np.sum(y == v)
+    for v, height in model[:5]:
+        assert height == pytest.approx(np.mean(np.sum(replicates == v, axis=1)))
+
+
 def test_heavy_tails_do_not_hide_the_observed_values():
     y = rng.normal(size=40)
-    made = fit.predictive_check(y, rng.standard_cauchy(size=(200, 40)), False)
+    made = fit.predictive_check(y, rng.standard_cauchy(size=(200, 40)), "continuous")
     (axis,) = made.axes
     low, high = axis.get_xlim()
     assert low <= y.min() and y.max() <= high
@@ -123,7 +133,7 @@ def test_heavy_tails_do_not_hide_the_observed_values():
 
 
 def test_constant_observations_are_drawn():
-    assert "</svg>" in svg(fit.predictive_check, np.full(5, 2.0), np.full((9, 5), 2.0), True)
+    assert "</svg>" in svg(fit.predictive_check, np.full(5, 2.0), np.full((9, 5), 2.0), "count")
 
 
 def test_panels_have_labelled_axes():

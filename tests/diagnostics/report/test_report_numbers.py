@@ -19,6 +19,7 @@ from bayeskern.diagnostics.report.sections.fit import fit
 from bayeskern.diagnostics.report.sections.forecast import values as table_of_values
 from bayeskern.diagnostics.report.sections.parameters import parameters
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.inference.assessment import power_scaling
 from bayeskern.kernels import (
     RBF,
     Brownian,
@@ -112,7 +113,7 @@ def kernel_mean(kernel, x, y):
 
 def test_log_densities_match_scipy(subject):
     mu = subject.posterior.flat["mu"][:7]
-    found = sensitivity.log_probs(subject.posterior.target, {"mu": mu})
+    found = power_scaling.log_probs(subject.posterior.target, {"mu": mu})
     np.testing.assert_allclose(found["mu"], norm.logpdf(mu, 0.0, 2.0), rtol=1e-12)
     np.testing.assert_allclose(found["y"], norm.logpdf(Y[:, None], mu).sum(axis=0), rtol=1e-10)
 

@@ -13,9 +13,10 @@ import bayeskern as bk
 from bayeskern.diagnostics.leave_one_out.psis import psis_loo
 from bayeskern.diagnostics.report import evidence, report
 from bayeskern.diagnostics.report.blocks import Block
-from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity
+from bayeskern.diagnostics.report.sections import classes, convergence, fit, sensitivity
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.approximation.psis import has_even_tail
+from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS
 from bayeskern.inference.assessment.convergence import ChainLimits
 from tests.diagnostics.report.pages import page_of
@@ -80,7 +81,7 @@ def test_priors_at_the_top_are_scaled():
 @pytest.mark.slow
 def test_plate_without_hyperpriors_is_scaled():
     subject = Subject(bk.infer(in_a_plate, Y, **{**QUICK, "method": "map"}))
-    assert [prior.site for prior in sensitivity._priors_to_scale(subject)] == ["beta"]
+    assert power_scaling.scaled_priors(subject.posterior.target) == ("beta",)
 
 
 @pytest.mark.slow
@@ -149,9 +150,9 @@ def test_good_values_are_the_limits_of_the_verdict():
 def test_score_of_the_overall_share():
     y = (rng.random(37) < 0.3).astype(float)
     rest = np.array([np.delete(y, i).mean() for i in range(len(y))])
-    np.testing.assert_allclose(fit.overall_score(y, True), np.mean((y - rest) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(classes.overall_score(y, True), np.mean((y - rest) ** 2), rtol=1e-12)
     np.testing.assert_allclose(
-        fit.overall_score(y, False), np.mean((y - y.mean()) ** 2), rtol=1e-12
+        classes.overall_score(y, False), np.mean((y - y.mean()) ** 2), rtol=1e-12
     )
 
 

@@ -15,16 +15,24 @@ from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
-from bayeskern.diagnostics.report.observations import Observations, observations
+from bayeskern.diagnostics.report.observations import (
+    CLASSES,
+    MIN_OBSERVATIONS,
+    Observations,
+    observations,
+)
+from bayeskern.diagnostics.report.outcome_plots import rootogram
+from bayeskern.diagnostics.report.outcomes import Outcome
+from bayeskern.diagnostics.report.sections.classes import class_calibration
 from bayeskern.diagnostics.report.style import GREY, INK, as_svg, legend_above, panel, points
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.forecast.evaluate.scores import COVERAGES
-from bayeskern.protocols import classes_of
+from bayeskern.protocols import classes_of, columns_of
 
 block = partial(Block, "fit")
-# With fewer observations, shares are too uncertain to show.
-MIN_OBSERVATIONS = 20
+# Counts over a larger range are shown by their density.
+MAX_COUNT_RANGE = 60
 
 
 def fit(subject: Subject) -> Iterator[Block]:
@@ -38,22 +46,38 @@ def fit(subject: Subject) -> Iterator[Block]:
             yield heading(f"Observed site {site.site}")
         yield from _predictive(site)
         yield from _leave_one_out(site)
-        if site.binary:
-            yield from _calibration(site, classes)
-        elif classes is not None and len(classes) > 2:
-            yield from _several_classes(site, classes)
+        if site.has_classes:
+            yield from class_calibration(site, classes, _covariates(subject, site))
         else:
             yield from intervals(site)
+
+
+def _covariates(subject: Subject, site: Observations) -> dict[str, np.ndarray]:
+    """Arguments of the model, or their columns, with a number for each observation."""
+    shape = subject.group("observed_data")[site.site].shape
+    columns = subject.model is not None and columns_of(subject.model)
+    covariates = {}
+    for name, values in subject.group("constant_data").items():
+        x = np.asarray(values, float)
+        if x.shape == shape:
+            covariates[str(name)] = x.ravel()
+        elif x.ndim == 2 and x.shape[:1] == shape:
+            names = columns if columns and len(columns) == x.shape[1] else range(x.shape[1])
+            covariates |= {
+                str(c) if columns else f"{name}[{c}]": x[:, i] for i, c in enumerate(names)
+            }
+    return {k: x for k, x in covariates.items() if np.isfinite(x).all() and np.ptp(x) > 0}
 
 
 def _predictive(site: Observations) -> Iterator[Block]:
     if site.replicates is None:
         yield block("no_replicates", site=site.site)
         return
-    figure = as_svg(predictive_check, site.y, site.replicates, site.discrete)
+    figure = as_svg(predictive_check, site.y, site.replicates, site.outcome)
     # A process without joint draws has leave-one-out predictions as replicates.
     one_by_one = site.log_density is not None and site.loo is None
-    yield block("predictive_check", figure=figure, one_by_one=one_by_one)
+    is_rootogram = has_rootogram(site.y, site.replicates, site.outcome)
+    yield block("predictive_check", figure=figure, one_by_one=one_by_one, rootogram=is_rootogram)
 
 
 def _leave_one_out(site: Observations) -> Iterator[Block]:
@@ -91,44 +115,6 @@ def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
     return [site.labels[i] if count == len(site.y) else str(i) for i in rows]
 
 
-def _calibration(site: Observations, classes: Sequence | None) -> Iterator[Block]:
-    chance, how = site.mean, site.how
-    if site.loo is not None and len(site.loo.labels) == len(site.y):
-        chance_of_y = np.clip(np.exp(site.loo.estimates.elpd), 0.0, 1.0)
-        chance, how = np.where(site.y > 0.5, chance_of_y, 1.0 - chance_of_y), "left_out"
-    if chance is None or len(site.y) < MIN_OBSERVATIONS:
-        yield block("no_calibration", min_observations=MIN_OBSERVATIONS)
-        return
-    yield block(
-        "brier",
-        how=how,
-        wrong=float(np.mean((chance > 0.5) != (site.y > 0.5))),
-        score=np.mean(np.square(chance - site.y)),
-        overall=overall_score(site.y, how == "left_out"),
-    )
-    event = repr(classes[1]) if classes is not None and len(classes) == 2 else "1"
-    yield block("calibration", figure=as_svg(_frequencies, chance, site.y), event=event)
-
-
-def overall_score(y: np.ndarray, left_out: bool) -> float:
-    """Brier score if each y_i is predicted by the share of ones in y.
-
-    left_out: True for the share without y_i, whose error is n / (n - 1) times larger.
-    """
-    n = len(y)
-    return float(np.var(y)) * ((n / (n - 1)) ** 2 if left_out else 1.0)
-
-
-def _several_classes(site: Observations, classes: Sequence) -> Iterator[Block]:
-    if site.replicates is None or len(site.y) < MIN_OBSERVATIONS:
-        yield block("no_chances")
-        return
-    chances = np.stack([(site.replicates == c).mean(axis=0) for c in range(len(classes))], axis=1)
-    right = (chances.argmax(axis=1) == site.y).astype(float)
-    figure = as_svg(_frequencies, chances.max(axis=1), right)
-    yield block("likeliest_class", figure=figure, right=float(right.mean()))
-
-
 def intervals(site: Observations) -> Iterator[Block]:
     """Residuals, and calibration of the intervals of single observations."""
     if site.pit is None or site.mean is None:
@@ -152,11 +138,13 @@ def intervals(site: Observations) -> Iterator[Block]:
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> Figure:
+def predictive_check(y: np.ndarray, replicates: np.ndarray, outcome: Outcome) -> Figure:
     """Observed data y (n,) among replicates (S, n) of the model."""
     fig, ax = panel(2.4)
     low, high = _shown(y, replicates)
-    if discrete and high - low <= 60:
+    if has_rootogram(y, replicates, outcome):
+        rootogram(ax, y, replicates, round(low), round(high))
+    elif outcome in CLASSES and high - low <= MAX_COUNT_RANGE:
         _counts(ax, y, replicates, np.arange(round(low), round(high) + 1))
     else:
         _densities(ax, y, replicates, low, high)
@@ -165,6 +153,12 @@ def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> F
     ax.set_xlabel(f"value{beyond}")
     legend_above(fig, ax)
     return fig
+
+
+def has_rootogram(y: np.ndarray, replicates: np.ndarray, outcome: Outcome) -> bool:
+    """True for counts over a small range."""
+    low, high = _shown(y, replicates)
+    return outcome == "count" and high - low <= MAX_COUNT_RANGE
 
 
 def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: float) -> None:
@@ -276,18 +270,4 @@ def _khat(loo: CrossValidation) -> Figure:
         legend_above(fig, ax)
     ax.set_xlabel("observation")
     ax.set_ylabel("Pareto k-hat")
-    return fig
-
-
-def _frequencies(chance: np.ndarray, y: np.ndarray) -> Figure:
-    """Frequency of a class by predicted probability, in groups of about equal size."""
-    fig, ax = panel(2.8)
-    groups = int(np.clip(len(y) // 12, 3, 10))
-    parts = np.array_split(np.argsort(chance, kind="stable"), groups)
-    ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
-    _shares(ax, [100 * float(chance[p].mean()) for p in parts], [y[p] for p in parts], color=BLUE)
-    ax.set_xlabel("predicted probability, %")
-    ax.set_ylabel("observed frequency, %")
-    ax.set_xlim(-3, 103)
-    ax.set_ylim(-3, 103)
     return fig

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bayeskern.diagnostics.report.blocks import Block
+from bayeskern.diagnostics.report.blocks import Block, text
 from bayeskern.diagnostics.report.evidence import measures
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.inference.assessment.power_scaling import CONFLICT, conflict_advice
 
 
 def verdict(subject: Subject) -> Iterator[Block]:
@@ -22,6 +23,18 @@ def verdict(subject: Subject) -> Iterator[Block]:
         advice=_relabel(trust.advice, trust.evidence, label_of),
         e=measures(trust.evidence, label_of),
     )
+    # The verdict leaves out this check if the density is costly.
+    is_unchecked = "prior_sensitivity" not in trust.evidence
+    if is_unchecked and trust.verdict in ("good", "caution"):
+        conflicts = {
+            name: s.prior
+            for name, s in subject.sensitivities.items()
+            if s.diagnosis == CONFLICT
+            and subject.by_name[name].site in subject.scaled_densities.sites
+        }
+        if conflicts:
+            worst = max(conflicts, key=lambda name: conflicts[name])
+            yield text(conflict_advice(worst, len(conflicts)))
 
 
 def _relabel(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:

@@ -1,0 +1,226 @@
+"""Sensitivity of a posterior to its priors and its likelihood, by power scaling.
+
+Kallioinen, Paananen, Buerkner and Vehtari (2024), "Detecting and diagnosing prior and likelihood
+sensitivity with power-scaling".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.ops.provenance import eval_provenance
+
+from bayeskern.core.batching import by_chunk, evenly
+from bayeskern.core.formatting import ROUNDING_ERROR, counted
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.approximation.psis import has_even_tail
+from bayeskern.inference.model.cost import is_costly
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.result import Assessable
+from bayeskern.inference.verdict import Trust, worst_entry
+
+# Powers of the prior or the likelihood, and the sensitivity from which it has an influence.
+POWERS, THRESHOLD = (0.99, 1.01), 0.05
+# Fewer draws cannot be weighted; more are thinned, because a density may be costly.
+MIN_DRAWS, MAX_DRAWS = 100, 1000
+# Largest number of parameters whose sensitivity is computed for the advice of a verdict.
+MAX_PARAMETERS = 50
+CONFLICT, STRONG_PRIOR = "prior-data conflict", "strong prior or weak data"
+
+
+class ScaledDensities(NamedTuple):
+    """Log densities whose powers are taken, at evenly spaced draws of each chain.
+
+    Attributes:
+        rows: Indices of the draws, (m,).
+        log_prior: Log prior density of `sites`, (chains, m).
+        log_likelihood: Log likelihood, (chains, m).
+        sites: Latents whose priors are scaled.
+    """
+
+    rows: np.ndarray
+    log_prior: np.ndarray
+    log_likelihood: np.ndarray
+    sites: tuple[str, ...]
+
+
+class Sensitivity(NamedTuple):
+    """Change of the distribution of one parameter by a power of the prior or the likelihood.
+
+    Attributes:
+        prior: Sensitivity to the prior.
+        likelihood: Sensitivity to the likelihood.
+    """
+
+    prior: float
+    likelihood: float
+
+    @property
+    def diagnosis(self) -> str:
+        """`CONFLICT`, `STRONG_PRIOR` or ""."""
+        if not self.prior > THRESHOLD:
+            return ""
+        return CONFLICT if self.likelihood > THRESHOLD else STRONG_PRIOR
+
+
+def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
+    """A verdict whose advice names parameters about which priors and data disagree.
+
+    The verdict itself stays, because it is about the draws. It is computed only if the draws can be
+    used and the density is cheap; `bk.report` computes it in any case.
+    """
+    is_known = "prior_sensitivity" in trust.evidence
+    target = posterior.target
+    if is_known or trust.verdict not in ("good", "caution") or target is None:
+        return trust
+    if why_not(posterior) or is_costly(target):
+        return trust
+    densities = scaled_densities(posterior)
+    if why_no_weights(densities):
+        return trust
+    draws = {
+        name: values[:, densities.rows].reshape(-1, *values.shape[2:])
+        for name, values in posterior.draws.items()
+        if name in densities.sites
+    }
+    names, columns = scalar_columns(draws)
+    by_chain = columns.T.reshape(len(names), *densities.log_prior.shape)
+    by_name = dict(zip(names[:MAX_PARAMETERS], by_chain, strict=False))
+    found = {
+        name: s.prior
+        for name, s in sensitivities(by_name, densities).items()
+        if s.diagnosis == CONFLICT
+    }
+    if not found:
+        return trust
+    worst = worst_entry("prior_sensitivity", np.array([*found.values()]), [*found])
+    advice = f"{trust.advice} {conflict_advice(worst['prior_sensitivity_at'], len(found))}"
+    return replace(trust, advice=advice.strip(), evidence=trust.evidence | worst)
+
+
+def conflict_advice(worst: object, count: int) -> str:
+    """The advice for `count` parameters in conflict; `worst` is the name of the worst."""
+    others = "" if count == 1 else f" and {counted(count - 1, 'other parameter')}"
+    return (
+        f"The priors and the data disagree about {worst}{others} (power scaling). Check the "
+        'priors: see "Sensitivity to the prior" in bk.report.'
+    )
+
+
+def why_not(posterior: Assessable) -> str:
+    """Reason, as a key, why powers cannot be taken; "" if they can."""
+    target = posterior.target
+    if posterior.is_point:
+        return "point"
+    if target is None:
+        return "no_model"
+    if target.discrete:
+        return "discrete"
+    if not any(site.kind == "observed" for site in target.sites().values()):
+        return "nothing_observed"
+    if posterior.shape[0] * posterior.shape[1] < MIN_DRAWS:
+        return "few_draws"
+    return "" if scaled_priors(target) else "no_prior"
+
+
+def scaled_priors(target: Target) -> tuple[str, ...]:
+    """Latents whose priors are scaled: those at the top of the model, which depend on no other.
+
+    Other priors are part of the model (Kallioinen et al. 2024, on hierarchical models). So are
+    priors of members of a plate, and of sites with at least one element per observation, unless
+    there are no other priors at the top.
+    """
+    in_plate: set[str] = set()
+
+    def log_priors(**values: jax.Array) -> dict[str, jax.Array]:
+        trace = target.trace_at(values)
+        in_plate.update(name for name in values if trace[name]["cond_indep_stack"])
+        return {
+            name: jnp.sum(trace[name]["fn"].log_prob(value))
+            for name, value in values.items()
+            if name not in target.without_prior
+        }
+
+    latents = {s.name: jax.ShapeDtypeStruct(s.shape, float) for s in target.latents}
+    provenance = eval_provenance(log_priors, **latents)
+    top = [name for name, sources in provenance.items() if sources <= {name}]
+    sizes = [np.prod(s.shape) for s in target.sites().values() if s.kind == "observed"]
+    limit = max([*sizes, 2])
+    few = [name for name in top if name not in in_plate and np.prod(latents[name].shape) < limit]
+    return tuple(few or top)
+
+
+def scaled_densities(posterior: Assessable) -> ScaledDensities:
+    """Log prior of the scaled sites, and log likelihood, at some draws of each chain."""
+    target, draws = posterior.known_target, posterior.draws
+    chains, count = posterior.shape
+    rows, sites = evenly(count, MAX_DRAWS // chains), scaled_priors(target)
+    flat = {
+        s.name: draws[s.name][:, rows].reshape(-1, *draws[s.name].shape[2:]) for s in target.latents
+    }
+    by_site = log_probs(target, flat)
+    log_prior = sum(v for site, v in by_site.items() if site in sites)
+    log_likelihood = sum(v for site, v in by_site.items() if site not in flat)
+    shape = (-1, len(rows))
+    return ScaledDensities(
+        rows, np.reshape(log_prior, shape), np.reshape(log_likelihood, shape), sites
+    )
+
+
+def log_probs(target: Target, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Log density of each site, summed over its elements, at S draws: (S,)."""
+    return by_chunk(lambda part: _log_probs(target, part), draws, 1)
+
+
+@eqx.filter_jit
+def _log_probs(target: Target, draws: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return jax.lax.map(target.site_log_probs, draws)
+
+
+def why_no_weights(densities: ScaledDensities) -> str:
+    """Reason why draws cannot be weighted by a power of these densities, or ""."""
+    priors = f"prior of {', '.join(densities.sites)}"
+    for name, log in ((priors, densities.log_prior), ("likelihood", densities.log_likelihood)):
+        x = log.ravel()
+        if not np.isfinite(x).all():
+            return f"The {name} is not finite at some draws, so it cannot be scaled."
+        # The spread of a flat density is rounding.
+        is_flat = np.ptp(x) <= 1e-12 * max(1.0, np.abs(x).max())
+        if is_flat or has_even_tail(x) or has_even_tail(-x):
+            return f"The {name} is the same at too many draws, so it cannot be scaled."
+    return ""
+
+
+def sensitivities(
+    draws: Mapping[str, np.ndarray], densities: ScaledDensities
+) -> dict[str, Sensitivity]:
+    """Sensitivity of each parameter that varies, from its draws (chains, m), by name."""
+    from arviz_stats.base.array import array_stats  # slow to import
+
+    def weights(log: np.ndarray) -> list[np.ndarray]:
+        """Normalised weights by each power, (1, draws)."""
+        powers = (
+            np.exp(array_stats.power_scale_lw(log.ravel(), alpha=power))  # pyright: ignore[reportArgumentType]
+            for power in POWERS
+        )
+        return [w[None] / w.sum() for w in powers]
+
+    of_prior, of_likelihood = weights(densities.log_prior), weights(densities.log_likelihood)
+
+    def sensitivity(x: np.ndarray, by_power: list[np.ndarray]) -> float:
+        lower, upper = by_power
+        found = array_stats.power_scale_sense(x[None], lower, upper, *POWERS)
+        return float(np.asarray(found).item())
+
+    table = {}
+    for name, values in draws.items():
+        x = np.ravel(values)
+        if np.isfinite(x).all() and np.ptp(x) > ROUNDING_ERROR * np.max(np.abs(x)):
+            table[name] = Sensitivity(sensitivity(x, of_prior), sensitivity(x, of_likelihood))
+    return table
