@@ -8,6 +8,10 @@ from bayeskern.core import jax_settings as _jax_settings
 # JAX must be set up before any array is made.
 _jax_settings.apply()
 
+# Before its submodules: after `import arviz`, NumPyro loses `numpyro.distributions.distribution`
+# otherwise, and `numpyro.factor` fails.
+import numpyro as _numpyro  # noqa: F401
+
 from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.course.conjugate import (

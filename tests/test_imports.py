@@ -1,4 +1,4 @@
-"""Libraries that `import bayeskern` does not import, to save time."""
+"""Libraries that `import bayeskern` imports late, and one that must come first."""
 
 import subprocess
 import sys
@@ -13,3 +13,9 @@ print(*sorted({"sklearn", "pandas", "matplotlib", "arviz", "scipy.stats"} & sys.
 def test_slow_libraries_are_imported_late():
     run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []
+
+
+def test_numpyro_is_whole_after_arviz():
+    """`numpyro.factor` reads numpyro.distributions.distribution."""
+    script = "import arviz, bayeskern, numpyro; numpyro.distributions.distribution.Unit(0.0)"
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

@@ -24,6 +24,7 @@ from bayeskern.diagnostics.leave_one_out.refits import refit_without, template_w
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.inference import METHODS, NUTS, Method, Posterior, Target, Trust
 from bayeskern.inference.approximation.psis import khat_threshold
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import PROGRESS_DELAY_SECONDS
 from bayeskern.inference.posterior.log_likelihood import masks_of, spread_constants
 from bayeskern.protocols import HasLogLikelihood
@@ -122,7 +123,8 @@ def loo_by_site(
     Args:
         posterior: A posterior with draws.
         log_likelihood: Result of `posterior.log_likelihood()`, or some sites of it.
-        max_matched: Maximum number of observations at which moments are matched; None for all.
+        max_matched: Maximum number of observations at which moments are matched, 0 if the log
+            density is costly; None to match all.
         progress: True to show a progress bar on a terminal.
 
     Returns:
@@ -137,8 +139,8 @@ def loo_by_site(
             by_site[site] = estimates
             continue
         threshold = khat_threshold(values.shape[0] * values.shape[1])
-        rows = worst_first(estimates.psis_khat, threshold)[:max_matched]
-        if len(rows) and posterior.target is not None:
+        rows = _rows_to_match(posterior, estimates.psis_khat, threshold, max_matched)
+        if len(rows):
             matching = matching or Matching.of(posterior, values.shape[1], efficiency)
             if matching is not None:
                 _match(estimates, matching, site, rows, progress)
@@ -151,6 +153,18 @@ def loo_by_site(
             {},
         )
     return by_site
+
+
+def _rows_to_match(
+    posterior: Posterior, khat: np.ndarray, threshold: float, max_matched: int | None
+) -> np.ndarray:
+    """Indices of the observations whose moments are matched; arguments as in `loo_by_site`."""
+    rows = worst_first(khat, threshold)
+    if posterior.target is None:
+        return rows[:0]
+    if max_matched is None or not len(rows):
+        return rows
+    return rows[: 0 if is_costly(posterior.target) else max_matched]
 
 
 def worst_first(khat: np.ndarray, threshold: float) -> np.ndarray:

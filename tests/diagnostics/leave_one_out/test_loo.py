@@ -10,6 +10,9 @@ from scipy.stats import norm
 import bayeskern as bk
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED
 from bayeskern.diagnostics.leave_one_out.loo import FAILURES, loo_by_site
+from bayeskern.diagnostics.report.sections.fit import fit
+from bayeskern.diagnostics.report.subject import Subject
+from tests.diagnostics.report.pages import page_of
 from tests.inference.any_draws import AnyDraws
 
 RNG = np.random.default_rng(0)
@@ -121,8 +124,8 @@ def test_monte_carlo_error_is_calibrated():
     """Over many seeds, errors of a matched observation in their units have an sd of about one."""
     z = []
     for seed in range(30):
-        fit = bk.infer(regression, X_BAD, Y_BAD, method="laplace", seed=seed, progress=False)
-        row = bk.loo(fit).to_frame().iloc[OUTLIER]
+        fitted = bk.infer(regression, X_BAD, Y_BAD, method="laplace", seed=seed, progress=False)
+        row = bk.loo(fitted).to_frame().iloc[OUTLIER]
         z.append((row["elpd"] - TRUTH[OUTLIER]) / row["error"])
     # Weights with a heavy tail have an error that is too small, but not by a factor of two.
     assert np.sqrt(np.mean(np.square(z))) < 2.0 and abs(np.mean(z)) < 0.8
@@ -144,11 +147,32 @@ def test_text_and_frame(posterior):
 
 def test_too_influential_names_the_call():
     """A file without its model: no moment can be matched."""
-    fit = bk.infer(regression, X_BAD, Y_BAD, method="laplace", progress=False)
-    by_site = loo_by_site(fit, fit.log_likelihood(), max_matched=0)
+    fitted = bk.infer(regression, X_BAD, Y_BAD, method="laplace", progress=False)
+    by_site = loo_by_site(fitted, fitted.log_likelihood(), max_matched=0)
     loo = by_site["y"]
     assert loo.trust.verdict == "bad"
     assert f"y[{OUTLIER}]" in loo.trust.advice and "refit='auto'" in loo.trust.advice
+
+
+def test_report_and_comparison_match_moments(posterior):
+    page = page_of(fit(Subject(posterior)))
+    table = page.table("leave-one-out", "value")
+    (matched,) = (v["value"] for name, v in table.items() if "moment matching" in name)
+    loo = bk.loo(posterior)
+    assert int(matched) == loo.matched > 0
+    assert table["with Pareto k-hat above 0.70"]["value"] == "0"
+    assert "before draws were moved" in page.words
+    row = bk.compare({"laplace": posterior}).table["laplace"]
+    assert row["elpd"] == loo.elpd and row["loo_khat"] == loo.estimates.khat.max()
+
+
+def test_comparison_names_the_call_where_khat_stays_high(posterior, monkeypatch):
+    monkeypatch.setattr("bayeskern.diagnostics.leave_one_out.loo.is_costly", lambda target: True)
+    text = repr(bk.compare({"laplace": posterior}))
+    assert "with a k-hat above 0.70" in text and "bk.loo(posterior, refit='auto')" in text
+    page = page_of(fit(Subject(posterior)))
+    assert f"Too influential: {OUTLIER}" in page.words
+    assert "bk.loo(posterior, refit='auto') fits the model without" in page.words
 
 
 def test_draws_that_are_not_assessed_make_no_verdict():
