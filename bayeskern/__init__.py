@@ -74,6 +74,7 @@ from bayeskern.inference import (
     Pathfinder,
     Posterior,
     Trust,
+    assess,
     infer,
     prior_predictive,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "TemporallyReconciled",
     "Trust",
     "anomalies",
+    "assess",
     "backtest",
     "calibrate",
     "check_psd",

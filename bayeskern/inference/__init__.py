@@ -1,6 +1,7 @@
 """Inference for any NumPyro model: a posterior with a verdict on its draws."""
 
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.external.assess import assess
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.infer import METHODS, as_method, infer
 from bayeskern.inference.methods.auto import Auto
@@ -46,6 +47,7 @@ __all__ = [
     "Target",
     "Trust",
     "as_method",
+    "assess",
     "infer",
     "load",
     "prior_predictive",

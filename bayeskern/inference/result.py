@@ -56,6 +56,22 @@ class Region(NamedTuple):
     share: Estimate
 
 
+class Moved(NamedTuple):
+    """Draws before and after some steps of a Markov chain from each.
+
+    Attributes:
+        start: Draws before the first step, (n, d).
+        end: The same draws after the last step, (n, d).
+        steps: Number of steps.
+        diverged: True for a draw of which a step diverged, (n,).
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    steps: int
+    diverged: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """Draws in unconstrained coordinates z, with the results that a method has about them.

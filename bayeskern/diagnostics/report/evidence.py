@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from bayeskern.core.formatting import number
 from bayeskern.inference.approximation.psis import khat_threshold
-from bayeskern.inference.assessment import approximation, convergence, power_scaling, smc, tails
+from bayeskern.inference.assessment import (
+    approximation,
+    convergence,
+    draws,
+    power_scaling,
+    smc,
+    tails,
+)
 from bayeskern.inference.methods import exact
 
 
@@ -32,6 +39,8 @@ def good_values() -> dict[str, str]:
         **{name: limit.good for name, limit in approximation.DIFFERENCE_LIMITS.items()},
         # The threshold of k-hat for infinitely many draws.
         "inner_khat": khat_threshold(10**9),
+        "persistence": draws.DENSITY_LIMITS.max_persistence,
+        "log_density_gap": draws.DENSITY_LIMITS.good_log_density_gap,
         "tail_log_sd_ratio": tail_limits.max_log_sd_ratio,
         "drift": particle_limits.max_drift,
         "unmoved": particle_limits.max_unmoved,

@@ -7,7 +7,7 @@ Gaussian posterior is nearly standard normal in u, so that one learning rate sui
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from numpyro.infer.initialization import init_to_value
 
 from bayeskern.core.random import jax_seed
 from bayeskern.core.tracing import by_one_thread
+from bayeskern.hyperparameters import innermost
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.model.target import Target
@@ -186,6 +187,39 @@ class UserGuide(eqx.Module):
         """Parameters at the guide's own start; `scale` is not used."""
         return _unconstrained(self._trace(jax.random.key(0)))
 
+    def unconstrained(self, params: Mapping[str, Any]) -> Parameters:
+        """Unconstrained parameters at values such as `svi.get_params` returns.
+
+        Raises:
+            TypeError: If the values are no mapping.
+            ValueError: If names or shapes do not fit the guide, with both lists, or if a value is
+                not finite; the message names the parameter.
+        """
+        if not isinstance(params, Mapping):
+            raise TypeError(
+                "the parameters of a guide must be a dict by name, such as svi_result.params or "
+                f"svi.get_params(state); got {type(params).__name__}."
+            )
+        trace = self._trace(jax.random.key(0))
+        own = {name: trace[name]["value"] for name in _constraints(trace)}
+        values = {str(name): jax.tree.map(jnp.asarray, value) for name, value in params.items()}
+        if jax.tree.map(jnp.shape, own) != jax.tree.map(jnp.shape, values):
+            raise ValueError(
+                f"the parameters do not fit the guide. The guide has {_shapes(own)}; the "
+                f"parameters are {_shapes(values)}. Pass the parameters of this guide, with its "
+                "model and data."
+            )
+        for name, value in values.items():
+            if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(value)):
+                raise ValueError(
+                    f"the parameter {name!r} is NaN or infinite: the optimisation failed. Fit the "
+                    "guide again with a lower learning rate."
+                )
+        wide = jax.tree.map(
+            lambda x: x.astype(float) if jnp.issubdtype(x.dtype, jnp.floating) else x, values
+        )
+        return {name: biject_to(c).inv(wide[name]) for name, c in _constraints(trace).items()}
+
     @by_one_thread
     def draw(self, params: Parameters, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """One draw z (d,) and log q(z)."""
@@ -208,6 +242,18 @@ class UserGuide(eqx.Module):
             raise ValueError(
                 f"the guide has {problem}. Give it one site for each latent site of the model, "
                 "with the same name."
+            )
+        # The density of auxiliary draws is the density of z only if z is a bijection of them.
+        auxiliary = sorted(sites.keys() - guide_sites)
+        size = sum(jnp.size(sites[name]["value"]) for name in auxiliary)
+        are_points = all(
+            isinstance(innermost(sites[name]["fn"]), dist.Delta) for name in guide_sites
+        )
+        if auxiliary and not (size == self.target.size and are_points):
+            raise ValueError(
+                f"the guide has auxiliary draws {auxiliary} beside the latent sites of the model, "
+                "so that the density of its sites is unknown. Integrate them out, or take a guide "
+                "without them."
             )
 
     def approximation(self, params: Parameters) -> Approximation:
@@ -243,6 +289,15 @@ def _draw(fitted, seed, n):
 @eqx.filter_jit
 def _log_density(fitted, z):
     return jax.vmap(lambda z: fitted.family.log_density(fitted.params, z))(z)
+
+
+def _shapes(params: Parameters) -> str:
+    """Names of parameters with the shapes of their arrays."""
+    shapes = {
+        name: [jnp.shape(x) for x in jax.tree.leaves(value)] for name, value in params.items()
+    }
+    named = (f"{name} {', '.join(map(str, leaves))}" for name, leaves in shapes.items())
+    return "; ".join(named) or "no parameters"
 
 
 def _log_prob(site: dict[str, Any]) -> jax.Array:

@@ -381,13 +381,13 @@ def _caution(evidence: dict, weights: list[Weights], doubt: str | None = None) -
     return Trust("caution", doubt, evidence) if doubt else None
 
 
-def difference_verdict(evidence: dict) -> Trust | None:
+def difference_verdict(evidence: dict, remedy: str = REMEDY) -> Trust | None:
     """`bad` or `caution` if plain and weighted draws differ; otherwise None."""
     kinds = too_different(evidence)
     if not kinds:
         return None
     bad = any(not evidence[kind] < limit.bad for kind, limit in DIFFERENCE_LIMITS.items())
-    return Trust("bad" if bad else "caution", difference_advice(kinds, evidence), evidence)
+    return Trust("bad" if bad else "caution", difference_advice(kinds, evidence, remedy), evidence)
 
 
 def too_different(evidence: dict) -> list[str]:
@@ -419,9 +419,10 @@ def difference_advice(kinds: Sequence[str], evidence: dict, remedy: str = REMEDY
     if worst == "ks":
         only_shape = list(kinds) == ["ks"]
         start = "The moments match but the shape does not" if only_shape else "The shape is off"
+        use = "trust means and sds, not intervals" if only_shape else "do not use intervals"
         return (
-            f"{start}, most at {name} (distance of the distribution functions {size:.2g}): trust "
-            f"means and sds, not intervals. {remedy}"
+            f"{start}, most at {name} (distance of the distribution functions {size:.2g}): {use}. "
+            f"{remedy}"
         )
     # The exact size of a large difference does not matter.
     if worst == "mean_shift":

@@ -49,17 +49,20 @@ CHAIN_LIMITS = ChainLimits()
 
 
 def step_evidence(stats: Sequence[dict[str, np.ndarray]]) -> dict:
-    """Divergences, E-BFMI and saturated trees over the sample statistics of all chains."""
+    """Divergences, E-BFMI and saturated trees over the known sample statistics of all chains."""
     # arviz_stats takes a while to import.
     from arviz_stats.base.array import array_stats
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        bfmi = min(np.min(array_stats.bfmi(s["energy"])) for s in stats)
-    return {
-        "divergences": int(sum(np.sum(s["diverging"]) for s in stats)),
-        "bfmi": float(bfmi),
-        "max_treedepth_reached": int(sum(np.sum(s["reached_max_treedepth"]) for s in stats)),
-    }
+    evidence: dict[str, float | int] = {}
+    if all("diverging" in s for s in stats):
+        evidence["divergences"] = int(sum(np.sum(s["diverging"]) for s in stats))
+    if all("energy" in s for s in stats):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            evidence["bfmi"] = float(min(np.min(array_stats.bfmi(s["energy"])) for s in stats))
+    if all("reached_max_treedepth" in s for s in stats):
+        saturated = sum(np.sum(s["reached_max_treedepth"]) for s in stats)
+        evidence["max_treedepth_reached"] = int(saturated)
+    return evidence
 
 
 def advice_if_not_finite(names: Sequence[str], x: np.ndarray) -> str | None:
@@ -130,8 +133,8 @@ def worst_convergence(names: Sequence[str], x: np.ndarray) -> dict:
 
 
 def divergence_evidence(posterior: Assessable) -> dict:
-    """Largest change of a mean that divergences could hide; empty without divergences."""
-    diverging = np.ravel(posterior.sample_stats["diverging"]).astype(bool)
+    """Largest change of a mean that divergences could hide; empty without known divergences."""
+    diverging = np.ravel(posterior.sample_stats.get("diverging", False)).astype(bool)
     if not diverging.any():
         return {}
     change = could_change(posterior.z.reshape(len(diverging), -1), diverging)
@@ -178,7 +181,8 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     """Verdict on chains from their convergence and their steps.
 
     Args:
-        evidence: Entries of `worst_convergence`, `step_evidence` and `divergence_evidence`.
+        evidence: Entries of `worst_convergence`, `step_evidence` and `divergence_evidence`. An
+            unknown statistic of the steps cannot lower the verdict.
         worst: Draws of the number with the largest R-hat, (chains, draws).
         total: Number of draws.
 
@@ -186,7 +190,8 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
         The verdict.
     """
     e, chains = evidence, len(worst)
-    few_divergences = e["divergences"] < CHAIN_LIMITS.max_divergent_share * total
+    divergences = e.get("divergences", 0)
+    few_divergences = divergences < CHAIN_LIMITS.max_divergent_share * total
     # Comparisons are written so that NaN fails them. One chain has no R-hat to compare.
     agree = chains == 1 or e["rhat"] < CHAIN_LIMITS.good_rhat
     agree_roughly = chains == 1 or e["rhat"] < CHAIN_LIMITS.usable_rhat
@@ -196,7 +201,7 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     harmless = few_divergences and could_change < CHAIN_LIMITS.max_mean_change_sds
     problem = (
         (None if agree else _separate_modes(e, worst))
-        or (None if harmless or not e["divergences"] else _divergences(e, total))
+        or (None if harmless or not divergences else _divergences(e, total))
         or (None if agree else _disagreement(e))
         or _slowness(e, total)
     )
@@ -205,10 +210,10 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     if chains == 1:
         advice = "One chain cannot show that chains agree: take chains=4."
         return Trust("caution", advice, evidence)
-    steps = "no step went wrong"
-    if e["divergences"]:
+    steps = "no step went wrong" if "divergences" in e else "of their steps nothing is known"
+    if divergences:
         steps = (
-            f"{counted(e['divergences'], 'diverging draw')} could change no mean by more than "
+            f"{counted(divergences, 'diverging draw')} could change no mean by more than "
             f"{could_change:.2g} sd"
         )
     advice = f"The chains agree, and {steps}: means, sds and quantiles can be used."
@@ -258,12 +263,12 @@ def _slowness(e: dict, total: int) -> str | None:
             f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
             "draws."
         )
-    if not e["bfmi"] >= CHAIN_LIMITS.min_bfmi:
+    if not e.get("bfmi", np.inf) >= CHAIN_LIMITS.min_bfmi:
         return (
             f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
             "write hierarchical sites in their non-centred form, or bound heavy tails."
         )
-    if not e["max_treedepth_reached"] <= CHAIN_LIMITS.max_saturated_share * total:
+    if not e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
         return (
             f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
             "correct but slow. Take dense_mass=True, bring the data to a scale of about 1, or "

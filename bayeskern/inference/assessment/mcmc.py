@@ -73,7 +73,7 @@ def assess_mcmc(
     trust = verdict_on_chains(evidence, worst, chains * count)
     if trust.verdict != "good":
         trust = replace(trust, advice=trust.advice + _agreement(posterior, evidence))
-    missing = _missing(posterior, regions, unvisited, evidence, shares_unknown)
+    missing = missing_mass(posterior, regions, unvisited, evidence, shares_unknown)
     if trust.verdict == "bad":
         return trust
     if missing or trust.verdict != "good":
@@ -109,20 +109,29 @@ def _agreement(posterior: Assessable, evidence: dict) -> str:
     )
 
 
-def _missing(
+def missing_mass(
     posterior: Assessable,
     regions: Sequence[Region],
     unvisited: int,
     evidence: dict,
-    shares_unknown: bool,
+    shares_unknown: bool = False,
 ) -> Trust | None:
-    """Verdict if much of the posterior may lie in regions without a chain; else None."""
+    """Verdict if much of the posterior may lie in regions without a chain; else None.
+
+    Args:
+        posterior: The draws.
+        regions: As in `assess_mcmc`.
+        unvisited: As in `assess_mcmc`.
+        evidence: Receives the share of these regions.
+        shares_unknown: As in `assess_mcmc`.
+    """
     others = [region for region in regions if not region.chains]
     if unvisited:
         evidence["places_left"] = unvisited
     share, change, name = 0.0, 0.0, ""
     if others:
-        share = float(sum(region.share.value for region in others))
+        # Shares of spikes are relative to the chains alone, and may sum to more than 1.
+        share = float(np.minimum(1.0, sum(region.share.value for region in others)))
         evidence["share_elsewhere"] = share
         if share < MAX_MISSING_SHARE:
             change, name = _change(posterior, others, share)
@@ -143,7 +152,7 @@ def _missing(
     if np.isnan(share):
         unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
         return Trust("caution", unknown, evidence)
-    advice = f"About {100.0 * share:.2g} % of the posterior lies where no chain is ({where})"
+    advice = f"About {100.0 * share:.2g} % of the posterior lies where there are no draws ({where})"
     if share < MAX_MISSING_SHARE:
         advice += f", which changes the mean or the sd of {name} by {change:.2g} sd"
     return Trust("bad", f"{advice}. {remedy}", evidence)

@@ -26,11 +26,13 @@ class OverdispersedSample(NamedTuple):
     Attributes:
         z: Draws in unconstrained coordinates, (T, d).
         draws: Sites at z, each (T, *site).
+        log_p: log p(z), -inf where it is not finite, (T,).
         weights: Importance weights.
     """
 
     z: np.ndarray
     draws: dict[str, np.ndarray]
+    log_p: np.ndarray
     weights: Weights
 
     def heaviest(self, count: int) -> np.ndarray:
@@ -90,4 +92,4 @@ def overdispersed_sample(
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])
     weights = pareto_smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
     draws = {k: v[0] for k, v in constrain(target, z[None]).items()}
-    return OverdispersedSample(z, draws, weights)
+    return OverdispersedSample(z, draws, log_p, weights)

@@ -136,6 +136,21 @@ def _constrain(target: Target, z: jax.Array) -> dict[str, jax.Array]:
     return jax.lax.map(nonempty, z, batch_size=BATCH)
 
 
+def unconstrain(target: Target, sites: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Points in unconstrained coordinates at n values of the latent sites, each (n, *site).
+
+    Returns:
+        z, (n, d), and log |d value / d z| of each, (n,).
+    """
+    arrays = {name: jnp.asarray(values) for name, values in sites.items()}
+    return jax.device_get(_unconstrain(target, arrays))
+
+
+@eqx.filter_jit
+def _unconstrain(target: Target, sites: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    return jax.lax.map(target.unconstrain, sites, batch_size=BATCH)
+
+
 def join_chains(sites: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Sites with their chains joined: each (chains, draws, *site) to (chains * draws, *site)."""
     return {name: np.reshape(values, (-1, *values.shape[2:])) for name, values in sites.items()}

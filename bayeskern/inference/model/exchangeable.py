@@ -11,13 +11,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.core.batching import BATCH
-from bayeskern.inference.model.evaluation import constrain, log_densities
+from bayeskern.inference.model.evaluation import constrain, log_densities, unconstrain
 from bayeskern.inference.model.target import Target
 
 # Maximum number of copies of a mode, enough for all orders of four members.
@@ -61,7 +57,7 @@ class Exchange:
         log_p = log_densities(self.target, z)
         if self._is_plain:
             return log_p
-        return log_p - jax.device_get(_unconstrained(self.target, self._values(z))[1])
+        return log_p - unconstrain(self.target, self._values(z))[1]
 
     def holds(self, z: np.ndarray) -> bool:
         """True if a swap and a cyclic shift leave the density at z (n, d) unchanged.
@@ -121,7 +117,7 @@ class Exchange:
     def _points(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """The inverse of `_values`."""
         if not self._is_plain:
-            return jax.device_get(_unconstrained(self.target, values)[0])
+            return unconstrain(self.target, values)[0]
         parts = [values[s.name].reshape(-1, s.size) for s in self.target.latents]
         return np.concatenate(parts, axis=1)
 
@@ -238,10 +234,3 @@ def _is_part(part: Exchange, whole: Exchange) -> bool:
     return part.size == whole.size and all(
         set(axes) <= set(whole.axes.get(name, ())) for name, axes in part.axes.items()
     )
-
-
-@eqx.filter_jit
-def _unconstrained(target: Target, values: dict[str, np.ndarray]) -> tuple[jax.Array, jax.Array]:
-    """z (n, d) at n values of the latent sites, and log |d value / d z| of each, (n,)."""
-    arrays = {name: jnp.asarray(value) for name, value in values.items()}
-    return jax.lax.map(target.unconstrain, arrays, batch_size=BATCH)

@@ -281,7 +281,8 @@ class Posterior:
     @property
     def is_mcmc(self) -> bool:
         """True if the draws come from Markov chains."""
-        return "diverging" in self.sample_stats
+        # Draws of other methods, and draws without an order, are a single row.
+        return "diverging" in self.sample_stats or self.shape[0] > 1
 
     @property
     def has_chains(self) -> bool:

@@ -41,7 +41,7 @@ def convergence(subject: Subject) -> Iterator[Block]:
 
 def _chains(subject: Subject) -> Iterator[Block]:
     stats = subject.posterior.sample_stats
-    chains, draws = np.shape(stats["diverging"])
+    chains, draws = subject.posterior.shape
     if draws < 4:
         # Shorter chains cannot be split in two.
         yield block("short_chains", draws=draws)
@@ -57,8 +57,12 @@ def _chains(subject: Subject) -> Iterator[Block]:
         yield block("ranks", figure=as_svg(ranks, {n: subject.varying[n] for n in names[:6]}))
     else:
         yield block("single_chain")
-    yield block("energy", bfmi=np.atleast_1d(array_stats.bfmi(np.asarray(stats["energy"]))))
-    yield from _divergences(subject, np.asarray(stats["diverging"], bool))
+    if "energy" in stats:
+        yield block("energy", bfmi=np.atleast_1d(array_stats.bfmi(np.asarray(stats["energy"]))))
+    if "diverging" in stats:
+        yield from _divergences(subject, np.asarray(stats["diverging"], bool))
+    else:
+        yield block("steps_unknown")
 
 
 def _mixing(subject: Subject, names: list[str]) -> Block:

@@ -1,0 +1,311 @@
+"""Verdict on draws of another program, whose density is unknown.
+
+R-hat compares chains with each other, not with the posterior: chains of another model agree as
+well. Therefore the draws are also compared with the density of the model: with weighted draws from
+a Student t around them and from the prior; or, if these weights are not reliable, with the draws
+themselves after steps of NUTS, which leave only draws of the posterior unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.approximation.proposals import Sample
+from bayeskern.inference.approximation.psis import Shift, Weights, weighted_difference
+from bayeskern.inference.assessment.approximation import (
+    WEIGHT_LIMITS,
+    Difference,
+    difference_verdict,
+    differences_evidence,
+    is_reliable,
+    with_places,
+)
+from bayeskern.inference.assessment.convergence import (
+    CHAIN_LIMITS,
+    advice_if_not_finite,
+    could_change,
+)
+from bayeskern.inference.assessment.mcmc import assess_mcmc, missing_mass
+from bayeskern.inference.assessment.overdispersed import overdispersed_sample
+from bayeskern.inference.assessment.persistence import mode_persistence, rank_persistence
+from bayeskern.inference.assessment.regions import assess_one_order
+from bayeskern.inference.assessment.tails import heavy_tail_caution
+from bayeskern.inference.model.cost import is_costly
+from bayeskern.inference.model.evaluation import constrain, log_densities
+from bayeskern.inference.model.exchangeable import Exchanges
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.result import Assessable, Moved, Region
+from bayeskern.inference.verdict import VERDICTS, Trust, worst_entry
+
+REMEDY = (
+    "Check that the draws belong to this model, with these priors and data; if they do, fit again, "
+    "for example by bk.infer(..., method='nuts')."
+)
+CONFIRMED = "weighting them by the density of the model changes next to nothing"
+UNMOVED = "steps of NUTS from them change next to nothing"
+
+# Function of draws (S, d) to the same draws after more and more steps of NUTS.
+type Move = Callable[[np.ndarray], Iterable[Moved]]
+
+
+@dataclass(frozen=True)
+class DensityLimits:
+    """Limits of a comparison of draws with the density of a model.
+
+    Attributes:
+        min_weighted: Minimum number of draws from the Student t, if the density is not costly.
+        max_weighted: Maximum number of these draws.
+        enough_persistence: Persistence below which no further steps are taken.
+        max_persistence: Persistence at and above which moved draws depend too much on their starts
+            to vouch for them.
+        good_log_density_gap: Upper limit of the gap between the median log densities of
+            reference draws and of good draws, in nats for each coordinate: about (e^0.45 - 1) / 2
+            for normal draws whose sds are all too large by a quarter.
+        bad_log_density_gap: Gap at and above which draws are bad, for sds too large by e^0.5.
+    """
+
+    min_weighted: int = 4000
+    max_weighted: int = 8000
+    enough_persistence: float = 0.25
+    max_persistence: float = 0.5
+    good_log_density_gap: float = 0.28
+    bad_log_density_gap: float = 0.86
+
+
+DENSITY_LIMITS = DensityLimits()
+
+
+class Explored(NamedTuple):
+    """Result of a search for regions that draws have missed.
+
+    Attributes:
+        regions: As in `assess_mcmc`.
+        unvisited: As in `assess_mcmc`.
+        modes: Modes with a curvature that may hold much of the posterior, one order of each.
+        exchanges: Exchangeable members of the model.
+        in_one_order: True if the draws do not have all orders of exchangeable members.
+        evidence: Evidence on the search.
+    """
+
+    regions: Sequence[Region]
+    unvisited: int
+    modes: Sequence[Optimum]
+    exchanges: Exchanges
+    in_one_order: bool
+    evidence: dict[str, Any]
+
+
+def assess_draws(posterior: Assessable, explored: Explored, move: Move) -> Trust:
+    """Verdict on draws of unknown density: Markov chains, or draws without an order.
+
+    Args:
+        posterior: The draws.
+        explored: Result of the search for regions.
+        move: Moves draws by steps of NUTS.
+
+    Returns:
+        The worse of two verdicts: on the chains or the regions that draws without an order miss,
+        and on the draws in the light of the density.
+    """
+    first = _assess_chains if posterior.is_mcmc else _assess_unordered
+    trust = first(posterior, explored)
+    if trust.verdict == "bad":
+        other = " Or the draws belong to another model, or to other data."
+        is_elsewhere = "share_elsewhere" in trust.evidence
+        return replace(trust, advice=trust.advice + other) if is_elsewhere else trust
+    density = assess_density(posterior, explored, move)
+    if VERDICTS.index(density.verdict) > VERDICTS.index(trust.verdict):
+        return replace(density, evidence=trust.evidence | density.evidence)
+    advice = trust.advice
+    if trust.verdict == "good":
+        advice = f"{density.advice} {trust.advice}"
+    return replace(trust, advice=advice, evidence=trust.evidence | density.evidence)
+
+
+def _assess_chains(posterior: Assessable, explored: Explored) -> Trust:
+    regions, unvisited, evidence = explored.regions, explored.unvisited, explored.evidence
+    if explored.in_one_order and len(regions) == 1:
+        stats, exchanges = posterior.sample_stats, explored.exchanges
+        return assess_one_order(posterior, regions, stats, exchanges, unvisited, evidence)
+    return assess_mcmc(posterior, regions, unvisited, evidence)
+
+
+def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
+    """Verdict on draws without an order, from the regions that they miss and from their tails."""
+    evidence = dict(explored.evidence)
+    names, flat = scalar_columns(posterior.flat)
+    broken = advice_if_not_finite(names, flat[None])
+    if broken:
+        return Trust("bad", broken, evidence)
+    missing = missing_mass(posterior, explored.regions, explored.unvisited, evidence)
+    if missing:
+        return missing
+    if explored.in_one_order:
+        advice = (
+            f"The {explored.exchanges} can change places without a change of the density, and the "
+            "draws do not have all orders: use only results that do not depend on the order, such "
+            "as predictions."
+        )
+        return Trust("caution", advice, evidence)
+    good = Trust("good", "Means, sds and quantiles can be used.", evidence)
+    return heavy_tail_caution(posterior, names, flat, evidence) or good
+
+
+# -- the density of the model ----------------------------------------------------------------------
+
+
+def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Trust:
+    """Verdict on draws of unknown density, by comparison with the density of the model.
+
+    Exchangeable members are sorted into one order before the comparison.
+
+    Args:
+        posterior: The draws.
+        explored: Result of the search for regions.
+        move: Moves draws by steps of NUTS.
+
+    Returns:
+        The verdict. With a bad verdict, the findings are the heaviest weighted draws.
+    """
+    target, exchanges = posterior.fitted_target, explored.exchanges
+    z = exchanges.sorted(posterior.z.reshape(-1, posterior.z.shape[-1]))
+    names, delivered = _numbers(posterior, z)
+    differences = []
+    if exchanges and not explored.in_one_order:
+        differences.append(_difference_of_orders(posterior, exchanges))
+    count = int(np.clip(len(z), DENSITY_LIMITS.min_weighted, DENSITY_LIMITS.max_weighted))
+    if is_costly(target):
+        count = WEIGHT_LIMITS.max_draws
+    nothing = Sample(z[:0], np.zeros(0), np.zeros(0))
+    wider = overdispersed_sample(target, None, nothing, z, count, posterior.progress)
+    weights = wider.weights
+    if is_reliable(weights):
+        _, weighted = _numbers(posterior, exchanges.sorted(wider.z))
+        shift = weighted_difference(delivered, weighted, y_weights=weights.normal)
+        differences.append(Difference(shift, weights.ess))
+        evidence = differences_evidence(names, weights, differences)
+        order = np.argsort(wider.log_p)
+        half = np.searchsorted(np.cumsum(weights.normal[order]), 0.5)
+        trust = _verdict_on_differences(posterior, evidence, float(wider.log_p[order[half]]))
+        trust = trust or Trust("good", f"The draws fit the model: {CONFIRMED}.", evidence)
+    else:
+        trust = _assess_moved(posterior, delivered, explored, move(z), differences, wider.weights)
+    return with_places(trust, posterior, wider)
+
+
+def _difference_of_orders(posterior: Assessable, exchanges: Exchanges) -> Difference:
+    """Difference of draws from the same draws with exchangeable members in random order."""
+    z = posterior.z.reshape(-1, posterior.z.shape[-1])
+    shuffled = exchanges.shuffled(z, np.random.default_rng(0))
+    shift = weighted_difference(_numbers(posterior, z)[1], _numbers(posterior, shuffled)[1])
+    return Difference(shift, len(z))
+
+
+def _numbers(posterior: Assessable, z: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Names and values (n, m) of all numbers of the sites at points z (n, d)."""
+    sites = constrain(posterior.fitted_target, z[None])
+    return scalar_columns({name: values[0] for name, values in sites.items()})
+
+
+def _verdict_on_differences(
+    posterior: Assessable, evidence: dict, median_log_p: float
+) -> Trust | None:
+    """`bad` or `caution` if draws differ from reference draws; otherwise None.
+
+    Each number may be right while their dependence is wrong. Then the draws have low densities.
+    Medians are compared, because rounding to the edge of a support spoils some densities.
+
+    Args:
+        posterior: The draws.
+        evidence: Differences of the numbers; receives the gap of the log densities.
+        median_log_p: Median log density of the reference draws.
+    """
+    z, log_p = posterior.z, posterior.sample_stats["lp"]
+    gap = float((median_log_p - np.median(log_p)) / z.shape[-1])
+    evidence["log_density_gap"] = gap
+    trust = difference_verdict(evidence, REMEDY)
+    if gap < DENSITY_LIMITS.good_log_density_gap or (trust and trust.verdict == "bad"):
+        return trust
+    advice = (
+        f"The density of the model at the draws is too low, by {gap:.2g} nats for each coordinate: "
+        f"they miss the dependence between parameters, or belong to another model. {REMEDY}"
+    )
+    is_bad = not gap < DENSITY_LIMITS.bad_log_density_gap
+    return Trust("bad" if is_bad else "caution", advice, evidence)
+
+
+def _assess_moved(
+    posterior: Assessable,
+    delivered: np.ndarray,
+    explored: Explored,
+    moves: Iterable[Moved],
+    differences: list[Difference],
+    weights: Weights,
+) -> Trust:
+    """Verdict from draws after steps of NUTS.
+
+    An error e of a mean is r e after steps whose draws have the correlation r with their starts, so
+    that e is the difference divided by 1 - r.
+
+    Args:
+        posterior: The draws.
+        delivered: The numbers of all sites at all draws, sorted into one order, (S, m).
+        explored: Result of the search for regions.
+        moves: The draws after more and more steps.
+        differences: Other differences.
+        weights: Unreliable importance weights.
+    """
+    for moved in moves:
+        points = [explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
+        (names, start), (_, end) = (_numbers(posterior, z) for z in points)
+        persistence = rank_persistence(start, end)
+        between = mode_persistence(explored.modes, *points)
+        if not max(np.max(persistence), between) > DENSITY_LIMITS.enough_persistence:
+            break
+    kept = 1.0 - np.minimum(persistence, DENSITY_LIMITS.max_persistence)
+    shift = Shift(*(part / kept for part in weighted_difference(delivered, end)))
+    effective = len(end) * np.square(np.min(kept))
+    evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
+    evidence["steps_moved"] = moved.steps
+    places = [*names, "the nearest mode"]
+    evidence |= worst_entry("persistence", np.append(persistence, between), places)
+    log_p = log_densities(posterior.fitted_target, moved.end)
+    trust = _verdict_on_differences(posterior, evidence, float(np.median(log_p)))
+    if trust:
+        return trust
+    if not evidence["persistence"] < DENSITY_LIMITS.max_persistence:
+        advice = (
+            f"Nothing vouches for the draws: importance weights are not reliable (k-hat "
+            f"{weights.khat:.2g}), and {moved.steps} steps of NUTS hardly change "
+            f"{evidence['persistence_at']}. Compare with bk.infer(..., method='nuts'), or "
+            "reparametrise the model."
+        )
+        return Trust("caution", advice, evidence)
+    if "diverging" not in posterior.sample_stats and moved.diverged.any():
+        hidden = _divergence_caution(posterior, moved, evidence)
+        if hidden:
+            return hidden
+    return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
+
+
+def _divergence_caution(posterior: Assessable, moved: Moved, evidence: dict) -> Trust | None:
+    """Verdict `caution` if moves diverge where they could hide mass; else None."""
+    change = could_change(moved.end, moved.diverged)
+    share = float(np.mean(moved.diverged) / moved.steps)
+    evidence["moves_diverging"] = share
+    evidence |= worst_entry("divergences_could_change", change, posterior.fitted_target.coordinates)
+    few = share < CHAIN_LIMITS.max_divergent_share
+    if few and evidence["divergences_could_change"] < CHAIN_LIMITS.max_mean_change_sds:
+        return None
+    advice = (
+        f"NUTS diverges in {100.0 * share:.2g} % of its steps from these draws, so part of the "
+        "posterior may be missing, most likely in the tails of "
+        f"{evidence['divergences_could_change_at']}. Pass the sample statistics of the chains "
+        "(idata=), which show their own divergences, or write the model in a non-centred form."
+    )
+    return Trust("caution", advice, evidence)

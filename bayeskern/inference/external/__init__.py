@@ -1,0 +1,1 @@
+"""Draws and guides of other programs, as a posterior with a verdict."""
