@@ -27,11 +27,13 @@ from bayeskern.inference.verdict import Trust, worst_entry
 
 # Powers of the prior or the likelihood, and the sensitivity from which it has an influence.
 POWERS, THRESHOLD = (0.99, 1.01), 0.05
+# Sensitivity to the prior that an advice calls a conflict. For a normal mean it is a shift of one
+# sd for e times the prior, and at most one in twenty priors that agree with the data reach it.
+CONFLICT_THRESHOLD = 0.2
 # Fewer draws cannot be weighted; more are thinned, because a density may be costly.
 MIN_DRAWS, MAX_DRAWS = 100, 1000
 # Largest number of parameters whose sensitivity is computed for the advice of a verdict.
 MAX_PARAMETERS = 50
-CONFLICT, STRONG_PRIOR = "prior-data conflict", "strong prior or weak data"
 
 
 class ScaledDensities(NamedTuple):
@@ -63,10 +65,16 @@ class Sensitivity(NamedTuple):
 
     @property
     def diagnosis(self) -> str:
-        """`CONFLICT`, `STRONG_PRIOR` or ""."""
+        """Diagnosis of ArviZ, or "" if the prior has no influence."""
         if not self.prior > THRESHOLD:
             return ""
-        return CONFLICT if self.likelihood > THRESHOLD else STRONG_PRIOR
+        data_count = self.likelihood > THRESHOLD
+        return f"potential {'prior-data conflict' if data_count else 'strong prior or weak data'}"
+
+    @property
+    def is_conflict(self) -> bool:
+        """True if prior and data disagree clearly."""
+        return self.prior > CONFLICT_THRESHOLD and self.likelihood > THRESHOLD
 
 
 def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
@@ -93,9 +101,7 @@ def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
     by_chain = columns.T.reshape(len(names), *densities.log_prior.shape)
     by_name = dict(zip(names[:MAX_PARAMETERS], by_chain, strict=False))
     found = {
-        name: s.prior
-        for name, s in sensitivities(by_name, densities).items()
-        if s.diagnosis == CONFLICT
+        name: s.prior for name, s in sensitivities(by_name, densities).items() if s.is_conflict
     }
     if not found:
         return trust

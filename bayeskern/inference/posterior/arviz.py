@@ -8,12 +8,11 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
 import numpy as np
 from numpyro.primitives import Messenger
 
-from bayeskern.core.batching import batch_size, evenly
+from bayeskern.core.batching import evenly
+from bayeskern.inference.assessment.power_scaling import log_probs
 from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import dataset
@@ -149,16 +148,9 @@ def _log_prior(posterior: Posterior) -> dict[str, xr.Dataset]:
     if not sites or posterior.is_point or not pointwise_sums:
         return {}
     draws = join_chains({s.name: posterior.draws[s.name] for s in target.latents})
-    function = eqx.Partial(_log_priors, target, sites=sites)
-    size = sum(math.prod(s.shape) for s in target.latents)
-    by_site = predictive.at_each(function, (draws,), len(sites), batch_size(size))
+    by_site = log_probs(target, draws)
     values = {name: by_site[name].reshape(posterior.shape) for name in sites}
     return {"log_prior": _dataset(posterior, values)}
-
-
-def _log_priors(target: Target, draw: dict, *, sites: tuple[str, ...]) -> dict[str, jax.Array]:
-    log_probs = target.site_log_probs(draw)
-    return {name: log_probs[name] for name in sites}
 
 
 def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:

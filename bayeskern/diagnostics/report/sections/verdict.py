@@ -9,7 +9,7 @@ from typing import Any
 from bayeskern.diagnostics.report.blocks import Block, text
 from bayeskern.diagnostics.report.evidence import measures
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.inference.assessment.power_scaling import CONFLICT, conflict_advice
+from bayeskern.inference.assessment.power_scaling import conflict_advice
 
 
 def verdict(subject: Subject) -> Iterator[Block]:
@@ -29,8 +29,7 @@ def verdict(subject: Subject) -> Iterator[Block]:
         conflicts = {
             name: s.prior
             for name, s in subject.sensitivities.items()
-            if s.diagnosis == CONFLICT
-            and subject.by_name[name].site in subject.scaled_densities.sites
+            if s.is_conflict and subject.by_name[name].site in subject.scaled_densities.sites
         }
         if conflicts:
             worst = max(conflicts, key=lambda name: conflicts[name])
