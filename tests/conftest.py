@@ -39,6 +39,7 @@ CORE = (
     "forecast/test_nightly.py",
     "gallery/",
     "inference/methods/test_reference_posteriors.py",
+    "inference/test_missing.py",
     "inference/zoo/test_zoo.py",
     "linalg/test_select.py",
     "test_documentation.py",

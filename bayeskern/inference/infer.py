@@ -20,8 +20,10 @@ from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.checks.reproducible import require_reproducible
+from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
+from bayeskern.inference.posterior.missing import axes_of_missing
 from bayeskern.inference.posterior.posterior import Posterior
 
 METHODS: dict[str, type[Method]] = {
@@ -38,6 +40,7 @@ def infer(
     coords: dict | None = None,
     dims: dict | None = None,
     progress: bool = True,
+    missing: str | None = None,
     model_kwargs: dict | None = None,
     **kwargs: Any,
 ) -> Posterior:
@@ -54,6 +57,9 @@ def infer(
         coords: Labels along named axes, in ArviZ's form: `{"school": ["A", "B"]}`.
         dims: Names of the axes of sites that are not plates: `{"theta": ["school"]}`.
         progress: True to show a progress bar on a terminal.
+        missing: "impute" to draw the NaN of observed sites, as `<site>_missing` in the draws. They
+            are latents where other sites depend on them, and are integrated out elsewhere. None
+            refuses NaN.
         model_kwargs: Named arguments of the model whose name is an option of `infer`, such as
             `{"seed": 7}`.
         **kwargs: Other named arguments of the model.
@@ -80,20 +86,25 @@ def infer(
         0.7
     """
     options = {"method": method, "seed": seed, "coords": coords, "dims": dims, "progress": progress}
+    options |= {"missing": missing}
     kwargs = model_arguments(infer, model, args, kwargs, model_kwargs, options)
     method, seed = as_method(method), validation.seed(seed)
+    if missing is not None:
+        validation.one_of("missing", missing, ("impute",))
+        model, args, kwargs = imputed(model, args, kwargs)
     bound = BoundModel.of(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()
         require_reproducible(target)
+        labels, axes = axes_of_missing(target, bound.coords)
         return fit_target(
             method,
             target,
             seed,
             progress,
-            coords=bound.coords,
-            dims=bound.dims,
+            coords=bound.coords | labels,
+            dims=bound.dims | axes,
             timing=watch.seconds,
         )
 

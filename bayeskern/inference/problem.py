@@ -55,7 +55,7 @@ class Problem:
 
         Args:
             method: As in `bk.infer`.
-            **options: `seed` and `progress`, as in `bk.infer`.
+            **options: `seed`, `progress` and `missing`, as in `bk.infer`.
 
         Returns:
             The posterior.

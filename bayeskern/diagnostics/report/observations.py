@@ -98,6 +98,10 @@ def observations(subject: Subject) -> list[Observations]:
         replicates = _joined(predictive[name]) if name in predictive else at_point.get(name)
         if replicates is not None and replicates.shape[1] != len(y):
             replicates = None
+        # Events may be missing in part.
+        if (observed := ~np.isnan(y)).sum() < len(y):
+            y, labels = y[observed], [labels[i] for i in np.flatnonzero(observed)]
+            replicates = None if replicates is None else replicates[:, observed]
         loo, why_no_loo = _loo(subject, name)
         if name in processes:
             site = _of_process(processes[name], labels, subject.rng())

@@ -11,6 +11,7 @@ from bayeskern.core import validation
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
@@ -101,6 +102,13 @@ class MLE(Method):
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        imputed = [gap.site for gap in gaps_of(target.model) if gap.latent]
+        if imputed:
+            raise DoesNotApplyError(
+                f"method='mle' drops the densities of latents, and the missing values of "
+                f"{', '.join(map(repr, imputed))} are latents. Take method='map' or 'laplace', or "
+                "leave these rows out."
+            )
         improper = sorted(set(target.without_prior) - set(target.without_scale))
         if improper:
             raise DoesNotApplyError(

@@ -97,7 +97,7 @@ def _dataset(
         thinning_note = f"{len(rows)} of {count} draws of each chain, evenly spaced"
     options = {"sites": {}, "rows": rows, "thinned": thinning_note} | options
     axes = {"coords": posterior.coords, "dims": posterior.dims}
-    return dataset(values, posterior.method, **axes, **options)
+    return dataset(values, posterior.method, **(axes | options))
 
 
 # -- groups ----------------------------------------------------------------------------------------
@@ -108,6 +108,8 @@ def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.nda
     target = posterior.known_target
     first = {name: values[0] for name, values in predictive.latents(posterior).items()}
     data = target.observed(first)
+    for name, missing in posterior.missing_values.items():
+        data[name] = np.where(missing, np.nan, data[name])
     masks = {} if isinstance(target.model, HasLogLikelihood) else masks_of(posterior)
     masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
     # A site without rows, or without unmasked observations, has no data.
@@ -150,7 +152,8 @@ def _log_prior(posterior: Posterior) -> dict[str, xr.Dataset]:
     draws = join_chains({s.name: posterior.draws[s.name] for s in target.latents})
     by_site = log_probs(target, draws)
     values = {name: by_site[name].reshape(posterior.shape) for name in sites}
-    return {"log_prior": _dataset(posterior, values)}
+    # One number for each site, whatever its axes.
+    return {"log_prior": _dataset(posterior, values, dims={})}
 
 
 def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:
@@ -195,7 +198,8 @@ def _unmasked(values: dict, data: dict, masks: dict, leading_axes: int) -> dict[
     for name, array in values.items():
         mask = masks.get(name)
         if mask is not None and name in data:
-            array = np.broadcast_to(array, (*array.shape[:leading_axes], *mask.shape))
+            event = array.shape[leading_axes + mask.ndim :]
+            array = np.broadcast_to(array, (*array.shape[:leading_axes], *mask.shape, *event))
             array = array[(slice(None),) * leading_axes + (mask,)]
         if name in data:
             unmasked[name] = array

@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core.json_arrays import NotStored
 from bayeskern.core.netcdf import Stored, read
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
@@ -111,6 +112,10 @@ class StoredPosterior(Posterior):
         if self.missing:
             raise ValueError(self.missing)
 
+    @property
+    def missing_values(self) -> dict[str, np.ndarray]:
+        return self.model_arguments.get("missing", {})
+
     def log_likelihood(self) -> dict[str, np.ndarray]:
         if self.is_point:
             return super().log_likelihood()
@@ -177,6 +182,8 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
             model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
         elif isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
+        if fitted.get("missing"):
+            model, args, kwargs = imputed(model, args, kwargs)
         return Target.of(model, args, kwargs), None
     except NotKeptError as reason:
         return None, str(reason)

@@ -72,6 +72,7 @@ def _model(posterior: Posterior) -> dict[str, Any]:
     sites = target.sites()
     return {
         "observed": [name for name, site in sites.items() if site.kind == "observed"],
+        "missing": posterior.missing_values,
         "args": target.args,
         "kwargs": target.kwargs,
         "columns": columns_of(target.model),

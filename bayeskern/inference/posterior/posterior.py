@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import counted
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
@@ -22,6 +23,7 @@ from bayeskern.inference.model.evaluation import constrain, join_chains, log_den
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
+from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior import (
     arviz,
@@ -32,6 +34,7 @@ from bayeskern.inference.posterior import (
     summary,
 )
 from bayeskern.inference.posterior.expectation import Expectation
+from bayeskern.inference.posterior.missing import integrated_gaps, missing_draws
 from bayeskern.inference.result import REGION, Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
@@ -102,7 +105,7 @@ class Posterior:
         # The stopwatch of the whole fit may still run, and writes into `timing` when it stops.
         timing = {} if timing is None else timing
         timing.update(fit.timing)
-        to_sites: Callable = partial(constrain, target)
+        to_sites: Callable = partial(_sites_at, target, known.get("seed") or 0)
         if fit.marginalized is not None:
             to_sites = fit.marginalized.draws
         weighted = None
@@ -194,7 +197,8 @@ class Posterior:
     def fitted_draws(self) -> dict[str, np.ndarray]:
         """Draws of the sites of `fitted_target`, with chains joined: each site (S, *site)."""
         if self.marginalized is None:
-            return self.flat
+            integrated_out = integrated_gaps(self.target)
+            return {name: draws for name, draws in self.flat.items() if name not in integrated_out}
         return join_chains(constrain(self.fitted_target, self.z))
 
     # -- verdict ----------------------------------------------------------------------------------
@@ -366,7 +370,8 @@ class Posterior:
         `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior
         (1,000 for a point estimate). Observed sites are drawn even if the arguments contain data
         for them. Exceptions keep their data: sites on which other sites depend, such as a covariate
-        with its own distribution, and steps with data in a `scan` under `condition`.
+        with its own distribution, and steps with data in a `scan` under `condition`. After
+        `infer(missing="impute")`, NaN of such covariates is drawn from their distribution.
 
         Args:
             *new_args: Arguments of the model for new data.
@@ -458,6 +463,31 @@ class Posterior:
         """
         return log_likelihood.log_likelihood(self)
 
+    @property
+    def missing_values(self) -> dict[str, np.ndarray]:
+        """True for missing observations, by site; empty if none was imputed.
+
+        Their draws are `draws["<site>_missing"]`. They count neither in the log likelihood nor in
+        leave-one-out cross-validation.
+        """
+        model = None if self.target is None else self.target.model
+        return {gap.site: gap.missing.value for gap in gaps_of(model)}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on the data of the fit: missing observations."""
+        masks = self.missing_values
+        if not masks:
+            return ()
+        count = sum(int(mask.sum()) for mask in masks.values())
+        sites, more = [*masks][:3], ["..."] if len(masks) > 3 else []
+        drawn = [f"{name}_missing" for name in sites]
+        return (
+            f"{counted(count, 'value')} of {', '.join([*sites, *more])} "
+            f"{'is' if count == 1 else 'are'} missing: drawn as {', '.join([*drawn, *more])}, "
+            "and left out of the log likelihood and of leave-one-out",
+        )
+
     def observed(self) -> dict[str, np.ndarray]:
         """Observations of the fit, by site."""
         return arviz.observed(self)
@@ -501,4 +531,11 @@ class Posterior:
         sites = ", ".join(f"{k}{list(v.shape[2:]) or ''}" for k, v in self.draws.items())
         chains, count = self.shape
         head = f"Posterior(method={self.method!r}, {chains} x {count} draws of {sites})"
-        return f"{head}\n{self.trust!r}"
+        lines = [head, *(f"{remark}." for remark in self.remarks)]
+        return "\n".join([*lines, repr(self.trust)])
+
+
+def _sites_at(target: Target, seed: int, z: np.ndarray) -> dict[str, np.ndarray]:
+    """Latents, deterministics and missing observations at z (chains, draws, d)."""
+    sites = constrain(target, z)
+    return sites | missing_draws(target, sites, z.shape[:2], seed)

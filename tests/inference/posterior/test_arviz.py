@@ -213,7 +213,7 @@ def test_log_prior_is_that_of_scipy():
             s = numpyro.sample("s", dist.HalfNormal(3.0))
         numpyro.sample("y", dist.Normal(mu.sum() + flat, s), obs=y)
 
-    posterior = fit(model, X, method=AnyDraws(50))
+    posterior = fit(model, X, method=AnyDraws(50), dims={"mu": ["part"]})
     found, draws = posterior.to_arviz().log_prior, posterior.draws
     assert set(found.data_vars) == {"mu", "part.s"}
     truth = stats.norm(1.0, 2.0).logpdf(draws["mu"]).sum(axis=-1)

@@ -14,7 +14,7 @@ from bayeskern.core.formatting import alike
 from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
-from bayeskern.diagnostics.report.blocks import Block, heading, missing
+from bayeskern.diagnostics.report.blocks import Block, heading, missing, text
 from bayeskern.diagnostics.report.observations import (
     CLASSES,
     MIN_OBSERVATIONS,
@@ -40,6 +40,8 @@ def fit(subject: Subject) -> Iterator[Block]:
     all_observations = observations(subject)
     if not all_observations:
         yield block("nothing_observed")
+    for remark in subject.posterior.remarks:
+        yield text(f"{remark}.")
     classes = None if subject.model is None else classes_of(subject.model)
     for site in all_observations:
         if len(all_observations) > 1:

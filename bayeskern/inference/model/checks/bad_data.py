@@ -19,6 +19,13 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import named_arrays
 from bayeskern.inference.model.trace.validation import is_observed
 
+# Advice on NaN among observations, and among arguments that are no observations.
+IMPUTE = "; missing='impute' draws them"
+AS_SITE = (
+    "; or make it a site with a distribution, as in x = numpyro.sample('x', dist.Normal(mu, sd), "
+    "obs=x), and pass missing='impute'"
+)
+
 
 class Parameter(NamedTuple):
     """A parameter of a distribution; `is_allowed` is True where its constraint holds."""
@@ -54,7 +61,7 @@ def refuse_bad_data(target: Target, z: ArrayLike) -> None:
     """
     sites = jax.device_get(_observed(target, z))
     for name, site in sites.items():
-        _refuse_nonfinite_values(f"the observed site {name!r}", site.value)
+        _refuse_nonfinite_values(f"the observed site {name!r}", site.value, IMPUTE)
     # One output for each site; without dead code, the program shows which outputs depend on z.
     program = jax.make_jaxpr(lambda z: [s.is_inside for s in _observed(target, z).values()])(
         jnp.asarray(z)
@@ -82,7 +89,7 @@ def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
             )
             place = f"the {quantity} is not finite where the fit would start, at site {shown}"
             for argument, array in named_arrays(target.model, target.args, target.kwargs):
-                _refuse_nonfinite_values(f"{place}; the argument {argument!r}", array)
+                _refuse_nonfinite_values(f"{place}; the argument {argument!r}", array, AS_SITE)
             for site in wrong.values():
                 _refuse_parameters(place, site)
             for name, site in jax.device_get(_observed(target, z)).items():
@@ -96,7 +103,8 @@ def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
     )
 
 
-def _refuse_nonfinite_values(owner: str, values: ArrayLike) -> None:
+def _refuse_nonfinite_values(owner: str, values: ArrayLike, advice: str) -> None:
+    """Raise ValueError for values that are NaN, with advice on missing values, or infinite."""
     # Report infinite values only if no value is NaN: NaN may be their cause.
     for kind, is_bad in (("NaN", np.isnan), ("infinite", np.isinf)):
         bad = is_bad(np.asarray(values, float))
@@ -105,7 +113,7 @@ def _refuse_nonfinite_values(owner: str, values: ArrayLike) -> None:
             first = f", the first in row {np.argwhere(bad)[0][0]}" if bad.ndim else ""
             raise ValueError(
                 f"{owner} has {count} {kind}{first}. Drop those rows, or fill them in before the "
-                "call."
+                f"call{advice if kind == 'NaN' else ''}."
             )
 
 
@@ -142,7 +150,7 @@ def _shown(value: np.ndarray) -> str:
     return f"{value:.6g}" if np.ndim(value) == 0 else np.array2string(value, precision=6)
 
 
-def _kind(fn: Distribution) -> str:
+def kind_of(fn: Distribution) -> str:
     """Name of the constructor of a distribution: Bernoulli, not BernoulliLogits."""
     return type(innermost(fn)).__name__.removesuffix("Logits").removesuffix("Probs")
 
@@ -151,7 +159,7 @@ def _kind(fn: Distribution) -> str:
 def _observed(target: Target, z: ArrayLike) -> dict[str, ObservedSite]:
     """Observed sites by name."""
     return {
-        name: ObservedSite(jnp.asarray(site["value"]), _is_inside(site), _kind(site["fn"]))
+        name: ObservedSite(jnp.asarray(site["value"]), _is_inside(site), kind_of(site["fn"]))
         for name, site in target.trace(z).items()
         if is_observed(site)
     }
@@ -188,7 +196,7 @@ def _sample_sites(target: Target, z: jax.Array) -> dict[str, SampleSite]:
             values[name],
             gradients[name],
             jnp.shape(site["value"]),
-            _kind(site["fn"]),
+            kind_of(site["fn"]),
             _parameters(innermost(site["fn"])),
         )
         for name, site in sites.items()

@@ -129,7 +129,8 @@ def dataset(
             observed = f"{name}_observed"
             index = labels.get(names[0]) if mask.ndim == 1 and names[0] is not None else None
             labels[observed] = (np.arange(mask.size) if index is None else index)[mask.ravel()]
-            names = [observed]
+            # An event has axes of its own.
+            names = [observed, *[None] * (np.ndim(value) - len(sample_dims) - 1)]
         named_axes[name] = [axis and axis.replace("/", ".") for axis in names]
     return az.dict_to_dataset(
         {netcdf_name(name, values): np.asarray(value) for name, value in values.items()},

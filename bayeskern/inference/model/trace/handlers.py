@@ -14,6 +14,7 @@ from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.distributions import MaskedDistribution, biject_to, constraints
 from numpyro.primitives import Messenger
 
+from bayeskern.inference.model.trace.missing_values import drawn_where_missing
 from bayeskern.inference.model.trace.validation import is_factor, is_improper, require_sample
 
 
@@ -99,6 +100,10 @@ class DrawObserved(Messenger):
     def process_message(self, msg: dict) -> None:
         if msg["type"] == "control_flow" and msg["fn"] is scan_wrapper:
             self._enter(msg)
+        if msg["type"] == "sample" and msg["name"] in self.given and msg.get("imputed", False):
+            # Missing values at new arguments.
+            key: Any = numpyro.prng_key()
+            msg["value"] = drawn_where_missing(msg["fn"], msg["value"], key)
         if msg["type"] != "sample" or is_factor(msg) or msg["name"] in self.given:
             return
         if msg.get("_control_flow_done", False):

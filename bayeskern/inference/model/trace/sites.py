@@ -160,37 +160,80 @@ def upstream_sites(
         The sites, from abstract traces.
     """
     args, kwargs = arguments or target.arguments
-    shapes = {s.name: s.shape for s in target.latents} | (shapes or {})
-    latents = {s.name: jax.ShapeDtypeStruct(shapes[s.name], float) for s in target.latents}
+    shapes = {s.name: (shapes or {}).get(s.name, s.shape) for s in target.latents}
+    provenance, data = _provenance(target, args, kwargs, shapes, is_density)
+    given = {n for n in data if any(n in origins for m, origins in provenance.items() if m != n)}
+    fixed = {n for n in given if not provenance[n] & set(shapes)}
+    return Upstream(frozenset(given), frozenset(fixed))
+
+
+def used_values(target: Target) -> frozenset[str]:
+    """Observed sites on whose values another site depends, factors and deterministics included."""
+    shapes = {s.name: s.shape for s in target.latents}
+    kinds = ("sample", "deterministic")
+    provenance, data = _provenance(
+        target, *target.arguments, shapes, lambda site: site["type"] in kinds
+    )
+    used = {n for n in data if any(n in origins for m, origins in provenance.items() if m != n)}
+    return frozenset(used)
+
+
+def is_density(site: dict) -> bool:
+    """True for a sample site that is no factor."""
+    return site["type"] == "sample" and not is_factor(site)
+
+
+def _provenance(
+    target: Target,
+    args: tuple,
+    kwargs: dict,
+    shapes: dict[str, tuple[int, ...]],
+    includes: Callable[[dict], bool],
+) -> tuple[dict[str, frozenset[str]], set[str]]:
+    """Latents and observed sites on which each site depends, and names of the observed sites.
+
+    Args:
+        target: The model.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        shapes: Shapes of the latents.
+        includes: True for sites whose density, or value of a deterministic, is looked at.
+    """
+    latents = {name: jax.ShapeDtypeStruct(shape, float) for name, shape in shapes.items()}
     names: list[str] = []
     data: dict[str, jax.ShapeDtypeStruct] = {}
 
     def collect(draw: dict) -> None:
         for name, site in trace_at(target.model, draw, jax.random.key(0), args, kwargs).items():
-            if site["type"] != "sample" or is_factor(site):
+            if not includes(site):
                 continue
             names.append(name)
             # Data in a scan are left out: only other steps depend on them.
-            if site["is_observed"] and not site.get("_control_flow_done", False):
+            in_scan = site.get("_control_flow_done", False)
+            if site["type"] == "sample" and is_observed(site) and not in_scan:
                 value = jnp.asarray(site["value"])
                 data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
 
     jax.eval_shape(collect, latents)
     # Without a site after the data, no site depends on them.
     if not any(names.index(name) < len(names) - 1 for name in data):
-        return Upstream(frozenset(), frozenset())
+        return {}, set()
 
-    def densities(**values: jax.Array) -> dict[str, jax.Array]:
+    def outputs(**values: jax.Array) -> dict[str, jax.Array]:
         draw = {name: values[name] for name in latents}
         model = handlers.condition(target.model, {name: values[name] for name in data})
         trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
-        return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in names}
+        return {name: _output(trace[name]) for name in names}
 
-    # Site -> latents and data on which its density depends.
-    provenance = eval_provenance(densities, **latents, **data)
-    given = {n for n in data if any(n in provenance[m] for m in names if m != n)}
-    fixed = {n for n in given if not provenance[n] & set(latents)}
-    return Upstream(frozenset(given), frozenset(fixed))
+    # Site -> latents and data on which it depends.
+    return eval_provenance(outputs, **latents, **data), set(data)
+
+
+def _output(site: dict) -> jax.Array:
+    """Density of a sample site, or value of a deterministic one."""
+    if site["type"] == "deterministic":
+        return jnp.asarray(site["value"])
+    return site["fn"].log_prob(site["value"]).sum()
 
 
 @by_one_thread
