@@ -152,6 +152,7 @@ def events(y):
         numpyro.sample("y", dist.MultivariateNormal(mean, COVARIANCE), obs=y)
 
 
+@pytest.mark.slow
 def test_events_missing_in_part():
     """Marginal normal densities, and conditional normal draws."""
     posterior = fit(events, EVENTS)
@@ -258,6 +259,7 @@ def test_missing_covariates_in_closed_form(method):
     assert residual.std() == pytest.approx(1.5, rel=0.1)
 
 
+@pytest.mark.slow
 def test_autoregression_with_a_gap():
     """The smoothing distribution of a Gaussian AR(1), from its joint covariance."""
     rho, sd, n = 0.8, 0.5, 10
@@ -445,6 +447,8 @@ def test_other_bad_calls():
         fit(line, X_LINE, Y_LINE, method="mle")
     with pytest.raises(ValueError, match="no method exact"):
         fit(level, Y, method="exact")
+    with pytest.raises(ValueError, match="missing values of 'x' are latents, which belong to one"):
+        bk.calibrate(fit(line, X_LINE, Y_LINE, method=bk.Laplace(draws=200)))
 
 
 def test_process_with_a_mask():

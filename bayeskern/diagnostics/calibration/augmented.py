@@ -15,6 +15,7 @@ from bayeskern.diagnostics.calibration.refit import Condition, arrays_of
 from bayeskern.inference import Target
 from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.handlers import FullPlates
+from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior.predictive import at_own_data
 from bayeskern.protocols import DoesNotApplyError
@@ -74,8 +75,16 @@ class _Replicate(handlers.block):
 def augmented_target(target: Target, data: dict[str, np.ndarray]) -> Target:
     """Target of the augmented model at the first of several data sets (simulations, *site).
 
-    Raises DoesNotApplyError for discrete states in a scan, which cannot be summed out twice.
+    Raises DoesNotApplyError for discrete states in a scan, which cannot be summed out twice, and
+    for missing values that are latents, which the second data set does not have.
     """
+    imputed = [gap.site for gap in gaps_of(target.model) if gap.latent]
+    if imputed:
+        raise DoesNotApplyError(
+            f"the missing values of {', '.join(map(repr, imputed))} are latents, which belong to "
+            "one data set only. Check the method on complete data: bk.calibrate(model, ..., "
+            "method=...)."
+        )
     steps: list[str] = []
 
     def run() -> None:

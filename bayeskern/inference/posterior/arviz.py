@@ -95,9 +95,9 @@ def _dataset(
     count, thinning_note = posterior.shape[1], None
     if rows is not None and len(rows) < count:
         thinning_note = f"{len(rows)} of {count} draws of each chain, evenly spaced"
-    options = {"sites": {}, "rows": rows, "thinned": thinning_note} | options
-    axes = {"coords": posterior.coords, "dims": posterior.dims}
-    return dataset(values, posterior.method, **(axes | options))
+    common: dict[str, Any] = {"sites": {}, "rows": rows, "thinned": thinning_note}
+    common |= {"coords": posterior.coords, "dims": posterior.dims} | options
+    return dataset(values, posterior.method, **common)
 
 
 # -- groups ----------------------------------------------------------------------------------------
