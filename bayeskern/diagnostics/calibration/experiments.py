@@ -113,7 +113,7 @@ def _truth_rows(posterior: Posterior, count: int) -> np.ndarray:
 
 
 def _require_rankable(target: Target) -> None:
-    """Raise ValueError if the model has no latent, or none that can be named in the result."""
+    """Raise ValueError if a model has no latents, or one with the name of the log likelihood."""
     target.require_latents()
     target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):
@@ -146,14 +146,14 @@ def _method_of(posterior: Posterior) -> Method:
 
     Raises ValueError if the method cannot be repeated.
     """
-    method = posterior.made_by
     if posterior.method == "exact":
         raise DoesNotApplyError(
-            "these draws come from a closed form, and data simulated at them have none together "
-            "with yours. Check another method at these data, as in calibrate(posterior, "
-            "method='nuts'), or the closed form over the prior: calibrate(model, ..., "
-            "method='exact')."
+            "the draws of this posterior come from a closed form, which is not known for your data "
+            "and simulated data together. Check another method at these data, as in "
+            "calibrate(posterior, method='nuts'), or the closed form over the prior: "
+            "calibrate(model, ..., method='exact')."
         )
+    method = posterior.made_by
     if method is None and posterior.method not in METHODS:
         raise ValueError(
             f"calibrate cannot repeat the method {posterior.method!r} of this posterior. Name the "
