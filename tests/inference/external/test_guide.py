@@ -158,6 +158,9 @@ def test_fitted_autoguides_agree_with_the_closed_form(name):
     svi = SVI(model, guide, Adam(0.01), Trace_ELBO(num_particles=8))
     result = svi.run(jax.random.key(0), 3000, Y, progress_bar=False)
     posterior = assess(guide, result.params)
-    sd = posterior.flat["w"].std(axis=0)
-    right = np.max(np.abs(np.log(sd / np.sqrt(np.diag(COVARIANCE))))) < 0.25
-    assert (posterior.trust.verdict == "good") == right, (posterior.trust, sd)
+    w, exact_sd = posterior.flat["w"], np.sqrt(np.diag(COVARIANCE))
+    errors = np.abs([(w.mean(axis=0) - MEAN) / exact_sd, np.log(w.std(axis=0) / exact_sd)])
+    is_good = posterior.trust.verdict == "good"
+    # Close to the limit of 0.25 sampling error counts, and the verdict is caution.
+    assert not is_good or np.max(errors) < 0.25, (posterior.trust, errors)
+    assert is_good or np.max(errors) > 0.12, (posterior.trust, errors)
