@@ -142,7 +142,8 @@ def loo_by_site(
         rows = _rows_to_match(posterior, estimates.psis_khat, threshold, max_matched)
         if len(rows):
             matching = matching or Matching.of(posterior, values.shape[1], efficiency)
-            if matching is not None:
+            # A draw at the edge of a support has no finite coordinates.
+            if matching is not None and np.isfinite(matching.proposal.z).all():
                 _match(estimates, matching, site, rows, progress)
         by_site[site] = CrossValidation(
             {site: len(estimates.elpd)},
@@ -305,7 +306,7 @@ class Refits:
                         left_out, refits[label] = refit_without(*arguments)
                 except FAILURES as error:
                     remarks.append(f"The refit without {label} failed: {message_of(error)}")
-                    continue
-                result.estimates.set(row, left_out, REFITTED)
+                else:
+                    result.estimates.set(row, left_out, REFITTED)
                 bar.advance()
         return replace(result, refits=refits, remarks=tuple(remarks))

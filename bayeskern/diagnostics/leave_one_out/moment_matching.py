@@ -45,12 +45,6 @@ class Observation:
         function = eqx.Partial(_densities, self.target, np.asarray(self.index), site=self.site)
         return at_each(function, (z,), 2, self.batch)
 
-    def log_likelihood(self, draws: dict[str, np.ndarray]) -> np.ndarray:
-        """log p(y_i | draw) at draws of the latents, each (S, *site): (S,)."""
-        function = eqx.Partial(_log_density, self.target, np.asarray(self.index), site=self.site)
-        zeros = np.zeros(len(next(iter(draws.values()))))
-        return at_each(function, (draws, zeros), 1, self.batch)
-
     def _from_model(self, draws: dict[str, np.ndarray]) -> np.ndarray:
         values = self.target.model.pointwise(draws, *self.target.args, **self.target.kwargs)
         values = values[self.site] if isinstance(values, dict) else values
@@ -60,14 +54,9 @@ class Observation:
 def _densities(
     target: Target, index: jax.Array, z: jax.Array, *, site: str
 ) -> tuple[jax.Array, jax.Array]:
-    draw = {s.name: target.constrain(z)[s.name] for s in target.latents}
-    return target.log_density(z), _log_density(target, index, draw, z, site=site)
-
-
-def _log_density(
-    target: Target, index: jax.Array, draw: dict, _: jax.Array, *, site: str
-) -> jax.Array:
-    return site_densities(target, draw)[site][0].reshape(-1)[index]
+    values = target.constrain(z)
+    draw = {s.name: values[s.name] for s in target.latents}
+    return target.log_density(z), site_densities(target, draw)[site][0].reshape(-1)[index]
 
 
 @dataclass(frozen=True, eq=False)

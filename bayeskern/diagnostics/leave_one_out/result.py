@@ -37,7 +37,8 @@ class CrossValidation:
     Attributes:
         sites: Number of observations of each observed site. Arrays hold the observations of one
             site after those of another.
-        labels: Name of each observation, such as "y[3]"; masked observations count in the index.
+        labels: Name of each observation, such as "y[3]". Masked observations count in the index,
+            unless the posterior was loaded without its model.
         estimates: log p(y_i | other observations) of each observation, with its Pareto k-hat before
             and after moment matching, its Monte Carlo standard error, and how it was computed; see
             `to_frame`.

@@ -30,11 +30,14 @@ class MatchingOptions:
         max_shift: Largest distance of a weighted mean from the mean of all moved draws, in their
             sds, at which moments count as matched. A target beyond all draws has weights with a
             small k-hat and a large distance.
+        goal_khat: k-hat at which no further step is tried. Between it and its threshold, estimates
+            have a bias of several standard errors.
     """
 
     max_steps: int = 30
     min_draws_per_coordinate: int = 10
     max_shift: float = 0.5
+    goal_khat: float = 0.5
 
 
 class Affine(NamedTuple):
@@ -153,20 +156,21 @@ def match_moments(
     start = moved = _moved(proposal, log_target, proposal.z, 0)
     if start.has_low_khat:
         return start
+    goal = min(options.goal_khat, start.weights.threshold)
     best, total = start, Affine(np.ones(start.z.shape[1]), np.zeros(start.z.shape[1]))
     while moved.steps < options.max_steps:
         for step in _steps(moved.z, moved.weights.normal, options):
             new = _moved(proposal, log_target, step(moved.z), moved.steps + 1)
             # With a low k-hat, the moments decide.
-            nearer = moved.has_low_khat and new.has_low_khat and new.shift < moved.shift
-            if nearer or (new.khat < moved.khat and not moved.has_low_khat):
+            nearer = max(moved.khat, new.khat) <= goal and new.shift < moved.shift
+            if nearer or (new.khat < moved.khat and moved.khat > goal):
                 moved, total = new, step.after(total)
                 break
         else:
             break
-        if moved.has_low_khat and moved.shift <= options.max_shift:
+        if moved.khat <= goal and moved.shift <= options.max_shift:
             best = _mixture(proposal, log_target, moved, total)
-            if best.has_low_khat:
+            if best.khat <= goal:
                 return best
     if moved.steps > best.steps:
         best = _mixture(proposal, log_target, moved, total)
