@@ -101,7 +101,7 @@ def test_densities_of_other_data_are_left_out(posteriors, tmp_path):
     assert len(found.remarks) == 2 + (len(unmatched.unreliable) > 0)
     said = " ".join(repr(found).split())
     assert "log evidence and ELBO of fewer are left out, because its data differ from those" in said
-    assert bk.compare(posteriors).remarks == ()
+    assert not any("left out" in remark for remark in bk.compare(posteriors).remarks)
 
 
 @pytest.mark.slow
