@@ -16,7 +16,8 @@ import numpy as np
 import bayeskern as bk
 from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE
 from bayeskern.inference.mcmc.initialization import initial_points
-from bayeskern.inference.mcmc.kernel import KernelOptions, ScaledTarget, initial_state, take_steps
+from bayeskern.inference.mcmc.kernel import ChainState, KernelOptions, Stretch, take_steps
+from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.model.target import Target
 from benchmarks.timing import best
 from models import eight_schools
@@ -51,31 +52,27 @@ def ascents(guide) -> tuple[float, float]:
 
 def chains() -> tuple[float, float]:
     """Seconds for STEPS steps of each chain, one after the other and in step."""
-    options = KernelOptions(1000, np.asarray(0.8), 10, False, None)
-    densities, states = [], []
-    for target in targets():
+    options, run = KernelOptions(np.asarray(0.8), 10), Stretch(*map(np.array, (STEPS, 1, True)))
+    all_targets, metrics, states = targets(), [], []
+    for target in all_targets:
         point = initial_points(target, None, 1, 0)[0]
-        scale = np.sqrt(point.inverse_mass)
-        densities.append(ScaledTarget(target, jnp.asarray(scale)))
-        states.append(
-            initial_state(options, densities[-1], point.rescaled(scale), jax.random.key(0))
-        )
-    steps = jnp.asarray(STEPS)
-    arrays, others = eqx.partition(densities, eqx.is_array)
-    density = jax.tree.map(lambda *x: jnp.stack(x), *arrays)
-    state = jax.tree.map(lambda *x: jnp.stack(x), *states)
+        metrics.append(MetricShape.of(target, "auto").metric(point.root))
+        states.append(ChainState.at(point, metrics[-1], jax.random.key(0)))
+    arrays, others = eqx.partition(all_targets, eqx.is_array)
+    stacked = [jax.tree.map(lambda *x: jnp.stack(x), *trees) for trees in (arrays, metrics, states)]
 
     @eqx.filter_jit
-    def in_step(density, state):
-        def one(density, state):
-            return take_steps(options, eqx.combine(density, others[0]), state, steps)
+    def in_step(*stacked):
+        def one(target, metric, state):
+            return take_steps(options, eqx.combine(target, others[0]), metric, state, run)
 
-        return jax.vmap(one)(density, state)
+        return jax.vmap(one)(*stacked)
 
     def alone():
-        return [take_steps(options, *one, steps) for one in zip(densities, states, strict=True)]
+        cases = zip(all_targets, metrics, states, strict=True)
+        return [take_steps(options, *case, run) for case in cases]
 
-    together = best(lambda: in_step(density, state), repeats=3)
+    together = best(lambda: in_step(*stacked), repeats=3)
     return best(alone, repeats=3) / FITS_AT_ONCE, together / FITS_AT_ONCE
 
 

@@ -161,7 +161,7 @@ def mixture(y):
     numpyro.sample("y", dist.MixtureSameFamily(which, dist.Normal(means, scale)), obs=y)
 
 
-def _examples() -> dict:
+def examples() -> dict:
     """Name -> model, arguments to fit, arguments to predict."""
     at_bats = np.full(18, 45)
     hits = RNG.binomial(at_bats, 1.0 / (1.0 + np.exp(1.0 - 0.3 * RNG.normal(size=18))))
@@ -264,7 +264,7 @@ def main(names=()):
     warnings.simplefilter("ignore")
     jax.config.update("jax_enable_compilation_cache", False)
     print(f"{'':20}{'method':8}{'verdict':16}{'error':>6}{'CPU s':>7}{'ratio':>7}  works")
-    for name, (model, args, new) in _examples().items():
+    for name, (model, args, new) in examples().items():
         if names and name not in names:
             continue
         truth, theirs = peer(model, args)

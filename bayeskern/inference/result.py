@@ -72,6 +72,14 @@ class Moved(NamedTuple):
     diverged: np.ndarray
 
 
+class Continuable(Protocol):
+    """A finished run that can go on."""
+
+    def extended(self, draws: int, progress: bool) -> Fit:
+        """Fit with further draws of each chain."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """Draws in unconstrained coordinates z, with the results that a method has about them.
@@ -93,6 +101,7 @@ class Fit:
         timing: Seconds by part, for parts that the method times itself.
         target: Form of the model that was fitted; None for the model as passed.
         marginalized: Marginal of the fitted form, if the method ran on it.
+        continuation: The run, if it can go on.
     """
 
     z: np.ndarray
@@ -111,3 +120,4 @@ class Fit:
     timing: dict[str, float] = field(default_factory=dict)
     target: Target | None = None
     marginalized: Marginalized | None = None
+    continuation: Continuable | None = None

@@ -182,6 +182,7 @@ def test_events_missing_in_part():
 # -- latents ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_density_with_a_missing_covariate():
     """Density of all values, the missing covariates among the latents."""
     posterior = fit(line, X_LINE, Y_LINE, method=bk.Laplace(draws=50))

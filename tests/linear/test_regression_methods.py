@@ -54,7 +54,7 @@ def test_posteriors_of_posteriordb(name):
 
 @pytest.fixture(scope="module")
 def by_hand():
-    return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(dense_mass=True, draws=2000))
+    return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(draws=2000))
 
 
 @pytest.mark.slow

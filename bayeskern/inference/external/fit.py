@@ -11,9 +11,11 @@ from bayeskern.core.formatting import counted
 from bayeskern.inference.assessment.draws import Explored, assess_draws
 from bayeskern.inference.external.draws import ExternalDraws
 from bayeskern.inference.findings import Findings
+from bayeskern.inference.mcmc.chains import Plan
 from bayeskern.inference.mcmc.exploration import Exploration
 from bayeskern.inference.mcmc.initialization import find_modes
 from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions
+from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.moves import moved_draws
 from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.model.evaluation import log_densities
@@ -24,10 +26,8 @@ from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
 # Options of the chains that visit regions without draws, as in `NUTS`.
-VISITS = KernelOptions(
-    warmup=1000, target_accept=np.asarray(0.8), max_tree_depth=10, dense_mass=False, blocks=None
-)
-VISIT_DRAWS = 1000
+VISITS = KernelOptions(target_accept=np.asarray(0.8), max_tree_depth=10)
+VISIT_LENGTH = Plan(warmup=1000, draws=1000)
 # Evidence without a search, in too many coordinates.
 NO_SEARCH = {"unexplained_draws_followed": "not looked for"}
 # Most chains whose regions are searched for: they are compared in pairs.
@@ -59,7 +59,8 @@ def fit_draws(
         return Fit(assess=lambda _: verdict, **fields)
     optimum = find_modes(target, seed, progress)
     exchanges = Exchanges() if optimum is None else optimum.exchanges
-    visits = ChainVisits(target, VISITS, np.std(z, axis=(0, 1)), VISIT_DRAWS, 1, seed)
+    metric = MetricShape.of(target, "auto").metric(np.std(z, axis=(0, 1)))
+    visits = ChainVisits(target, VISITS, metric, VISIT_LENGTH, seed)
     some = evenly(len(z), MAX_CHAINS)
     exploration = Exploration(target, _transitions(z[some], log_p[some]), visits, exchanges)
     exploration.explore(optimum, Findings(), seed)

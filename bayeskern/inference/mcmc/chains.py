@@ -1,4 +1,4 @@
-"""Run Markov chains in stretches of steps, with a progress bar and a checkpoint."""
+"""Run Markov chains in stretches of draws, with a progress bar and a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,53 +6,81 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.hmc import HMCState
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.sharding import from_first
 from bayeskern.inference.mcmc.checkpoint import stage_arrays
 from bayeskern.inference.mcmc.kernel import (
-    MAX_CALL_STEPS,
-    ChainProgress,
+    MAX_CALL_DRAWS,
+    ChainState,
     KernelOptions,
-    ScaledTarget,
+    Stretch,
     Transitions,
     take_steps,
 )
+from bayeskern.inference.mcmc.stage import Stage
+from bayeskern.inference.mcmc.warmup import window_ends
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.target import Target
 
-# Approximate duration of a stretch of steps.
+# Approximate duration of a stretch.
 STRETCH_SECONDS = 0.5
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Length of a chain.
+
+    Attributes:
+        warmup: Maximum number of steps of the warmup.
+        draws: Draws after the warmup.
+        thin: Steps for each draw.
+    """
+
+    warmup: int
+    draws: int
+    thin: int = 1
+
+    def ends_window(self, stage: Stage) -> bool:
+        """True at the end of a window, unless the end of the warmup is already set."""
+        return stage.done in window_ends(self.warmup) and stage.warmup == self.warmup
+
+    def total(self, stage: Stage) -> int:
+        """Steps of the warmup and draws of the chains of a stage."""
+        return stage.warmup + self.draws
+
+    def next_stop(self, stage: Stage) -> int:
+        """End of the window, of the warmup or of the chain that comes next."""
+        stops = [*window_ends(self.warmup), stage.warmup, self.total(stage)]
+        return min(stop for stop in stops if stop > stage.done)
+
+
 class ChainGroup:
-    """One chain, or several vectorized chains, on one thread.
+    """One chain, or several chains by vmap, on one thread.
 
     Args:
         options: The options of the kernel.
         target: The model.
-        steps: Total number of steps.
-        stage: Progress so far.
+        plan: The length of the chains.
+        stage: Stage so far.
 
     Attributes:
-        stage: Progress so far. It is replaced as a whole after each stretch, so that another
-            thread may read it at any time.
+        stage: Stage so far. It is replaced as a whole after each stretch, so that another thread
+            may read it at any time.
     """
 
-    def __init__(self, options: KernelOptions, target: Target, steps: int, stage: ChainProgress):
-        self.options, self.steps, self.stage = options, steps, stage
-        self.density = ScaledTarget(target, jnp.asarray(stage.scale))
+    def __init__(self, options: KernelOptions, target: Target, plan: Plan, stage: Stage):
+        self.options, self.target, self.plan, self.stage = options, target, plan, stage
 
     @property
     def finished(self) -> bool:
-        """True after all steps."""
-        return self.stage.done == self.steps
+        """True after all draws."""
+        return self.stage.done >= self.plan.total(self.stage)
 
     @property
     def rows(self) -> Transitions:
@@ -61,30 +89,34 @@ class ChainGroup:
 
     def run(self, stop: threading.Event | None = None) -> None:
         """Run to the end, or until `stop` is set; stretches do not change the draws."""
-        # The first steps measure the pace.
-        steps = 10
+        # The first draws measure the pace.
+        count = 10
         while not (self.finished or (stop is not None and stop.is_set())):
-            steps = min(steps, MAX_CALL_STEPS, self.steps - self.stage.done)
-            start = time.perf_counter()
-            self.stage = self._advance(steps)
-            # Processes that share work take the same number of steps.
+            left = self.plan.next_stop(self.stage) - self.stage.done
+            start, taken = time.perf_counter(), min(count, MAX_CALL_DRAWS, left)
+            self.stage = self._advance(taken)
+            # Processes that share work take the same number of draws.
             pace = float(from_first(np.array(STRETCH_SECONDS / (time.perf_counter() - start))))
-            steps = max(1, int(steps * min(pace, 10.0)))
+            count = max(1, int(taken * min(pace, 10.0)))
 
-    def _advance(self, steps: int) -> ChainProgress:
-        """Progress after further steps."""
-        state, rows = self._take_steps(steps)
-        done, vectorized = self.stage.done, self.stage.state.i.ndim == 1
-        first = max(0, self.options.warmup - done)
-        new_rows = self.stage.rows
-        if first < steps:
-            arrays = (np.asarray(x) if vectorized else np.asarray(x)[None] for x in rows)
-            new_rows += (Transitions(*(x[:, first:steps].copy() for x in arrays)),)
-        return ChainProgress(state, self.stage.scale, done + steps, new_rows)
+    def _advance(self, count: int) -> Stage:
+        """Stage after further steps of the warmup, or further draws."""
+        state, rows, gradients = self._take_steps(count)
+        stage = self.stage
+        rows = Transitions(*(stage.by_chain(x)[:, :count].copy() for x in rows))
+        if stage.done >= stage.warmup:
+            return stage.after_draws(state, rows)
+        stage = stage.after_warmup(state, rows, stage.by_chain(gradients)[:, :count])
+        if self.plan.ends_window(stage):
+            stage = stage.with_new_metrics()
+        return stage.without_history() if stage.done == stage.warmup else stage
 
-    def _take_steps(self, steps: int) -> tuple[HMCState, Transitions]:
-        state, count = self.stage.state, jnp.asarray(steps)
-        return jax.block_until_ready(take_steps(self.options, self.density, state, count))
+    def _take_steps(self, count: int) -> tuple[ChainState, Transitions, jax.Array]:
+        """Result of `take_steps`, for steps of the warmup or draws."""
+        (state, metric), warms_up = self.stage.stacked, self.stage.done < self.stage.warmup
+        thin = 1 if warms_up else self.plan.thin
+        run = Stretch(np.array(count), np.array(thin), np.array(warms_up))
+        return jax.block_until_ready(take_steps(self.options, self.target, metric, state, run))
 
 
 def sample(
@@ -93,7 +125,7 @@ def sample(
     progress: bool,
     file: CheckpointFile | None = None,
     title: str = "NUTS",
-) -> Transitions:
+) -> None:
     """Run groups of chains to the end.
 
     Args:
@@ -102,15 +134,13 @@ def sample(
         progress: True to show a progress bar.
         file: Checkpoint file, which is kept up to date.
         title: Title of the progress bar.
-
-    Returns:
-        Transitions after warmup of all chains, (chains, draws, ...).
     """
     unfinished = [g for g in groups if not g.finished]
     # A call without steps compiles the program; otherwise each thread would compile it.
     for group in unfinished[:1]:
         group._take_steps(0)
-    total, stop = sum(g.steps * g.stage.state.i.size for g in groups), threading.Event()
+    stop = threading.Event()
+    total = sum((g.plan.warmup + g.plan.draws) * g.stage.chains for g in groups)
     with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
         waiting = {pool.submit(group.run, stop) for group in unfinished}
         try:
@@ -121,11 +151,15 @@ def sample(
                 stages = [g.stage for g in groups]
                 diverging = sum(int(np.sum(r.diverging)) for stage in stages for r in stage.rows)
                 note = f"{diverging} divergences" if diverging else ""
-                bar.to(sum(s.done * s.state.i.size for s in stages), note)
+                # A warmup that has ended early counts in full.
+                done = sum(
+                    (s.done + g.plan.warmup - s.warmup) * s.chains
+                    for g, s in zip(groups, stages, strict=True)
+                )
+                bar.to(done, note)
                 if file is not None:
                     file.write_when_due(partial(stage_arrays, stages), last=False)
         finally:
             stop.set()
             if file is not None:
                 file.write_when_due(lambda: stage_arrays([g.stage for g in groups]), last=True)
-    return Transitions.joined([group.rows for group in groups], axis=0)

@@ -14,7 +14,6 @@ from scipy.special import logsumexp
 from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.optimization.starts import STARTS, finite_positions
@@ -35,8 +34,6 @@ class InitializationOptions:
         min_predicted: Share of these draws whose density the curvature must predict; below it the
             mode is a spike in a funnel.
         same_mode_sds: Distance below which two ends of the search belong to one mode.
-        max_condition: Condition number of a correlation matrix up to which a diagonal mass matrix
-            suffices.
         min_share: Share of the evidence of the best mode below which a mode has no chain.
     """
 
@@ -48,18 +45,10 @@ class InitializationOptions:
     draws: int = 20
     min_predicted: float = 0.9
     same_mode_sds: float = 1.0
-    max_condition: float = 400.0
     min_share: float = 0.03
 
 
 OPTIONS = InitializationOptions()
-
-
-class ChainStarts(NamedTuple):
-    """Starts of chains, and the scale of their coordinates, as in `ScaledTarget`."""
-
-    points: list[InitialPoint]
-    scale: np.ndarray
 
 
 class Candidates(NamedTuple):
@@ -73,13 +62,13 @@ class Candidates(NamedTuple):
         """True for points at which a chain could start, False for NaN, (n,)."""
         return (self.potential < max_potential) & np.all(np.isfinite(self.gradient), axis=1)
 
-    def first_below(self, max_potential: float, inverse_mass: np.ndarray) -> InitialPoint | None:
+    def first_below(self, max_potential: float, root: np.ndarray) -> InitialPoint | None:
         """First point at which a chain could start, or None."""
         possible = self.below(max_potential)
         if not possible.any():
             return None
         i = int(np.argmax(possible))
-        return InitialPoint(self.z[i], self.potential[i], self.gradient[i], inverse_mass)
+        return InitialPoint(self.z[i], self.potential[i], self.gradient[i], root)
 
 
 def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
@@ -98,50 +87,16 @@ def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
     return optimum.bounded()
 
 
-def chain_starts(
-    target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool, one_mass: bool
-) -> ChainStarts:
-    """Starts of chains in coordinates in which the sds are about 1.
-
-    If all chains start at modes and the mean correlation there is ill-conditioned, the coordinates
-    make the mean covariance the unit matrix: with a diagonal mass matrix, the number of steps would
-    grow with the root of the condition number.
-
-    Args:
-        target: The model.
-        optimum: The modes, as in `initial_points`.
-        chains: Number of chains.
-        seed: Seed of the starts.
-        dense: True for full inverse mass matrices.
-        one_mass: True if the mass matrix is a single diagonal.
-    """
-    may_rotate = one_mass and optimum is not None
-    points = initial_points(target, optimum, chains, seed, dense or may_rotate)
-    if points[0].inverse_mass.ndim == 1:
-        return ChainStarts(points, np.sqrt(np.median([p.inverse_mass for p in points], axis=0)))
-    variances = np.stack([np.diag(p.inverse_mass) for p in points])
-    sds = np.sqrt(np.median(variances, axis=0))
-    if not may_rotate:
-        return ChainStarts(points, sds)
-    covariance = np.mean([p.inverse_mass for p in points], axis=0)
-    mean_sds = np.sqrt(np.diag(covariance))
-    condition = np.linalg.cond(covariance / np.outer(mean_sds, mean_sds))
-    if all(p.at_mode for p in points) and condition > OPTIONS.max_condition:
-        return ChainStarts(points, robust_cholesky(covariance))
-    diagonal = [p._replace(inverse_mass=v) for p, v in zip(points, variances, strict=True)]
-    return ChainStarts(diagonal, sds)
-
-
 def initial_points(
-    target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool = False
+    target: Target, optimum: Optimum | None, chains: int, seed: int
 ) -> list[InitialPoint]:
-    """Start of each chain, with a finite density, and its first inverse mass matrix.
+    """Start of each chain, with a finite density, and a root of the covariance there.
 
     Chains take ends of the search that are as distant from one another as possible, and start two
-    posterior sds away, like draws of N(mode, 4 H^-1), with the inverse mass matrix H^-1. A mode
-    with a negligible share of the evidence is replaced by the best mode. If there is no valid mode,
+    posterior sds away, like draws of N(mode, 4 H^-1), with a root of H^-1. A mode with a negligible
+    share of the evidence is replaced by the best mode. If there is no valid mode,
     or the mode is a spike to which no chain would return, as in a funnel, a chain starts at a
-    uniform draw on (-2, 2)^d, with a unit mass matrix. If the density is not finite there, it
+    uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
     starts at a draw from the prior or an end of the search.
 
     Args:
@@ -149,7 +104,6 @@ def initial_points(
         optimum: The ends of a search for modes; None without one.
         chains: Number of chains.
         seed: Seed of the starts.
-        dense: True for full inverse mass matrices, False for their diagonals.
 
     Raises:
         ValueError: If the density is finite nowhere, naming the site.
@@ -166,10 +120,10 @@ def initial_points(
     z = np.stack([*boxes, *around_modes])
     evaluated = [Candidates(*x) for x in zip(z, *potential_and_gradient(target, z), strict=True)]
     box_log_evidence = _box_log_evidence(evaluated[:chains])
-    unit = np.eye(target.size) if dense else np.ones(target.size)
+    unit = np.ones(target.size)
     points: list[InitialPoint | None] = []
     for mode, box, around in zip(modes, evaluated[:chains], evaluated[chains:], strict=True):
-        point = None if mode is None else _point_at_mode(mode, around, box_log_evidence, dense)
+        point = None if mode is None else _point_at_mode(mode, around, box_log_evidence)
         points.append(box.first_below(np.inf, unit) if point is None else point)
     missing = sum(point is None for point in points)
     others = _points_elsewhere(target, optimum, missing, seed, unit) if missing else []
@@ -180,7 +134,7 @@ def initial_points(
 
 
 def _point_at_mode(
-    mode: Optimum, around: Candidates, box_log_evidence: float, dense: bool
+    mode: Optimum, around: Candidates, box_log_evidence: float
 ) -> InitialPoint | None:
     """Start near a mode; None if the mode is not representative of the posterior.
 
@@ -192,14 +146,13 @@ def _point_at_mode(
     min_log_evidence = box_log_evidence + np.log(OPTIONS.min_share)
     if predicted < OPTIONS.min_predicted or not mode.log_evidence > min_log_evidence:
         return None
-    inverse_mass = tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
     dispersed = Candidates(*(x[OPTIONS.draws :] for x in around))
-    point = dispersed.first_below(max_potential, inverse_mass)
+    point = dispersed.first_below(max_potential, tril)
     return None if point is None else point._replace(at_mode=True)
 
 
 def _points_elsewhere(
-    target: Target, optimum: Optimum | None, count: int, seed: int, inverse_mass: np.ndarray
+    target: Target, optimum: Optimum | None, count: int, seed: int, root: np.ndarray
 ) -> list[InitialPoint]:
     """At most `count` starts, at draws from the prior or else at ends of the search."""
     evaluate = partial(potential_and_gradient, target)
@@ -210,7 +163,7 @@ def _points_elsewhere(
         return []
     potential, gradient = evaluate(z)
     possible = np.flatnonzero(Candidates(z, potential, gradient).below(np.inf))[:count]
-    return [InitialPoint(z[i], potential[i], gradient[i], inverse_mass) for i in possible]
+    return [InitialPoint(z[i], potential[i], gradient[i], root) for i in possible]
 
 
 def start_at(

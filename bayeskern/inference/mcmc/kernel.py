@@ -1,75 +1,81 @@
-"""NumPyro's NUTS kernel on a Target, compiled once for any number of steps."""
+"""The No-U-Turn sampler on a Target, compiled once for any number of steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.hmc import HMCState, hmc
-from numpyro.infer.hmc_util import build_adaptation_schedule
-from numpyro.infer.util import ParamInfo
-from scipy.linalg import solve_triangular
+from numpyro.infer.hmc_util import (
+    IntegratorState,
+    build_tree,
+    dual_averaging,
+    euclidean_kinetic_energy,
+    velocity_verlet,
+)
 
-from bayeskern.inference.mcmc.blocks import Blocks
+from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
-# Maximum number of steps of one compiled call.
-MAX_CALL_STEPS = 250
+# Maximum number of draws of one compiled call.
+MAX_CALL_DRAWS = 250
 # Number of points of every compiled call, so that a density is compiled once.
 BLOCK_POINTS = 256
+
+
+@dataclass(frozen=True)
+class StepSizeOptions:
+    """Options of the dual averaging of the log step size.
+
+    With the usual values (gamma 0.05, t0 10, pull 10) the step size varies so much that its
+    average accepts 0.9 at a target of 0.8, and trajectories take up to twice the gradients.
+
+    Attributes:
+        gamma: Inverse gain.
+        t0: Number of steps that damp the first changes.
+        pull: Multiple of the last step size that the step size is pulled to.
+    """
+
+    gamma: float = 0.3
+    t0: int = 20
+    pull: float = 2.0
+
+
+STEP_SIZE = StepSizeOptions()
 
 
 class KernelOptions(NamedTuple):
     """Options that the kernel is compiled for.
 
     Attributes:
-        warmup: Steps of adaptation.
         target_accept: Target acceptance probability, as an array, so that another value does not
             recompile.
         max_tree_depth: Maximum number of doublings of a trajectory.
-        dense_mass: True if a block of the mass matrix is full.
-        blocks: Blocks of the mass matrix; None for a single full or diagonal matrix.
     """
 
-    warmup: int
     target_accept: np.ndarray
     max_tree_depth: int
-    dense_mass: bool
-    blocks: Blocks | None
-
-    def join(self, z: jax.Array | dict) -> jax.Array:
-        """z (..., d), from the kernel's array or dict of blocks."""
-        return z if self.blocks is None else self.blocks.join(z)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
-class ScaledTarget(eqx.Module):
-    """A target in coordinates u, z = scale u, in which its sds are about 1.
-
-    NumPyro shrinks the inverse mass matrix a little towards a multiple of the unit matrix, which is
-    much too large for a parameter with an sd of 1e-3.
+class PreconditionedTarget(eqx.Module):
+    """A target in coordinates u, z = A u, in which its covariance is about the unit matrix.
 
     Attributes:
         target: The model.
-        scale: The sds, (d,); or a root of the covariance, (d, d), if a diagonal mass matrix would
-            not suffice.
+        metric: The map from u to z.
     """
 
     target: Target
-    scale: jax.Array
+    metric: Metric
 
     def potential(self, u: jax.Array) -> jax.Array:
         """-log p(z) at u (d,)."""
-        return NegativeLogDensity(self.target, jacobian=True)(jnp.asarray(unscaled(self.scale, u)))
-
-
-def unscaled(scale: jax.Array | np.ndarray, u: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-    """z = scale u at coordinates u (..., d) of a `ScaledTarget`."""
-    return scale * u if scale.ndim == 1 else u @ scale.T
+        return NegativeLogDensity(self.target, jacobian=True)(self.metric.z(u))
 
 
 class InitialPoint(NamedTuple):
@@ -79,28 +85,50 @@ class InitialPoint(NamedTuple):
         z: The point, (d,).
         potential: -log p(z).
         gradient: Gradient of -log p, (d,).
-        inverse_mass: First inverse mass matrix, (d, d), or (d,) for its diagonal.
-        at_mode: True if the inverse mass matrix is the covariance at a mode.
+        root: Root of the covariance at a mode, (d, d); or sds, (d,).
+        at_mode: True if the root is that of the covariance at a mode.
     """
 
     z: np.ndarray
     potential: np.ndarray
     gradient: np.ndarray
-    inverse_mass: np.ndarray
+    root: np.ndarray
     at_mode: bool = False
 
-    def rescaled(self, scale: np.ndarray) -> InitialPoint:
-        """This point in the coordinates of a `ScaledTarget`."""
-        if scale.ndim == 2:
-            # In these coordinates the inverse mass matrix is close to the unit matrix, and its
-            # diagonal suffices.
-            half = solve_triangular(scale, self.inverse_mass, lower=True)
-            inverse_mass = np.diag(solve_triangular(scale, half.T, lower=True))
-            z = solve_triangular(scale, self.z, lower=True)
-            return InitialPoint(z, self.potential, scale.T @ self.gradient, inverse_mass)
-        square = np.square(scale) if self.inverse_mass.ndim == 1 else np.outer(scale, scale)
-        inverse_mass = self.inverse_mass / square
-        return InitialPoint(self.z / scale, self.potential, self.gradient * scale, inverse_mass)
+
+class ChainState(NamedTuple):
+    """State of a chain between two steps.
+
+    Attributes:
+        u: Point, (d,).
+        potential: -log p there.
+        gradient: Gradient of -log p in u, (d,).
+        key: Random key of the next step.
+        log_step: State of the dual averaging of the log step size: its value, its average, the
+            average excess of the target acceptance probability, the number of steps, and the value
+            that it is pulled to.
+    """
+
+    u: jax.Array
+    potential: jax.Array
+    gradient: jax.Array
+    key: jax.Array
+    log_step: tuple[jax.Array, ...]
+
+    @classmethod
+    def at(cls, point: InitialPoint, metric: Metric, key: jax.Array) -> Self:
+        """State at a start."""
+        step_size = len(point.z) ** -0.25
+        u, gradient = metric.to_u(point.z), metric.gradient_in_u(point.gradient)
+        arrays = [jnp.asarray(x) for x in (u, point.potential, gradient)]
+        return cls(arrays[0], arrays[1], arrays[2], key, _log_step(float(np.log(step_size))))
+
+    def moved(self, old: Metric, new: Metric) -> Self:
+        """State at the same point with another metric; its step size adapts anew."""
+        u = new.to_u(old.to_z(np.asarray(self.u)))
+        gradient = new.gradient_in_u(old.gradient_in_z(np.asarray(self.gradient)))
+        log_step = _log_step(float(self.log_step[1]))
+        return self._replace(u=jnp.asarray(u), gradient=jnp.asarray(gradient), log_step=log_step)
 
 
 class Transitions(NamedTuple):
@@ -115,94 +143,40 @@ class Transitions(NamedTuple):
     step_size: np.ndarray
 
     @classmethod
-    def of(cls, options: KernelOptions, density: ScaledTarget, state: HMCState) -> Transitions:
-        """Statistics of the step that led to a state."""
-        return cls(
-            unscaled(density.scale, options.join(state.z)),  # pyright: ignore[reportArgumentType]
-            state.diverging,
-            state.energy,
-            state.potential_energy,
-            state.num_steps,
-            state.accept_prob,
-            state.adapt_state.step_size,
-        )
-
-    def thinned(self, interval: int) -> Transitions:
-        """Last step of each thinning interval of chains (chains, n, ...).
-
-        A kept step counts as divergent if any step of its interval diverged. n is a multiple of
-        the interval.
-        """
-        intervals = Transitions(*(x.reshape(len(x), -1, interval, *x.shape[2:]) for x in self))
-        last = Transitions(*(x[:, :, -1] for x in intervals))
-        return last._replace(diverging=intervals.diverging.any(axis=2))
-
-    @classmethod
     def joined(cls, parts: Iterable[Transitions], axis: int) -> Transitions:
         """Concatenate transitions in time (axis 1) or over chains (axis 0)."""
         return cls(*(np.concatenate(x, axis=axis) for x in zip(*parts, strict=True)))
 
 
-class ChainProgress(NamedTuple):
-    """Progress of a group of chains.
+class Stretch(NamedTuple):
+    """Draws that one compiled call takes; another stretch does not recompile.
 
     Attributes:
-        state: State of the kernel, with a leading axis of chains if several chains run together.
-        scale: Scale of the coordinates, as in `ScaledTarget`.
-        done: Steps so far.
-        rows: Transitions after warmup, stretch by stretch, (chains, n, ...) each.
+        draws: Number of draws, at most MAX_CALL_DRAWS.
+        thin: Steps for each draw.
+        adapts: True to adapt the step size.
     """
 
-    state: HMCState
-    scale: np.ndarray
-    done: int = 0
-    rows: tuple[Transitions, ...] = ()
-
-
-@eqx.filter_jit
-def initial_state(
-    options: KernelOptions, density: ScaledTarget, point: InitialPoint, key: jax.Array
-) -> HMCState:
-    """State of a chain before its first step.
-
-    Args:
-        options: The options of the kernel.
-        density: The density.
-        point: Start, in the coordinates of the density.
-        key: Random key of the chain.
-    """
-    blocks, (z, potential, gradient, inverse_mass, _) = options.blocks, point
-    if blocks is not None:
-        z, gradient = blocks.split(z), blocks.split(gradient)
-        inverse_mass = blocks.of_matrix(inverse_mass)
-    return _kernel(options, density, ParamInfo(z, potential, gradient), inverse_mass, key)[0]
-
-
-def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
-    """State of a chain with the step count set to `step` of its warmup.
-
-    From this step on, mass matrix and step size adapt by NumPyro's schedule.
-    """
-    ends = [window.end for window in build_adaptation_schedule(warmup)]
-    adaptation, window = state.adapt_state, np.searchsorted(ends, step)
-    adaptation = adaptation._replace(window_idx=jnp.full_like(adaptation.window_idx, window))
-    return state._replace(i=jnp.full_like(state.i, step), adapt_state=adaptation)
+    draws: np.ndarray
+    thin: np.ndarray
+    adapts: np.ndarray
 
 
 @eqx.filter_jit
 def take_steps(
-    options: KernelOptions, density: ScaledTarget, state: HMCState, steps: jax.Array
-) -> tuple[HMCState, Transitions]:
-    """State of a chain after at most MAX_CALL_STEPS steps, and its transitions.
+    options: KernelOptions, target: Target, metric: Metric, state: ChainState, run: Stretch
+) -> tuple[ChainState, Transitions, jax.Array]:
+    """State of a chain after some draws, its transitions, and the gradient at each draw.
 
-    Only the first `steps` rows of the transitions are valid. Chains that run together have a
-    leading axis of chains.
+    Only the first `run.draws` rows are valid. A draw counts as divergent if any of its steps
+    diverged. Chains that run together have a leading axis of chains.
     """
 
-    def advance(state: HMCState) -> tuple[HMCState, Transitions]:
-        return _advance(options, density, state, steps)
+    def advance(metric: Metric, state: ChainState) -> tuple[ChainState, Transitions, jax.Array]:
+        return _advance(options, PreconditionedTarget(target, metric), state, run)
 
-    return jax.vmap(advance)(state) if state.i.ndim else advance(state)
+    together = state.potential.ndim == 1
+    return eqx.filter_vmap(advance)(metric, state) if together else advance(metric, state)
 
 
 def potential_and_gradient(target: Target, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -220,37 +194,66 @@ def _potential_and_gradient(target, z):
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
-def _advance(options, density, state, steps):
-    position = ParamInfo(state.z, state.potential_energy, state.z_grad)
-    _, step = _kernel(options, density, position, None, state.rng_key)
-    rows = jax.tree.map(
-        lambda x: jnp.zeros((MAX_CALL_STEPS, *x.shape), x.dtype),
-        Transitions.of(options, density, state),
-    )
+def _log_step(log_step_size: float) -> tuple[jax.Array, ...]:
+    """State of dual averaging at the start, in NumPyro's order."""
+    pull = log_step_size + np.log(STEP_SIZE.pull)
+    values = (log_step_size, log_step_size, 0.0, 0, pull)
+    return tuple(jnp.asarray(x) for x in values)
 
-    def body(i, carried):
-        state, rows = carried
-        state = step(state)
-        return state, jax.tree.map(
-            lambda row, x: row.at[i].set(x), rows, Transitions.of(options, density, state)
+
+def _advance(
+    options: KernelOptions, density: PreconditionedTarget, state: ChainState, run: Stretch
+) -> tuple[ChainState, Transitions, jax.Array]:
+    _, verlet = velocity_verlet(density.potential, euclidean_kinetic_energy)
+    _, average = dual_averaging(t0=STEP_SIZE.t0, gamma=STEP_SIZE.gamma)
+    # In coordinates u the mass matrix is the unit matrix.
+    unit = jnp.ones_like(state.u)
+
+    def step(state: ChainState) -> tuple[ChainState, Any]:
+        key, momentum_key, tree_key = jax.random.split(state.key, 3)
+        value, averaged, *_ = state.log_step
+        step_size = jnp.exp(jnp.where(run.adapts, value, averaged))
+        momentum = jax.random.normal(momentum_key, state.u.shape)
+        start = IntegratorState(state.u, momentum, state.potential, state.gradient)
+        tree = build_tree(
+            verlet,
+            euclidean_kinetic_energy,
+            start,
+            unit,
+            step_size,
+            tree_key,
+            max_tree_depth=options.max_tree_depth,
+        )
+        accepted = tree.sum_accept_probs / tree.num_proposals
+        adapted = average(options.target_accept - accepted, state.log_step)
+        log_step = jax.tree.map(
+            lambda new, old: jnp.where(run.adapts, new, old), adapted, state.log_step
+        )
+        state = ChainState(tree.z_proposal, tree.z_proposal_pe, tree.z_proposal_grad, key, log_step)
+        energy, steps = tree.z_proposal_energy, tree.num_proposals
+        return state, (tree.diverging, energy, state.potential, steps, accepted, step_size)
+
+    def draw(i: jax.Array, carried: Any) -> Any:
+        state, (z, gradients, statistics) = carried
+        state, last = step(state)
+
+        def again(_: jax.Array, carried: Any) -> Any:
+            state, old = carried
+            state, new = step(state)
+            return state, (old[0] | new[0], *new[1:])
+
+        state, last = jax.lax.fori_loop(1, run.thin, again, (state, last))
+        statistics = jax.tree.map(lambda row, x: row.at[i].set(x), statistics, last)
+        z = z.at[i].set(density.metric.z(state.u))
+        return state, (
+            z,
+            gradients.at[i].set(density.metric.gradient_at_z(state.gradient)),
+            statistics,
         )
 
-    return jax.lax.fori_loop(0, steps, body, (state, rows))
-
-
-def _kernel(options, density, position: ParamInfo, inverse_mass, key):
-    """First state, and the function from one state to the next.
-
-    NumPyro's `step` works only after a call of `init`, whose state may be dropped.
-    """
-    init, step = hmc(lambda z: density.potential(options.join(z)), algo="NUTS")
-    state = init(
-        position,
-        options.warmup,
-        inverse_mass_matrix=inverse_mass,
-        dense_mass=options.dense_mass if options.blocks is None else options.blocks.dense,
-        target_accept_prob=options.target_accept,
-        max_tree_depth=options.max_tree_depth,
-        rng_key=key,
-    )
-    return state, step
+    points = jnp.zeros((MAX_CALL_DRAWS, *state.u.shape))
+    kinds = (bool, float, float, int, float, float)
+    statistics = tuple(jnp.zeros(MAX_CALL_DRAWS, kind) for kind in kinds)
+    rows = (points, points, statistics)
+    state, (z, gradients, statistics) = jax.lax.fori_loop(0, run.draws, draw, (state, rows))
+    return state, Transitions(z, *statistics), gradients

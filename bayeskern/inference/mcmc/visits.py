@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.hmc import HMCState
 
-from bayeskern.inference.mcmc.chains import ChainGroup
+from bayeskern.inference.mcmc.chains import ChainGroup, Plan
 from bayeskern.inference.mcmc.kernel import (
-    ChainProgress,
     InitialPoint,
     KernelOptions,
-    ScaledTarget,
     Transitions,
-    at_step,
-    initial_state,
     potential_and_gradient,
 )
+from bayeskern.inference.mcmc.metric import Metric
+from bayeskern.inference.mcmc.stage import Stage
 from bayeskern.inference.model.target import Target
+
+
+@dataclass(frozen=True)
+class ShortVisitOptions:
+    """Options of a short visit.
+
+    Attributes:
+        warmup: Maximum number of steps of its warmup.
+        min_draws: Minimum number of draws.
+        share: Share of the draws of a chain.
+    """
+
+    warmup: int = 200
+    min_draws: int = 100
+    share: float = 0.25
+
+
+SHORT = ShortVisitOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +44,16 @@ class ChainVisits:
     Attributes:
         target: The density.
         options: The options of the kernel.
-        scale: Scale of the coordinates, as in `ScaledTarget`.
-        draws: Draws of a chain, after thinning.
-        thin: Thinning interval.
+        metric: First metric of the chains.
+        plan: Length of a chain of full length.
         seed: Seed of the random numbers.
         full_length: True for chains of full length.
     """
 
     target: Target
     options: KernelOptions
-    scale: np.ndarray
-    draws: int
-    thin: int
+    metric: Metric
+    plan: Plan
     seed: int
     full_length: bool = False
 
@@ -53,35 +65,18 @@ class ChainVisits:
             number: Number of the visit, which determines its random key.
 
         Returns:
-            Thinned transitions of the chain, (1, draws, ...).
+            Transitions of the chain, (1, draws, ...).
         """
-        draws, warmup, begin = self.draws, self.options.warmup, 0
-        state = self._initial_state(point, number)
+        plan = self.plan
         if not self.full_length:
-            draws = max(100, int(0.25 * draws))
-            # From a long warmup take only the window that first adapts the mass matrix, and the
-            # last steps.
-            first_window, last_steps = (75, 150), 200
-            if warmup - last_steps > first_window[1]:
-                state = self._advance(state, *first_window).stage.state
-                begin = warmup - last_steps
-        return self._advance(state, begin, warmup + draws * self.thin).rows.thinned(self.thin)
-
-    def _initial_state(self, point: np.ndarray, number: int) -> HMCState:
-        scale, covariance = self.scale, np.square(self.scale)
-        if scale.ndim == 2 or self.options.dense_mass:
-            root = scale if scale.ndim == 2 else np.diag(scale)
-            covariance = root @ root.T
+            draws = max(SHORT.min_draws, int(SHORT.share * plan.draws))
+            plan = replace(plan, warmup=min(plan.warmup, SHORT.warmup), draws=draws)
         (potential,), (gradient,) = potential_and_gradient(self.target, point[None])
-        start = InitialPoint(point, potential, gradient, covariance).rescaled(scale)
+        start = InitialPoint(point, potential, gradient, self.metric.scale)
         # Keys different from the keys of the chains.
         key = jax.random.fold_in(jax.random.key(self.seed), 1_000_000 + number)
-        density = ScaledTarget(self.target, jnp.asarray(scale))
-        return initial_state(self.options, density, start, key)
-
-    def _advance(self, state: HMCState, begin: int, end: int) -> ChainGroup:
-        """Run a chain from step `begin` to step `end`."""
-        stage = ChainProgress(at_step(state, begin, self.options.warmup), self.scale, begin)
-        group = ChainGroup(self.options, self.target, end, stage)
+        group = ChainGroup(
+            self.options, self.target, plan, Stage.at(start, self.metric, key, plan.warmup)
+        )
         group.run()
-        return group
+        return group.rows

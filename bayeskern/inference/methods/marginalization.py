@@ -13,7 +13,7 @@ from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import ChoosesForm, HasMarginal
+from bayeskern.protocols import ChoosesForm, HasMarginal, Marginal
 
 
 def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
@@ -27,12 +27,7 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
     """
     if not method.takes_marginal:
         return method.run(target, seed, progress)
-    if isinstance(target.model, ChoosesForm):
-        form = target.model.for_method(method.form)
-        target = Target.of(form, target.args, target.kwargs)
-    marginal = None
-    if isinstance(target.model, HasMarginal):
-        marginal = target.model.marginal(*target.args, **target.kwargs)
+    target, marginal = form_of(method, target)
     if marginal is None:
         return dataclasses.replace(method.run(target, seed, progress), target=target)
     marginal_target = Target.of(marginal.model, marginal.args, {})
@@ -41,6 +36,17 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
         return _without_latents(method, target, marginalized, seed, progress)
     fit = method.run(marginal_target, seed, progress)
     return dataclasses.replace(fit, target=target, marginalized=marginalized)
+
+
+def form_of(method: Method, target: Target) -> tuple[Target, Marginal | None]:
+    """Form of the model for a method, and the marginal of this form, if it has one."""
+    if isinstance(target.model, ChoosesForm):
+        form = target.model.for_method(method.form)
+        target = Target.of(form, target.args, target.kwargs)
+    marginal = None
+    if isinstance(target.model, HasMarginal):
+        marginal = target.model.marginal(*target.args, **target.kwargs)
+    return target, marginal
 
 
 def _without_latents(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import validation
 from bayeskern.core.sharding import current_mesh
@@ -20,22 +16,18 @@ from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
-from bayeskern.inference.mcmc.chains import ChainGroup, sample
+from bayeskern.inference.mcmc.chains import ChainGroup, Plan, sample
 from bayeskern.inference.mcmc.checkpoint import read_stages
 from bayeskern.inference.mcmc.exploration import Exploration
-from bayeskern.inference.mcmc.initialization import chain_starts, find_modes, start_at
-from bayeskern.inference.mcmc.kernel import (
-    ChainProgress,
-    InitialPoint,
-    KernelOptions,
-    ScaledTarget,
-    Transitions,
-    initial_state,
-)
+from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
+from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions
+from bayeskern.inference.mcmc.mass_matrix import MetricShape, SiteBlocks, require_mass_matrix
+from bayeskern.inference.mcmc.metric import Metric
+from bayeskern.inference.mcmc.stage import Stage, joined_rows
 from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.methods.base import Method
+from bayeskern.inference.methods.goal import MAX_BATCHES, Goal
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
@@ -43,27 +35,32 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import REGION, Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
+# Share of divergent draws from which on smaller steps are not tried.
+MAX_DIVERGENT_SHARE = 0.05
+
 
 @dataclass(frozen=True)
 class NUTS(Method):
-    """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
+    """The No-U-Turn sampler, with NumPyro's trajectories and a mass matrix by Fisher divergence.
 
     A search finds modes, and each chain starts two posterior sds from one of them; these modes are
     as distant from one another as possible. An end of the search that no chain is connected to is
     visited by an extra chain. If chains stay in several regions, the share of a region in the
     posterior determines its number of draws; chains that agree are returned unchanged. If a few
-    draws diverge, their chains run again from the same starts with smaller steps.
+    draws diverge, their chains draw again, with smaller steps.
 
     Args:
         chains: Number of chains.
-        warmup: Adaptation steps of each chain, which are discarded.
+        warmup: Maximum number of adaptation steps of each chain, which are discarded. The warmup
+            ends early once the mass matrix has settled.
         draws: Steps of each chain after the warmup.
         thin: Thinning interval of the draws; it saves only memory.
         target_accept: Target acceptance probability; values closer to 1 give smaller steps.
         max_tree_depth: Maximum number of doublings of a trajectory.
-        dense_mass: True for a full mass matrix, False for a diagonal matrix; [("a", "b"), ("c",)]
-            for a full matrix of sites a and b, a full matrix of c, and a diagonal matrix of the
-            other sites.
+        mass_matrix: "dense"; "low_rank", a diagonal with corrections in a few directions;
+            "diagonal"; "auto", dense up to 100 coordinates and of low rank beyond; or
+            [("a", "b"), ("c",)] for a full matrix of sites a and b, a full matrix of c, and a
+            diagonal matrix of the other sites.
         chain_method: "parallel", a thread for each chain (at most one per core at a time);
             "sequential", one after the other, with the same draws; "vectorized", all together by
             vmap, for accelerators.
@@ -75,6 +72,9 @@ class NUTS(Method):
         known: Findings of an earlier fit of the same model, `posterior.findings`. Chains must reach
             their points, as they must reach the ends of the search.
         evidence: True to estimate the log evidence by bridge sampling.
+        until: Goal of the run, such as "ess=1000" or "ess=1000, rhat=1.005": chains take further
+            batches of `draws`, at most 50, until the bulk and tail ESS and the R-hat (1.01 by
+            default) of all coordinates reach it.
         checkpoint: File for the state of the run. An interrupted run resumes from it with the same
             draws.
 
@@ -85,7 +85,8 @@ class NUTS(Method):
 
     References:
         Hoffman and Gelman (2014), "The No-U-Turn sampler: adaptively setting path lengths in
-        Hamiltonian Monte Carlo".
+        Hamiltonian Monte Carlo"; Seyboldt, Carlson and Carpenter (2026), "Preconditioning
+        Hamiltonian Monte Carlo by minimizing Fisher divergence".
     """
 
     chains: int = 4
@@ -94,12 +95,13 @@ class NUTS(Method):
     thin: int = 1
     target_accept: float = 0.8
     max_tree_depth: int = 10
-    dense_mass: bool | Sequence[Sequence[str]] = False
+    mass_matrix: str | SiteBlocks = "auto"
     chain_method: str = "parallel"
     modes: str = "weigh"
     init: dict[str, Any] | None = None
     known: Findings | None = None
     evidence: bool = False
+    until: str | None = None
     checkpoint: str | Path | None = None
 
     name = "nuts"
@@ -116,8 +118,9 @@ class NUTS(Method):
         methods = ("parallel", "sequential", "vectorized")
         validation.one_of("chain_method", self.chain_method, methods)
         validation.one_of("modes", self.modes, ("weigh", "report"))
-        if not isinstance(self.dense_mass, bool):
-            _require_blocks(self.dense_mass)
+        require_mass_matrix(self.mass_matrix)
+        if self.until is not None:
+            Goal.parse(self.until)
         if not isinstance(self.known, Findings | None):
             raise TypeError(
                 "known must be the findings of a posterior, known=posterior.findings; got "
@@ -129,95 +132,130 @@ class NUTS(Method):
         file = stages = None
         if self.checkpoint is not None:
             file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
-            stages = read_stages(file, target, self._options(target), self._abstract_state(target))
+            shape = MetricShape.of(target, self.mass_matrix)
+            stages = read_stages(file, target, shape.metric(np.ones(target.size)))
         optimum = find_modes(target, seed, progress)
         if stages is None:
             stages = self._initial_stages(target, optimum, seed)
+        return self._finish(target, optimum, stages, seed, progress, file)
+
+    def _finish(
+        self,
+        target: Target,
+        optimum: Optimum | None,
+        stages: list[Stage],
+        seed: int,
+        progress: bool,
+        file: CheckpointFile | None = None,
+    ) -> Fit:
+        """Fit of chains that run to their end, or until they reach a goal."""
         with Stopwatch() as watch:
-            rows = self._sample(target, stages, progress, file)
-            rows, evidence = self._rerun_divergent(target, optimum, rows, seed, progress)
-            rows = rows.thinned(self.thin)
-            exploration, weighs = self._explore(target, rows, stages[0].scale, optimum, seed)
+            method, stages = self._sample_until(target, stages, progress, file)
+            ends, evidence = method._draw_again_if_divergent(target, stages, progress)
+            rows = joined_rows(ends)
+            exploration, weighs = method._explore(target, rows, ends[0].metrics[0], optimum, seed)
         evidence |= exploration.evidence
         evidence |= {} if optimum is None else optimum.search_evidence
         if weighs:
-            fit = self._weighed_fit(exploration, evidence, seed)
+            fit = method._weighed_fit(exploration, evidence, seed)
         else:
-            fit = self._plain_fit(rows, exploration, evidence, seed)
-        return replace(fit, timing={"sampling": watch.seconds["run"]})
+            fit = method._plain_fit(rows, exploration, evidence, seed)
+        steps = np.array(sum(stage.leapfrog_steps for stage in ends))
+        return replace(
+            fit,
+            timing={"sampling": watch.seconds["run"]},
+            trace={"leapfrog_steps": steps},
+            continuation=Continuation(method, target, optimum, stages, seed),
+        )
 
     # -- sampling ---------------------------------------------------------------------------------
 
-    def _initial_stages(
-        self, target: Target, optimum: Optimum | None, seed: int
-    ) -> list[ChainProgress]:
+    def _initial_stages(self, target: Target, optimum: Optimum | None, seed: int) -> list[Stage]:
         """First stage of each group of chains."""
-        points, scale = chain_starts(
-            target, optimum, self.chains, seed, self._is_dense, self.dense_mass is False
-        )
+        points = initial_points(target, optimum, self.chains, seed)
         if self.init is not None:
             points = start_at(target, points, self.init)
-        density = ScaledTarget(target, jnp.asarray(scale))
+        shape = MetricShape.of(target, self.mass_matrix)
         # The first `chains` keys are skipped, since they may have drawn the starts.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
-        states = [
-            initial_state(self._options(target), density, point.rescaled(scale), key)
+        stages = [
+            Stage.at(point, shape.metric(point.root), key, self.warmup)
             for point, key in zip(points, keys, strict=True)
         ]
-        if self._vectorized:
-            states = [jax.tree.map(lambda *x: jnp.stack(x), *states)]
-        return [ChainProgress(state, scale) for state in states]
+        return [Stage.of_all(stages)] if self._vectorized else stages
 
     def _sample(
         self,
         target: Target,
-        stages: list[ChainProgress],
+        stages: list[Stage],
         progress: bool,
         file: CheckpointFile | None = None,
         title: str = "NUTS",
-    ) -> Transitions:
-        """Run chains from their stages to the end: (chains, draws, ...)."""
-        steps = self.warmup + self.draws
-        groups = [ChainGroup(self._options(target), target, steps, stage) for stage in stages]
+    ) -> list[Stage]:
+        """Run groups of chains from their stages to the end."""
+        groups = [ChainGroup(self._options, target, self._plan, stage) for stage in stages]
         # Devices that share work must run in one order.
         in_order = self.chain_method == "sequential" or current_mesh() is not None
         workers = 1 if in_order else os.cpu_count() or 1
-        return sample(groups, workers, progress, file, title)
+        sample(groups, workers, progress, file, title)
+        return [group.stage for group in groups]
 
-    def _rerun_divergent(
-        self, target: Target, optimum: Optimum | None, rows: Transitions, seed: int, progress: bool
-    ) -> tuple[Transitions, dict[str, Any]]:
-        """Run chains again with smaller steps if a few of their draws diverge.
+    def _sample_until(
+        self,
+        target: Target,
+        stages: list[Stage],
+        progress: bool,
+        file: CheckpointFile | None,
+    ) -> tuple[NUTS, list[Stage]]:
+        """Run chains to the end; with a goal, by further batches of draws until it is reached.
+
+        Returns:
+            This method with the number of draws taken, and the stages.
+        """
+        method, stages = self, self._sample(target, stages, progress, file)
+        if self.until is None:
+            return method, stages
+        goal = Goal.parse(self.until)
+        for batch in range(2, MAX_BATCHES + 1):
+            # A stage from a checkpoint may have more draws than this batch.
+            if goal.is_reached(joined_rows(stages).z[:, : method._plan.draws]):
+                break
+            method = replace(method, draws=batch * self.draws)
+            stages = method._sample(target, stages, progress, file)
+        return method, stages
+
+    def _draw_again_if_divergent(
+        self,
+        target: Target,
+        stages: list[Stage],
+        progress: bool,
+    ) -> tuple[list[Stage], dict[str, Any]]:
+        """Draw again with smaller steps from chains of which a few draws diverge.
 
         Steps get smaller until no draw diverges or the target acceptance probability is 0.99. If
         many draws diverge, the model needs another parametrisation, not smaller steps.
 
         Args:
             target: The model.
-            optimum: The modes near which the chains start.
-            rows: Transitions of all chains.
-            seed: Seed of the chains.
+            stages: Stages of all chains at their ends.
             progress: True to show a progress bar.
 
         Returns:
-            Transitions of all chains, and evidence on chains that ran again.
+            Stages of all chains, and evidence on chains that ran again.
         """
         evidence, accept, max_accept = {}, self.target_accept, 0.99
-        while 0 < np.mean(rows.diverging) < 0.02 and accept < max_accept:
+        while 0 < _share_divergent(stages) < MAX_DIVERGENT_SHARE and accept < max_accept:
             accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
-            stages = method._initial_stages(target, optimum, seed)
-            chains = np.flatnonzero(rows.diverging.any(axis=1))
-            if self._vectorized:
-                chains = np.arange(self.chains)
-            else:
-                stages = [stages[i] for i in chains]
-            new_rows = method._sample(target, stages, progress, title=f"NUTS at {accept:.3g}")
-            rows = Transitions(*(x.copy() for x in rows))
-            for old, new in zip(rows, new_rows, strict=True):
-                old[chains] = new
-            evidence = {"chains_again": len(chains), "target_accept_of_them": accept}
-        return rows, evidence
+            diverged = [i for i, stage in enumerate(stages) if _share_divergent([stage])]
+            # Only the step size adapts anew.
+            starts = [stages[i].before_draws() for i in diverged]
+            ends = method._sample(target, starts, progress, title=f"NUTS at {accept:.3g}")
+            again = dict(zip(diverged, ends, strict=True))
+            stages = [again.get(i, stage) for i, stage in enumerate(stages)]
+            chains_again = sum(stage.chains for stage in ends)
+            evidence = {"chains_again": chains_again, "target_accept_of_them": accept}
+        return stages, evidence
 
     # -- regions ----------------------------------------------------------------------------------
 
@@ -225,7 +263,7 @@ class NUTS(Method):
         self,
         target: Target,
         rows: Transitions,
-        scale: np.ndarray,
+        metric: Metric,
         optimum: Optimum | None,
         seed: int,
     ) -> tuple[Exploration, bool]:
@@ -234,7 +272,7 @@ class NUTS(Method):
         Args:
             target: The model.
             rows: Transitions of the chains.
-            scale: Scale of the coordinates, as in `ScaledTarget`.
+            metric: First metric of further chains.
             optimum: The modes, if there was a search.
             seed: Seed of the visits and integrals.
 
@@ -242,8 +280,7 @@ class NUTS(Method):
             The exploration, and True if regions get draws in proportion to their shares.
         """
         exchanges = Exchanges() if optimum is None else optimum.exchanges
-        draws = self.draws // self.thin
-        visits = ChainVisits(target, self._options(target), scale, draws, self.thin, seed)
+        visits = ChainVisits(target, self._options, metric, self._plan, seed)
         exploration = Exploration(target, rows, visits, exchanges)
         exploration.explore(optimum, self.known or Findings(), seed)
         exploration.estimate_shares(seed)
@@ -320,18 +357,15 @@ class NUTS(Method):
 
     # -- options ----------------------------------------------------------------------------------
 
-    def _options(self, target: Target) -> KernelOptions:
+    @property
+    def _options(self) -> KernelOptions:
         """Options that the kernel is compiled for."""
-        blocks = None
-        if not isinstance(self.dense_mass, bool) and self.dense_mass:
-            blocks = Blocks.of(target, self.dense_mass)
-        accept = np.asarray(self.target_accept)
-        return KernelOptions(self.warmup, accept, self.max_tree_depth, self._is_dense, blocks)
+        return KernelOptions(np.asarray(self.target_accept), self.max_tree_depth)
 
     @property
-    def _is_dense(self) -> bool:
-        """True if a block of the mass matrix is full."""
-        return bool(self.dense_mass)
+    def _plan(self) -> Plan:
+        """Length of a chain."""
+        return Plan(self.warmup, self.draws // self.thin, self.thin)
 
     @property
     def _vectorized(self) -> bool:
@@ -339,30 +373,42 @@ class NUTS(Method):
 
     def _settings(self, seed: int) -> tuple:
         """Seed and options that determine the draws, together with the target."""
-        options = (self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
+        options = (self.warmup, self.target_accept, self.max_tree_depth, self.mass_matrix)
         starts = {k: np.asarray(v, float).tolist() for k, v in (self.init or {}).items()}
-        return (seed, self.chains, self.draws, *options, self._vectorized, starts)
-
-    def _abstract_state(self, target: Target) -> HMCState:
-        """Shapes and dtypes of the state of one chain."""
-        d = target.size
-        point = InitialPoint(
-            np.zeros(d), np.zeros(()), np.zeros(d), np.zeros((d,) * (1 + self._is_dense))
-        )
-        density = ScaledTarget(target, jnp.ones(d))
-        return eqx.filter_eval_shape(
-            initial_state, self._options(target), density, point, jax.random.key(0)
-        )
+        return (seed, self.chains, self.draws, self.thin, *options, self._vectorized, starts)
 
 
-def _require_blocks(blocks: Any) -> None:
-    """Raise ValueError unless `blocks` is a list of tuples of names."""
-    is_list = isinstance(blocks, list | tuple)
-    if not is_list or not all(isinstance(block, list | tuple) and block for block in blocks):
-        raise ValueError(
-            "dense_mass must be True, False, or a list of tuples of sites, such as [('a', 'b')]; "
-            f"got {blocks!r}."
-        )
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """A finished run of NUTS that can go on.
+
+    Attributes:
+        method: The method, with the number of draws taken.
+        target: The density.
+        optimum: The modes.
+        stages: Stages of the chains at their ends.
+        seed: Seed of the run.
+    """
+
+    method: NUTS
+    target: Target
+    optimum: Optimum | None
+    stages: list[Stage]
+    seed: int
+
+    def extended(self, draws: int, progress: bool) -> Fit:
+        """Fit of the run with further draws, equal to that of one long run.
+
+        Raises:
+            ValueError: If `draws` is not a multiple of the thinning interval.
+        """
+        method = replace(self.method, draws=self.method.draws + draws, until=None, checkpoint=None)
+        return method._finish(self.target, self.optimum, self.stages, self.seed, progress)
+
+
+def _share_divergent(stages: list[Stage]) -> float:
+    """Share of divergent draws."""
+    return float(np.mean(joined_rows(stages).diverging))
 
 
 def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.core.timing import Stopwatch
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
@@ -297,6 +298,38 @@ class Posterior:
     def flat(self) -> dict[str, np.ndarray]:
         """Draws with chains joined: each site (chains x draws, *site)."""
         return join_chains(self.draws)
+
+    def extend(self, draws: int) -> Posterior:
+        """Posterior of the same run with further draws, equal to that of one long run.
+
+        Args:
+            draws: Number of further draws of each chain; a multiple of its thinning interval.
+
+        Returns:
+            The posterior with all draws, and a verdict on them.
+
+        Raises:
+            ValueError: If the method has no chains, or the posterior was loaded from a file.
+        """
+        if self.fit.continuation is None:
+            raise ValueError(
+                f"{self.method} has no chains that can go on. Only a posterior by method='nuts' in "
+                "the session of its fit can be extended; NUTS(checkpoint=path) keeps a run in a "
+                "file."
+            )
+        draws = validation.positive_integer(draws, "draws")
+        with Stopwatch() as watch:
+            fit = self.fit.continuation.extended(draws, self.progress)
+        kept = {name: getattr(self.fit, name) for name in ("target", "marginalized", "attempts")}
+        axes = {"coords": self.coords, "dims": self.dims, "seed": self.seed}
+        return Posterior.of(
+            self.method,
+            replace(fit, **kept),
+            self.known_target,
+            watch.seconds,
+            progress=self.progress,
+            **axes,
+        )
 
     def point(self, statistic: str = "mean") -> PointEstimate:
         """One value for each site, such as a kernel can take.

@@ -321,6 +321,7 @@ def test_seed_determines_the_numbers():
 # -- bad input -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_posterior_without_its_model_is_refused(tmp_path):
     posterior = bk.infer(coin, 7, method=bk.Laplace(draws=100), progress=False)
     posterior.save(tmp_path / "p.nc")

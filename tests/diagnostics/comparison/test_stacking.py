@@ -43,6 +43,7 @@ def posteriors():
     return {"constant": fit(constant), "line": fit(line), "robust": fit(robust)}
 
 
+@pytest.mark.slow
 def test_weights_and_differences_equal_arviz(posteriors):
     table = bk.compare(posteriors).table
     trees = {name: posterior.to_arviz() for name, posterior in posteriors.items()}
@@ -79,6 +80,7 @@ def test_other_data_have_no_weights(posteriors):
     assert "weight" not in table["line"]
 
 
+@pytest.mark.slow
 def test_other_prior_is_another_model(posteriors):
     def narrow(x, y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 0.1))

@@ -76,8 +76,9 @@ def test_other_values_are_those_of_psis(posterior):
     np.testing.assert_array_equal(loo.estimates.khat[low], plain.pareto_k.values[low])
 
 
+@pytest.mark.slow
 def test_without_high_khat_psis_is_unchanged():
-    posterior = bk.infer(regression, X, Y, method=bk.NUTS(draws=500), progress=False)
+    posterior = bk.infer(regression, X, Y, method=bk.NUTS(draws=2000), progress=False)
     loo = bk.loo(posterior, refit="auto")
     efficiency = bk.diagnostics.leave_one_out.psis.relative_efficiency(posterior)
     plain = az.loo(posterior.to_arviz(), reff=efficiency, pointwise=True)

@@ -278,6 +278,7 @@ def checked():
     return posterior, bk.calibrate(posterior, simulations=40, progress=False)
 
 
+@pytest.mark.slow
 def test_calibration_is_shown_where_it_is_given(checked, tmp_path):
     posterior, result = checked
     page, _ = read(posterior, tmp_path, calibration=result)

@@ -55,6 +55,7 @@ def assess(draws, model=bananas):
     return posterior.trust
 
 
+@pytest.mark.slow
 def test_exact_draws_pass_where_weights_fail():
     trust = assess(draws_of_bananas())
     assert trust.verdict == "good", trust

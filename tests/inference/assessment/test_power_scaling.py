@@ -83,6 +83,7 @@ def conflicts(prior_sd, distance, count=100):
     return found / count
 
 
+@pytest.mark.slow
 def test_priors_that_agree_are_rarely_called_a_conflict():
     # Half of the information from the prior, where a normal prior has its largest influence.
     assert conflicts(0.1**0.5, None) < 0.1

@@ -152,6 +152,7 @@ def test_few_draws_are_never_good(count):
     assert assess({"w": exact(4 * count).reshape(4, count, 2)}).trust.verdict != "good"
 
 
+@pytest.mark.slow
 def test_other_results_work_on_the_draws(tmp_path):
     posterior = assess({"w": chains(exact())})
     assert posterior.predict(None).mean == pytest.approx(MEAN @ [1.0, 2.0], abs=0.05)

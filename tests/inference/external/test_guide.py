@@ -38,6 +38,7 @@ def test_the_exact_guide_is_good():
     assert abs(posterior.elbo.value - dist.Normal(0.0, sd).log_prob(Y)) < 1e-6
 
 
+@pytest.mark.slow
 def test_laplace_is_its_normal_distribution_not_its_mode():
     guide = autoguide.AutoLaplaceApproximation(model)
     posterior = assess(guide, {"auto_loc": MEAN})
@@ -45,6 +46,7 @@ def test_laplace_is_its_normal_distribution_not_its_mode():
     np.testing.assert_allclose(np.cov(posterior.flat["w"].T), COVARIANCE, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_a_guide_of_hand_with_a_constraint():
     def gamma_poisson(y):
         rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
@@ -76,6 +78,7 @@ def test_a_missing_mode_is_found():
     assert posterior.trust.evidence["modes_missed"] == 1
 
 
+@pytest.mark.slow
 def test_a_narrow_mode_inside_the_guide_is_found():
     def concentric(y):
         x = numpyro.sample("x", dist.Normal(0.0, 5.0).expand([8]).to_event(1))

@@ -1,5 +1,7 @@
 """Starts of chains, thinning, and the coordinates that chains run in."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -8,12 +10,12 @@ from numpyro.distributions import constraints
 
 import bayeskern as bk
 from bayeskern.inference.mcmc.initialization import (
-    chain_starts,
     find_modes,
     initial_points,
     start_at,
 )
-from bayeskern.inference.mcmc.kernel import Transitions, unscaled
+from bayeskern.inference.mcmc.kernel import ChainState, KernelOptions, Stretch, take_steps
+from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.target import Target
 
 RNG = np.random.default_rng(5)
@@ -83,22 +85,36 @@ def test_thin_must_divide_draws(thin):
 
 
 def test_thinned_step_diverges_where_any_of_its_interval_did():
-    diverging = np.zeros((1, 6), bool)
-    diverging[0, [0, 5]] = True
-    z = np.arange(6.0).reshape(1, 6, 1)
-    rows = Transitions(z, diverging, *[np.zeros((1, 6))] * 5).thinned(2)
-    np.testing.assert_array_equal(rows.z[0, :, 0], [1.0, 3.0, 5.0])
-    np.testing.assert_array_equal(rows.diverging, [[True, False, True]])
+    def neck():
+        v = numpyro.sample("v", dist.Normal(0.0, 3.0))
+        numpyro.sample("x", dist.Normal(0.0, jnp.exp(0.5 * v)).expand([9]).to_event(1))
+
+    target = Target.of(neck, (), {})
+    point = initial_points(target, None, 1, 0)[0]
+    metric = Metric.of_root(np.ones(10), 0)
+    state = ChainState.at(point, metric, jax.random.key(1))
+
+    def rows(draws, thin):
+        run = Stretch(np.array(draws), np.array(thin), np.array(False))
+        options = KernelOptions(np.asarray(0.8), 10)
+        _, rows, _ = take_steps(options, target, metric, state, run)
+        return rows
+
+    whole, thinned = rows(240, 1), rows(60, 4)
+    diverging = np.asarray(whole.diverging)[:240].reshape(60, 4).any(axis=1)
+    assert 0 < diverging.sum() < 60
+    np.testing.assert_array_equal(thinned.diverging[:60], diverging)
+    np.testing.assert_array_equal(thinned.z[:60], whole.z[3:240:4])
 
 
-@pytest.mark.slow
 def test_chains_start_at_init_values():
     def two():
         numpyro.sample("x", dist.Normal(0.0, 30.0))
 
-    method = bk.NUTS(chains=2, warmup=1, draws=1, init={"x": [500.0, -500.0]})
-    x = bk.infer(two, method=method, seed=0, progress=False).draws["x"]
-    assert x[0, 0] > 100.0 and x[1, 0] < -100.0
+    method, target = bk.NUTS(chains=2, init={"x": [500.0, -500.0]}), Target.of(two, (), {})
+    stages = method._initial_stages(target, None, 0)
+    z = [stage.metrics[0].to_z(np.asarray(stage.states[0].u)) for stage in stages]
+    np.testing.assert_allclose(z, [[500.0], [-500.0]])
 
 
 # -- coordinates of the chains -------------------------------------------------------------------
@@ -115,23 +131,16 @@ def root_of_condition(d, condition):
     return np.linalg.cholesky((Q * np.geomspace(1.0 / condition, 1.0, d)) @ Q.T)
 
 
-@pytest.mark.parametrize(("condition", "rotates"), [(10.0, False), (1e6, True)])
-def test_chains_run_in_well_conditioned_coordinates(condition, rotates):
-    root = root_of_condition(10, condition)
+def test_chains_start_with_the_covariance_at_a_mode():
+    root = root_of_condition(10, 1e6)
     target = Target.of(ill_conditioned, (root,), {})
-    optimum = find_modes(target, 0, False)
-    points, scale = chain_starts(target, optimum, 4, 0, dense=False, one_mass=True)
-    sds = np.sqrt(np.sum(np.square(root), axis=1))
-    if not rotates:
-        np.testing.assert_allclose(scale, sds, rtol=1e-6)
-        return
-    np.testing.assert_allclose(scale, root, atol=1e-6)
+    points = initial_points(target, find_modes(target, 0, False), 4, 0)
     for point in points:
-        u = point.rescaled(scale)
-        np.testing.assert_allclose(unscaled(scale, u.z), point.z, atol=1e-10)
-        np.testing.assert_allclose(u.inverse_mass, np.ones(10), rtol=1e-4)
+        np.testing.assert_allclose(point.root, root, atol=1e-6)
+        metric = Metric.of_root(point.root, 10)
         # The gradient of -log p in coordinates in which p is N(0, I).
-        np.testing.assert_allclose(u.gradient, u.z, atol=1e-4)
+        u = metric.to_u(point.z)
+        np.testing.assert_allclose(metric.gradient_in_u(point.gradient), u, atol=1e-4)
 
 
 def test_ill_conditioned_normal_takes_few_leapfrog_steps():

@@ -14,8 +14,8 @@ from scipy.stats import beta
 import bayeskern as bk
 from bayeskern import NUTS, Free
 from bayeskern.inference.mcmc import chains
-from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
+from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from models import eight_schools, funnel
@@ -66,11 +66,12 @@ def test_beta_posterior_of_a_coin():
     "options",
     [
         {},
-        slow({"dense_mass": True}),
+        slow({"mass_matrix": "diagonal"}),
+        slow({"mass_matrix": "low_rank"}),
         {"chain_method": "vectorized"},
         slow({"chains": 1, "draws": 2000}),
     ],
-    ids=["plain", "dense", "vectorized", "one chain"],
+    ids=["plain", "diagonal", "low rank", "vectorized", "one chain"],
 )
 def test_linear_regression(options):
     posterior = fit(regression, *CASE.data, **options)
@@ -256,9 +257,9 @@ def two_modes():
     numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2, -2.5 * (x - 6.0) ** 2))
 
 
-def points(model, *args, count=16, dense=False):
+def points(model, *args, count=16):
     target = Target.of(model, args, {})
-    return initial_points(target, find_modes(target, 0, False), count, 0, dense)
+    return initial_points(target, find_modes(target, 0, False), count, 0)
 
 
 @pytest.mark.slow
@@ -268,10 +269,8 @@ def test_starts_have_twice_the_posterior_sd():
     np.testing.assert_allclose(((z - CASE.mean) / CASE.sd).std(axis=0), 2.0, rtol=0.2)
     log_p = log_densities(Target.of(regression, CASE.data, {}), z)
     np.testing.assert_allclose([-p.potential for p in starts], log_p, rtol=1e-10)
-    for p in starts:
-        np.testing.assert_allclose(p.inverse_mass, CASE.sd**2, rtol=1e-6)
-    dense = points(regression, *CASE.data, dense=True)[0]
-    np.testing.assert_allclose(dense.inverse_mass, CASE.covariance)
+    for p in starts[:3]:
+        np.testing.assert_allclose(p.root @ p.root.T, CASE.covariance)
 
 
 def blocked(covariance):
@@ -283,21 +282,16 @@ def blocked(covariance):
     numpyro.factor("density", dist.MultivariateNormal(0.0, covariance).log_prob(x))
 
 
-# a and b are nearly the same, the two of c are independent. The condition number is 399, with which
-# chains are left in the coordinates of the model.
+# a and b are nearly the same, the two of c are independent.
 COVARIANCE = np.eye(4)
 COVARIANCE[0, 3] = COVARIANCE[3, 0] = 0.995
 
 
 def test_blocks_of_a_mass_matrix():
-    blocks = Blocks.of(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
-    parts = blocks.of_matrix(jnp.asarray(COVARIANCE))
-    assert blocks.dense == [("block_0",)]
-    np.testing.assert_array_equal(parts["block_0",], [[1.0, 0.995], [0.995, 1.0]])
-    np.testing.assert_array_equal(parts["rest",], [1.0, 1.0])
-    z = jnp.arange(4.0)
-    np.testing.assert_array_equal(blocks.split(z)["block_0"], [0.0, 3.0])
-    np.testing.assert_array_equal(blocks.join(blocks.split(z)), z)
+    shape = MetricShape.of(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
+    assert shape == (2, (0, -1, -1, 0))
+    matrix = shape.metric(np.linalg.cholesky(COVARIANCE)).to_z(np.eye(4))
+    np.testing.assert_allclose(matrix @ matrix.T, COVARIANCE, atol=1e-10)
 
 
 @pytest.mark.slow
@@ -305,8 +299,8 @@ def test_blocks_of_a_mass_matrix():
 def test_block_of_the_mass_matrix_shortens_trajectories(options):
     """With the mass matrix of a and b the density is that of independent normals."""
     data = [COVARIANCE]
-    diagonal = fit(blocked, *data, **options)
-    posterior = fit(blocked, *data, dense_mass=[("a", "b")], **options)
+    diagonal = fit(blocked, *data, mass_matrix="diagonal", **options)
+    posterior = fit(blocked, *data, mass_matrix=[("a", "b")], **options)
     for i in range(4):
         assert_moments(posterior.z[..., i], 0.0, 1.0)
     steps = [np.mean(p.sample_stats["n_steps"]) for p in (posterior, diagonal)]
@@ -316,7 +310,8 @@ def test_block_of_the_mass_matrix_shortens_trajectories(options):
 @pytest.mark.parametrize(
     ("blocks", "says"),
     [
-        ("ab", "list of tuples of sites"),
+        ("ab", "mass_matrix='ab' is not known"),
+        (True, "list of tuples of sites"),
         (["a", "b"], "list of tuples of sites"),
         ([()], "list of tuples of sites"),
         ([("a", "nowhere")], "names 'nowhere'; the latent sites are a, c, b"),
@@ -326,7 +321,7 @@ def test_block_of_the_mass_matrix_shortens_trajectories(options):
 )
 def test_invalid_blocks_are_refused(blocks, says):
     with pytest.raises(ValueError, match=says):
-        fit(blocked, COVARIANCE, dense_mass=blocks)
+        fit(blocked, COVARIANCE, mass_matrix=blocks)
 
 
 @pytest.mark.slow
@@ -341,7 +336,7 @@ def test_starts_avoid_the_spike_of_a_funnel():
     # Its mode lies at v = -40.5, 13 sds from the mean.
     starts = points(funnel.model)
     assert np.all(np.abs([p.z[0] for p in starts]) <= 2.0)
-    assert all(np.all(p.inverse_mass == 1.0) for p in starts)
+    assert all(np.all(p.root == 1.0) for p in starts)
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_mode_is_least_squares(design):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", ["laplace", "svi", "importance", bk.NUTS(warmup=500, dense_mass=True)]
+    "method", ["laplace", "svi", "importance", bk.NUTS(warmup=500, mass_matrix="dense")]
 )
 @pytest.mark.parametrize("design", [X, COLLINEAR], ids=["raw units", "nearly collinear"])
 def test_posteriors_in_raw_units_are_good_and_right(design, method):

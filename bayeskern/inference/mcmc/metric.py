@@ -1,0 +1,198 @@
+"""Linear maps to coordinates in which a posterior has about unit covariance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Weight of unit covariance in an update, in draws.
+PRIOR_DRAWS = 5.0
+
+
+class Metric(eqx.Module):
+    """Linear map z = A u, A = D (I + V (S - I) V').
+
+    NUTS on u with a unit mass matrix is NUTS on z with the inverse mass matrix A A'. The metric is
+    diagonal without vectors, of low rank with a few, and dense with d of them.
+
+    Attributes:
+        scale: Diagonal of D, (d,).
+        vectors: Orthonormal columns V, (d, k); columns that are not needed are zero.
+        stretch: Diagonal of S, (k,).
+        matrix: A itself, (d, d), if k = d; None otherwise.
+        blocks: Number of the block of each coordinate, (d,): coordinates of two blocks are not
+            correlated. -1 stands for a block of one coordinate. None for a single block.
+    """
+
+    scale: np.ndarray
+    vectors: np.ndarray
+    stretch: np.ndarray
+    matrix: np.ndarray | None
+    blocks: tuple[int, ...] | None = eqx.field(static=True, default=None)
+
+    @classmethod
+    def of_root(cls, root: np.ndarray, rank: int, blocks: tuple[int, ...] | None = None) -> Metric:
+        """Metric of a covariance, as close to it as the rank and the blocks allow.
+
+        Args:
+            root: Root R of the covariance R R', (d, d); or the sds, (d,).
+            rank: Number of vectors k.
+            blocks: Block of each coordinate, as in `Metric`.
+        """
+        d = len(root)
+        if root.ndim == 1 or rank == 0:
+            sds = root if root.ndim == 1 else np.sqrt(np.sum(np.square(root), axis=1))
+            return cls._of(sds, np.zeros((d, 0)), np.zeros(0), rank, blocks)
+        variances = np.sum(np.square(root), axis=1)
+        if blocks is not None:
+            scale = np.sqrt(variances)
+            correlation = _within_blocks(root @ root.T / np.outer(scale, scale), blocks)
+            values, vectors = np.linalg.eigh(correlation)
+            return cls._of(scale, vectors, np.sqrt(np.maximum(values, 1e-12)), rank, blocks)
+        # Scaled like this, the covariance and its inverse have the same diagonal.
+        precisions = np.sum(np.square(np.linalg.inv(root)), axis=0)
+        scale = np.sqrt(np.sqrt(variances / precisions))
+        vectors, stretch, _ = np.linalg.svd(root / scale[:, None])
+        return cls._of(scale, vectors, stretch, rank, blocks)
+
+    @classmethod
+    def _of(
+        cls,
+        scale: np.ndarray,
+        vectors: np.ndarray,
+        stretch: np.ndarray,
+        rank: int,
+        blocks: tuple[int, ...] | None,
+    ) -> Metric:
+        """Metric with the `rank` vectors whose stretch differs most from 1."""
+        d = len(scale)
+        order = np.argsort(-np.abs(np.log(stretch)), kind="stable")[:rank]
+        missing = rank - len(order)
+        vectors = np.concatenate([vectors[:, order], np.zeros((d, missing))], axis=1)
+        stretch = np.concatenate([stretch[order], np.ones(missing)])
+        matrix = None
+        if rank == d:
+            matrix = scale[:, None] * (np.eye(d) + (vectors * (stretch - 1.0)) @ vectors.T)
+        return cls(scale, vectors, stretch, matrix, blocks)
+
+    @property
+    def rank(self) -> int:
+        """Number of vectors k."""
+        return self.stretch.shape[-1]
+
+    def z(self, u: jax.Array) -> jax.Array:
+        """Coordinates z = A u of one point u (d,)."""
+        if self.matrix is not None:
+            return jnp.asarray(self.matrix) @ u
+        if self.rank:
+            u = u + self.vectors @ ((self.stretch - 1.0) * (self.vectors.T @ u))
+        return jnp.asarray(self.scale) * u
+
+    def gradient_at_z(self, gradient: jax.Array) -> jax.Array:
+        """A'^-1 g: gradient in z, from the gradient g (d,) in u at one point."""
+        if self.rank:
+            share = (1.0 / self.stretch - 1.0) * (self.vectors.T @ gradient)
+            gradient = gradient + self.vectors @ share
+        return gradient / self.scale
+
+    def to_u(self, z: np.ndarray) -> np.ndarray:
+        """Coordinates u = A^-1 z of points z (..., d)."""
+        return _inner(z / self.scale, self.vectors, 1.0 / self.stretch)
+
+    def to_z(self, u: np.ndarray) -> np.ndarray:
+        """Coordinates z = A u of points u (..., d)."""
+        return self.scale * _inner(u, self.vectors, self.stretch)
+
+    def gradient_in_u(self, gradient: np.ndarray) -> np.ndarray:
+        """A' g: gradients in u, from gradients g (..., d) in z."""
+        return _inner(gradient * self.scale, self.vectors, self.stretch)
+
+    def gradient_in_z(self, gradient: np.ndarray) -> np.ndarray:
+        """A'^-1 g: gradients in z, from gradients g (..., d) in u."""
+        return _inner(gradient, self.vectors, 1.0 / self.stretch) / self.scale
+
+    def log_ratio(self, other: Metric) -> float:
+        """Largest |log| of the ratio of the sds of two metrics, over all directions."""
+        ratios = other.scale / self.scale
+        if self.rank:
+            # Rows are the images of the coordinates u of the other metric.
+            images = self.to_u(other.to_z(np.eye(len(self.scale))))
+            ratios = np.linalg.svd(images, compute_uv=False)
+        return float(np.max(np.abs(np.log(ratios))))
+
+    def updated(self, z: np.ndarray, gradient: np.ndarray) -> Metric:
+        """Metric of least Fisher divergence at draws.
+
+        Among normal distributions, the one of least mean squared distance between its gradients
+        and those of the posterior has the covariance C with C G C = X, for covariances X of the
+        draws and G of the gradients: their geometric mean. A diagonal C has the entries
+        sqrt(X_ii / G_ii). In coordinates u, `PRIOR_DRAWS` draws with unit covariance are added.
+
+        Args:
+            z: Draws, (n, d).
+            gradient: Gradients of the log density there, (n, d).
+
+        Returns:
+            The metric, of the same rank and blocks.
+
+        References:
+            Seyboldt, Carlson and Carpenter (2026), "Preconditioning Hamiltonian Monte Carlo by
+            minimizing Fisher divergence", sections 3.1 to 3.3.
+        """
+        z, gradient = z - np.mean(z, axis=0), gradient - np.mean(gradient, axis=0)
+        metric = self
+        if self.matrix is None:
+            sums = [np.sum(np.square(x), axis=0) for x in (z / self.scale, gradient * self.scale)]
+            factor = np.sqrt(np.sqrt((sums[0] + PRIOR_DRAWS) / (sums[1] + PRIOR_DRAWS)))
+            metric = replace(self, scale=self.scale * factor)
+        if not self.rank:
+            return metric
+        x, g = metric.to_u(z), metric.gradient_in_u(gradient)
+        basis = metric._basis(x, g)
+        x, g = x @ basis, g @ basis
+        unit = PRIOR_DRAWS * np.eye(basis.shape[1])
+        root = _power(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
+        inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
+        vectors, stretch, _ = np.linalg.svd(inner @ root)
+        return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
+
+    def _basis(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """Orthonormal basis (d, r) of the space of the vectors, the draws and their gradients."""
+        d = x.shape[1]
+        if self.blocks is not None or self.rank + 2 * len(x) >= d:
+            return np.eye(d)
+        columns = np.concatenate([self.vectors, x.T, g.T], axis=1)
+        size = np.linalg.norm(columns, axis=0)
+        left, values, _ = np.linalg.svd(columns[:, size > 0] / size[size > 0], full_matrices=False)
+        return left[:, values > 1e-8 * values[0]]
+
+
+def _inner(x: np.ndarray, vectors: np.ndarray, stretch: np.ndarray) -> np.ndarray:
+    """(I + V (S - I) V') x for points x (..., d)."""
+    return x + ((x @ vectors) * (stretch - 1.0)) @ vectors.T if len(stretch) else x
+
+
+def _geometric_mean(x: np.ndarray, g: np.ndarray, blocks: tuple[int, ...] | None) -> np.ndarray:
+    """Positive definite C with C G C = X, within blocks."""
+    if blocks is not None:
+        x, g = _within_blocks(x, blocks), _within_blocks(g, blocks)
+    root, inverse_root = _power(g, 0.5), _power(g, -0.5)
+    return inverse_root @ _power(root @ x @ root, 0.5) @ inverse_root
+
+
+def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    """Power of a symmetric positive definite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values, values[-1] * np.finfo(float).eps)
+    return (vectors * values**exponent) @ vectors.T
+
+
+def _within_blocks(matrix: np.ndarray, blocks: tuple[int, ...]) -> np.ndarray:
+    """Matrix with zeros between blocks, and the unit matrix outside of blocks."""
+    block = np.array(blocks)
+    same = (block[:, None] == block) & (block >= 0)
+    return np.where(same, matrix, np.eye(len(block)))

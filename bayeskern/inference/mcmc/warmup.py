@@ -1,0 +1,88 @@
+"""Warmup of a chain: windows, at whose ends its metric is estimated anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeskern.inference.mcmc.metric import Metric
+
+
+@dataclass(frozen=True)
+class WarmupOptions:
+    """Options of the warmup.
+
+    Attributes:
+        first_window_steps: Steps of the first window.
+        growth: Ratio of the ends of later windows.
+        recent_share: Share of the draws so far that an estimate uses, the last ones.
+        final_steps: Maximum number of steps after the last estimate, in which only the step size
+            adapts.
+        final_share: Maximum share of these steps in the warmup.
+        settled_ratio: Ratio of sds between two estimates below which the metric has settled in all
+            directions. The warmup ends early once it has settled at two window ends in a row.
+        min_steps: Steps before which the warmup does not end early.
+        max_dense: Coordinates up to which the metric is dense by default.
+        max_rank: Maximum rank of a metric of low rank.
+        min_distinct: Number of different draws below which nothing is estimated.
+    """
+
+    first_window_steps: int = 10
+    growth: float = 1.5
+    recent_share: float = 0.5
+    final_steps: int = 60
+    final_share: float = 0.3
+    settled_ratio: float = 1.5
+    min_steps: int = 100
+    max_dense: int = 100
+    max_rank: int = 32
+    min_distinct: int = 4
+
+
+WARMUP = WarmupOptions()
+
+
+class RecentDraws(NamedTuple):
+    """Recent draws of a warmup, (n, d), and the gradients of -log p there, (n, d)."""
+
+    z: np.ndarray
+    gradient: np.ndarray
+
+    def joined(self, z: np.ndarray, gradient: np.ndarray) -> RecentDraws:
+        """RecentDraws with further draws."""
+        return RecentDraws(np.concatenate([self.z, z]), np.concatenate([self.gradient, gradient]))
+
+    def recent(self, count: int) -> RecentDraws:
+        """The last draws."""
+        first = max(0, len(self.z) - count)
+        return RecentDraws(self.z[first:], self.gradient[first:])
+
+    def update(self, metric: Metric) -> Metric:
+        """Metric estimated from the draws; the old one if they do not vary enough."""
+        finite = np.all(np.isfinite(self.z), axis=1) & np.all(np.isfinite(self.gradient), axis=1)
+        z, gradient = self.z[finite], self.gradient[finite]
+        if len(np.unique(z[:, :1], axis=0)) < WARMUP.min_distinct:
+            return metric
+        return metric.updated(z, gradient)
+
+
+def window_ends(warmup: int) -> list[int]:
+    """Steps after which the metric is estimated anew."""
+    last = warmup - final_steps(warmup)
+    ends, end = [], WARMUP.first_window_steps
+    while end < last:
+        ends.append(end)
+        end = max(end + WARMUP.first_window_steps, int(WARMUP.growth * end))
+    return [*ends, last] if last >= WARMUP.first_window_steps else ends
+
+
+def final_steps(warmup: int) -> int:
+    """Number of steps after the last estimate, in which only the step size adapts."""
+    return min(WARMUP.final_steps, int(WARMUP.final_share * warmup))
+
+
+def recent_count(step: int) -> int:
+    """Number of draws that an estimate after a step uses."""
+    return max(WARMUP.first_window_steps, int(WARMUP.recent_share * step))

@@ -1,0 +1,80 @@
+"""Runs that go on: further draws, and goals."""
+
+import numpy as np
+import pytest
+
+import bayeskern as bk
+from bayeskern import NUTS
+from bayeskern.inference.methods.goal import Goal
+from models import eight_schools
+from tests.inference.closed_forms import Regression, regression
+from tests.marks import slow
+
+CASE = Regression()
+
+
+def fit(model=regression, data=CASE.data, **options):
+    method = NUTS(**{"chains": 2, "warmup": 100, "draws": 60, **options})
+    return bk.infer(model, *data, method=method, seed=3, progress=False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        slow({"thin": 3}),
+        slow({"chain_method": "vectorized"}),
+        slow({"mass_matrix": "diagonal"}),
+    ],
+    ids=str,
+)
+def test_extended_run_equals_a_long_run(options):
+    whole = fit(draws=150, **options)
+    extended = fit(**options).extend(30).extend(60)
+    np.testing.assert_array_equal(extended.z, whole.z)
+    assert extended.sample_stats.keys() == whole.sample_stats.keys()
+    for name, values in whole.sample_stats.items():
+        np.testing.assert_array_equal(extended.sample_stats[name], values)
+    assert extended.trust == whole.trust
+
+
+@pytest.mark.slow
+def test_extended_run_draws_divergent_chains_again_like_a_long_run():
+    data, options = eight_schools.data(), {"target_accept": 0.7, "chains": 4}
+    whole = fit(eight_schools.noncentred, data, draws=600, **options)
+    extended = fit(eight_schools.noncentred, data, draws=300, **options).extend(300)
+    np.testing.assert_array_equal(extended.z, whole.z)
+    assert extended.trust.evidence == whole.trust.evidence
+
+
+@pytest.mark.slow
+def test_run_stops_once_its_goal_is_reached():
+    posterior = fit(draws=100, until="ess=900, rhat=1.02")
+    goal = Goal(900.0, 1.02)
+    assert goal.is_reached(posterior.z)
+    count = posterior.z.shape[1]
+    assert count > 100 and count % 100 == 0
+    assert not goal.is_reached(posterior.z[:, :-100])
+    np.testing.assert_array_equal(posterior.z, fit(draws=count).z)
+
+
+def test_constant_draws_reach_no_goal():
+    assert not Goal(1.0).is_reached(np.ones((2, 50, 1)))
+    assert not Goal(1.0).is_reached(np.full((2, 50, 1), np.nan))
+
+
+@pytest.mark.parametrize("text", ["ess", "ess=0", "rhat=1.01", "ess=100, khat=0.7", "ess=many", ""])
+def test_invalid_goals_are_refused(text):
+    with pytest.raises(ValueError, match="until must be a text such as 'ess=1000'"):
+        NUTS(until=text)
+
+
+def test_goal_of_rhat_must_be_above_one():
+    with pytest.raises(ValueError, match="rhat must be above 1"):
+        NUTS(until="ess=100, rhat=1")
+
+
+def test_only_chains_can_be_extended():
+    posterior = bk.infer(regression, *CASE.data, method="laplace", seed=0, progress=False)
+    with pytest.raises(ValueError, match="laplace has no chains that can go on"):
+        posterior.extend(100)
