@@ -85,6 +85,11 @@ class Progress:
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}" + remaining + "{postfix}",
         )
 
+    @property
+    def is_shown(self) -> bool:
+        """True if there is a bar on a terminal."""
+        return not self._bar.disable
+
     def __enter__(self) -> Self:
         return self
 

@@ -23,6 +23,7 @@ from bayeskern.inference.mcmc.kernel import (
     Transitions,
     take_steps,
 )
+from bayeskern.inference.mcmc.note import RunNote
 from bayeskern.inference.mcmc.stage import Stage
 from bayeskern.inference.mcmc.warmup import window_ends
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
@@ -139,7 +140,7 @@ def sample(
     # A call without steps compiles the program; otherwise each thread would compile it.
     for group in unfinished[:1]:
         group._take_steps(0)
-    stop = threading.Event()
+    stop, note = threading.Event(), RunNote()
     total = sum((g.plan.warmup + g.plan.draws) * g.stage.chains for g in groups)
     with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
         waiting = {pool.submit(group.run, stop) for group in unfinished}
@@ -149,14 +150,12 @@ def sample(
                 for run in ended:
                     run.result()
                 stages = [g.stage for g in groups]
-                diverging = sum(int(np.sum(r.diverging)) for stage in stages for r in stage.rows)
-                note = f"{diverging} divergences" if diverging else ""
                 # A warmup that has ended early counts in full.
-                done = sum(
+                done = [
                     (s.done + g.plan.warmup - s.warmup) * s.chains
                     for g, s in zip(groups, stages, strict=True)
-                )
-                bar.to(done, note)
+                ]
+                bar.to(sum(done), note(stages) if bar.is_shown else "")
                 if file is not None:
                     file.write_when_due(partial(stage_arrays, stages), last=False)
         finally:

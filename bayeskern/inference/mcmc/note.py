@@ -1,0 +1,49 @@
+"""Note of a progress bar: effective draws and divergences so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayeskern.core.batching import evenly
+from bayeskern.core.formatting import counted
+from bayeskern.inference.mcmc.kernel import Transitions
+from bayeskern.inference.mcmc.stage import Stage
+
+# Seconds between two estimates, draws of each chain that an estimate needs, and coordinates in it.
+SECONDS, MIN_DRAWS, MAX_COORDINATES = 2.0, 50, 100
+
+
+class RunNote:
+    """Note on running chains; the effective sample size is estimated every few seconds."""
+
+    def __init__(self) -> None:
+        self._due, self._ess = 0.0, ""
+
+    def __call__(self, stages: Sequence[Stage]) -> str:
+        """The note, such as "smallest ESS about 350, 2 divergences"."""
+        rows = [Transitions.joined(stage.rows, axis=1) for stage in stages if stage.rows]
+        now = time.monotonic()
+        if len(rows) == len(stages) and now >= self._due:
+            self._ess = _smallest_ess([x.z for x in rows])
+            self._due = now + SECONDS
+        diverging = sum(int(np.sum(x.diverging)) for x in rows)
+        parts = [self._ess, counted(diverging, "divergence") if diverging else ""]
+        return ", ".join(part for part in parts if part)
+
+
+def _smallest_ess(z: list[np.ndarray]) -> str:
+    """Smallest bulk ESS of chains z, each (chains, n, d), over evenly spaced coordinates."""
+    from arviz_stats.base.array import array_stats  # slow to import
+
+    count, d = min(x.shape[1] for x in z), z[0].shape[2]
+    if count < MIN_DRAWS:
+        return ""
+    some = evenly(d, min(d, MAX_COORDINATES))
+    draws = np.concatenate([x[:, :count] for x in z])[..., some]
+    if np.any(np.ptp(draws, axis=1) == 0.0):
+        return "a chain does not move"
+    ess = float(np.min(array_stats.ess(np.moveaxis(draws, -1, 0))))
+    return f"smallest ESS about {float(f'{ess:.2g}'):,.0f}" if np.isfinite(ess) else ""
