@@ -36,7 +36,7 @@ from bayeskern.inference.result import REGION, Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
 # Share of divergent draws from which on smaller steps are not tried.
-MAX_DIVERGENT_SHARE = 0.05
+MAX_DIVERGENT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class NUTS(Method):
     warmup: int = 1000
     draws: int = 1000
     thin: int = 1
-    target_accept: float = 0.8
+    target_accept: float = 0.85
     max_tree_depth: int = 10
     mass_matrix: str | SiteBlocks = "auto"
     chain_method: str = "parallel"
