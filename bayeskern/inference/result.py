@@ -23,7 +23,7 @@ REGION = "region"
 # Sample statistics that number the ancestor and the island of each draw of SMC.
 ANCESTOR, ISLAND = "ancestor", "island"
 # Chains with larger unconstrained coordinates diverge to infinity.
-MAX_COORDINATE = 1e100
+MAX_COORDINATE = 1e30
 
 
 # Posterior passed to an assessment, before its verdict is known.

@@ -70,6 +70,7 @@ class Metric(eqx.Module):
     ) -> Metric:
         """Metric with the `rank` vectors whose stretch differs most from 1."""
         d = len(scale)
+        stretch = np.maximum(stretch, np.finfo(float).tiny)
         order = np.argsort(-np.abs(np.log(stretch)), kind="stable")[:rank]
         missing = rank - len(order)
         vectors = np.concatenate([vectors[:, order], np.zeros((d, missing))], axis=1)
@@ -83,6 +84,12 @@ class Metric(eqx.Module):
     def rank(self) -> int:
         """Number of vectors k."""
         return self.stretch.shape[-1]
+
+    @property
+    def is_regular(self) -> bool:
+        """True if the map and its inverse are finite."""
+        sds = np.concatenate([self.scale, self.stretch])
+        return bool(np.all((sds > 1e-100) & (sds < 1e100)) and np.all(np.isfinite(self.vectors)))
 
     def z(self, u: jax.Array) -> jax.Array:
         """Coordinates z = A u of one point u (d,)."""
@@ -122,7 +129,9 @@ class Metric(eqx.Module):
             # Rows are the images of the coordinates u of the other metric.
             images = self.to_u(other.to_z(np.eye(len(self.scale))))
             ratios = np.linalg.svd(images, compute_uv=False)
-        return float(np.max(np.abs(np.log(ratios))))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Metrics that are not comparable have not settled.
+            return float(np.max(np.abs(np.log(ratios))))
 
     def updated(self, z: np.ndarray, gradient: np.ndarray) -> Metric:
         """Metric of least Fisher divergence at draws.

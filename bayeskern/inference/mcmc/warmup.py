@@ -60,12 +60,14 @@ class RecentDraws(NamedTuple):
         return RecentDraws(self.z[first:], self.gradient[first:])
 
     def update(self, metric: Metric) -> Metric:
-        """Metric estimated from the draws; the old one if they do not vary enough."""
+        """Metric estimated from the draws; the old one if they vary too little or diverge."""
         finite = np.all(np.isfinite(self.z), axis=1) & np.all(np.isfinite(self.gradient), axis=1)
         z, gradient = self.z[finite], self.gradient[finite]
         if len(np.unique(z[:, :1], axis=0)) < WARMUP.min_distinct:
             return metric
-        return metric.updated(z, gradient)
+        with np.errstate(over="ignore", invalid="ignore"):
+            updated = metric.updated(z, gradient)
+        return updated if updated.is_regular else metric
 
 
 def window_ends(warmup: int) -> list[int]:
