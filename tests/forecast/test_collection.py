@@ -19,7 +19,7 @@ from bayeskern.core.files import _prefix
 from bayeskern.forecast.saved.folder import INDEX
 
 # `bayeskern.forecast` is the function, not the package.
-MANY_MODULE = importlib.import_module("bayeskern.forecast.many")
+FORECAST_MANY = importlib.import_module("bayeskern.forecast.many")
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 STORES = ("store 12", "a/b", "../../x", "", "n" * 300)
@@ -154,7 +154,7 @@ def test_stopped_run_is_resumed(tmp_path, monkeypatch):
         return results
 
     with monkeypatch.context() as patch:
-        patch.setattr(MANY_MODULE, "run_all", stops)
+        patch.setattr(FORECAST_MANY, "run_all", stops)
         with pytest.raises(KeyboardInterrupt):
             many(long_frame(), folder=folder)
     assert list(bk.load(folder)) == list(STORES[:2])
@@ -169,7 +169,7 @@ def test_stopped_run_is_resumed(tmp_path, monkeypatch):
         file.write(b'{"record": {"na')
     calls.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(MANY_MODULE, "run_all", stops)
+        patch.setattr(FORECAST_MANY, "run_all", stops)
         with pytest.raises(KeyboardInterrupt):
             many(frame, folder=folder, resume=True)
     # Fitted again: the changed series and the third one, before the stop at the fourth.

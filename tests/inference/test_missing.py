@@ -453,7 +453,7 @@ def test_other_bad_calls():
 
 
 def test_process_with_a_mask():
-    """What the message about a GaussianProcess asks for."""
+    """Follow the advice of the message about a GaussianProcess."""
 
     def masked(y):
         noise = numpyro.sample("noise", dist.HalfNormal(1.0))

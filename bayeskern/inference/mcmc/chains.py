@@ -110,14 +110,15 @@ class ChainGroup:
         stage = stage.after_warmup(state, rows, stage.by_chain(gradients)[:, :count])
         if self.plan.ends_window(stage):
             stage = stage.with_new_metrics()
-        return stage.without_history() if stage.done == stage.warmup else stage
+        return stage.without_recent_draws() if stage.done == stage.warmup else stage
 
     def _take_steps(self, count: int) -> tuple[ChainState, Transitions, jax.Array]:
         """Result of `take_steps`, for steps of the warmup or draws."""
         (state, metric), warms_up = self.stage.stacked, self.stage.done < self.stage.warmup
         thin = 1 if warms_up else self.plan.thin
-        run = Stretch(np.array(count), np.array(thin), np.array(warms_up))
-        return jax.block_until_ready(take_steps(self.options, self.target, metric, state, run))
+        stretch = Stretch(np.array(count), np.array(thin), np.array(warms_up))
+        steps = take_steps(self.options, self.target, metric, state, stretch)
+        return jax.block_until_ready(steps)
 
 
 def sample(

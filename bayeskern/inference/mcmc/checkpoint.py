@@ -45,7 +45,7 @@ def stage_arrays(stages: list[Stage]) -> dict[str, np.ndarray]:
     arrays = {"groups": np.array(len(stages))}
     for i, stage in enumerate(stages):
         arrays |= {f"{i}.{name}": np.array(getattr(stage, name)) for name in ("chains", *NUMBERS)}
-        for j, chain in enumerate(zip(stage.states, stage.metrics, stage.histories, strict=True)):
+        for j, chain in enumerate(zip(stage.states, stage.metrics, stage.recent, strict=True)):
             leaves = jax.tree.leaves(chain)
             raw = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
             arrays |= {f"{i}.chain.{j}.{k}": np.asarray(x) for k, x in enumerate(raw)}
@@ -68,10 +68,10 @@ def _stage(arrays: dict[str, np.ndarray], prefix: str, metric: Metric) -> Stage:
             for x, old in zip(stored, leaves, strict=True)
         ]
         chains.append(jax.tree.unflatten(structure, values))
-    states, metrics, histories = zip(*chains, strict=True)
+    states, metrics, recent = zip(*chains, strict=True)
     rows = ()
     if f"{prefix}rows.z" in arrays:
         rows = (Transitions(*(arrays[f"{prefix}rows.{name}"] for name in Transitions._fields)),)
     states = tuple(jax.tree.map(jnp.asarray, state) for state in states)
     numbers = {name: arrays[f"{prefix}{name}"].item() for name in NUMBERS}
-    return Stage(states, metrics, histories, rows=rows, **numbers)
+    return Stage(states, metrics, recent, rows=rows, **numbers)

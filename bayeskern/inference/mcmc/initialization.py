@@ -147,8 +147,7 @@ def _point_at_mode(
     if predicted < OPTIONS.min_predicted or not mode.log_evidence > min_log_evidence:
         return None
     dispersed = Candidates(*(x[OPTIONS.draws :] for x in around))
-    point = dispersed.first_below(max_potential, tril)
-    return None if point is None else point._replace(at_mode=True)
+    return dispersed.first_below(max_potential, tril)
 
 
 def _points_elsewhere(

@@ -32,8 +32,8 @@ BLOCK_POINTS = 256
 class StepSizeOptions:
     """Options of the dual averaging of the log step size.
 
-    With the usual values (gamma 0.05, t0 10, pull 10) the step size varies so much that its
-    average accepts 0.9 at a target of 0.8, and trajectories take up to twice the gradients.
+    With larger gains, such as gamma = 0.05 in NumPyro and Stan, the step size varies so much that
+    its average is too small: acceptance is concave in the log step size.
 
     Attributes:
         gamma: Inverse gain.
@@ -86,14 +86,12 @@ class InitialPoint(NamedTuple):
         potential: -log p(z).
         gradient: Gradient of -log p, (d,).
         root: Root of the covariance at a mode, (d, d); or sds, (d,).
-        at_mode: True if the root is that of the covariance at a mode.
     """
 
     z: np.ndarray
     potential: np.ndarray
     gradient: np.ndarray
     root: np.ndarray
-    at_mode: bool = False
 
 
 class ChainState(NamedTuple):
@@ -121,13 +119,13 @@ class ChainState(NamedTuple):
         step_size = len(point.z) ** -0.25
         u, gradient = metric.to_u(point.z), metric.gradient_in_u(point.gradient)
         arrays = [jnp.asarray(x) for x in (u, point.potential, gradient)]
-        return cls(arrays[0], arrays[1], arrays[2], key, _log_step(float(np.log(step_size))))
+        return cls(arrays[0], arrays[1], arrays[2], key, log_step_at(float(np.log(step_size))))
 
     def moved(self, old: Metric, new: Metric) -> Self:
         """State at the same point with another metric; its step size adapts anew."""
         u = new.to_u(old.to_z(np.asarray(self.u)))
         gradient = new.gradient_in_u(old.gradient_in_z(np.asarray(self.gradient)))
-        log_step = _log_step(float(self.log_step[1]))
+        log_step = log_step_at(float(self.log_step[1]))
         return self._replace(u=jnp.asarray(u), gradient=jnp.asarray(gradient), log_step=log_step)
 
 
@@ -164,16 +162,16 @@ class Stretch(NamedTuple):
 
 @eqx.filter_jit
 def take_steps(
-    options: KernelOptions, target: Target, metric: Metric, state: ChainState, run: Stretch
+    options: KernelOptions, target: Target, metric: Metric, state: ChainState, stretch: Stretch
 ) -> tuple[ChainState, Transitions, jax.Array]:
     """State of a chain after some draws, its transitions, and the gradient at each draw.
 
-    Only the first `run.draws` rows are valid. A draw counts as divergent if any of its steps
+    Only the first `stretch.draws` rows are valid. A draw counts as divergent if any of its steps
     diverged. Chains that run together have a leading axis of chains.
     """
 
     def advance(metric: Metric, state: ChainState) -> tuple[ChainState, Transitions, jax.Array]:
-        return _advance(options, PreconditionedTarget(target, metric), state, run)
+        return _advance(options, PreconditionedTarget(target, metric), state, stretch)
 
     together = state.potential.ndim == 1
     return eqx.filter_vmap(advance)(metric, state) if together else advance(metric, state)
@@ -194,66 +192,85 @@ def _potential_and_gradient(target, z):
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
-def _log_step(log_step_size: float) -> tuple[jax.Array, ...]:
-    """State of dual averaging at the start, in NumPyro's order."""
+def log_step_at(log_step_size: float | jax.Array) -> tuple[jax.Array, ...]:
+    """State of the dual averaging at its start, in NumPyro's order."""
     pull = log_step_size + np.log(STEP_SIZE.pull)
     values = (log_step_size, log_step_size, 0.0, 0, pull)
     return tuple(jnp.asarray(x) for x in values)
 
 
-def _advance(
-    options: KernelOptions, density: PreconditionedTarget, state: ChainState, run: Stretch
-) -> tuple[ChainState, Transitions, jax.Array]:
+class Statistics(NamedTuple):
+    """Statistics of one step, as in `Transitions`."""
+
+    diverging: jax.Array
+    energy: jax.Array
+    potential: jax.Array
+    n_steps: jax.Array
+    acceptance_rate: jax.Array
+    step_size: jax.Array
+
+
+def one_step(
+    options: KernelOptions,
+    density: PreconditionedTarget,
+    state: ChainState,
+    adapts: np.ndarray | jax.Array,
+) -> tuple[ChainState, Statistics]:
+    """State of a chain after one step, and the statistics of the step.
+
+    Args:
+        options: The options of the kernel.
+        density: The density in coordinates u, in which the mass matrix is the unit matrix.
+        state: State before the step.
+        adapts: True to adapt the step size; False to take its average.
+    """
     _, verlet = velocity_verlet(density.potential, euclidean_kinetic_energy)
     _, average = dual_averaging(t0=STEP_SIZE.t0, gamma=STEP_SIZE.gamma)
-    # In coordinates u the mass matrix is the unit matrix.
-    unit = jnp.ones_like(state.u)
+    key, momentum_key, tree_key = jax.random.split(state.key, 3)
+    value, averaged, *_ = state.log_step
+    step_size = jnp.exp(jnp.where(adapts, value, averaged))
+    momentum = jax.random.normal(momentum_key, state.u.shape)
+    tree = build_tree(
+        verlet,
+        euclidean_kinetic_energy,
+        IntegratorState(state.u, momentum, state.potential, state.gradient),
+        jnp.ones_like(state.u),
+        step_size,
+        tree_key,
+        max_tree_depth=options.max_tree_depth,
+    )
+    accepted = tree.sum_accept_probs / tree.num_proposals
+    adapted = average(options.target_accept - accepted, state.log_step)
+    log_step = jax.tree.map(lambda new, old: jnp.where(adapts, new, old), adapted, state.log_step)
+    potential, energy = tree.z_proposal_pe, tree.z_proposal_energy
+    end = ChainState(tree.z_proposal, potential, tree.z_proposal_grad, key, log_step)
+    statistics = (tree.diverging, energy, potential, tree.num_proposals, accepted, step_size)
+    return end, Statistics(*statistics)
 
-    def step(state: ChainState) -> tuple[ChainState, Any]:
-        key, momentum_key, tree_key = jax.random.split(state.key, 3)
-        value, averaged, *_ = state.log_step
-        step_size = jnp.exp(jnp.where(run.adapts, value, averaged))
-        momentum = jax.random.normal(momentum_key, state.u.shape)
-        start = IntegratorState(state.u, momentum, state.potential, state.gradient)
-        tree = build_tree(
-            verlet,
-            euclidean_kinetic_energy,
-            start,
-            unit,
-            step_size,
-            tree_key,
-            max_tree_depth=options.max_tree_depth,
-        )
-        accepted = tree.sum_accept_probs / tree.num_proposals
-        adapted = average(options.target_accept - accepted, state.log_step)
-        log_step = jax.tree.map(
-            lambda new, old: jnp.where(run.adapts, new, old), adapted, state.log_step
-        )
-        state = ChainState(tree.z_proposal, tree.z_proposal_pe, tree.z_proposal_grad, key, log_step)
-        energy, steps = tree.z_proposal_energy, tree.num_proposals
-        return state, (tree.diverging, energy, state.potential, steps, accepted, step_size)
+
+def _advance(
+    options: KernelOptions, density: PreconditionedTarget, state: ChainState, stretch: Stretch
+) -> tuple[ChainState, Transitions, jax.Array]:
+    def step(state: ChainState) -> tuple[ChainState, Statistics]:
+        return one_step(options, density, state, stretch.adapts)
 
     def draw(i: jax.Array, carried: Any) -> Any:
-        state, (z, gradients, statistics) = carried
+        state, (z, gradients, rows) = carried
         state, last = step(state)
 
         def again(_: jax.Array, carried: Any) -> Any:
             state, old = carried
             state, new = step(state)
-            return state, (old[0] | new[0], *new[1:])
+            return state, new._replace(diverging=old.diverging | new.diverging)
 
-        state, last = jax.lax.fori_loop(1, run.thin, again, (state, last))
-        statistics = jax.tree.map(lambda row, x: row.at[i].set(x), statistics, last)
+        state, last = jax.lax.fori_loop(1, stretch.thin, again, (state, last))
         z = z.at[i].set(density.metric.z(state.u))
-        return state, (
-            z,
-            gradients.at[i].set(density.metric.gradient_at_z(state.gradient)),
-            statistics,
-        )
+        gradients = gradients.at[i].set(density.metric.gradient_at_z(state.gradient))
+        return state, (z, gradients, jax.tree.map(lambda row, x: row.at[i].set(x), rows, last))
 
     points = jnp.zeros((MAX_CALL_DRAWS, *state.u.shape))
     kinds = (bool, float, float, int, float, float)
-    statistics = tuple(jnp.zeros(MAX_CALL_DRAWS, kind) for kind in kinds)
-    rows = (points, points, statistics)
-    state, (z, gradients, statistics) = jax.lax.fori_loop(0, run.draws, draw, (state, rows))
-    return state, Transitions(z, *statistics), gradients
+    rows = Statistics(*(jnp.zeros(MAX_CALL_DRAWS, kind) for kind in kinds))
+    carried = (state, (points, points, rows))
+    state, (z, gradients, rows) = jax.lax.fori_loop(0, stretch.draws, draw, carried)
+    return state, Transitions(z, *rows), gradients

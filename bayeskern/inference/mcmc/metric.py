@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.core.batching import evenly
+
 # Weight of unit covariance in an update, in draws.
 PRIOR_DRAWS = 5.0
+# Draws whose space contains the vectors of a metric of low rank.
+BASIS_DRAWS = 100
 
 
 class Metric(eqx.Module):
@@ -123,15 +127,22 @@ class Metric(eqx.Module):
         return _inner(gradient, self.vectors, 1.0 / self.stretch) / self.scale
 
     def log_ratio(self, other: Metric) -> float:
-        """Largest |log| of the ratio of the sds of two metrics, over all directions."""
-        ratios = other.scale / self.scale
-        if self.rank:
-            # Rows are the images of the coordinates u of the other metric.
-            images = self.to_u(other.to_z(np.eye(len(self.scale))))
-            ratios = np.linalg.svd(images, compute_uv=False)
+        """Upper bound of |log| of the ratio of the sds of two metrics, over all directions.
+
+        It is attained for dense metrics of the same scale, and for diagonal ones.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             # Metrics that are not comparable have not settled.
-            return float(np.max(np.abs(np.log(ratios))))
+            bound = np.max(np.abs(np.log(other.scale / self.scale)))
+            if self.rank:
+                # Outside of the space of all vectors, both inner maps are the identity.
+                columns = np.concatenate([self.vectors, other.vectors], axis=1)
+                basis = _basis_of(columns)
+                images = _inner(basis.T, other.vectors, other.stretch)
+                images = _inner(images, self.vectors, 1.0 / self.stretch) @ basis
+                ratios = np.linalg.svd(images, compute_uv=False)
+                bound += np.max(np.abs(np.log(ratios)), initial=0.0)
+        return float(bound)
 
     def updated(self, z: np.ndarray, gradient: np.ndarray) -> Metric:
         """Metric of least Fisher divergence at draws.
@@ -161,7 +172,10 @@ class Metric(eqx.Module):
         if not self.rank:
             return metric
         x, g = metric.to_u(z), metric.gradient_in_u(gradient)
-        basis = metric._basis(x, g)
+        basis = np.eye(len(self.scale))
+        if self.blocks is None and self.matrix is None:
+            some = evenly(len(x), BASIS_DRAWS)
+            basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
         unit = PRIOR_DRAWS * np.eye(basis.shape[1])
         root = _power(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
@@ -169,15 +183,16 @@ class Metric(eqx.Module):
         vectors, stretch, _ = np.linalg.svd(inner @ root)
         return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
 
-    def _basis(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-        """Orthonormal basis (d, r) of the space of the vectors, the draws and their gradients."""
-        d = x.shape[1]
-        if self.blocks is not None or self.rank + 2 * len(x) >= d:
-            return np.eye(d)
-        columns = np.concatenate([self.vectors, x.T, g.T], axis=1)
-        size = np.linalg.norm(columns, axis=0)
-        left, values, _ = np.linalg.svd(columns[:, size > 0] / size[size > 0], full_matrices=False)
-        return left[:, values > 1e-8 * values[0]]
+
+def _basis_of(columns: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (d, r) of the space of columns (d, m), which may be zero."""
+    d, m = columns.shape
+    if m >= d:
+        return np.eye(d)
+    size = np.linalg.norm(columns, axis=0)
+    used = columns[:, size > 0] / size[size > 0]
+    left, values, _ = np.linalg.svd(used, full_matrices=False)
+    return left[:, values > 1e-8 * np.max(values, initial=0.0)]
 
 
 def _inner(x: np.ndarray, vectors: np.ndarray, stretch: np.ndarray) -> np.ndarray:

@@ -15,15 +15,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.hmc import hmc
 
 from bayeskern.core.batching import evenly
 from bayeskern.inference.mcmc.connectivity import shrunk_covariance
+from bayeskern.inference.mcmc.kernel import (
+    ChainState,
+    KernelOptions,
+    PreconditionedTarget,
+    log_step_at,
+    one_step,
+    potential_and_gradient,
+)
+from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.cost import cost, is_costly
 from bayeskern.inference.model.evaluation import points_at_once
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import Moved
 
 
@@ -71,19 +78,18 @@ def moved_draws(target: Target, z: np.ndarray, seed: int) -> Iterator[Moved]:
             moves several times.
         seed: Seed of the moves.
     """
-    n = MOVES.points_if_costly if is_costly(target) else MOVES.points
-    start = np.resize(z[evenly(len(z), n)], (n, z.shape[1]))
-    scale = np.std(start, axis=0)
-    if z.shape[1] <= MOVES.max_dense_size:
-        scale = robust_cholesky(shrunk_covariance(start))
-    run = partial(_step, target, scale)
-    key = jax.random.key(seed)
-    end, step_size = _tuned(run, start, key)
+    n, d = MOVES.points_if_costly if is_costly(target) else MOVES.points, z.shape[1]
+    start = np.resize(z[evenly(len(z), n)], (n, d))
+    is_dense = d <= MOVES.max_dense_size
+    root = robust_cholesky(shrunk_covariance(start)) if is_dense else np.std(start, axis=0)
+    metric = Metric.of_root(root, d if is_dense else 0)
+    run = partial(_step, target, metric)
+    states, step_size = _tuned(run, _states(target, metric, start, seed))
     steps, numbers, diverged = 0, 0, np.zeros(n, bool)
     for total in MOVES.steps:
-        last = run(end, step_size, jax.random.fold_in(key, total), total - steps)
-        end, steps, diverged = last.z, total, diverged | last.diverged
-        yield Moved(start, end, steps, diverged)
+        last = run(states, step_size, total - steps)
+        states, steps, diverged = last.states, total, diverged | last.diverged
+        yield Moved(start, metric.to_z(np.asarray(states.u)), steps, diverged)
         numbers += last.gradients * cost(target)
         if numbers > MOVES.max_numbers:
             return
@@ -93,25 +99,34 @@ class _Stepped(NamedTuple):
     """Draws after steps of NUTS.
 
     Attributes:
-        z: The draws, (n, d).
+        states: States at the draws, with a leading axis of draws.
         accept: Mean acceptance probability.
         diverged: True for a draw of which a step diverged, (n,).
         gradients: Number of gradients of all draws together.
     """
 
-    z: np.ndarray
+    states: ChainState
     accept: float
     diverged: np.ndarray
     gradients: int
 
 
-def _tuned(run: Callable[..., _Stepped], z: np.ndarray, key: jax.Array) -> tuple[np.ndarray, float]:
-    """Draws after steps whose size is tuned, and the step size."""
-    step_size, has_diverged = float(z.shape[1]) ** -0.25, False
+def _states(target: Target, metric: Metric, z: np.ndarray, seed: int) -> ChainState:
+    """States at draws z (n, d), with a leading axis of draws."""
+    potential, gradient = potential_and_gradient(target, z)
+    arrays = [jnp.asarray(x) for x in (metric.to_u(z), potential, metric.gradient_in_u(gradient))]
+    keys = jax.random.split(jax.random.key(seed), len(z))
+    log_step = tuple(jnp.broadcast_to(x, len(z)) for x in log_step_at(0.0))
+    return ChainState(arrays[0], arrays[1], arrays[2], keys, log_step)
+
+
+def _tuned(run: Callable[..., _Stepped], states: ChainState) -> tuple[ChainState, float]:
+    """States after steps whose size is tuned, and the step size."""
+    step_size, has_diverged = float(states.u.shape[1]) ** -0.25, False
     low, high = MOVES.accept
-    for i in range(MOVES.tuning_rounds):
-        last = run(z, step_size, jax.random.fold_in(key, 1000 + i), 1)
-        z, accept = last.z, last.accept
+    for _ in range(MOVES.tuning_rounds):
+        last = run(states, step_size, 1)
+        states, accept = last.states, last.accept
         if last.diverged.any() and accept < MOVES.accept_if_diverging:
             # Steps that are right on average are too long in a narrow tail.
             step_size, has_diverged = 0.6 * step_size, True
@@ -119,54 +134,35 @@ def _tuned(run: Callable[..., _Stepped], z: np.ndarray, key: jax.Array) -> tuple
             step_size *= np.exp(3.0 * (accept - 0.5 * (low + high)))
         else:
             break
-    return z, step_size
+    return states, step_size
 
 
 def _step(
-    target: Target, scale: np.ndarray, z: np.ndarray, step_size: float, key: jax.Array, count: int
+    target: Target, metric: Metric, states: ChainState, step_size: float, count: int
 ) -> _Stepped:
-    """Draws after `count` steps of NUTS from each."""
+    """States after `count` steps of NUTS from each."""
     # With a fixed type, so that the program is compiled once.
     size, steps = jnp.asarray(step_size, float), jnp.asarray(count, int)
-    results = _compiled_steps(target, jnp.asarray(scale), jnp.asarray(z), size, steps, key)
-    end, accept, diverged, gradients = jax.device_get(results)
-    return _Stepped(end, float(np.mean(accept)), diverged, int(np.sum(gradients)))
+    states, *statistics = _compiled_steps(target, metric, states, size, steps)
+    accept, diverged, gradients = jax.device_get(statistics)
+    return _Stepped(states, float(np.mean(accept)) / count, diverged, int(np.sum(gradients)))
 
 
 @eqx.filter_jit
-def _compiled_steps(target, scale, z, step_size, count, key):
-    def unscaled(u):
-        return scale @ u if scale.ndim == 2 else scale * u
+def _compiled_steps(target, metric, states, step_size, count):
+    density = PreconditionedTarget(target, metric)
+    # The step size does not adapt, so that its target does not matter.
+    options = KernelOptions(np.asarray(0.0), MOVES.max_tree_depth)
 
-    def potential(u):
-        return NegativeLogDensity(target, jacobian=True)(unscaled(u))
+    def body(_, carried):
+        state, accept, diverged, gradients = carried
+        state, step = one_step(options, density, state, jnp.asarray(False))
+        accept, gradients = accept + step.acceptance_rate, gradients + step.n_steps
+        return state, accept, diverged | step.diverging, gradients
 
-    def move(item):
-        u, key = item
-        init, step = hmc(potential, algo="NUTS")
-        state = init(
-            u,
-            0,
-            step_size=step_size,
-            inverse_mass_matrix=jnp.ones(len(u)),
-            adapt_step_size=False,
-            adapt_mass_matrix=False,
-            max_tree_depth=MOVES.max_tree_depth,
-            rng_key=key,
-        )
+    def move(state):
+        state = state._replace(log_step=log_step_at(jnp.log(step_size)))
+        start = (state, jnp.asarray(0.0), jnp.asarray(False), jnp.asarray(0))
+        return jax.lax.fori_loop(0, count, body, start)
 
-        def body(_, carried):
-            state, diverged, gradients = carried
-            state = step(state)
-            return state, diverged | state.diverging, gradients + state.num_steps
-
-        first = (state, jnp.asarray(False), jnp.asarray(0))
-        state, diverged, gradients = jax.lax.fori_loop(0, count, body, first)
-        return unscaled(state.z), state.mean_accept_prob, diverged, gradients
-
-    if scale.ndim == 2:
-        u = jax.scipy.linalg.solve_triangular(scale, z.T, lower=True).T
-    else:
-        u = z / scale
-    keys = jax.random.split(key, len(z))
-    return jax.lax.map(move, (u, keys), batch_size=points_at_once(target, len(z)))
+    return jax.lax.map(move, states, batch_size=points_at_once(target, len(states.u)))

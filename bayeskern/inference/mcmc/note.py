@@ -9,8 +9,7 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import counted
-from bayeskern.inference.mcmc.kernel import Transitions
-from bayeskern.inference.mcmc.stage import Stage
+from bayeskern.inference.mcmc.stage import Stage, divergent_draws
 
 # Seconds between two estimates, draws of each chain that an estimate needs, and coordinates in it.
 SECONDS, MIN_DRAWS, MAX_COORDINATES = 2.0, 50, 100
@@ -24,12 +23,10 @@ class RunNote:
 
     def __call__(self, stages: Sequence[Stage]) -> str:
         """The note, such as "smallest ESS about 350, 2 divergences"."""
-        rows = [Transitions.joined(stage.rows, axis=1) for stage in stages if stage.rows]
-        now = time.monotonic()
-        if len(rows) == len(stages) and now >= self._due:
-            self._ess = _smallest_ess([x.z for x in rows])
+        now, diverging = time.monotonic(), int(divergent_draws(stages).sum())
+        if all(stage.rows for stage in stages) and now >= self._due:
+            self._ess = _smallest_ess([np.concatenate([r.z for r in s.rows], 1) for s in stages])
             self._due = now + SECONDS
-        diverging = sum(int(np.sum(x.diverging)) for x in rows)
         parts = [self._ess, counted(diverging, "divergence") if diverging else ""]
         return ", ".join(part for part in parts if part)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -26,7 +27,7 @@ class Stage:
     Attributes:
         states: State of each chain.
         metrics: Metric of each chain.
-        histories: Recent draws of each chain in its warmup.
+        recent: Recent draws of each chain in its warmup.
         warmup: Steps of the warmup; fewer than planned once all metrics have settled.
         last_window: End of the last window.
         settled: Number of window ends in a row at which all metrics had settled.
@@ -38,7 +39,7 @@ class Stage:
 
     states: tuple[ChainState, ...]
     metrics: tuple[Metric, ...]
-    histories: tuple[RecentDraws, ...]
+    recent: tuple[RecentDraws, ...]
     warmup: int
     last_window: int = 0
     settled: int = 0
@@ -51,13 +52,13 @@ class Stage:
     def at(cls, point: InitialPoint, metric: Metric, key: jax.Array, warmup: int) -> Self:
         """Stage of a chain at its start."""
         empty = np.zeros((0, len(point.z)))
-        state, history = ChainState.at(point, metric, key), RecentDraws(empty, empty)
-        return cls((state,), (metric,), (history,), warmup)
+        state = ChainState.at(point, metric, key)
+        return cls((state,), (metric,), (RecentDraws(empty, empty),), warmup)
 
     @classmethod
     def of_all(cls, stages: list[Self]) -> Self:
         """Stage of several chains that run together."""
-        parts = [(s.states, s.metrics, s.histories) for s in stages]
+        parts = [(s.states, s.metrics, s.recent) for s in stages]
         members = (sum(part, ()) for part in zip(*parts, strict=True))
         return cls(*members, warmup=stages[0].warmup, together=True)
 
@@ -84,13 +85,12 @@ class Stage:
         Args:
             state: State after the steps, stacked.
             rows: Transitions of the steps, (chains, n, ...).
-            gradients: Gradients of -log p at its draws, (chains, n, d).
+            gradients: Gradients of -log p at these draws, (chains, n, d).
         """
-        histories = tuple(
-            history.joined(z, g)
-            for history, z, g in zip(self.histories, rows.z, gradients, strict=True)
+        recent = tuple(
+            draws.joined(z, g) for draws, z, g in zip(self.recent, rows.z, gradients, strict=True)
         )
-        return replace(self._after(state, rows), histories=histories)
+        return replace(self._after(state, rows), recent=recent)
 
     def after_draws(self, state: ChainState, rows: Transitions) -> Stage:
         """Stage after draws with transitions (chains, n, ...)."""
@@ -98,9 +98,9 @@ class Stage:
 
     def with_new_metrics(self) -> Stage:
         """Stage with metrics estimated from recent draws; the warmup may then end early."""
-        histories = tuple(history.recent(recent_count(self.done)) for history in self.histories)
+        recent = tuple(draws.last(recent_count(self.done)) for draws in self.recent)
         metrics = tuple(
-            history.update(metric) for history, metric in zip(histories, self.metrics, strict=True)
+            draws.update(metric) for draws, metric in zip(recent, self.metrics, strict=True)
         )
         states = tuple(
             state.moved(old, new)
@@ -116,23 +116,33 @@ class Stage:
             self,
             states=states,
             metrics=metrics,
-            histories=histories,
+            recent=recent,
             warmup=warmup,
             last_window=self.done,
             settled=settled,
         )
 
-    def without_history(self) -> Stage:
+    def without_recent_draws(self) -> Stage:
         """Stage after the warmup, whose draws are no longer needed."""
-        return replace(self, histories=tuple(history.recent(0) for history in self.histories))
+        return replace(self, recent=tuple(draws.last(0) for draws in self.recent))
 
     def before_draws(self) -> Stage:
-        """Stage at the last window end of the warmup: only the step size will adapt."""
+        """Stage at the last window end of the warmup, from which only the step size adapts."""
         states = tuple(
             state.moved(metric, metric)
             for state, metric in zip(self.states, self.metrics, strict=True)
         )
         return replace(self, states=states, done=self.last_window, rows=())
+
+    def with_rows(self, rows: Transitions, index: int) -> Stage:
+        """Stage whose transitions are views of those of all chains.
+
+        Args:
+            rows: Transitions of all chains, (chains, draws, ...).
+            index: Index of this stage among the stages.
+        """
+        own = slice(None) if self.together else slice(index, index + 1)
+        return replace(self, rows=(Transitions(*(x[own] for x in rows)),))
 
     def _after(self, state: ChainState, rows: Transitions) -> Stage:
         states = (state,)
@@ -149,6 +159,12 @@ class Stage:
 def joined_rows(stages: list[Stage]) -> Transitions:
     """Transitions after warmup of all chains, (chains, draws, ...)."""
     return Transitions.joined([Transitions.joined(s.rows, axis=1) for s in stages], axis=0)
+
+
+def divergent_draws(stages: Sequence[Stage]) -> np.ndarray:
+    """True for divergent draws so far of all chains, (number of draws,)."""
+    parts = [np.ravel(rows.diverging) for stage in stages for rows in stage.rows]
+    return np.concatenate([np.zeros(0, bool), *parts])
 
 
 def _stacked[Tree](trees: tuple[Tree, ...]) -> Tree:

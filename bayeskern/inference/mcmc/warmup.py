@@ -51,10 +51,10 @@ class RecentDraws(NamedTuple):
     gradient: np.ndarray
 
     def joined(self, z: np.ndarray, gradient: np.ndarray) -> RecentDraws:
-        """RecentDraws with further draws."""
+        """These draws and further ones."""
         return RecentDraws(np.concatenate([self.z, z]), np.concatenate([self.gradient, gradient]))
 
-    def recent(self, count: int) -> RecentDraws:
+    def last(self, count: int) -> RecentDraws:
         """The last draws."""
         first = max(0, len(self.z) - count)
         return RecentDraws(self.z[first:], self.gradient[first:])

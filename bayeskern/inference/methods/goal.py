@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -13,6 +13,8 @@ from bayeskern.inference.assessment.convergence import (
     varies,
     worst_convergence,
 )
+from bayeskern.inference.result import Assessable, Assessment
+from bayeskern.inference.verdict import Trust
 
 # Maximum number of batches of draws of a run with a goal.
 MAX_BATCHES = 50
@@ -60,3 +62,22 @@ class Goal:
         ess = min(worst["ess_bulk"], worst["ess_tail"])
         # With NaN the goal is not reached.
         return bool(ess >= self.ess and worst["rhat"] < self.rhat)
+
+
+@dataclass(frozen=True)
+class GoalNotReached:
+    """Verdict on a run that ended before its goal was reached.
+
+    Attributes:
+        assess: Verdict on the draws.
+        until: The goal, as a text.
+    """
+
+    assess: Assessment
+    until: str
+
+    def __call__(self, posterior: Assessable) -> Trust:
+        """The verdict on the draws, with a sentence on the goal."""
+        trust, (_, draws) = self.assess(posterior), posterior.shape
+        note = f"The goal {self.until} was not reached with {draws:,} draws of each chain."
+        return replace(trust, advice=f"{trust.advice} {note}")

@@ -24,10 +24,10 @@ from bayeskern.inference.mcmc.initialization import find_modes, initial_points, 
 from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions
 from bayeskern.inference.mcmc.mass_matrix import MetricShape, SiteBlocks, require_mass_matrix
 from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.mcmc.stage import Stage, joined_rows
+from bayeskern.inference.mcmc.stage import Stage, divergent_draws, joined_rows
 from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.methods.base import Method
-from bayeskern.inference.methods.goal import MAX_BATCHES, Goal
+from bayeskern.inference.methods.goal import MAX_BATCHES, Goal, GoalNotReached
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
@@ -35,7 +35,7 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import REGION, Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
-# Share of divergent draws from which on smaller steps are not tried.
+# Share of divergent draws above which smaller steps are not tried.
 MAX_DIVERGENT_SHARE = 0.1
 
 
@@ -150,9 +150,12 @@ class NUTS(Method):
     ) -> Fit:
         """Fit of chains that run to their end, or until they reach a goal."""
         with Stopwatch() as watch:
-            method, stages = self._sample_until(target, stages, progress, file)
+            method, stages, reached = self._sample_until(target, stages, progress, file)
             ends, evidence = method._draw_again_if_divergent(target, stages, progress)
             rows = joined_rows(ends)
+            if ends is stages:
+                # The draws are kept once.
+                stages = ends = [s.with_rows(rows, i) for i, s in enumerate(stages)]
             exploration, weighs = method._explore(target, rows, ends[0].metrics[0], optimum, seed)
         evidence |= exploration.evidence
         evidence |= {} if optimum is None else optimum.search_evidence
@@ -160,6 +163,8 @@ class NUTS(Method):
             fit = method._weighed_fit(exploration, evidence, seed)
         else:
             fit = method._plain_fit(rows, exploration, evidence, seed)
+        if self.until is not None and not reached:
+            fit = replace(fit, assess=GoalNotReached(fit.assess, self.until))
         steps = np.array(sum(stage.leapfrog_steps for stage in ends))
         return replace(
             fit,
@@ -206,23 +211,25 @@ class NUTS(Method):
         stages: list[Stage],
         progress: bool,
         file: CheckpointFile | None,
-    ) -> tuple[NUTS, list[Stage]]:
+    ) -> tuple[NUTS, list[Stage], bool]:
         """Run chains to the end; with a goal, by further batches of draws until it is reached.
 
         Returns:
-            This method with the number of draws taken, and the stages.
+            This method with the number of draws taken, the stages, and False if a goal was not
+            reached.
         """
         method, stages = self, self._sample(target, stages, progress, file)
         if self.until is None:
-            return method, stages
-        goal = Goal.parse(self.until)
-        for batch in range(2, MAX_BATCHES + 1):
-            # A stage from a checkpoint may have more draws than this batch.
-            if goal.is_reached(joined_rows(stages).z[:, : method._plan.draws]):
+            return method, stages, True
+        goal, batch = Goal.parse(self.until), 1
+        # A stage from a checkpoint may have more draws than this batch.
+        while not (reached := goal.is_reached(joined_rows(stages).z[:, : method._plan.draws])):
+            if batch == MAX_BATCHES:
                 break
+            batch += 1
             method = replace(method, draws=batch * self.draws)
             stages = method._sample(target, stages, progress, file)
-        return method, stages
+        return method, stages, reached
 
     def _draw_again_if_divergent(
         self,
@@ -244,10 +251,10 @@ class NUTS(Method):
             Stages of all chains, and evidence on chains that ran again.
         """
         evidence, accept, max_accept = {}, self.target_accept, 0.99
-        while 0 < _share_divergent(stages) < MAX_DIVERGENT_SHARE and accept < max_accept:
+        while 0.0 < np.mean(divergent_draws(stages)) < MAX_DIVERGENT_SHARE and accept < max_accept:
             accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
-            diverged = [i for i, stage in enumerate(stages) if _share_divergent([stage])]
+            diverged = [i for i, stage in enumerate(stages) if divergent_draws([stage]).any()]
             # Only the step size adapts anew.
             starts = [stages[i].before_draws() for i in diverged]
             ends = method._sample(target, starts, progress, title=f"NUTS at {accept:.3g}")
@@ -404,11 +411,6 @@ class Continuation:
         """
         method = replace(self.method, draws=self.method.draws + draws, until=None, checkpoint=None)
         return method._finish(self.target, self.optimum, self.stages, self.seed, progress)
-
-
-def _share_divergent(stages: list[Stage]) -> float:
-    """Share of divergent draws."""
-    return float(np.mean(joined_rows(stages).diverging))
 
 
 def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ def assess(draws, model=model, args=(Y,), **given):
 
 
 def chains(values):
-    """The same draws as four chains."""
+    """Split draws into four chains."""
     return values.reshape(4, -1, *values.shape[1:])
 
 

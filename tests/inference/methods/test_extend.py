@@ -5,6 +5,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import NUTS
+from bayeskern.inference.methods import nuts
 from bayeskern.inference.methods.goal import Goal
 from models import eight_schools
 from tests.inference.closed_forms import Regression, regression
@@ -29,13 +30,14 @@ def fit(model=regression, data=CASE.data, **options):
     ids=str,
 )
 def test_extended_run_equals_a_long_run(options):
-    whole = fit(draws=150, **options)
-    extended = fit(**options).extend(30).extend(60)
+    whole, short = fit(draws=150, **options), fit(**options)
+    extended = short.extend(30).extend(60)
     np.testing.assert_array_equal(extended.z, whole.z)
     assert extended.sample_stats.keys() == whole.sample_stats.keys()
     for name, values in whole.sample_stats.items():
         np.testing.assert_array_equal(extended.sample_stats[name], values)
     assert extended.trust == whole.trust
+    assert extended.made_by is short.made_by
 
 
 @pytest.mark.slow
@@ -56,6 +58,13 @@ def test_run_stops_once_its_goal_is_reached():
     assert count > 100 and count % 100 == 0
     assert not goal.is_reached(posterior.z[:, :-100])
     np.testing.assert_array_equal(posterior.z, fit(draws=count).z)
+
+
+def test_goal_that_is_not_reached_is_in_the_advice(monkeypatch):
+    monkeypatch.setattr(nuts, "MAX_BATCHES", 2)
+    posterior = fit(draws=20, until="ess=1e6")
+    assert posterior.z.shape[1] == 40
+    assert "The goal ess=1e6 was not reached with 40 draws of each chain." in posterior.trust.advice
 
 
 def test_constant_draws_reach_no_goal():

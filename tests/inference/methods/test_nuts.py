@@ -236,17 +236,15 @@ def test_sample_stats_follow_their_definitions():
 
 
 @pytest.mark.slow
-def test_acceptance_rate_approaches_the_target():
+def test_acceptance_rate_is_the_target():
     def normal():
         numpyro.sample("x", dist.Normal(0.0, 1.0).expand([50]).to_event(1))
 
-    # Nothing diverges here, so that no chain runs again at another one.
-    for wanted, other in ((0.6, 0.95), (0.95, 0.6)):
+    # Nothing diverges here, so that no chain draws again with smaller steps.
+    for wanted in (0.6, 0.8, 0.95):
         posterior = fit(normal, target_accept=wanted)
         assert "chains_again" not in posterior.trust.evidence
-        # Dual averaging comes to lie above a low one, in NumPyro too.
-        rate = np.mean(posterior.sample_stats["acceptance_rate"])
-        assert abs(rate - wanted) < abs(rate - other)
+        assert abs(np.mean(posterior.sample_stats["acceptance_rate"]) - wanted) < 0.04
 
 
 # -- starts --------------------------------------------------------------------------------------
