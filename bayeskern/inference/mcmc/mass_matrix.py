@@ -39,8 +39,8 @@ class MetricShape(NamedTuple):
         if not isinstance(mass_matrix, str):
             blocks = _blocks(target, mass_matrix)
             return cls(sum(number >= 0 for number in blocks), blocks)
-        default = d if d <= WARMUP.max_dense else low_rank
-        ranks = {"auto": default, "diagonal": 0, "low_rank": low_rank, "dense": d}
+        by_default = 0 if d > WARMUP.max_low_rank else low_rank if d > WARMUP.max_dense else d
+        ranks = {"auto": by_default, "diagonal": 0, "low_rank": low_rank, "dense": d}
         return cls(ranks[mass_matrix], None)
 
     def metric(self, root: np.ndarray) -> Metric:

@@ -13,8 +13,10 @@ from bayeskern.core.batching import evenly
 
 # Weight of unit covariance in an update, in draws.
 PRIOR_DRAWS = 5.0
+# Stretch, or its inverse, below which a metric of low rank leaves out a vector: it may be noise.
+MIN_STRETCH = 1.4
 # Draws whose space contains the vectors of a metric of low rank.
-BASIS_DRAWS = 100
+BASIS_DRAWS = 50
 
 
 class Metric(eqx.Module):
@@ -72,10 +74,13 @@ class Metric(eqx.Module):
         rank: int,
         blocks: tuple[int, ...] | None,
     ) -> Metric:
-        """Metric with the `rank` vectors whose stretch differs most from 1."""
+        """Metric with at most `rank` vectors, whose stretch differs most from 1."""
         d = len(scale)
         stretch = np.maximum(stretch, np.finfo(float).tiny)
-        order = np.argsort(-np.abs(np.log(stretch)), kind="stable")[:rank]
+        distance = np.abs(np.log(stretch))
+        order = np.argsort(-distance, kind="stable")[:rank]
+        if rank < d and blocks is None:
+            order = order[distance[order] > np.log(MIN_STRETCH)]
         missing = rank - len(order)
         vectors = np.concatenate([vectors[:, order], np.zeros((d, missing))], axis=1)
         stretch = np.concatenate([stretch[order], np.ones(missing)])

@@ -16,6 +16,7 @@ from bayeskern.inference.mcmc.warmup import (
     WARMUP,
     RecentDraws,
     final_steps,
+    has_settled,
     recent_count,
 )
 
@@ -106,9 +107,7 @@ class Stage:
             state.moved(old, new)
             for state, old, new in zip(self.states, self.metrics, metrics, strict=True)
         )
-        pairs = zip(self.metrics, metrics, strict=True)
-        limit = np.log(WARMUP.settled_ratio)
-        settled = self.settled + 1 if all(a.log_ratio(b) < limit for a, b in pairs) else 0
+        settled = self.settled + 1 if all(map(has_settled, self.metrics, metrics)) else 0
         warmup = self.warmup
         if settled >= 2 and self.done >= WARMUP.min_steps:
             warmup = min(warmup, self.done + final_steps(warmup))

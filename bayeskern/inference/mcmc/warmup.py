@@ -23,8 +23,12 @@ class WarmupOptions:
         final_share: Maximum share of these steps in the warmup.
         settled_ratio: Ratio of sds between two estimates below which the metric has settled in all
             directions. The warmup ends early once it has settled at two window ends in a row.
+        settled_ratio_low_rank: The same ratio for a metric of low rank, whose few draws in many
+            coordinates leave more noise.
         min_steps: Steps before which the warmup does not end early.
         max_dense: Coordinates up to which the metric is dense by default.
+        max_low_rank: Coordinates up to which it is of low rank by default; beyond, the products
+            with its vectors cost more than they save if the density is cheap.
         max_rank: Maximum rank of a metric of low rank.
         min_distinct: Number of different draws below which nothing is estimated.
     """
@@ -35,9 +39,11 @@ class WarmupOptions:
     final_steps: int = 60
     final_share: float = 0.3
     settled_ratio: float = 1.5
+    settled_ratio_low_rank: float = 2.0
     min_steps: int = 100
     max_dense: int = 100
-    max_rank: int = 32
+    max_low_rank: int = 1000
+    max_rank: int = 16
     min_distinct: int = 4
 
 
@@ -68,6 +74,13 @@ class RecentDraws(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):
             updated = metric.updated(z, gradient)
         return updated if updated.is_regular else metric
+
+
+def has_settled(old: Metric, new: Metric) -> bool:
+    """True if two estimates of a metric in a row hardly differ."""
+    is_low_rank = new.rank > 0 and new.matrix is None
+    ratio = WARMUP.settled_ratio_low_rank if is_low_rank else WARMUP.settled_ratio
+    return old.log_ratio(new) < np.log(ratio)
 
 
 def window_ends(warmup: int) -> list[int]:
