@@ -18,6 +18,8 @@ from bayeskern.inference.posterior.netcdf import log_density
 
 # Bootstrap samples of the observations, for the errors of the weights.
 BOOTSTRAPS = 100
+# Excess of a derivative of the mean log score at which weights count as optimal.
+GRADIENT_TOL = 1e-3
 
 
 class Stacked(NamedTuple):
@@ -70,6 +72,9 @@ def stacking_weights(densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
     Args:
         densities: Predictive density of each left-out observation by each model, (n, K).
         counts: How often each observation counts, (n,).
+
+    Returns:
+        The weights, (K,); NaN if the optimiser did not converge.
     """
 
     def score(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -89,7 +94,10 @@ def stacking_weights(densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
         options={"ftol": 1e-10},
     )
     weights = np.clip(optimum.x, 0.0, 1.0)
-    return weights / np.sum(weights)
+    weights = weights / np.sum(weights)
+    # At the maximum no derivative exceeds 1, their average with these weights.
+    _, gradient = score(weights)
+    return weights if -np.min(gradient) < 1.0 + GRADIENT_TOL else np.full(models, np.nan)
 
 
 def are_one_model(posteriors: list[Posterior]) -> bool:

@@ -30,8 +30,7 @@ from bayeskern.prediction.response_mixture import ResponseMixture
 # Pairs of a draw of the hyperparameters and a draw of the regressors in a mixture of counts.
 RESPONSE_PAIRS = 192
 # Matrices of the size of the joint covariance: those of each structure, and those of all threads
-# while they are computed. Bytes of joint draws of two scenarios for each step. Measured at 1,500
-# and 3,000 steps: peaks of 2.6 and 6.1 GB.
+# while they are computed. Bytes of joint draws of two scenarios for each step.
 KEPT_MATRICES, TEMPORARY_MATRICES, BYTES_OF_DRAWS = 2, 16, 1e6
 
 

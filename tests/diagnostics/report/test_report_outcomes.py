@@ -192,3 +192,22 @@ def test_labels_of_classes_are_shown():
     page = page_of(class_calibration(site(chance, y), ("no", "yes"), {}))
     assert "the observed frequency of 'yes', by its predicted probability" in page.words
     assert page.count("figure") == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "classes", "words"),
+    [
+        ("categorical", 12, "3 more classes, the rarest, are not shown"),
+        ("ordinal", 12, "2 more limits are not shown"),
+        ("categorical", 4, ""),
+    ],
+)
+def test_classes_without_a_panel_are_counted(outcome, classes, words):
+    chances = rng.dirichlet(np.ones(classes), size=N)
+    draws = np.stack([rng.choice(classes, size=200, p=p) for p in chances], axis=1)
+    labels = [str(i) for i in range(N)]
+    site = Observations(
+        "y", draws[0].astype(float), labels, draws, None, None, "in_sample", outcome, draws
+    )
+    text = page_of(class_calibration(site, None, {})).words
+    assert ("not shown" in text) == bool(words) and words in text

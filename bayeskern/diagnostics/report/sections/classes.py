@@ -51,6 +51,7 @@ def class_calibration(
         event=checked[0].name,
         outcome=site.outcome,
         left_out=site.how == "left_out",
+        more=_event_count(site, classes) - len(events),
     )
     by_covariate = {name: x[order] for name, x in list(covariates.items())[:MAX_COVARIATES]}
     if not by_covariate:
@@ -112,6 +113,12 @@ def _count(site: Observations) -> int:
     """Number of classes in the data and the predictions."""
     assert site.predictions is not None
     return int(max(site.y.max(), site.predictions.max())) + 1
+
+
+def _event_count(site: Observations, classes: Sequence | None) -> int:
+    """Number of events that the classes of a site define."""
+    count = max(len(classes or ()), _count(site))
+    return {"binary": 1, "ordinal": count - 1}.get(site.outcome, count)
 
 
 def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]:
