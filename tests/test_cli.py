@@ -308,6 +308,7 @@ def test_fit(here, tmp_path):
     np.testing.assert_array_equal(saved.draws["p"], expected.draws["p"])
 
 
+@pytest.mark.slow
 def test_posterior_is_saved_before_it_is_printed(here, tmp_path, monkeypatch):
     def fails(posterior):
         raise ValueError("no table")
@@ -406,6 +407,7 @@ def test_inputs_are_not_replaced(here, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*texts, "link.html"])
 
 
+@pytest.mark.slow
 def test_paths_of_reports(here, tmp_path, monkeypatch):
     written = {}
 

@@ -48,6 +48,7 @@ def test_update_of_a_saved_forecast(here, tmp_path):
     assert (tmp_path / "units.nc").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_failed_update_keeps_the_saved_forecast(here, tmp_path, monkeypatch):
     here("forecast", "old.csv", "--horizon", 4, "--save", "units.nc", "--output", "a", *OPTIONS)
     before = (tmp_path / "units.nc").read_bytes()
@@ -63,6 +64,7 @@ def test_failed_update_keeps_the_saved_forecast(here, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_folder_of_forecasts(here, tmp_path):
     stores = [TABLE.assign(store=name, units=VALUES + i) for i, name in enumerate("ab")]
     pd.concat(stores).to_csv("stores.csv", index=False)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import sys
 import bayeskern
@@ -15,6 +17,7 @@ def test_slow_libraries_are_imported_late():
     assert run.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_numpyro_is_whole_after_arviz():
     """`numpyro.factor` reads numpyro.distributions.distribution."""
     script = "import arviz, bayeskern, numpyro; numpyro.distributions.distribution.Unit(0.0)"

@@ -102,6 +102,7 @@ def run(*arguments):
     return stop.value.code
 
 
+@pytest.mark.slow
 def test_a_failing_report_leaves_no_half_set(constant, monkeypatch, capsys):
     def fails(*_):
         raise OSError("no space left on device")

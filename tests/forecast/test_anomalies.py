@@ -39,6 +39,7 @@ def test_wild_values_stand_out_and_no_others(meter, robust, tmp_path):
     assert paths[1].read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_each_value_left_out(meter):
     """With fixed hyperparameters, those of a fit without the value, by hand."""
     y, kernel = meter.to_numpy()[:30], Matern32(3.0, 0.7)

@@ -28,6 +28,7 @@ def fixed():
     return y, filled, scale, mean, covariance
 
 
+@pytest.mark.slow
 def test_a_dense_conditional_in_closed_form(fixed):
     y, filled, scale, mean, covariance = fixed
     np.testing.assert_array_equal(np.flatnonzero(filled.missing), GAPS)

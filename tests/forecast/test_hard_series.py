@@ -245,6 +245,7 @@ def test_hard_series_are_forecast_with_a_remark(values, season, remark):
         assert np.all(np.abs(center - np.median(observed)) < 3.0 * np.ptp(observed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "season", "remark"), TIED.values(), ids=TIED)
 def test_series_with_zeros_stay_within_their_range(values, season, remark):
     f = bk.forecast(values, HORIZON, season=season)

@@ -77,6 +77,7 @@ def test_what_was_simulated_is_learned(learned):
     assert np.exp(learned.values["season.seasonal.lengthscale"][0]) < 0.5
 
 
+@pytest.mark.slow
 def test_the_model_has_the_priors_that_the_evidence_has(learned):
     model = replace(MODEL, priors=learned, method="map")
     f = bk.forecast(SHOPS[0][:KNOWN], 2, **(OPTIONS | {"model": model}))

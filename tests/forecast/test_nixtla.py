@@ -21,6 +21,7 @@ def walks(names):
     return pd.concat(frames, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_utilsforecast_scores_the_forecasts():
     losses = pytest.importorskip("utilsforecast.losses")
     from utilsforecast.evaluation import evaluate

@@ -57,6 +57,7 @@ def test_updates(whole):
     assert np.mean(np.abs(later.median[:24] - TRUTH[N + 24 :])) < 0.8
 
 
+@pytest.mark.slow
 def test_last_values_only():
     f = bk.forecast(VALUES[:N], 4, trend="reverting", model=bk.StructuralModel(last=300))
     assert len(f.leading.y) == 300 and f.leading.structure.trend == "reverting"

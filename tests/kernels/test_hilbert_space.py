@@ -54,6 +54,7 @@ def test_covariances_match_numpyro(kind, lengthscale):
     np.testing.assert_allclose(kernel(X2), phi * density @ phi.T, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inner", "m", "error"),
     [(RBF([0.5, 0.8], 2.0), [36, 24], 1e-6), (Matern52([0.6, 0.9]), 40, 1e-3)],

@@ -180,6 +180,7 @@ def evaluate(f):
     return expected
 
 
+@pytest.mark.slow
 @given(expressions)
 def test_nested_expressions_match_numpy(expression):
     k, f = expression

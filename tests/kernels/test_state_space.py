@@ -198,6 +198,7 @@ def test_white_noise_is_not_part_of_the_state():
     assert [float(v) for v in space.white] == [0.6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [((2, 1),), ((1, 5), (3, 1)), ((2, 3), (1, 1), (2, 4))])
 def test_block_matrix_products_against_numpy(sizes):
     rng = np.random.default_rng(0)

@@ -242,6 +242,7 @@ def test_first_derivative_in_the_inputs(kind):
     close(jax.jacfwd(lambda X: jnp.sum(W * make(kind)(X)))(X), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "d"), FEW_AND_MANY)
 def test_hessian_in_the_lengthscales(kind, d):
     X, scales = RNG.normal(size=(4, d)), RNG.uniform(0.6, 2.0, size=d)

@@ -157,6 +157,7 @@ def flat_evidence(kernel, noise=0.1):
     return evidence, flat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [RBF().warp(mlp()), kernel_from_features(mlp())])
 def test_gradient_of_the_likelihood_in_the_weights(kernel):
     evidence, flat = flat_evidence(kernel)

@@ -62,6 +62,7 @@ def test_solution_against_numpy(kernel, rank, noise):
     np.testing.assert_allclose(single.x, expected[:, 1], atol=1e-8 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_residual_against_the_matrix():
     solution = conjugate_gradients(RBF(1.5), X, 1e-3, B, tol=1e-6, rank=30)
     assert solution.converged and solution.residual <= 1e-6
@@ -79,6 +80,7 @@ def test_more_landmarks_need_fewer_steps():
     assert steps[3] <= 3
 
 
+@pytest.mark.slow
 def test_noise_over_ten_orders_of_magnitude():
     noise = 10.0 ** RNG.uniform(-6.0, 4.0, N)
     solution = conjugate_gradients(Matern32(2.0), X, noise, B[:, 1], tol=1e-10)
@@ -123,6 +125,7 @@ def test_solution_does_not_depend_on_units():
     np.testing.assert_allclose(tiny.x, 1e20 * one.x, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_solution_is_reproducible_by_seed():
     first, second, other = (
         conjugate_gradients(RBF(), X, 0.1, B, rank=50, seed=seed) for seed in (1, 1, 2)

@@ -172,6 +172,7 @@ def log_density_to_fifty_digits(t, y, noise):
         return float(-total / 2) - 0.5 * len(t) * np.log(2.0 * np.pi)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-2, 1e-12])
 def test_little_noise_against_decimals(noise):
     rng = np.random.default_rng(0)

@@ -176,6 +176,7 @@ def test_new_points_are_conditioned_on_the_nearest(few_count):
         np.testing.assert_allclose(found, errors, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_error_estimate_is_the_kl_divergence():
     X, _, noise, observed = case()
     solver = NeighborsSolver(m=5).prepare(KERNEL, X)

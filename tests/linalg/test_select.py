@@ -135,6 +135,7 @@ def test_problems_too_large_for_memory_are_refused():
     assert choose(RBF(), X).solver == "neighbors"
 
 
+@pytest.mark.slow
 def test_automatic_approximation_warns(monkeypatch):
     monkeypatch.setattr(validation, "machine_memory", lambda: 2e7)
     X = np.random.default_rng(0).normal(size=(1500, 2))

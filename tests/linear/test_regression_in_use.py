@@ -192,6 +192,7 @@ def test_second_fit_does_not_recompile(method):
     assert len(compilations) == before > 0
 
 
+@pytest.mark.slow
 def test_posterior_is_saved_and_loaded(tmp_path):
     frame = pd.DataFrame(X, columns=["age", "height", "dose"])
     posterior = fit(blr(**KNOWN), frame, Y)

@@ -74,6 +74,7 @@ def test_dirichlet_of_two_classes_is_beta():
     np.testing.assert_allclose(die.predict(2).mean, coin.predict(2).mean, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_data_far_from_zero_keep_precision():
     y, mean = 1e7 + HEIGHTS, 1e7 + 1.0
     model = bk.NormalGamma(mean, 1.5, 3.0, 2.0).update(y)
@@ -145,6 +146,7 @@ def test_save_and_load_with_exposures(tmp_path):
 # -- other methods ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mode_of_a_beta_posterior():
     # Of Beta(7, 5.5): (a - 1) / (a + b - 2).
     p = FAMILIES["BetaBernoulli"].fit("map").draws["p"]

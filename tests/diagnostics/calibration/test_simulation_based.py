@@ -34,6 +34,7 @@ def test_exact_posterior_is_calibrated():
     assert found.verdicts == {"good": 200} and not found.failures
 
 
+@pytest.mark.slow
 def test_coverage_of_an_exact_posterior():
     for level in (0.5, 0.8, 0.95):
         share, error = checked().coverage(level)["mu"]

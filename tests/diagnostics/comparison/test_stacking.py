@@ -57,6 +57,7 @@ def test_weights_and_differences_equal_arviz(posteriors):
         assert abs(row["elpd_difference_error"] - expected.loc[name, "dse"]) < 1e-6
 
 
+@pytest.mark.slow
 def test_error_of_weights_is_large_where_data_cannot_tell(posteriors):
     table = bk.compare(posteriors).table
     assert sum(row["weight"] for row in table.values()) == pytest.approx(1.0)

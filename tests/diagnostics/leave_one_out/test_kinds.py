@@ -166,6 +166,7 @@ class OwnLikelihood:
         return dist.Normal(draws["mu"][:, None], 0.1).log_prob(y)
 
 
+@pytest.mark.slow
 def test_own_log_likelihood_is_matched_and_not_refitted():
     y = np.array([0.0, 0.1, -0.1, 3.0])
     posterior = bk.infer(OwnLikelihood(), y, method="laplace", progress=False)

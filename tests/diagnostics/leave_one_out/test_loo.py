@@ -113,6 +113,7 @@ def test_refits_equal_closed_form(posterior):
     assert found["error"].max() < 0.1 and found["khat"].max() < loo.threshold
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers(posterior):
     first, second = (Refits.run(posterior, [OUTLIER], bk.Laplace()) for _ in range(2))
     np.testing.assert_array_equal(first.estimates.elpd, second.estimates.elpd)
@@ -138,6 +139,7 @@ def test_monte_carlo_error_is_calibrated():
     assert np.sqrt(np.mean(np.square(z))) < 1.6 and abs(np.mean(z)) < 0.8
 
 
+@pytest.mark.slow
 def test_second_call_compiles_nothing():
     """Other data of the same shapes, and another observation."""
     other = np.where(np.arange(N) == 8, 40.0, Y_BAD)
@@ -172,6 +174,7 @@ def test_too_influential_names_the_call():
     assert f"y[{OUTLIER}]" in loo.trust.advice and "refit='auto'" in loo.trust.advice
 
 
+@pytest.mark.slow
 def test_report_and_comparison_match_moments(posterior):
     page = page_of(fit(Subject(posterior)))
     table = page.table("leave-one-out", "value")
@@ -184,6 +187,7 @@ def test_report_and_comparison_match_moments(posterior):
     assert row["elpd"] == loo.elpd and row["loo_khat"] == loo.estimates.khat.max()
 
 
+@pytest.mark.slow
 def test_comparison_names_the_call_where_khat_stays_high(posterior, monkeypatch):
     monkeypatch.setattr("bayeskern.diagnostics.leave_one_out.loo.is_costly", lambda target: True)
     text = repr(bk.compare({"laplace": posterior}))
@@ -205,6 +209,7 @@ def test_large_monte_carlo_error_is_caution(posterior):
     assert loo.trust.verdict == "caution" and "Monte Carlo" in loo.trust.advice
 
 
+@pytest.mark.slow
 def test_saved_posterior(posterior, tmp_path):
     posterior.save(tmp_path / "p.nc")
     without = bk.loo(bk.load(tmp_path / "p.nc"))
@@ -266,6 +271,7 @@ def test_failed_refit_keeps_the_estimate(posterior):
     assert loo.trust.verdict == "bad" and not loo.refits
 
 
+@pytest.mark.slow
 def test_refits_have_a_bound():
     strange = bk.infer(regression, X_BAD, 10.0 * Y_BAD, method=AnyDraws(1000), progress=False)
     loo = bk.loo(strange, refit=bk.Laplace(), max_refits=1)

@@ -254,6 +254,7 @@ def test_forecast_components_in_words(tmp_path, kernel):
     assert ("the mean of the values" if kernel else "an effect; from its lowest") in said
 
 
+@pytest.mark.slow
 def test_forecast_at_the_mode_has_no_hyperparameter_intervals(tmp_path):
     y = np.sin(np.arange(40.0) / 5.0) + 0.1 * rng.normal(size=40)
     model = bk.StructuralModel(log=False, method="map")

@@ -71,6 +71,7 @@ def test_pit_matches_arviz(subject):
     np.testing.assert_allclose(one.pit, wanted, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_leave_one_out_means_of_a_conjugate_model(subject):
     (one,) = observations(subject)
     # mu given all but y_i has precision n - 1 + 1/4.

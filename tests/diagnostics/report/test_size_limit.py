@@ -34,6 +34,7 @@ def chapter(subject, i, bar):
     return document.Chapter(i, subject.name, [Section(f"{i}-x", "X", blocks)])
 
 
+@pytest.mark.slow
 def test_eight_posteriors_fit_into_three_megabytes(posterior):
     subjects = [Subject(posterior, f"posterior {i}") for i in range(8)]
     with mock.patch.object(document, "_chapter", chapter):

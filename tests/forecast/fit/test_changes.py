@@ -121,6 +121,7 @@ def test_jump_is_located():
     assert np.all(np.abs(f.median - 3.0 - 0.3 * (T[-1] + 0.3)) < 1.0)
 
 
+@pytest.mark.slow
 def test_no_change_is_found_in_a_line():
     values = pd.Series(LINE, MONTHS)
     f, plain = bk.forecast(values, 6, model=FIND), bk.forecast(values, 6)
@@ -144,6 +145,7 @@ def test_break_of_the_nile_is_found():
     assert np.all(abs(f.median - later.mean()) < 0.5 * later.std())
 
 
+@pytest.mark.slow
 def test_changes_of_a_long_series_move_with_its_recent_values():
     """A change before the recent values is none of them; a later one keeps its time."""
     y = np.cumsum(np.random.default_rng(3).standard_normal(300)) + 100.0

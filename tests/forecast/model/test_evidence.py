@@ -66,6 +66,7 @@ def test_predictions_match_the_process(name):
         np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["other prior", "named twice"])
 def test_components_match_the_model(name):
     evidence, target = evidence_and_target(KERNELS[name])

@@ -35,6 +35,7 @@ def test_sums_of_joint_draws_and_known_values(walk):
     assert table["sd"].iloc[1] > 3.0 * np.sqrt((f.sd[month == 3] ** 2).sum())
 
 
+@pytest.mark.slow
 def test_incomplete_periods_are_left_out(walk):
     series, f = walk
     # From 1 January on the year is whole, from the sixth it is not.

@@ -42,6 +42,7 @@ def location_and_scale(y):
     numpyro.sample("y", dist.Normal(mu, scale_), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("df", "size"), [(1.5, 1), (2.2, 4), (5.0, 4)])
 def test_tail_index_of_student_t_margins_is_df(df, size):
     tail = density_tail(posterior_of(student, df, size), "x[0]")
@@ -49,6 +50,7 @@ def test_tail_index_of_student_t_margins_is_df(df, size):
     assert df > 2.0 or tail.sd == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "count", "index"), [(scale, 1, 2.0), (scale, 4, 5.0), (location_and_scale, 3, 3.0)]
 )

@@ -10,7 +10,6 @@ import bayeskern as bk
 from bayeskern.inference import Target
 from bayeskern.inference.assessment.persistence import rank_persistence
 from bayeskern.inference.mcmc.moves import MOVES, moved_draws
-from tests.marks import slow
 
 RNG = np.random.default_rng(0)
 
@@ -62,13 +61,14 @@ def test_exact_draws_pass_where_weights_fail():
     assert "steps of NUTS" in trust.advice and trust.evidence["persistence"] < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
         lambda d: {"x": d["x"], "y": d["y"][::-1]},
-        slow(lambda d: {"x": 0.7 * d["x"], "y": 0.49 * d["y"]}),
-        slow(lambda d: {"x": d["x"] + 0.6, "y": (d["x"] + 0.6) ** 2}),
-        slow(lambda d: {"x": np.abs(d["x"]), "y": d["y"]}),
+        lambda d: {"x": 0.7 * d["x"], "y": 0.49 * d["y"]},
+        lambda d: {"x": d["x"] + 0.6, "y": (d["x"] + 0.6) ** 2},
+        lambda d: {"x": np.abs(d["x"]), "y": d["y"]},
     ],
 )
 def test_wrong_draws_are_found_where_weights_fail(change):

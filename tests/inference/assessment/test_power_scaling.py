@@ -91,6 +91,7 @@ def test_priors_that_agree_are_rarely_called_a_conflict():
     assert conflicts(1.0, None) < 0.02 and conflicts(1.0, 6.0) > 0.95
 
 
+@pytest.mark.slow
 def test_wide_prior_is_not_in_conflict():
     posterior = bk.infer(model, Y, 50.0, method="laplace", seed=0, progress=False)
     assert posterior.trust == posterior.trust_in_draws
@@ -131,6 +132,7 @@ def uniform(y):
     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_flat_prior_has_no_conflict():
     posterior = bk.infer(uniform, Y, method="laplace", progress=False)
     assert "disagree" not in posterior.trust.advice

@@ -44,6 +44,7 @@ def test_draws_of_a_normal_posterior(w, verdict, form):
     np.testing.assert_allclose(posterior.flat["w"], w)
 
 
+@pytest.mark.slow
 def test_draws_of_another_prior_are_found():
     precise = np.linalg.inv(np.linalg.inv(COVARIANCE) - 0.96 * np.eye(2))
     mean = precise @ np.linalg.inv(COVARIANCE) @ MEAN
@@ -60,6 +61,7 @@ def two_modes(share):
     numpyro.factor("data", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [lambda x: x, chains])
 def test_a_missing_mode_is_found(form):
     trust = assess({"x": form(5.0 + RNG.normal(size=4000))}, two_modes, (0.3,)).trust
@@ -69,6 +71,7 @@ def test_a_missing_mode_is_found(form):
     assert "no draws (x about -5" in trust.advice and "to other data" in trust.advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "verdict"), [(0.3, "good"), (0.6, "bad")])
 def test_shares_of_modes_without_chains(share, verdict):
     x = np.where(RNG.uniform(size=4000) < 0.3, -5.0, 5.0) + RNG.normal(size=4000)

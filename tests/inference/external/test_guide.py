@@ -67,6 +67,7 @@ def test_a_guide_of_hand_with_a_constraint():
     assert assess(guide, small, gamma_poisson, y).trust.verdict == "good"
 
 
+@pytest.mark.slow
 def test_a_missing_mode_is_found():
     def two_modes(y):
         x = numpyro.sample("x", dist.Normal(0.0, 3.0))
@@ -102,6 +103,7 @@ def test_a_point_is_said_to_be_a_point():
     assert elsewhere.trust.verdict == "bad" and "sds from the nearest" in elsewhere.trust.advice
 
 
+@pytest.mark.slow
 def test_a_guide_with_a_point_in_one_site_is_bad():
     def two_sites(y):
         a = numpyro.sample("a", dist.Normal(0.0, 1.0))

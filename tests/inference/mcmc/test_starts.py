@@ -84,6 +84,7 @@ def test_thin_must_divide_draws(thin):
         bk.NUTS(draws=100, thin=thin)
 
 
+@pytest.mark.slow
 def test_thinned_step_diverges_where_any_of_its_interval_did():
     def neck():
         v = numpyro.sample("v", dist.Normal(0.0, 3.0))
@@ -143,6 +144,7 @@ def test_chains_start_with_the_covariance_at_a_mode():
         np.testing.assert_allclose(metric.gradient_in_u(point.gradient), u, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_ill_conditioned_normal_takes_few_leapfrog_steps():
     """A diagonal mass matrix would take about the root of the condition number, 1,000."""
     root = root_of_condition(10, 1e6)

@@ -101,6 +101,7 @@ def test_integrated_latents_are_recovered(method):
         assert abs(posterior.log_evidence.value - evidence) < 0.05
 
 
+@pytest.mark.slow
 def test_point_estimate_recovers_the_conditional_mean():
     posterior = fit(Level(), "map")
     s = posterior.draws["s"].item()

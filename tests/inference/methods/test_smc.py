@@ -121,6 +121,7 @@ def test_too_few_particles_are_bad(seed):
     assert posterior.trust.verdict == "bad" and posterior.trust.evidence["ess_bulk"] < 100
 
 
+@pytest.mark.slow
 def test_particles_are_not_chains():
     posterior = fit(regression, *CASE.data, particles=800)
     assert posterior.shape == (1, 800)
@@ -130,6 +131,7 @@ def test_particles_are_not_chains():
     assert posterior.trace["temperature"][-1] == 1.0
 
 
+@pytest.mark.slow
 def test_improper_prior_has_no_log_marginal_likelihood():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))

@@ -103,6 +103,7 @@ def test_exchanges_and_the_orders_of_their_members(name):
     assert np.ptp(log_densities(target, z)) > 0.0
 
 
+@pytest.mark.slow
 def test_random_orders_are_equally_frequent():
     _, z, exchanges = exchanges_of("mixture")
     shuffled = exchanges.shuffled(np.tile(z[0], (6000, 1)), np.random.default_rng(0))

@@ -65,6 +65,7 @@ def test_highest_of_some_rows():
     assert len(highest(values, np.array([], int), 3)) == 0
 
 
+@pytest.mark.slow
 def test_unexplained_places_around_a_narrow_mode():
     """All searches end at the narrow one of two normal distributions at one place."""
     optimum = optimum_of(BY_NAME["concentric normals, 10 d"].model)

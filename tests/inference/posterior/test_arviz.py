@@ -232,6 +232,7 @@ def test_psense_of_a_saved_file_finds_a_conflict_of_prior_and_data(shift, confli
     assert ("conflict" in table.loc["mu", "diagnosis"]) == conflict
 
 
+@pytest.mark.slow
 def test_no_log_prior_without_a_pointwise_sum():
     """log p(y_i | others) do not add up to log p(y), so psense would scale a wrong likelihood."""
     y = np.sin(X)

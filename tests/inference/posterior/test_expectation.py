@@ -36,6 +36,7 @@ def test_standard_error_is_calibrated(method):
     np.testing.assert_allclose(np.sqrt(np.mean(standard**2, axis=0)), 1.0, atol=0.6)
 
 
+@pytest.mark.slow
 def test_weighted_draws_give_the_self_normalised_estimate():
     posterior = fit("importance")
     found = posterior.expectation(moments)
@@ -85,6 +86,7 @@ def test_matched_moments_of_a_gamma_distribution(method):
         assert plain.value[0] - 3.0 > 5.0 * plain.error[0]
 
 
+@pytest.mark.slow
 def test_matching_needs_a_density_of_the_draws(tmp_path):
     posterior = bk.infer(gamma, method="laplace", seed=0, progress=False)
     posterior.save(tmp_path / "p.nc")

@@ -84,6 +84,7 @@ def observed_inside(y):
     scan(step, 0.0, y)
 
 
+@pytest.mark.slow
 def test_observations_in_a_scan_are_replicated():
     y = simulated(60)
     posterior = fit(observed_inside, y)
@@ -134,6 +135,7 @@ def test_observed_covariate_keeps_its_new_values():
     assert sorted(posterior.log_likelihood()) == ["x", "y"]
 
 
+@pytest.mark.slow
 def test_formerly_deterministic_site_keeps_its_draws():
     def model(y=None, new=False):
         mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
@@ -166,6 +168,7 @@ def seeded(y, seed=1.0):
     numpyro.sample("y", dist.Normal(mu * seed, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_model_kwargs_reach_the_model():
     posterior = bk.infer(
         seeded, 4.0 * np.ones(50), method="laplace", progress=False, model_kwargs={"seed": 2.0}
@@ -212,6 +215,7 @@ def test_ambiguous_argument_name_is_refused():
 # -- masks -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "importance"])
 def test_masked_prior_does_not_lower_the_verdict(method):
     def model(y):

@@ -246,6 +246,7 @@ def test_chunks_do_not_change_the_draws(monkeypatch):
     assert sizes == [3 * 128] * 16
 
 
+@pytest.mark.slow
 def test_second_prediction_does_not_recompile():
     def model(X, y=None):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))

@@ -53,6 +53,7 @@ def test_interrupted_run_continues_to_the_same_draws(tmp_path, monkeypatch):
         assert int(file["counter"]) > taken
 
 
+@pytest.mark.slow
 def test_finished_run_is_read_without_moves(tmp_path, monkeypatch):
     path = tmp_path / "new" / "run.npz"
     first = run(path)

@@ -68,6 +68,7 @@ def names(condition):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(lambda p: p.has_prior_draws))
 def test_moments_equal_those_of_weighted_prior_draws(name):
     posterior = BY_NAME[name]
