@@ -54,6 +54,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker("core")
 
 
+def pytest_collection_finish():
+    """Exempt modules and tests from the search for cycles."""
+    gc.freeze()
+
+
 # An executable takes up 7 to 30 memory maps, of which Linux allows a process 65530 by default.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 

@@ -11,7 +11,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.core import progress
 from bayeskern.inference.model import evaluation
-from tests.marks import slow
+from tests.marks import few, slow
 
 TITLES = {
     "map": "MAP",
@@ -66,7 +66,7 @@ def test_slow_verdict_shows_a_bar(moment, shows, monkeypatch):
     assert shows or not terminal.getvalue()
 
 
-@pytest.mark.parametrize("progress", [True, False])
+@pytest.mark.parametrize("progress", few([True, False], True))
 def test_report_shows_a_bar(progress, tmp_path):
     posterior = bk.infer(model, np.ones(3), method="map", progress=False)
     with redirect_stderr(Terminal()) as terminal:

@@ -140,6 +140,7 @@ def test_update_continues_each_series(forecasts):
     assert again.startswith("1 earlier value differs")
 
 
+@pytest.mark.slow
 def test_stopped_run_is_resumed(tmp_path, monkeypatch):
     folder = tmp_path / "stores"
     calls = []

@@ -42,6 +42,7 @@ def test_a_dense_conditional_in_closed_form(fixed):
         np.testing.assert_array_equal(values[~filled.missing], y[~filled.missing])
 
 
+@pytest.mark.slow
 def test_joint_draws(fixed):
     """Their covariance is that of the conditional, within five standard errors."""
     y, filled, scale, mean, covariance = fixed

@@ -138,6 +138,7 @@ def test_updates_of_counts():
     assert np.all(high.mean > 1.3 * f.mean)
 
 
+@pytest.mark.slow
 def test_change_points_of_counts():
     rng = np.random.default_rng(2)
     y = rng.poisson(np.where(np.arange(80) < 60, 3.0, 12.0))

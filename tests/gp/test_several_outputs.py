@@ -156,6 +156,7 @@ def test_inference_prediction_and_storage(method, tmp_path):
         assert tree.log_likelihood["y"].shape[-2:] == tree.observed_data["y"].shape == (N, 3)
 
 
+@pytest.mark.slow
 def test_prior_predictive_has_all_outputs():
     prior = bk.prior_predictive(INFERRED, X, Y, seed=0)
     assert prior.prior_predictive["y"].shape[-2:] == (N, 3)

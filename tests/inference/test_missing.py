@@ -342,6 +342,7 @@ def test_saved_and_loaded(posterior, tmp_path):
     np.testing.assert_allclose(loaded.predict(new, None).mean, posterior.predict(new, None).mean)
 
 
+@pytest.mark.slow
 def test_leave_one_out_is_that_of_the_seen_rows():
     found, expected = (bk.loo(fit(level, y)) for y in (Y, Y[SEEN]))
     assert found.elpd == pytest.approx(expected.elpd, rel=1e-6)
@@ -439,6 +440,7 @@ def test_bad_input(model, args, says):
         fit(model, *args)
 
 
+@pytest.mark.slow
 def test_other_bad_calls():
     with pytest.raises(ValueError, match="missing='drop' is not known"):
         fit(level, Y, missing="drop")

@@ -74,6 +74,7 @@ def test_impossible_values_have_density_zero():
     assert np.isneginf(found[0]).all() and np.isneginf(found[1][0]) and np.isfinite(found[1][1])
 
 
+@pytest.mark.slow
 @given(
     sds=st.lists(st.floats(0.05, 6.0), min_size=2, max_size=2),
     locations=st.lists(st.floats(-1.0, 5.0), min_size=2, max_size=2),

@@ -25,7 +25,7 @@ SERIES = SERIES + 0.2 * RNG.normal(size=SERIES.shape)
 LATER = np.linspace(-1.0, 11.0, 25)[:, None]
 WEIGHTS = np.where(RNG.random(LONG) < 0.1, 0.0, RNG.uniform(0.2, 3.0, LONG))
 MATERN = Matern32(0.8, 1.5)
-weighted = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weights"])
+weighted = pytest.mark.parametrize("weights", [slow(None), WEIGHTS], ids=["", "weights"])
 with_constant = pytest.mark.parametrize("constant", [False, True], ids=["", "constant"])
 
 

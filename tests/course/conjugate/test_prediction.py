@@ -6,6 +6,7 @@ from scipy import stats
 
 import bayeskern as bk
 from tests.course.conjugate.families import FAMILIES, MARGINALS, infer
+from tests.marks import few
 
 # -- predictive distributions ----------------------------------------------------------------------
 
@@ -22,7 +23,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", few(MIXTURES, "BetaBernoulli", "exposures", "NormalNormal"))
 def test_predictive_is_the_integral_over_the_posterior(name):
     site, low, high, options, values = MIXTURES[name]
     prediction = FAMILIES[name].fit().predict(**options)

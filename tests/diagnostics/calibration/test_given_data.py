@@ -158,6 +158,7 @@ def test_discrete_states_of_a_scan_are_refused():
         augmented(states, (np.zeros(4),), {"y": np.ones(4)})
 
 
+@pytest.mark.slow
 def test_new_data_come_from_each_draw():
     y = np.zeros((4, 3))
     target = Target.of(groups, (y, y == 0.0, np.zeros(3, int)), {})
@@ -196,6 +197,7 @@ def test_exact_posterior_is_calibrated():
         slow({"shift": 1.0}, "posterior biased upwards"),
     ],
 )
+@pytest.mark.slow
 def test_fault_of_a_wrong_posterior(wrong, named):
     assert checked(200, **wrong).faults["mu"] == named
 

@@ -42,6 +42,7 @@ def test_coverage_of_an_exact_posterior():
         assert abs(share - level) < 3.0 * error
 
 
+@pytest.mark.slow
 def test_z_scores_and_contraction_match_the_closed_form():
     found = checked()
     z, n = found.z_scores["mu"], 200
@@ -143,6 +144,7 @@ def test_bias_of_laplace_matches_the_closed_form():
 
 # Compiled code raises RuntimeError.
 @pytest.mark.parametrize("error", [ValueError, slow(RuntimeError)])
+@pytest.mark.slow
 def test_failed_fits_are_counted(error):
     method = FromPrior(fails=lambda target: target.args[0].mean() > 1.0, error=error)
     found = calibrate(Known(), Y, method=method, simulations=40)

@@ -53,6 +53,7 @@ def posterior():
     return bk.infer(regression, X_BAD, Y_BAD, method="laplace", progress=False)
 
 
+@pytest.mark.slow
 def test_outlier_is_left_out_by_moment_matching(posterior):
     loo = bk.loo(posterior)
     plain = az.loo(posterior.to_arviz(), reff=1.0, pointwise=True)
@@ -67,6 +68,7 @@ def test_outlier_is_left_out_by_moment_matching(posterior):
     assert abs(loo.elpd - TRUTH.sum()) < 4.0 * loo.monte_carlo_error
 
 
+@pytest.mark.slow
 def test_other_values_are_those_of_psis(posterior):
     loo = bk.loo(posterior)
     plain = az.loo(posterior.to_arviz(), reff=1.0, pointwise=True)

@@ -22,7 +22,7 @@ from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.diagnostics.report.pages import page_of
-from tests.marks import few
+from tests.marks import few, slow
 
 rng = np.random.default_rng(0)
 N = 120
@@ -197,9 +197,9 @@ def test_labels_of_classes_are_shown():
 @pytest.mark.parametrize(
     ("outcome", "classes", "words"),
     [
-        ("categorical", 12, "3 more classes, the rarest, are not shown"),
+        slow("categorical", 12, "3 more classes, the rarest, are not shown"),
         ("ordinal", 12, "2 more limits are not shown"),
-        ("categorical", 4, ""),
+        slow("categorical", 4, ""),
     ],
 )
 def test_classes_without_a_panel_are_counted(outcome, classes, words):

@@ -105,6 +105,7 @@ def test_mode_equals_map():
 
 
 @pytest.mark.parametrize("trend", few(TRENDS, "slope"))
+@pytest.mark.slow
 def test_random_starts_find_no_better_mode(trend):
     structure, choices, x, y = of_airline(trend)
     fitted = Fitted.of(structure, choices, x, y)

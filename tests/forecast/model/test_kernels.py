@@ -16,6 +16,7 @@ from bayeskern.forecast.model.kernels import (
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
 from tests.forecast.tables import choices_for
+from tests.marks import slow
 
 SEASONS = {"season_daily": 1 / 365.25, "season": 1.0}
 T = np.linspace(0.2, 5.0, 13)
@@ -102,7 +103,7 @@ def at_medians(trend, y, unit, size=1.0):
 
 
 @pytest.mark.parametrize("trend", TRENDS)
-@pytest.mark.parametrize(("unit", "size"), [(1 / 12, 1.0), (24.0, 10.0)])
+@pytest.mark.parametrize(("unit", "size"), [(1 / 12, 1.0), slow(24.0, 10.0)])
 def test_priors_follow_the_units_of_time_and_values(trend, unit, size):
     y = np.cumsum(np.random.default_rng(3).standard_normal(20))
     ours, theirs = at_medians(trend, y, 1.0), at_medians(trend, y, unit, size)

@@ -12,6 +12,7 @@ from numpyro.infer import MCMC, NUTS
 import bayeskern as bk
 from tests import posteriordb
 from tests.inference.external.linear_gaussian import COVARIANCE, MEAN, Y, exact, mean_field, model
+from tests.marks import slow
 
 RNG = np.random.default_rng(1)
 
@@ -25,7 +26,7 @@ def chains(values):
     return values.reshape(4, -1, *values.shape[1:])
 
 
-@pytest.mark.parametrize("form", [lambda w: w, chains])
+@pytest.mark.parametrize("form", [slow(lambda w: w), chains])
 @pytest.mark.parametrize(
     ("w", "verdict"),
     [

@@ -30,6 +30,7 @@ def test_mean_field_is_found_too_narrow():
     assert abs(posterior.trust.evidence["log_sd_ratio"] - ratio) < 0.1
 
 
+@pytest.mark.slow
 def test_the_exact_guide_is_good():
     posterior = assess(autoguide.AutoMultivariateNormal(model), EXACT)
     assert posterior.trust.verdict == "good", posterior.trust

@@ -16,7 +16,7 @@ from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.methods.svi import SVIStart
 from bayeskern.inference.model.target import Target
 from tests.inference.closed_forms import Regression, regression
-from tests.marks import slow
+from tests.marks import few, slow
 
 
 def fit(model, *args, seed=0, **options):
@@ -48,7 +48,7 @@ def test_expressive_guides_recover_a_gaussian_posterior(guide, seed):
     assert -0.02 < elbo.value - CASE.log_evidence < 3 * elbo.error + 1e-9
 
 
-@pytest.mark.parametrize("gradient", ["pathwise", "score"])
+@pytest.mark.parametrize("gradient", few(["pathwise", "score"], "score"))
 @pytest.mark.parametrize("seed", seeds(3))
 def test_both_gradients_converge_to_the_exact_gaussian(gradient, seed):
     target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)

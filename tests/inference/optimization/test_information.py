@@ -225,6 +225,7 @@ def network(x, y):
 
 
 @pytest.mark.parametrize("kind", few(BY_KIND, "gauss_newton"))
+@pytest.mark.slow
 def test_gauss_newton_of_a_network_with_an_indefinite_hessian(kind):
     x = np.linspace(-2.0, 2.0, 30)
     y, z = 3.0 * np.sin(3.0 * x), np.array([0.5, -0.8, 0.3, 1.0, 0.4, -0.7, -1.0])

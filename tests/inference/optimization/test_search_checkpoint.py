@@ -55,6 +55,7 @@ def killed(monkeypatch):
 
 
 @pytest.mark.parametrize("method", few([MAP, MLE, Laplace], MAP))
+@pytest.mark.slow
 def test_killed_search_continues_to_the_same_end(tmp_path, method, killed, monkeypatch):
     path = tmp_path / "new" / "search.npz"
     steps = killed(path, 3, method=method)

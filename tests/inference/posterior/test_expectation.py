@@ -99,6 +99,7 @@ def test_matching_needs_a_density_of_the_draws(tmp_path):
         fit("exact").expectation(lambda draw: draw["p"], match=True)
 
 
+@pytest.mark.slow
 def test_matched_moments_without_high_khat_are_the_weighted_ones():
     posterior = fit("importance")
     plain, matched = (posterior.expectation(moments, match=match) for match in (False, True))
@@ -122,6 +123,7 @@ def test_error_of_chains_equals_arviz():
     assert posterior.expectation(lambda draw: 2.0).error == 0.0
 
 
+@pytest.mark.slow
 def test_error_of_a_point_estimate_is_unknown():
     found = fit("map").expectation(lambda draw: draw["p"])
     assert found.value == pytest.approx(0.75, abs=1e-4) and np.isnan(found.error)

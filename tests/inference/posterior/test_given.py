@@ -194,6 +194,7 @@ def test_model_kwargs_reach_the_model_in_simulations():
     assert "mu" in found.uniforms and not found.failures
 
 
+@pytest.mark.slow
 def test_ambiguous_argument_name_is_refused():
     with pytest.raises(ValueError, match="seed=7 may be meant for infer"):
         bk.infer(seeded, np.zeros(3), method="laplace", seed=7, progress=False)
