@@ -1,57 +1,157 @@
-"""Tables of `benchmarks.samplers`: effective draws per 1,000 gradients and per CPU second."""
+"""Tables and a chart of `benchmarks.samplers`."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
 
+from bayeskern.core.plotting import figure
+
 # What an effective draw costs, and the unit of the tables.
 COSTS = {"gradients": 1000.0, "cpu": 1.0}
-TITLES = {"gradients": "effective draws per 1,000 gradients", "cpu": "per CPU second"}
+TITLES = {
+    "gradients": "Effective draws per 1,000 gradients",
+    "cpu": "Effective draws per CPU second",
+    "error": "Largest error of a mean, in sds of the reference",
+}
+MAX_RHAT = 1.01
+COLORS = {
+    "bayeskern": "#1b4f9c",
+    "NumPyro": "#d1702f",
+    "blackjax": "#7a9a2e",
+    "MAMS": "#8c5aa8",
+    "nutpie": "#b8860b",
+    "nutpie low-rank": "#2a9d8f",
+}
+
+
+class Results:
+    """Results by model and sampler."""
+
+    def __init__(self, lines: list[dict]) -> None:
+        self.samplers = list(dict.fromkeys(line["sampler"] for line in lines))
+        self.sizes = {line["model"]: line["size"] for line in lines if "size" in line}
+        self._lines = {(line["model"], line["sampler"]): line for line in lines}
+
+    def line(self, model: str, sampler: str) -> dict | None:
+        """Result of a sampler, None where it was not run or failed."""
+        line = self._lines.get((model, sampler))
+        return line if line is not None and "ess" in line else None
+
+    def failed(self, model: str, sampler: str) -> bool:
+        """Whether a sampler was run and raised an error."""
+        return "failure" in self._lines.get((model, sampler), {})
+
+    def converged(self, model: str, sampler: str) -> bool:
+        """Whether R-hat of every coordinate is below `MAX_RHAT`."""
+        line = self.line(model, sampler)
+        return line is not None and line["rhat"] is not None and line["rhat"] < MAX_RHAT
+
+    def efficiency(self, model: str, sampler: str, cost: str) -> float:
+        """Smallest bulk ESS per unit of cost."""
+        line = self._lines[model, sampler]
+        return COSTS[cost] * line["ess"] / line[cost]
 
 
 def show(lines: list[dict]) -> None:
-    """Print a table for each cost, and the ratios of the first sampler to the others."""
+    """Print a table of each efficiency, the ratios of the first sampler, and the errors."""
+    results = Results(lines)
     for cost in COSTS:
-        print(f"\n{TITLES[cost]}; ! where R-hat is not below 1.01 or there is one row of draws")
-        for row in table(lines, cost):
+        print(f"\n{TITLES[cost]} (! R-hat is not below {MAX_RHAT})")
+        for row in efficiencies(results, cost):
             print(row)
+        print()
+        for sampler in results.samplers[1:]:
+            print(ratios(results, sampler, cost))
+    print(f"\n{TITLES['error']}, and the verdict of {results.samplers[0]}")
+    for row in errors(results):
+        print(row)
 
 
-def table(lines: list[dict], cost: str) -> Iterator[str]:
-    """Rows of a table."""
-    samplers = list(dict.fromkeys(line["sampler"] for line in lines))
-    sizes = {line["model"]: line["size"] for line in lines if "size" in line}
-    results = {(line["model"], line["sampler"]): line for line in lines if "ess" in line}
-    failed = {(line["model"], line["sampler"]) for line in lines if "failure" in line}
-    yield f"{'model':42}{'d':>5}" + "".join(f"{sampler:>17}" for sampler in samplers)
-    for model, size in sizes.items():
+def efficiencies(results: Results, cost: str) -> Iterator[str]:
+    """Rows of a table of effective draws per unit of cost."""
+    yield _row("model", "d", results.samplers)
+    for model, size in results.sizes.items():
         cells = []
-        for sampler in samplers:
-            result = results.get((model, sampler))
-            cell = "failed" if (model, sampler) in failed else ""
-            if result is not None:
-                agrees = result["rhat"] is not None and result["rhat"] < 1.01
-                cell = f"{efficiency(result, cost):,.1f}{' ' if agrees else '!'}"
-            cells.append(f"{cell:>17}")
-        yield f"{model[:41]:42}{size:>5}" + "".join(cells)
-    for sampler in samplers[1:]:
-        both = [m for m in sizes if (m, samplers[0]) in results and (m, sampler) in results]
-        if both:
-            yield ratios(results, both, samplers[0], sampler, cost)
+        for sampler in results.samplers:
+            cell = "failed" if results.failed(model, sampler) else ""
+            if results.line(model, sampler) is not None:
+                mark = " " if results.converged(model, sampler) else "!"
+                cell = f"{_number(results.efficiency(model, sampler, cost))}{mark}"
+            cells.append(cell)
+        yield _row(model, size, cells)
 
 
-def efficiency(result: dict, cost: str) -> float:
-    """Smallest bulk ESS per unit of cost."""
-    return COSTS[cost] * result["ess"] / result[cost]
+def errors(results: Results) -> Iterator[str]:
+    """Rows of a table of errors and verdicts."""
+    yield _row("model", "d", [*results.samplers, "verdict"])
+    for model, size in results.sizes.items():
+        found = [results.line(model, sampler) for sampler in results.samplers]
+        cells = [f"{x['error']:.2f}" if x and x["error"] is not None else "" for x in found]
+        verdict = found[0]["verdict"] if found[0] else "no verdict"
+        if any(cells):
+            yield _row(model, size, [*cells, verdict])
 
 
-def ratios(results: dict, models: list[str], first: str, other: str, cost: str) -> str:
-    """Geometric mean and range of the ratios of two samplers."""
+def ratios(results: Results, other: str, cost: str) -> str:
+    """Geometric mean and range of the ratios, over the models on which both converged."""
+    first = results.samplers[0]
+    alone = {
+        sampler: [m for m in results.sizes if results.converged(m, sampler)]
+        for sampler in (first, other)
+    }
+    models = [model for model in alone[first] if model in alone[other]]
+    if not models:
+        return f"{first} over {other}: no model on which both converged"
     by_model = np.array(
-        [efficiency(results[m, first], cost) / efficiency(results[m, other], cost) for m in models]
+        [results.efficiency(m, first, cost) / results.efficiency(m, other, cost) for m in models]
     )
-    mean, worst = np.exp(np.mean(np.log(by_model))), int(np.argmin(by_model))
+    worst = int(np.argmin(by_model))
     return (
-        f"{first} over {other}, {len(models)} models: geometric mean {mean:.2f}, from "
-        f"{by_model[worst]:.2f} ({models[worst]}) to {by_model.max():.1f}"
+        f"{first} over {other}: geometric mean {np.exp(np.mean(np.log(by_model))):.2f}, from "
+        f"{by_model[worst]:.2f} ({models[worst]}) to {_number(by_model.max())}, on {len(models)} "
+        f"models; only {first} converged on {len(alone[first]) - len(models)}, only {other} on "
+        f"{len(alone[other]) - len(models)}"
     )
+
+
+def chart(lines: list[dict]):
+    """A point for each model and sampler, hollow where its chains did not converge."""
+    results = Results(lines)
+    models = sorted(results.sizes, key=lambda m: _best(results, m))
+    drawing = figure((11.0, 1.2 + 0.24 * len(models)))
+    axes = drawing.subplots(1, 2, sharey=True)
+    for ax, cost in zip(axes, COSTS, strict=True):
+        for sampler in results.samplers:
+            y = [i for i, m in enumerate(models) if results.line(m, sampler)]
+            x = [results.efficiency(models[i], sampler, cost) for i in y]
+            color = COLORS[sampler]
+            filled = [color if results.converged(models[i], sampler) else "none" for i in y]
+            ours = sampler == results.samplers[0]
+            ax.scatter(x, y, 46 if ours else 22, filled, edgecolors=color, zorder=2 + ours)
+            ax.scatter([], [], 22, color, label=sampler)
+        ax.set_xscale("log")
+        ax.set_title(TITLES[cost], fontsize=10, loc="left")
+        ax.grid(True, axis="both", color="#e4e4e4", lw=0.7)
+        ax.set_axisbelow(True)
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_yticks(range(len(models)), models)
+    axes[0].legend(fontsize=8, frameon=False, loc="lower right")
+    drawing.supxlabel("hollow: R-hat is not below 1.01", fontsize=8, color="#666666")
+    return drawing
+
+
+def _best(results: Results, model: str) -> float:
+    found = [s for s in results.samplers if results.line(model, s)]
+    return max(results.efficiency(model, sampler, "gradients") for sampler in found)
+
+
+def _number(value: float) -> str:
+    """Two digits, or whole numbers from 10."""
+    return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
+
+
+def _row(model: str, size: object, cells: list[str]) -> str:
+    return f"{model[:41]:42}{size:>5}" + "".join(f"{cell:>17}" for cell in cells)
