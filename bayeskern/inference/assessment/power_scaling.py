@@ -142,6 +142,12 @@ def scaled_priors(target: Target) -> tuple[str, ...]:
     priors of members of a plate, and of sites with at least one element per observation, unless
     there are no other priors at the top.
     """
+    return eqx.filter_eval_shape(_scaled_priors, target)
+
+
+# Compiled, because JAX caches its trace for later targets of the same model and shapes.
+@eqx.filter_jit
+def _scaled_priors(target: Target) -> tuple[str, ...]:
     in_plate: set[str] = set()
 
     def log_priors(**values: jax.Array) -> dict[str, jax.Array]:

@@ -22,6 +22,8 @@ from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
+type Array = jax.Array | np.ndarray
+
 # Maximum number of draws of one compiled call.
 MAX_CALL_DRAWS = 250
 # Number of points of every compiled call, so that a density is compiled once.
@@ -95,7 +97,7 @@ class InitialPoint(NamedTuple):
 
 
 class ChainState(NamedTuple):
-    """State of a chain between two steps.
+    """State of a chain between two steps: arrays of JAX, or of NumPy for compiled functions.
 
     Attributes:
         u: Point, (d,).
@@ -107,26 +109,26 @@ class ChainState(NamedTuple):
             that it is pulled to.
     """
 
-    u: jax.Array
-    potential: jax.Array
-    gradient: jax.Array
+    u: Array
+    potential: Array
+    gradient: Array
     key: jax.Array
-    log_step: tuple[jax.Array, ...]
+    log_step: tuple[Array, ...]
 
     @classmethod
     def at(cls, point: InitialPoint, metric: Metric, key: jax.Array) -> Self:
         """State at a start."""
         step_size = len(point.z) ** -0.25
         u, gradient = metric.to_u(point.z), metric.gradient_in_u(point.gradient)
-        arrays = [jnp.asarray(x) for x in (u, point.potential, gradient)]
-        return cls(arrays[0], arrays[1], arrays[2], key, log_step_at(float(np.log(step_size))))
+        potential = np.asarray(point.potential)
+        return cls(u, potential, gradient, key, log_step_at(np.asarray(np.log(step_size))))
 
     def moved(self, old: Metric, new: Metric) -> Self:
         """State at the same point with another metric; its step size adapts anew."""
         u = new.to_u(old.to_z(np.asarray(self.u)))
         gradient = new.gradient_in_u(old.gradient_in_z(np.asarray(self.gradient)))
-        log_step = log_step_at(float(self.log_step[1]))
-        return self._replace(u=jnp.asarray(u), gradient=jnp.asarray(gradient), log_step=log_step)
+        log_step = log_step_at(np.asarray(self.log_step[1]))
+        return self._replace(u=u, gradient=gradient, log_step=log_step)
 
 
 class Transitions(NamedTuple):
@@ -192,11 +194,10 @@ def _potential_and_gradient(target, z):
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
-def log_step_at(log_step_size: float | jax.Array) -> tuple[jax.Array, ...]:
+def log_step_at(log_step_size: Array) -> tuple[Array, ...]:
     """State of the dual averaging at its start, in NumPyro's order."""
-    pull = log_step_size + np.log(STEP_SIZE.pull)
-    values = (log_step_size, log_step_size, 0.0, 0, pull)
-    return tuple(jnp.asarray(x) for x in values)
+    pull = log_step_size + np.asarray(np.log(STEP_SIZE.pull))
+    return log_step_size, log_step_size, np.zeros(()), np.zeros((), int), pull
 
 
 class Statistics(NamedTuple):

@@ -183,7 +183,7 @@ class Metric(eqx.Module):
             basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
         unit = PRIOR_DRAWS * np.eye(basis.shape[1])
-        root = _power(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
+        (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
         inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
         vectors, stretch, _ = np.linalg.svd(inner @ root)
         return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
@@ -209,15 +209,16 @@ def _geometric_mean(x: np.ndarray, g: np.ndarray, blocks: tuple[int, ...] | None
     """Positive definite C with C G C = X, within blocks."""
     if blocks is not None:
         x, g = _within_blocks(x, blocks), _within_blocks(g, blocks)
-    root, inverse_root = _power(g, 0.5), _power(g, -0.5)
-    return inverse_root @ _power(root @ x @ root, 0.5) @ inverse_root
+    root, inverse_root = _powers(g, 0.5, -0.5)
+    (middle,) = _powers(root @ x @ root, 0.5)
+    return inverse_root @ middle @ inverse_root
 
 
-def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:
-    """Power of a symmetric positive definite matrix."""
+def _powers(matrix: np.ndarray, *exponents: float) -> tuple[np.ndarray, ...]:
+    """Powers of a symmetric positive definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     values = np.maximum(values, values[-1] * np.finfo(float).eps)
-    return (vectors * values**exponent) @ vectors.T
+    return tuple((vectors * values**exponent) @ vectors.T for exponent in exponents)
 
 
 def _within_blocks(matrix: np.ndarray, blocks: tuple[int, ...]) -> np.ndarray:

@@ -116,7 +116,7 @@ def _states(target: Target, metric: Metric, z: np.ndarray, seed: int) -> ChainSt
     potential, gradient = potential_and_gradient(target, z)
     arrays = [jnp.asarray(x) for x in (metric.to_u(z), potential, metric.gradient_in_u(gradient))]
     keys = jax.random.split(jax.random.key(seed), len(z))
-    log_step = tuple(jnp.broadcast_to(x, len(z)) for x in log_step_at(0.0))
+    log_step = tuple(jnp.broadcast_to(x, len(z)) for x in log_step_at(np.zeros(())))
     return ChainState(arrays[0], arrays[1], arrays[2], keys, log_step)
 
 

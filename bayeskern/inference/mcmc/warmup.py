@@ -69,7 +69,7 @@ class RecentDraws(NamedTuple):
         """Metric estimated from the draws; the old one if they vary too little or diverge."""
         finite = np.all(np.isfinite(self.z), axis=1) & np.all(np.isfinite(self.gradient), axis=1)
         z, gradient = self.z[finite], self.gradient[finite]
-        if len(np.unique(z[:, :1], axis=0)) < WARMUP.min_distinct:
+        if len(np.unique(z[:, 0])) < WARMUP.min_distinct:
             return metric
         with np.errstate(over="ignore", invalid="ignore"):
             updated = metric.updated(z, gradient)

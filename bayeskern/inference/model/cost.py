@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,8 +19,22 @@ from bayeskern.inference.model.target import Target
 
 # A density that computes more array elements takes at least a third of a millisecond.
 MAX_CHEAP_NUMBERS = 2**18
-# Jaxprs of log densities, by the `id` of their targets.
-_programs: dict[int, Jaxpr] = {}
+# Counts of log densities, by the `id` of their targets.
+_counts: dict[int, Counts] = {}
+
+
+class Counts(NamedTuple):
+    """Counts of the operations of a log density.
+
+    Attributes:
+        numbers: Number of array elements that it computes.
+        largest: Size of the largest array.
+        open_loop: True if it has a `while` loop, as ODE solvers do.
+    """
+
+    numbers: int
+    largest: int
+    open_loop: bool
 
 
 def is_costly(target: Target) -> bool:
@@ -29,12 +44,12 @@ def is_costly(target: Target) -> bool:
 
 def cost(target: Target) -> int:
     """Number of array elements that the log density computes."""
-    return numbers_made(_program(target))
+    return _counts_of(target).numbers
 
 
 def largest_array(target: Target) -> int:
     """Size of the largest array that the log density computes."""
-    return _largest(_program(target))
+    return _counts_of(target).largest
 
 
 def numbers_made(jaxpr: Jaxpr) -> int:
@@ -51,7 +66,7 @@ def numbers_made(jaxpr: Jaxpr) -> int:
 
 def has_open_loop(target: Target) -> bool:
     """True if the log density has a `while` loop, as ODE solvers do."""
-    return _has_open_loop(_program(target))
+    return _counts_of(target).open_loop
 
 
 def _has_open_loop(jaxpr: Jaxpr) -> bool:
@@ -75,13 +90,14 @@ def log_density_program(target: Target) -> ClosedJaxpr:
     return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0]
 
 
-def _program(target: Target) -> Jaxpr:
-    """Jaxpr of the log density of a target, cached while the target exists."""
+def _counts_of(target: Target) -> Counts:
+    """Counts of the log density of a target, cached while the target exists."""
     key = id(target)
-    if key not in _programs:
-        _programs[key] = log_density_program(target).jaxpr
-        weakref.finalize(target, _programs.pop, key, None)
-    return _programs[key]
+    if key not in _counts:
+        program = log_density_program(target).jaxpr
+        _counts[key] = Counts(numbers_made(program), _largest(program), _has_open_loop(program))
+        weakref.finalize(target, _counts.pop, key, None)
+    return _counts[key]
 
 
 def _sizes(equation: JaxprEqn) -> list[int]:
