@@ -47,6 +47,11 @@ CORE = (
 )
 
 
+def pytest_configure(config):
+    """Turn the package's own deprecations into errors: it uses none of its old names."""
+    config.addinivalue_line("filterwarnings", "error:.*from bayeskern:FutureWarning")
+
+
 def pytest_collection_modifyitems(items):
     core = tuple(f"{TESTS}/{part}" for part in CORE)
     for item in items:

@@ -38,7 +38,7 @@ def line():
 def test_posterior_of_a_line_on_a_grid(line, n):
     x, y = (values[:n] for values in line)
     X = np.column_stack([np.ones(n), x])
-    model = bk.BayesianLinearRegression(prior=ALPHA**-0.5, noise=NOISE, intercept=False)
+    model = bk.BayesianLinearRegression(prior_sd=ALPHA**-0.5, noise_variance=NOISE, intercept=False)
     weights = infer(model, X, y, method="exact").predict(np.eye(2), latent=True)
     # A sum over a fine grid that holds all of the mass.
     axes = [
@@ -58,10 +58,12 @@ def test_predictive_variance_far_from_the_data(line):
     x, y = line
     centres, far = np.linspace(-1, 1, 9), [[40.0]]
     bumps = FunctionTransformer(lambda X: np.exp(-0.5 * ((X - centres) / 0.4) ** 2))
-    by_bumps = bk.BayesianLinearRegression(bumps, prior=ALPHA**-0.5, noise=NOISE, intercept=False)
+    by_bumps = bk.BayesianLinearRegression(
+        bumps, prior_sd=ALPHA**-0.5, noise_variance=NOISE, intercept=False
+    )
     process = bk.GPRegression(RBF(0.4, variance=1 / ALPHA), noise=NOISE)
     by_line = bk.BayesianLinearRegression(
-        prior=ALPHA**-0.5, noise=NOISE, intercept=dist.Normal(0.0, ALPHA**-0.5)
+        prior_sd=ALPHA**-0.5, noise_variance=NOISE, intercept=dist.Normal(0.0, ALPHA**-0.5)
     )
     variances = [
         infer(model, x[:, None], y, method="exact").predict(far).variance[0]

@@ -97,7 +97,9 @@ def test_gaussian_prior_is_ridge():
 
     ridge = Ridge(noise / alpha, fit_intercept=False, solver="svd").fit(x, y).coef_
     close(infer(model, x, y, method="map").draws["w"][0, 0], ridge, rtol=1e-5, atol=1e-8)
-    regression = bk.BayesianLinearRegression(prior=np.sqrt(alpha), noise=noise, intercept=False)
+    regression = bk.BayesianLinearRegression(
+        prior_sd=np.sqrt(alpha), noise_variance=noise, intercept=False
+    )
     close(infer(regression, x, y, method="map").draws["weights"][0, 0], ridge)
 
 
@@ -116,7 +118,9 @@ def test_push_through_identity(shape):
     dual = P @ B.T @ np.linalg.solve(B @ P @ B.T + R, y)
     close(weight_space, dual)
     # With fewer rows than weights ours goes through the n x n system, otherwise the other way.
-    model = bk.BayesianLinearRegression(prior=priors.Gaussian(sds), noise=noise, intercept=False)
+    model = bk.BayesianLinearRegression(
+        prior=priors.Gaussian(sds), noise_variance=noise, intercept=False
+    )
     posterior = infer(model, B, y, method="map")
     close(posterior.draws["weights"][0, 0], dual)
     prediction = infer(model, B, y, method="exact").predict(np.eye(d), latent=True)
@@ -128,7 +132,10 @@ def test_function_space_equals_weight_space():
     kernel = 0.5 * Polynomial(degree=2) + AllSubsets()
     y, new = RNG.normal(size=8), RNG.normal(size=(6, 3))
     model = bk.BayesianLinearRegression(
-        features=FunctionTransformer(kernel.feature_map), prior=1.0, noise=0.2, intercept=False
+        features=FunctionTransformer(kernel.feature_map),
+        prior_sd=1.0,
+        noise_variance=0.2,
+        intercept=False,
     )
     weights = infer(model, X, y, method="exact")
     process = bk.GaussianProcess(kernel, X, noise=0.2)
@@ -260,7 +267,9 @@ def test_predictive_variance_grows_away_from_the_data():
     x = RNG.uniform(-1.0, 1.0, (20, 1))
     y, noise, alpha = 2.0 * x[:, 0] + 0.1 * RNG.normal(size=20), 0.01, 4.0
     model = bk.BayesianLinearRegression(
-        prior=np.sqrt(1.0 / alpha), intercept=dist.Normal(0.0, np.sqrt(1.0 / alpha)), noise=noise
+        prior_sd=np.sqrt(1.0 / alpha),
+        intercept=dist.Normal(0.0, np.sqrt(1.0 / alpha)),
+        noise_variance=noise,
     )
     new = np.linspace(x.mean(), 30.0, 40)[:, None]
     variance = infer(model, x, y, method="exact").predict(new).variance
@@ -280,7 +289,9 @@ def test_evidence_of_linear_regression_in_closed_form():
     energy = 0.5 * beta * np.sum((y - Phi @ m) ** 2) + 0.5 * alpha * m @ m
     constant = 0.5 * (M * np.log(alpha) + N * np.log(beta) - N * np.log(2.0 * np.pi))
     evidence = constant - energy - 0.5 * np.linalg.slogdet(A)[1]
-    model = bk.BayesianLinearRegression(prior=alpha**-0.5, noise=1.0 / beta, intercept=False)
+    model = bk.BayesianLinearRegression(
+        prior_sd=alpha**-0.5, noise_variance=1.0 / beta, intercept=False
+    )
     close(infer(model, Phi, y, method="exact").log_evidence.value, evidence)
 
 

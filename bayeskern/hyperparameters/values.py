@@ -139,14 +139,14 @@ def hyperparameter(
     )
 
 
-def as_hyperparameter(value: Any) -> Any:
+def as_hyperparameter(value: Any, name: str = "a hyperparameter") -> Any:
     """Convert numbers to arrays, also in distributions; keep `Free` and JAX arrays."""
     if isinstance(value, Distribution):
         # Arrays are traced, so that another prior of the same family does not recompile.
         return jax.tree.map(lambda v: np.asarray(v, float) if type(v) in (int, float) else v, value)
     if isinstance(value, Free | jax.Array):
         return value
-    return _number(value, "a hyperparameter")
+    return _number(value, name)
 
 
 def is_specified(value: object) -> TypeGuard[Distribution | Free]:

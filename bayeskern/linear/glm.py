@@ -39,10 +39,12 @@ class BayesianGLM(LinearModel):
         features: A scikit-learn transformer, or a transformer of `bayeskern.kernels` such as
             `NystromFeatures(kernel)`. By default the columns of X are the features. For a trainable
             network phi, use `LatentGP(kernel_from_features(phi, weights=...), likelihood)`.
-        prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
-            weight, or a standard deviation, on the scale of the linear predictor. By default
+        prior: The prior on the weights, on the scale of the linear predictor: one of
+            `bayeskern.priors`, or a NumPyro distribution of each weight. By default
             N(0, (2.5 s / sd(x))^2), where s is the scale of `likelihood.eta_location_scale`: 1
             under most links, sd(y) or a robust sd for real-valued y.
+        prior_sd: In place of `prior`, the standard deviation of Gaussian weights: a number, one for
+            each feature, a distribution or `Free`.
         intercept: True for a default prior, located by y, on the linear predictor eta at the mean
             of x; False for no intercept; a NumPyro Normal or `priors.Flat()` for a prior on eta
             at x = 0.
@@ -138,7 +140,7 @@ class BayesianGLM(LinearModel):
             )
             raise ValueError(
                 f"the features separate {rows}, so that under a flat prior the weights grow "
-                "without bound. Use proper priors on weights and intercept, such as prior=2.5."
+                "without bound. Use proper priors on weights and intercept, such as prior_sd=2.5."
             )
 
     def _flat_columns(self, X) -> np.ndarray:

@@ -25,7 +25,7 @@ from bayeskern.linear.prediction import (
     responses,
     thinned_draws,
 )
-from bayeskern.linear.priors import GaussianGivenScales, Prior, as_prior
+from bayeskern.linear.priors import GaussianGivenScales, Prior, as_prior, gaussian_prior
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.mixture import Quantiles
@@ -55,6 +55,8 @@ class LinearModel(eqx.Module):
     """
 
     prior: Prior = eqx.field(default=None, converter=as_prior, kw_only=True)
+    #: the sd of Gaussian weights, kept as `prior`
+    prior_sd: dataclasses.InitVar[Any] = eqx.field(default=None, kw_only=True)
     intercept: Intercept | None = eqx.field(default=True, converter=as_intercept, kw_only=True)
     design: OpaqueStatic | None = eqx.field(static=True, default=None, kw_only=True)
     prepared: bool = eqx.field(static=True, default=False, kw_only=True)
@@ -63,6 +65,10 @@ class LinearModel(eqx.Module):
 
     batch: ClassVar[int | None] = None
     likelihood_argument: ClassVar[str]
+
+    def __post_init__(self, prior_sd):
+        if prior_sd is not None:
+            self.prior = gaussian_prior(prior_sd, self.prior)
 
     @property
     def observation_model(self) -> Likelihood:

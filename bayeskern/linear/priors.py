@@ -19,6 +19,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
+from bayeskern.core.deprecation import warn_deprecated
 from bayeskern.hyperparameters import DefaultedHyperparameter, Hyperparameter, hyperparameter
 from bayeskern.hyperparameters.parametrized import Parametrized
 
@@ -304,7 +305,7 @@ class Flat(GaussianGivenScales):
 
 
 def as_prior(value) -> Prior:
-    """Read a prior: a `Prior`, a distribution of each weight, an sd, or None."""
+    """Read `prior`: a `Prior`, a distribution of each weight, None, or (deprecated) an sd."""
     if value is None:
         return Gaussian()
     if isinstance(value, Prior):
@@ -318,12 +319,27 @@ def as_prior(value) -> Prior:
             return Laplace(scale=value.scale)
         return Independent(value)
     try:
-        return Gaussian(scale=value)
+        gaussian = Gaussian(scale=value)
     except TypeError:
         raise TypeError(
-            "prior must be one of bayeskern.priors, a NumPyro distribution, or a standard "
-            f"deviation; got {type(value).__name__}."
+            "prior must be one of bayeskern.priors or a NumPyro distribution, got "
+            f"{type(value).__name__}. For a standard deviation write prior_sd=2.0."
         ) from None
+    warn_deprecated("a standard deviation as prior=", "prior_sd=", "0.2")
+    return gaussian
+
+
+def gaussian_prior(sd, prior) -> Gaussian:
+    """Read `prior_sd`, the sd of Gaussian weights; raise ValueError if `prior` is given too."""
+    if prior is not None:
+        raise ValueError(
+            "prior and prior_sd both set the prior on the weights: give one of them. prior_sd=2.0 "
+            "is short for prior=priors.Gaussian(2.0)."
+        )
+    if isinstance(sd, Prior):
+        raise TypeError(f"prior_sd is the sd of Gaussian weights. Write prior={sd!r}.")
+    hyper.check("prior_sd", hyper.as_hyperparameter(sd, "prior_sd"), constraints.positive)
+    return Gaussian(scale=sd)
 
 
 def _with_scale[P: Prior](prior: P, default) -> P:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
+from bayeskern.core.deprecation import warn_deprecated
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.collapsed import (
     CollapsedModel,
@@ -56,11 +57,15 @@ class BayesianLinearRegression(LinearModel):
         features: A scikit-learn transformer, or a transformer of `bayeskern.kernels` such as
             `NystromFeatures(kernel)`. By default the columns of X are the features. For a trainable
             network phi, use `GPRegression(kernel_from_features(phi, weights=...), noise)`.
-        prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
-            weight, or a standard deviation. N(0, (2.5 sd(y) / sd(x))^2) by default.
-        noise: The variance of the noise, as a number, a distribution or `Free`; by default its
-            square root is Exponential with mean sd(y). Or a likelihood, such as
-            `likelihoods.StudentT()`, for robust regression.
+        prior: The prior on the weights: one of `bayeskern.priors`, or a NumPyro distribution of
+            each weight. N(0, (2.5 sd(y) / sd(x))^2) by default.
+        prior_sd: In place of `prior`, the standard deviation of Gaussian weights: a number, one for
+            each feature, a distribution or `Free`.
+        noise: The distribution of y around the linear predictor, a likelihood such as
+            `likelihoods.StudentT()` for robust regression. Gaussian by default, with a standard
+            deviation that is Exponential with mean sd(y).
+        noise_variance: In place of `noise`, the variance of Gaussian noise: a number, a
+            distribution (`bk.from_sd` makes one from a prior on the sd) or `Free`.
         intercept: True for the prior N(mean(y), (2.5 sd(y))^2) on the linear predictor at the mean
             of x; False for no intercept; or a NumPyro Normal or `priors.Flat()`, a prior on the
             linear predictor at x = 0.
@@ -72,7 +77,7 @@ class BayesianLinearRegression(LinearModel):
         >>> import numpy as np
         >>> import bayeskern as bk
         >>> x, y = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.1, 2.9, 5.2, 6.8])
-        >>> model = bk.BayesianLinearRegression(prior=10.0, noise=0.04)
+        >>> model = bk.BayesianLinearRegression(prior_sd=10.0, noise_variance=0.04)
         >>> posterior = bk.infer(model, x, y, method="exact", seed=0)
         >>> posterior.predict([4.0]).mean.round(1)
         array([8.8])
@@ -84,6 +89,13 @@ class BayesianLinearRegression(LinearModel):
     #: the number of columns of y; None if y is (n,). Set by `prepare`
     outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
+    #: the variance of Gaussian noise, kept as `noise`
+    noise_variance: dataclasses.InitVar[Any] = eqx.field(default=None, kw_only=True)
+
+    def __post_init__(self, prior_sd, noise_variance):
+        super().__post_init__(prior_sd)
+        if noise_variance is not None:
+            self.noise = _gaussian_noise(noise_variance, self.noise)
 
     @property
     def is_gaussian(self) -> bool:
@@ -137,7 +149,7 @@ class BayesianLinearRegression(LinearModel):
 
         Examples:
             >>> import bayeskern as bk
-            >>> model = bk.BayesianLinearRegression(prior=10.0, noise=0.04)
+            >>> model = bk.BayesianLinearRegression(prior_sd=10.0, noise_variance=0.04)
             >>> model = model.update([0.0, 1.0], [1.1, 2.9]).update([2.0, 3.0], [5.2, 6.8])
             >>> bk.infer(model, method="exact").predict([4.0]).mean.round(1)
             array([8.8])
@@ -189,8 +201,8 @@ class BayesianLinearRegression(LinearModel):
         if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
             warnings.warn(
                 "the features fit y perfectly, so the posterior of the noise depends on its prior "
-                "and rounding errors only. Check that y is not among the features, or give the "
-                "noise as a number.",
+                "and rounding errors only. Check that y is not among the features, or give "
+                "noise_variance a number.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -356,7 +368,9 @@ def _predict_from_weights(X, draws, noise) -> Prediction:
 
 
 def _as_likelihood(noise) -> Likelihood:
-    """Read noise: a likelihood, or the variance of Gaussian noise."""
+    """Read `noise`: a likelihood, None, or (deprecated) the variance of Gaussian noise."""
+    if noise is None:
+        return Gaussian()
     if isinstance(noise, Likelihood):
         if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
             raise ValueError(
@@ -364,6 +378,22 @@ def _as_likelihood(noise) -> Likelihood:
                 "bk.BayesianGLM(likelihood)."
             )
         return noise
+    likelihood = _gaussian_noise(noise, None)
+    warn_deprecated("a variance as noise=", "noise_variance=", "0.2")
+    return likelihood
+
+
+def _gaussian_noise(variance, noise) -> Gaussian:
+    """Read `noise_variance`; raise ValueError if `noise` is given too."""
     if noise is not None:
-        hyper.check("noise", hyper.as_hyperparameter(noise), dist.constraints.positive)
-    return Gaussian(noise)
+        raise ValueError(
+            "noise and noise_variance both set the noise: give one of them. noise_variance=0.5 is "
+            "short for noise=likelihoods.Gaussian(0.5)."
+        )
+    if isinstance(variance, Likelihood):
+        raise TypeError(
+            f"noise_variance is the variance of Gaussian noise. Write noise={variance!r}."
+        )
+    variance = hyper.as_hyperparameter(variance, "noise_variance")
+    hyper.check("noise_variance", variance, dist.constraints.positive)
+    return Gaussian(variance)

@@ -27,7 +27,7 @@ class OutputsPrediction(Quantiles):
         >>> import numpy as np
         >>> import bayeskern as bk
         >>> x, Y = np.arange(4.0), np.array([[1.1, 0.1], [2.9, -1.1], [5.2, -1.9], [6.8, -3.1]])
-        >>> model = bk.BayesianLinearRegression(prior=10.0, noise=0.04)
+        >>> model = bk.BayesianLinearRegression(prior_sd=10.0, noise_variance=0.04)
         >>> bk.infer(model, x, Y, method="exact").predict([4.0, 5.0]).mean.round(1)
         array([[ 8.8, -4.1],
                [10.8, -5.1]])

@@ -140,7 +140,12 @@ def test_gaussian_process_is_drawn_with_its_covariance():
 @pytest.mark.parametrize(
     ("model", "args", "options", "message"),
     [
-        (bk.BayesianLinearRegression(prior=priors.Flat(), noise=1.0), (Y, Y), {}, "'weights'"),
+        (
+            bk.BayesianLinearRegression(prior=priors.Flat(), noise_variance=1.0),
+            (Y, Y),
+            {},
+            "'weights'",
+        ),
         (bk.GPRegression(bk.kernels.RBF(bk.Free(1.0)), 0.1), (Y, Y), {}, "'lengthscale' has no"),
         (bk.GPRegression(bk.kernels.RBF(dist.HalfNormal()), 0.1), (Y,), {}, "observes nothing"),
         (groups, (Y, GROUP), {"draws": 0}, "draws must be"),

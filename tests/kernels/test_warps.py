@@ -44,7 +44,7 @@ def test_trained_features_match_the_linear_model_in_them():
     trained = model.kernel.at(process.point())
     phi = FunctionTransformer(lambda X: np.asarray(trained.feature_map(X)))
     linear = bk.BayesianLinearRegression(
-        phi, prior=bk.priors.Gaussian(1.0), noise=0.1, intercept=False
+        phi, prior=bk.priors.Gaussian(1.0), noise_variance=0.1, intercept=False
     )
     weights = bk.infer(linear, X, Y, method="exact", progress=False)
     np.testing.assert_allclose(

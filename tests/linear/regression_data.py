@@ -36,8 +36,12 @@ def gaussian(scale, level, noise, X=X, Y=Y):
 
 
 SCALES = np.array([2.0, 0.5, 10.0])
-KNOWN = {"prior": priors.Gaussian(SCALES), "intercept": dist.Normal(0.0, 5.0), "noise": 0.8}
-INFERRED = {"noise": bk.from_sd(dist.HalfNormal(3.0)), "intercept": dist.Normal(0.0, 5.0)}
+KNOWN = {
+    "prior": priors.Gaussian(SCALES),
+    "intercept": dist.Normal(0.0, 5.0),
+    "noise_variance": 0.8,
+}
+INFERRED = {"noise_variance": bk.from_sd(dist.HalfNormal(3.0)), "intercept": dist.Normal(0.0, 5.0)}
 
 
 def plain(X, y, scale=SCALES):

@@ -64,17 +64,17 @@ def inferred(rng, p=3):
 
 LINE = dist.Normal(0.0, LEVEL_SD)
 KNOWN = bk.BayesianLinearRegression(
-    prior=priors.Gaussian(SCALES, loc=LOC), noise=0.7, intercept=LINE
+    prior=priors.Gaussian(SCALES, loc=LOC), noise_variance=0.7, intercept=LINE
 )
 WIDE = bk.BayesianLinearRegression(
-    prior=priors.Gaussian(np.resize(SCALES, 9), loc=LOC), noise=0.7, intercept=LINE
+    prior=priors.Gaussian(np.resize(SCALES, 9), loc=LOC), noise_variance=0.7, intercept=LINE
 )
 CONJUGATE = bk.BayesianLinearRegression(
-    prior=priors.Conjugate(SCALES, loc=LOC), noise=dist.InverseGamma(A, B), intercept=LINE
+    prior=priors.Conjugate(SCALES, loc=LOC), noise_variance=dist.InverseGamma(A, B), intercept=LINE
 )
 INFERRED = bk.BayesianLinearRegression(
     prior=priors.Gaussian(dist.LogNormal(0.0, 0.5), loc=LOC),
-    noise=bk.from_sd(dist.HalfNormal(0.8)),
+    noise_variance=bk.from_sd(dist.HalfNormal(0.8)),
     intercept=LINE,
 )
 EXACT = bk.Exact(draws=DRAWS)

@@ -89,7 +89,7 @@ REFUSED = {
     "no X": (lambda: fit(bk.BayesianGLM(lk.Poisson()), None, None), ValueError, "X is missing"),
     "no y": (lambda: fit(bk.BayesianGLM(lk.Poisson()), X, None), ValueError, "y is missing"),
     "no y though no default needs one": (
-        lambda: fit(bk.BayesianGLM(lk.Gamma(), prior=1.0, intercept=dist.Normal(0, 1)), X, None),
+        lambda: fit(bk.BayesianGLM(lk.Gamma(), prior_sd=1.0, intercept=dist.Normal(0, 1)), X, None),
         ValueError,
         "y is missing",
     ),

@@ -76,7 +76,7 @@ def test_minibatch_svi_finds_the_posterior():
     p = expit(Z @ mode)
     sd = np.sqrt(np.diag(np.linalg.inv((Z.T * (p * (1.0 - p))) @ Z + np.diag(precision))))
     intercept = dist.Normal(0.0, 2.0)
-    model = bk.BayesianGLM(lk.Bernoulli(), prior=1.0, intercept=intercept, batch=500)
+    model = bk.BayesianGLM(lk.Bernoulli(), prior_sd=1.0, intercept=intercept, batch=500)
     posterior = bk.infer(model, x, y, method=bk.SVI("full_rank"), seed=0)
     draws = np.column_stack([posterior.flat["intercept"], posterior.flat["weights"]])
     # The bounds that a verdict sets to the distance of an approximation from the posterior.

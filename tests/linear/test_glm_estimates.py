@@ -180,7 +180,7 @@ def test_ordered_regression_against_statsmodels(link, ordered):
 @pytest.mark.slow
 def test_categorical_against_multinomial_logit_of_statsmodels():
     found = sm.MNLogit(THREE, Z).fit(method="newton", disp=0, tol=1e-12)
-    wide = bk.BayesianGLM(lk.Categorical(), prior=1e3, intercept=dist.Normal(0.0, 1e4))
+    wide = bk.BayesianGLM(lk.Categorical(), prior_sd=1e3, intercept=dist.Normal(0.0, 1e4))
     mode = fit(wide, X, THREE, "map")
     b = np.column_stack([mode.flat["intercept"][0], mode.flat["weights"][0]])
     np.testing.assert_allclose((b[1:] - b[0]).T, found.params, rtol=1e-4, atol=1e-4)
@@ -209,7 +209,7 @@ SETTINGS = {"tol": 1e-12, "max_iter": 10_000, "solver": "newton-cholesky"}
 
 def _agree(likelihood, scale, y, estimator):
     estimator.fit(X, y)
-    model = bk.BayesianGLM(likelihood, prior=scale, intercept=priors.Flat())
+    model = bk.BayesianGLM(likelihood, prior_sd=scale, intercept=priors.Flat())
     found = coefficients(fit(model, X, y, "map"))[0]
     expected = np.append(estimator.intercept_, estimator.coef_)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -235,7 +235,7 @@ def test_whitened_coordinates_sample_collinear_features_better(name):
         intercept = numpyro.sample("intercept", dist.Normal(0.3, 2.0))
         numpyro.sample("y", distribution(intercept + X @ weights), obs=y)
 
-    model = bk.BayesianGLM(likelihood, prior=scale, intercept=dist.Normal(0.3, 2.0))
+    model = bk.BayesianGLM(likelihood, prior_sd=scale, intercept=dist.Normal(0.3, 2.0))
     nuts = bk.NUTS(warmup=500, draws=1500, chains=2)
     whitened, plain = fit(model, COLLINEAR, y, nuts), fit(by_hand, COLLINEAR, y, nuts)
     assert whitened.trust.verdict == "good"
@@ -311,7 +311,7 @@ def test_cutpoints_apply_at_the_mean_of_x(ordered):
     moved = fit(bk.BayesianGLM(lk.Ordered(), prior=priors.Flat()), X + 1000.0, THREE)
     for site in ("cutpoints", "weights"):
         np.testing.assert_allclose(moved.flat[site], ordered.flat[site], rtol=1e-5, atol=1e-8)
-    at_0 = bk.BayesianGLM(lk.Ordered([-1.0, 1.0]), prior=1.0, intercept=False)
+    at_0 = bk.BayesianGLM(lk.Ordered([-1.0, 1.0]), prior_sd=1.0, intercept=False)
     assert "intercept" not in fit(at_0, X, THREE, "map").draws
 
 

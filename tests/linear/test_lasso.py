@@ -17,7 +17,7 @@ def fit(model, *data):
 
 def test_map_under_a_laplace_prior_is_the_lasso():
     scale, noise = 0.05, 0.8
-    model = blr(prior=priors.Laplace(scale), noise=noise, intercept=priors.Flat())
+    model = blr(prior=priors.Laplace(scale), noise_variance=noise, intercept=priors.Flat())
     posterior = fit(model, X, Y)
     lasso = Lasso(alpha=noise / (scale * N), tol=1e-12, max_iter=100_000).fit(X, Y)
     assert np.any(lasso.coef_ == 0.0)
@@ -28,7 +28,7 @@ def test_map_under_a_laplace_prior_is_the_lasso():
 
 
 def test_lasso_with_inferred_noise_is_a_local_maximum():
-    model = blr(prior=priors.Laplace(0.3), noise=bk.from_sd(dist.HalfNormal(2.0)))
+    model = blr(prior=priors.Laplace(0.3), noise_variance=bk.from_sd(dist.HalfNormal(2.0)))
     posterior = fit(model, X, Y)
     found = {k: v[0, 0] for k, v in posterior.draws.items()}
     target = posterior.target
@@ -50,7 +50,7 @@ def test_lasso_finds_the_higher_of_two_modes():
     x = rng.normal(size=(20, 2))
     y = x @ [1.0, 2.0] + 0.3 * rng.normal(size=20)
     prior = dist.InverseGamma(2.0, 1.0)
-    model = blr(prior=priors.Laplace(0.1), noise=prior, intercept=False)
+    model = blr(prior=priors.Laplace(0.1), noise_variance=prior, intercept=False)
     found = fit(model, x, y).draws
 
     def height(noise):
@@ -73,7 +73,7 @@ def test_lasso_finds_the_higher_of_two_modes():
 def test_perfect_fit_has_no_mode(noise):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(8, 20)), rng.normal(size=8)
-    model = blr(prior=priors.Laplace(1.0), noise=noise)
+    model = blr(prior=priors.Laplace(1.0), noise_variance=noise)
     with pytest.raises(ValueError, match="no mode: the features fit y perfectly"):
         fit(model, x, y)
 
@@ -83,7 +83,7 @@ def test_perfect_fit_has_a_mode_if_the_prior_bounds_the_noise():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(5, 7)), rng.normal(size=5)
     prior = dist.InverseGamma(3.0, 0.5)
-    model = blr(prior=priors.Laplace(1.0), noise=prior, intercept=False)
+    model = blr(prior=priors.Laplace(1.0), noise_variance=prior, intercept=False)
     found = fit(model, x, y).draws
     noise, weights = found["noise"].item(), found["weights"][0, 0]
     # d log p / d noise = 0, and the weights are the lasso's at that noise.

@@ -16,9 +16,9 @@ from tests.linear.regression_data import NEW, TRUE, N, X, Y, blr, fit
 def test_collinear_columns_are_refused_or_warned_of():
     twice = np.column_stack([X, X[:, 0] + X[:, 1]])
     with pytest.raises(ValueError, match=r"'x0', 'x1', 'x3' are perfectly collinear.*improper"):
-        fit(blr(prior=priors.Flat(), noise=1.0), twice, Y)
+        fit(blr(prior=priors.Flat(), noise_variance=1.0), twice, Y)
     with pytest.warns(UserWarning, match=r"'x0', 'x1', 'x3' are perfectly collinear"):
-        posterior = fit(blr(prior=1.0, noise=1.0), twice, Y)
+        posterior = fit(blr(prior_sd=1.0, noise_variance=1.0), twice, Y)
     ridge = Ridge(alpha=1.0, solver="svd").fit(twice, Y)
     new = np.column_stack([NEW, NEW[:, 0] + NEW[:, 1]])
     np.testing.assert_allclose(posterior.predict(new).mean, ridge.predict(new), rtol=1e-2)
@@ -26,15 +26,19 @@ def test_collinear_columns_are_refused_or_warned_of():
 
 def test_collinear_columns_with_as_many_rows():
     with pytest.raises(ValueError, match="perfectly collinear"):
-        fit(blr(prior=priors.Flat(), noise=1.0, intercept=False), [[1.0, 1.0], [2.0, 2.0]], [1, 2])
+        fit(
+            blr(prior=priors.Flat(), noise_variance=1.0, intercept=False),
+            [[1.0, 1.0], [2.0, 2.0]],
+            [1, 2],
+        )
 
 
 def test_constant_column_is_refused_or_warned_of():
     constant = np.column_stack([X, np.full(N, 7.0)])
     with pytest.raises(ValueError, match=r"'x3' is constant.*improper"):
-        fit(blr(prior=priors.Flat(), noise=1.0), constant, Y)
+        fit(blr(prior=priors.Flat(), noise_variance=1.0), constant, Y)
     with pytest.warns(UserWarning, match=r"'x3' is constant"):
-        fit(blr(noise=1.0), constant, Y)
+        fit(blr(noise_variance=1.0), constant, Y)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -43,7 +47,7 @@ def test_perfect_fit_warns_if_noise_is_inferred(chunks, intercept):
     y = X @ TRUE + (2.0 if intercept else 0.0)
 
     def prepared(X, y, noise=None):
-        model = blr(noise=noise, intercept=intercept)
+        model = blr(noise_variance=noise, intercept=intercept)
         parts = min(chunks, len(X))
         rows = zip(np.array_split(X, parts), np.array_split(y, parts), strict=True)
         return model.stream(rows).prepare()
@@ -63,7 +67,7 @@ def test_perfect_fit_warns_if_noise_is_inferred(chunks, intercept):
 
 def test_flat_prior_needs_enough_rows():
     with pytest.raises(ValueError, match="3 rows do not determine 3 weights"):
-        fit(blr(prior=priors.Flat(), noise=1.0), X[:3], Y[:3])
+        fit(blr(prior=priors.Flat(), noise_variance=1.0), X[:3], Y[:3])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_flat_prior_needs_enough_rows():
 )
 def test_bad_data_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        fit(blr(noise=1.0), *arguments)
+        fit(blr(noise_variance=1.0), *arguments)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,8 @@ def test_bad_data_are_refused(arguments, message):
     [
         ({"prior": "ridge"}, "prior must be one of"),
         ({"prior": priors.Gaussian(np.ones(2))}, "2.*3 features"),
-        ({"noise": -1.0}, "noise must be positive"),
-        ({"noise": dist.Normal(0.0, 1.0)}, r"Normal\(0.0, 1.0\) reaches below 0"),
+        ({"noise_variance": -1.0}, "noise_variance must be positive"),
+        ({"noise_variance": dist.Normal(0.0, 1.0)}, r"Normal\(0.0, 1.0\) reaches below 0"),
         ({"prior": dist.Bernoulli(0.5)}, "discrete"),
         ({"noise": likelihoods.Bernoulli()}, "BayesianGLM"),
         ({"intercept": dist.Cauchy(0.0, 1.0)}, "intercept must be True"),
@@ -98,11 +102,11 @@ def test_bad_data_are_refused(arguments, message):
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        fit(blr(**{"noise": 1.0, **options}), X, Y)
+        fit(blr(**options), X, Y)
 
 
 def test_bad_new_points_are_refused():
-    posterior = fit(blr(noise=0.8), X, Y)
+    posterior = fit(blr(noise_variance=0.8), X, Y)
     with pytest.raises(ValueError, match="has 2 columns but"):
         posterior.predict(NEW[:, :2])
     with pytest.raises(ValueError, match="NaN"):
@@ -120,6 +124,6 @@ def test_constant_y_needs_a_noise_scale(level):
     ):
         with pytest.raises(ValueError, match=r"y is constant.*noise=1.0"):
             bk.infer(model, *data, method="exact")
-    posterior = bk.infer(blr(noise=1.0).stream(chunks), method="exact", progress=False)
+    posterior = bk.infer(blr(noise_variance=1.0).stream(chunks), method="exact", progress=False)
     found = posterior.predict(NEW).mean
     np.testing.assert_allclose(found, level, rtol=1e-6)

@@ -38,7 +38,7 @@ def test_gaussian_prior_and_known_noise_in_closed_form():
 def test_variance_is_accurate_under_a_wide_prior(wide):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(5, 8))
-    model = blr(prior=1.0, noise=0.01, intercept=dist.Normal(0.0, wide))
+    model = blr(prior_sd=1.0, noise_variance=0.01, intercept=dist.Normal(0.0, wide))
     found = fit(model, x, x[:, 0] + 3.0).predict(x, latent=True).sd
     # In the limit the level takes one observation, and the others shrink by K (K + noise)^-1.
     K = x @ x.T
@@ -64,7 +64,9 @@ def test_noise_scales_with_the_units_of_y(unit):
 def test_conjugate_noise_gives_students_t():
     a, b, scale = 3.0, 2.0, np.array([2.0, 0.5, 10.0])
     model = blr(
-        prior=priors.Conjugate(scale), noise=dist.InverseGamma(a, b), intercept=dist.Normal(0, 4.0)
+        prior=priors.Conjugate(scale),
+        noise_variance=dist.InverseGamma(a, b),
+        intercept=dist.Normal(0, 4.0),
     )
     posterior = fit(model)
     # y is a multivariate t with 2a degrees of freedom; so are the weights, with 2a + n.
@@ -108,10 +110,13 @@ def test_conjugate_noise_gives_students_t():
     ("options", "reason"),
     [
         ({}, "noise is to be inferred"),
-        ({"noise": 1.0, "prior": priors.Gaussian(dist.HalfNormal(1.0))}, "scales of the Gaussian"),
-        ({"noise": 1.0, "prior": priors.Horseshoe()}, "scales of the Horseshoe"),
-        ({"noise": 1.0, "prior": priors.Laplace(1.0)}, "Laplace prior is not Gaussian"),
-        ({"noise": dist.InverseGamma(2.0, 1.0)}, "take priors.Conjugate"),
+        (
+            {"noise_variance": 1.0, "prior": priors.Gaussian(dist.HalfNormal(1.0))},
+            "scales of the Gaussian",
+        ),
+        ({"noise_variance": 1.0, "prior": priors.Horseshoe()}, "scales of the Horseshoe"),
+        ({"noise_variance": 1.0, "prior": priors.Laplace(1.0)}, "Laplace prior is not Gaussian"),
+        ({"noise_variance": dist.InverseGamma(2.0, 1.0)}, "take priors.Conjugate"),
         ({"noise": likelihoods.StudentT()}, "StudentT noise is not Gaussian"),
     ],
 )
@@ -125,7 +130,9 @@ def test_missing_closed_form_is_explained(options, reason):
 
 def test_map_is_ridge_regression():
     scale, noise = 0.6, 0.8
-    posterior = fit(blr(prior=scale, noise=noise, intercept=bk.priors.Flat()), method="map")
+    posterior = fit(
+        blr(prior_sd=scale, noise_variance=noise, intercept=bk.priors.Flat()), method="map"
+    )
     ridge = Ridge(alpha=noise / scale**2, solver="svd", tol=1e-12).fit(X, Y)
     np.testing.assert_allclose(posterior.draws["weights"][0, 0], ridge.coef_, rtol=1e-8)
     np.testing.assert_allclose(posterior.draws["intercept"].item(), ridge.intercept_, rtol=1e-8)
@@ -135,7 +142,7 @@ def test_map_is_ridge_regression():
 @pytest.mark.slow
 def test_evidence_maximization_is_bayesian_ridge():
     Z, y = StandardScaler().fit_transform(X), Y - Y.mean()
-    model = blr(prior=priors.Gaussian(bk.Free(1.0)), noise=bk.Free(1.0), intercept=False)
+    model = blr(prior=priors.Gaussian(bk.Free(1.0)), noise_variance=bk.Free(1.0), intercept=False)
     posterior = fit(model, Z, y, method="mle")
     tiny = dict.fromkeys(["alpha_1", "alpha_2", "lambda_1", "lambda_2"], 1e-12)
     other = BayesianRidge(fit_intercept=False, tol=1e-10, max_iter=5000, **tiny).fit(Z, y)
@@ -150,7 +157,7 @@ def test_evidence_maximization_with_ard_is_ard_regression():
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(100, 6))
     y = Z[:, :3] @ np.array([2.0, -1.0, 0.5]) + 0.5 * rng.normal(size=100)
-    model = blr(prior=priors.ARD(bk.Free(1.0)), noise=bk.Free(1.0), intercept=False)
+    model = blr(prior=priors.ARD(bk.Free(1.0)), noise_variance=bk.Free(1.0), intercept=False)
     posterior = fit(model, Z, y, method="mle")
     tiny = dict.fromkeys(["alpha_1", "alpha_2", "lambda_1", "lambda_2"], 1e-12)
     other = ARDRegression(
@@ -181,7 +188,7 @@ def test_polynomial_features_equal_the_gaussian_process():
         features=PolynomialFeatures(2),
         prior=priors.Gaussian(np.array([1.0, root, root, 1.0, root, 1.0])),
         intercept=False,
-        noise=0.01,
+        noise_variance=0.01,
     )
     new = rng.uniform(-2, 2, (20, 2))
     gp = bk.GaussianProcess(Polynomial(degree=2), x, noise=0.01).condition(y).predict(new)
@@ -197,7 +204,9 @@ def test_nystrom_features_of_all_points_equal_the_gaussian_process():
     x = np.linspace(-2.0, 2.0, 25)[:, None]
     y, kernel = np.sin(3.0 * x[:, 0]), Matern32(0.7, variance=2.0)
     features = NystromFeatures(kernel, n_components=25, selection="random")
-    posterior = fit(blr(features=features, prior=1.0, noise=0.01, intercept=False), x, y)
+    posterior = fit(
+        blr(features=features, prior_sd=1.0, noise_variance=0.01, intercept=False), x, y
+    )
     gp = bk.GaussianProcess(kernel, x, noise=0.01)
     np.testing.assert_allclose(posterior.log_evidence.value, gp.log_prob(y), rtol=1e-8)
     # The features have no covariance away from the points, but the same mean.

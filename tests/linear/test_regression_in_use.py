@@ -32,9 +32,11 @@ from tests.marks import slow
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, KNOWN, {"prior": 1.0, "noise": 0.5, "intercept": False}])
+@pytest.mark.parametrize(
+    "options", [{}, KNOWN, {"prior_sd": 1.0, "noise_variance": 0.5, "intercept": False}]
+)
 def test_ten_updates_equal_one_fit(options):
-    options = {"noise": 0.8, **options}
+    options = {"noise_variance": 0.8, **options}
     once = fit(blr(**options))
     model = blr(**options).stream(zip(np.array_split(X, 10), np.array_split(Y, 10), strict=True))
     after = bk.infer(model, method="exact", progress=False)
@@ -70,7 +72,7 @@ def test_fitted_model_can_be_updated():
 
 @pytest.mark.slow
 def test_posterior_of_updates_is_saved_and_compared(tmp_path):
-    posterior = bk.infer(blr(noise=0.8).update(X, Y), method="exact", progress=False)
+    posterior = bk.infer(blr(noise_variance=0.8).update(X, Y), method="exact", progress=False)
     assert {"weights", "intercept"} == set(posterior.to_arviz().posterior.data_vars)
     assert posterior.log_likelihood() == {}
     posterior.save(tmp_path / "seen.nc")
@@ -127,7 +129,7 @@ def test_unknown_categories_are_refused():
     encode = make_column_transformer(
         (OneHotEncoder(drop="first"), ["kind"]), remainder="passthrough"
     )
-    posterior = fit(blr(features=encode, noise=1.0), frame, Y)
+    posterior = fit(blr(features=encode, noise_variance=1.0), frame, Y)
     assert len(posterior.coords["feature"]) == 2
     with pytest.raises(ValueError, match="unknown categories"):
         posterior.predict(pd.DataFrame({"x": [0.0], "kind": ["c"]}))
@@ -162,7 +164,7 @@ def test_prior_predictive_has_prior_moments():
 
 @pytest.mark.slow
 def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
-    model = blr(prior=priors.Laplace(0.5), noise=0.8)
+    model = blr(prior=priors.Laplace(0.5), noise_variance=0.8)
     posterior = fit(model, method=bk.NUTS(warmup=200, draws=300, chains=2))
     whole = posterior.predict(NEW)
     assert len(whole.parts[0]) == 600
@@ -207,7 +209,7 @@ def test_posterior_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.slow
 def test_loading_learnt_features_needs_the_fitted_model(tmp_path):
-    model = blr(features=StandardScaler(), noise=1.0)
+    model = blr(features=StandardScaler(), noise_variance=1.0)
     posterior = fit(model)
     posterior.save(tmp_path / "fit.nc")
     with pytest.raises(ValueError, match="load the file with model="):

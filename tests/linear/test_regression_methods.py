@@ -33,7 +33,7 @@ def test_posteriors_of_posteriordb(name):
     options = REFERENCES[name]
     sd = dist.HalfNormal(10.0) if name == "sblrc-blr" else dist.HalfCauchy(2.5)
     ones = name.startswith("kidiq")
-    model = blr(noise=bk.from_sd(sd), **options)
+    model = blr(noise_variance=bk.from_sd(sd), **options)
     posterior = fit(model, design[:, 1:] if ones else design, y, method="nuts")
     assert posterior.trust.verdict == "good"
     draws = posterior.flat
@@ -97,7 +97,7 @@ def test_log_density_equals_the_model_by_hand():
 
 @pytest.mark.slow
 def test_numpyro_samples_the_unprepared_model():
-    model = blr(prior=priors.Gaussian(1.0 / X.std(axis=0)), noise=0.8)
+    model = blr(prior=priors.Gaussian(1.0 / X.std(axis=0)), noise_variance=0.8)
     center = X - X.mean(axis=0)
     nuts = numpyro.infer.NUTS(model, dense_mass=True)
     mcmc = numpyro.infer.MCMC(nuts, num_warmup=300, num_samples=1000, progress_bar=False)

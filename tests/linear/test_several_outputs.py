@@ -80,9 +80,19 @@ def one_by_one(model, scales):
 
 SETTINGS = {
     "gaussian": ({"prior": priors.Gaussian(dist.HalfNormal(2.0)), **INFERRED}, ["prior.scale"]),
-    "ridge": ({"prior": 3.0, **INFERRED}, []),
-    "no intercept": ({"prior": 3.0, "noise": INFERRED["noise"], "intercept": False}, []),
-    "flat": ({"prior": priors.Flat(), "noise": INFERRED["noise"], "intercept": priors.Flat()}, []),
+    "ridge": ({"prior_sd": 3.0, **INFERRED}, []),
+    "no intercept": (
+        {"prior_sd": 3.0, "noise_variance": INFERRED["noise_variance"], "intercept": False},
+        [],
+    ),
+    "flat": (
+        {
+            "prior": priors.Flat(),
+            "noise_variance": INFERRED["noise_variance"],
+            "intercept": priors.Flat(),
+        },
+        [],
+    ),
     "conjugate": ({"prior": priors.Conjugate(), **INFERRED}, []),
 }
 
@@ -100,7 +110,7 @@ def test_log_evidence_is_the_sum_over_outputs(name):
 @pytest.mark.slow
 def test_fewer_rows_than_features():
     wide, y = RNG.normal(size=(6, 9)), RNG.normal(size=(6, 2))
-    options = {"prior": 0.7, "intercept": dist.Normal(0.0, 5.0), "noise": 0.5}
+    options = {"prior_sd": 0.7, "intercept": dist.Normal(0.0, 5.0), "noise_variance": 0.5}
     each = [gaussian(np.full(9, 0.7), 5.0, 0.5, wide, column) for column in y.T]
     posterior = fit(blr(**options), wide, y)
     assert posterior.log_evidence.value == pytest.approx(sum(e for _, _, e in each), rel=1e-10)
@@ -132,7 +142,7 @@ def test_conjugate_noise_against_quadrature():
     """The evidence by quadrature, the predictions as a Student t."""
     noise = dist.InverseGamma(3.0, 2.0)
     options = {"prior": priors.Conjugate(2.0), "intercept": False}
-    posterior = fit(blr(noise=noise, **options), X, SEVERAL)
+    posterior = fit(blr(noise_variance=noise, **options), X, SEVERAL)
     K = 4.0 * X @ X.T + np.eye(N)
     grid = np.linspace(-4.0, 4.0, 2001)
     log_joint = invgamma(3.0, scale=2.0).logpdf(np.exp(grid)) + grid
@@ -160,7 +170,7 @@ def test_inferred_noise_against_quadrature(tmp_path):
     """Against quadrature over the noise, and what follows from the posterior has its shapes."""
     options = {"prior": priors.Gaussian(SCALES), "intercept": False}
     noise = bk.from_sd(dist.HalfNormal(3.0))
-    posterior = fit(blr(noise=noise, **options), X, SEVERAL, method="laplace", seed=0)
+    posterior = fit(blr(noise_variance=noise, **options), X, SEVERAL, method="laplace", seed=0)
     grid = np.exp(np.linspace(-3.0, 3.0, 201))
     K = (X * SCALES**2) @ X.T
     log_p = [
@@ -178,9 +188,9 @@ def test_inferred_noise_against_quadrature(tmp_path):
     assert posterior.log_likelihood()["y"].shape[-2:] == (N, 3)
     assert posterior.to_arviz().posterior["weights"].shape[-2:] == (3, 3)
     posterior.save(tmp_path / "fit.nc")
-    loaded = bk.load(tmp_path / "fit.nc", blr(noise=noise, **options))
+    loaded = bk.load(tmp_path / "fit.nc", blr(noise_variance=noise, **options))
     np.testing.assert_allclose(loaded.predict(NEW).mean, posterior.predict(NEW).mean)
-    point = fit(blr(noise=noise, **options), X, SEVERAL, method="map", seed=0)
+    point = fit(blr(noise_variance=noise, **options), X, SEVERAL, method="map", seed=0)
     assert point.point()["weights"].shape == (3, 3)
 
 

@@ -75,7 +75,7 @@ def test_linear_regression_on_a_frame_is_calibrated():
     X = pd.DataFrame(rng.normal(size=(8, 2)) * [1.0, 5.0] + 3.0, columns=["a", "b"])
     y = 40.0 + 7.0 * rng.normal(size=8)
     # The prior of the weights has the scale of the given y, not of simulated data.
-    model = bk.BayesianLinearRegression(noise=30.0, prior=priors.Gaussian())
+    model = bk.BayesianLinearRegression(noise_variance=30.0, prior=priors.Gaussian())
     found = calibrate(model, X, y, method="exact", simulations=100, seed=1)
     assert not found.faults and not found.failures
     assert list(found.uniforms) == ["weights[0]", "weights[1]", "intercept", LIKELIHOOD]

@@ -68,7 +68,7 @@ def exact_process():
 def straight_line():
     frame = pd.DataFrame({HOSTILE: X, "other": rng.normal(size=40)})
     prior, noise = bk.priors.Conjugate(), dist.InverseGamma(2.0, 1.0)
-    model = bk.BayesianLinearRegression(prior=prior, noise=noise)
+    model = bk.BayesianLinearRegression(prior=prior, noise_variance=noise)
     return fit("exact", model, (frame, Y))
 
 

@@ -1,4 +1,7 @@
-"""Files that an earlier version wrote still load: `saved_by_0_1` holds two of commit 792ad63."""
+"""Files that an earlier version wrote still load.
+
+`saved_by_0_1` holds `laplace.nc` and `nuts.nc` of commit 792ad63, and `linear.nc` of 5126fd2.
+"""
 
 from pathlib import Path
 
@@ -43,3 +46,20 @@ def test_file_of_0_1_predicts_with_its_model():
     mean = posterior.predict(np.array([2.0])).mean
     assert mean[0] == pytest.approx(2.0 * PRINTED["laplace"][0], abs=0.3)
     assert posterior.log_evidence.value == pytest.approx(-1.40675, abs=5e-6)
+
+
+def test_file_of_0_1_loads_with_renamed_arguments():
+    """The file was written with prior=2.0, noise=0.04."""
+    model = bk.BayesianLinearRegression(prior_sd=2.0, noise_variance=0.04)
+    loaded = bk.load(FOLDER / "linear.nc", model)
+    # The default prior of the intercept is N(mean(y), (2.5 sd(y))^2) at the mean of x.
+    centred = X - X.mean()
+    slope = centred @ Y / (centred @ centred + 0.04 / 2.0**2)
+    precision = len(Y) / 0.04 + 1.0 / (2.5 * Y.std()) ** 2
+    at_1 = Y.mean() + slope * 0.5
+    variance = 1.0 / precision + 0.25 / (centred @ centred / 0.04 + 1.0 / 2.0**2)
+    predicted = loaded.predict(np.array([1.0]), latent=True)
+    np.testing.assert_allclose(predicted.mean, at_1, rtol=1e-12)
+    np.testing.assert_allclose(predicted.sd, np.sqrt(variance), rtol=1e-12)
+    with pytest.raises(ValueError, match="not the fitted model"):
+        bk.load(FOLDER / "linear.nc", bk.BayesianLinearRegression(prior_sd=2.0, noise_variance=0.2))

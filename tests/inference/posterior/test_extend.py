@@ -102,7 +102,7 @@ def test_flat_prior_cannot_be_extended():
 
 def test_closed_form_model_cannot_be_extended():
     X = jnp.arange(4.0)
-    posterior = bk.infer(bk.BayesianLinearRegression(noise=1.0), X, X, progress=False)
+    posterior = bk.infer(bk.BayesianLinearRegression(noise_variance=1.0), X, X, progress=False)
     with pytest.raises(ValueError, match="no plate of latents to extend"):
         posterior.predict(X, extend=True)
 
