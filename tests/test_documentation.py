@@ -1,13 +1,19 @@
 """The documentation names every public object, its links hold, and its examples run."""
 
 import configparser
-import inspect
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
+import equinox as eqx
+import jax
 import matplotlib.pyplot as plt
+import numpy as np
+import numpyro.distributions as dist
 import pytest
+import sklearn.ensemble
+from sklearn.base import BaseEstimator, is_classifier
 
 import bayeskern as bk
 
@@ -87,29 +93,61 @@ def test_examples_run(section, tmp_path, monkeypatch):
 
 
 def course():
-    """The rows of the page on the course, each a list of its five cells."""
+    """The rows of the page on the course, each a list of its three cells."""
     page = (ROOT / "docs" / "course.md").read_text()
     rows = re.findall(r"^\| (?!what \|)(.+) \|$", page, flags=re.MULTILINE)
     return [re.split(r" ?\| ?", row) for row in rows]
 
 
-def test_course_rows_name_existing_calls():
-    modules = {"bk": bk, "kernels": bk.kernels, "ridge": bk.ridge}
-    for what, _, calls, _, _ in course():
-        named = re.findall(r"`(\w+)\.([\w.]+)(?:\((.*?)\))?`", calls)
-        assert named, what
-        for module, name, keywords in named:
-            thing = modules[module]
-            for part in name.split("."):
-                thing = getattr(thing, part)
-            known = inspect.signature(thing).parameters
-            assert set(re.findall(r"(\w+)=", keywords)) <= set(known), (what, name, keywords)
+# Calls that fit a model by inference are slow.
+CALLS = [
+    pytest.param(call, marks=[pytest.mark.slow] * bool(re.search(r"bk\.(infer|calibrate)\(", call)))
+    for _, cell, _ in course()
+    for call in re.findall(r"`([^`]+)`", cell)
+]
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(size=30), np.arange(30) % 2])
+Y = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])]) + RNG.normal(0.0, 0.3, (30, 2))
+NAMES = {
+    "bk": bk,
+    "kernels": bk.kernels,
+    "likelihoods": bk.likelihoods,
+    "priors": bk.priors,
+    "ridge": bk.ridge,
+    "dist": dist,
+    "eqx": eqx,
+    "jax": jax,
+    "np": np,
+    "sklearn": sklearn,
+    "X": X,
+    "x": X[:, 0],
+    "Y": Y,
+    "y": Y[:, 0],
+    "labels": (X[:, 0] > 0.0).astype(int),
+    "counts": RNG.poisson(2.0, 30),
+    "times": RNG.exponential(2.0, 30),
+    "exposure": RNG.uniform(1.0, 2.0, 30),
+}
 
 
-def test_course_rows_have_a_test():
-    for what, *_, test in course():
-        name, path = re.fullmatch(r"\[`(\w+)`\]\(\.\./(.+)\)", test).groups()
-        text = (ROOT / path).read_text()
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("call", CALLS)
+def test_course_calls_run(call):
+    result = eval(call, dict(NAMES))
+    if isinstance(result, bk.kernels.Kernel):
+        assert np.all(np.isfinite(result(X)))
+    elif isinstance(result, BaseEstimator):
+        result.fit(X, NAMES["labels" if is_classifier(result) else "y"])
+    plt.close("all")
+
+
+def test_course_rows_have_a_call_and_a_test():
+    tests = tomllib.loads((ROOT / "tests" / "course.toml").read_text())
+    assert [what.partition(";")[0] for what, *_ in course()] == list(tests)
+    assert all("`" in cell for _, cell, _ in course())
+    for what, test in tests.items():
+        path, _, name = test.partition("::")
+        text = (ROOT / "tests" / path).read_text()
         assert f"\ndef {name}(" in text, what
         marks = text.partition(f"\ndef {name}(")[0].rpartition("\n\n")[2]
         assert "skip" not in marks and "xfail" not in marks, what

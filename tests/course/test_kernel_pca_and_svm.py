@@ -14,7 +14,7 @@ from bayeskern.kernels import (
     Periodic,
     Polynomial,
 )
-from bayeskern.ridge import KernelPCA, KernelSVC, KernelSVR
+from bayeskern.ridge import KernelPCA, KernelRidge, KernelSVC, KernelSVR
 from tests.marks import few
 
 RNG = np.random.default_rng(11)
@@ -69,6 +69,14 @@ def test_components_preserve_feature_space_distances():
     expected = 2.0 - 2.0 * K
     squared_distances = np.sum((phi[:, None] - phi) ** 2, axis=2)
     np.testing.assert_allclose(squared_distances, expected, atol=1e-12)
+
+
+def test_pre_images_by_ridge_regression_agree_with_scikit_learn():
+    theirs = TheirPCA(4, kernel="rbf", gamma=0.5, fit_inverse_transform=True, alpha=0.1).fit(X)
+    expected = theirs.inverse_transform(theirs.transform(NEW))
+    components = KernelPCA(RBF(), 4).fit(X)
+    ridge = KernelRidge(RBF(), alpha=0.1).fit(components.transform(X), X)
+    np.testing.assert_allclose(ridge.predict(components.transform(NEW)), expected, atol=1e-8)
 
 
 def test_constant_kernel_adds_no_component():

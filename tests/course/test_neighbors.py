@@ -54,6 +54,20 @@ def test_isotropic_kernels_order_by_euclidean_distance(lengthscale):
         assert np.all(np.diff(distances, axis=1) >= 0.0)
 
 
+def test_matrix_lengthscale_orders_by_mahalanobis_distance():
+    # exp(-d^2 / 2) with d^2 = (x - z)' S^-1 (x - z) falls with d.
+    covariance = np.array([[2.0, 0.9], [0.9, 0.5]])
+    theirs = NearestNeighbors(
+        metric="mahalanobis", metric_params={"VI": np.linalg.inv(covariance)}, algorithm="brute"
+    )
+    distances, indices = theirs.fit(X).kneighbors(NEW, 6)
+    ours = KernelKNNRegressor(RBF(np.linalg.cholesky(covariance)), 6).fit(X, Y)
+    found, order = ours.kneighbors(NEW)
+    np.testing.assert_array_equal(order, indices)
+    np.testing.assert_allclose(found, np.sqrt(2.0 - 2.0 * np.exp(-0.5 * distances**2)), rtol=1e-7)
+    assert np.any(order != NearestNeighbors().fit(X).kneighbors(NEW, 6)[1])
+
+
 def test_distances_agree_with_explicit_features():
     kernel = Polynomial(2, offset=1.0)
     a, b = X.T

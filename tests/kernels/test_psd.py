@@ -40,6 +40,14 @@ def test_singular_matrices_pass():
     assert abs(check_psd(0.0 * RBF(), X)) < 1e-14
 
 
+def test_distinct_points_do_not_suffice_for_a_non_singular_matrix():
+    assert len(np.unique(X, axis=0)) == len(X)
+    # The features of the linear kernel are the columns of X, so its Gram matrix has their rank.
+    for kernel, rank in ((RBF(), len(X)), (Linear(), 2)):
+        assert np.linalg.matrix_rank(np.asarray(kernel(X))) == rank
+    assert check_psd(RBF(0.5), X) > 1e-6
+
+
 def test_not_positive_semi_definite():
     matrix = np.diag([2.0, 1.0, -1e-9])
     with pytest.raises(NotPositiveDefiniteError, match="eigenvalue is -1e-09, the largest 2"):
