@@ -1,8 +1,9 @@
 """Builds the documentation into build/site.
 
-The pages are those of docs/, the README as the front page, CONTRIBUTING, the changelog, the
-notebooks with their committed outputs, and a list of all modules. The build fails on a broken link
-or picture, and on a docstring that does not fit its signature.
+The pages are those of docs/, CONTRIBUTING, the changelog, the notebooks with their committed
+outputs, and a list of all modules. Each page of the reference opens with a table of its objects.
+The build fails on a broken link, anchor or picture, and on a docstring that does not fit its
+signature.
 """
 
 import ast
@@ -17,15 +18,25 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import griffe
 from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
 TOP_LEVEL = {
-    "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+}
+PACKAGE = griffe.load("bayeskern", search_paths=[ROOT])
+# The code of each notebook.
+NOTEBOOKS = {
+    notebook: "\n".join(
+        "".join(cell["source"])
+        for cell in json.loads(notebook.read_text())["cells"]
+        if cell["cell_type"] == "code"
+    )
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb"))
 }
 
 
@@ -33,8 +44,10 @@ def main() -> int:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
     for page in [*(ROOT / name for name in TOP_LEVEL), *(ROOT / "docs").rglob("*.md")]:
-        (PAGES / place(page)).write_text(relinked(page))
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        (PAGES / place(page)).write_text(typeset(relinked(page.read_text(), page)))
+    for page in (PAGES / "api").glob("*.md"):
+        page.write_text(with_summaries(page.read_text()))
+    for notebook in NOTEBOOKS:
         write_notebook(notebook, PAGES / place(notebook))
     for chart in (ROOT / "benchmarks" / "results").glob("*.png"):
         (PAGES / place(chart)).parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +77,8 @@ def place(path: Path) -> Path | None:
     return Path(TOP_LEVEL[str(path)]) if str(path) in TOP_LEVEL else None
 
 
-def relinked(page: Path) -> str:
-    """A page whose links, which hold in the repository, hold among the pages.
+def relinked(text: str, page: Path) -> str:
+    """The text of a page whose links, which hold in the repository, hold among the pages.
 
     Where a link leads to a file that is no page, such as a module, its words stay.
     """
@@ -81,7 +94,52 @@ def relinked(page: Path) -> str:
         address = os.path.relpath(target, place(page).parent)
         return f"[{words}]({address}{'#' * bool(anchor)}{anchor})"
 
-    return re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", link, page.read_text())
+    return re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", link, text)
+
+
+def typeset(text: str) -> str:
+    """A text whose formulas are MathML, which needs no script; code stays as it is."""
+
+    def formula(match):
+        code, display, inline = match.groups()
+        if code:
+            return code
+        if display:
+            return f'\n<div class="formula">{convert(display.strip(), display="block")}</div>\n'
+        return f"<span>{convert(inline)}</span>"  # In a span it stays within its line.
+
+    return re.sub(
+        r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|\$([^$\n]+)\$", formula, text, flags=re.DOTALL
+    )
+
+
+def with_summaries(text: str) -> str:
+    """A page of the reference with a table of its objects before the first heading or object."""
+    paths = re.findall(r"^::: (\S+)", text, flags=re.MULTILINE)
+    rows = "\n".join(map(summary, paths))
+    table = f"| object | summary | file | in notebooks |\n|---|---|---|---|\n{rows}\n\n"
+    start = re.search(r"^(## |::: )", text, flags=re.MULTILINE).start()
+    return text[:start] + table + text[start:]
+
+
+def summary(path: str) -> str:
+    """A row of the table: an object, its purpose, its file, the notebooks that use it."""
+    thing = PACKAGE[path.removeprefix("bayeskern.")]
+    purpose = thing.docstring.value.partition("\n")[0].replace("|", "\\|")
+    file = thing.filepath.relative_to(ROOT / "bayeskern")
+    anchor = re.sub(r"[^\w-]", "", str(file.parent / "x")[:-2])
+    # Some names occur in two modules, such as `priors.Laplace` and `bk.Laplace`.
+    module = re.search(r"priors|likelihoods|$", path)[0]
+    use = rf"\b{module}\.{thing.name}\(" if module else rf"(?<!rs\.|ds\.)\b{thing.name}\("
+    uses = [
+        f"[{notebook.stem[:2]}](../notebooks/{notebook.stem}.md)"
+        for notebook, code in NOTEBOOKS.items()
+        if re.search(use, code)
+    ]
+    return (
+        f"| [`{thing.name}`](#{path}) | {purpose} "
+        f"| [`{file}`](../files.md#bayeskern{anchor}) | {', '.join(uses)} |"
+    )
 
 
 def list_of_modules() -> str:
@@ -111,18 +169,13 @@ def write_notebook(notebook: Path, page: Path) -> None:
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(re.sub(r"\$([^$]+)\$", mathml, source))
+            parts.append(typeset(relinked(source, notebook)))
         elif source:
             parts.append(f"```python\n{source}\n```")
         for output in cell.get("outputs", []):
             picture = page.with_name(f"{page.stem}_{len(parts)}.png")
             parts.append(f'<div class="output" markdown>\n\n{shown(output, picture)}\n\n</div>')
     page.write_text("\n\n".join(parts) + "\n")
-
-
-def mathml(formula: re.Match) -> str:
-    """A formula in TeX as MathML, which needs no script; in a span it stays within its line."""
-    return f"<span>{convert(formula[1])}</span>"
 
 
 def shown(output: dict, picture: Path) -> str:
@@ -136,27 +189,33 @@ def shown(output: dict, picture: Path) -> str:
 
 
 class Addresses(HTMLParser):
-    """The addresses that a page refers to."""
+    """The addresses that a page refers to, and the anchors that it has."""
 
     def __init__(self, html: str):
         super().__init__()
-        self.found = set()
+        self.found, self.anchors = set(), {""}
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
         self.found |= {value for name, value in attrs if name in ("href", "src") and value}
+        self.anchors |= {value for name, value in attrs if name == "id"}
 
 
 def broken_links() -> list[str]:
-    """The local addresses in the built site behind which there is no file."""
+    """The local addresses in the built site that lead to no file, or to no anchor of a page."""
+    pages = {page: Addresses(page.read_text()) for page in sorted(SITE.rglob("index.html"))}
     broken = []
-    for page in sorted(SITE.rglob("index.html")):
-        for address in sorted(Addresses(page.read_text()).found):
+    for page, addresses in pages.items():
+        for address in sorted(addresses.found):
             link = urlsplit(address)
-            target = page.parent / unquote(link.path)
-            is_page = target.is_file() or (target / "index.html").is_file()
-            if not (link.scheme or link.netloc or is_page):
+            if link.scheme or link.netloc:
+                continue
+            target = (page.parent / unquote(link.path)).resolve() if link.path else page
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file():
                 broken.append(f"{page.relative_to(SITE)}: {address} leads nowhere")
+            elif target in pages and unquote(link.fragment) not in pages[target].anchors:
+                broken.append(f"{page.relative_to(SITE)}: {address} has no such anchor")
     return broken
 
 

@@ -64,8 +64,8 @@ def test_documented_layers_match_the_contract():
 
 
 def sections(page):
-    """The Python blocks under each second-level heading of a page, by heading."""
-    parts = re.split(r"^## (.+)$", page.read_text(), flags=re.MULTILINE)[1:]
+    """The Python blocks of a page by second-level heading, and those before the first heading."""
+    parts = ["", *re.split(r"^## (.+)$", page.read_text(), flags=re.MULTILINE)]
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
     blocks = {
         heading: re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
@@ -75,7 +75,7 @@ def sections(page):
 
 
 EXAMPLES = {
-    f"{page.stem}: {heading}": blocks
+    f"{page.stem}: {heading}".removesuffix(": "): blocks
     for page in PAGES
     if page.parent.name != "api"
     for heading, blocks in sections(page).items()

@@ -1,4 +1,4 @@
-"""Requests of forecasting users: the page's blocks run, and what they promise holds."""
+"""Requests of forecasting users: the blocks that answer them hold what they promise."""
 
 import re
 import subprocess
@@ -12,24 +12,24 @@ import pytest
 
 import bayeskern as bk
 
-PAGE = Path(__file__).parent.parent / "docs" / "requests.md"
+GUIDES = Path(__file__).parent.parent / "docs" / "howto"
 MIN_DRAWS = 10
 
 pytestmark = pytest.mark.slow
 
 
-def names_of(request):
-    """Names that the block under the heading that starts with `request` defines."""
-    section = PAGE.read_text().partition(f"\n## {request}")[2]
+def names_of(guide, heading="# "):
+    """Names that the first block after a heading of a how-to guide defines."""
+    section = (GUIDES / f"{guide}.md").read_text().partition(heading)[2]
     code = re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[1]
-    names = {"__name__": request}
-    exec(compile(code, request, "exec"), names)
+    names = {"__name__": guide}
+    exec(compile(code, guide, "exec"), names)
     plt.close("all")
     return names
 
 
 def test_intervals_include_parameter_uncertainty():
-    names = names_of("Intervals at any level")
+    names = names_of("intervals", "## Intervals at any level")
     f = names["forecast"]
     np.testing.assert_allclose(f.interval(0.9), f.quantile([0.05, 0.95]))
     assert f.effective_draws > MIN_DRAWS
@@ -38,19 +38,19 @@ def test_intervals_include_parameter_uncertainty():
 
 
 def test_forecasts_are_never_negative():
-    names = names_of("Forecasts that are never")
+    names = names_of("counts", "## Never negative")
     assert np.min(names["positive"].quantile(1e-6)) > 0.0
     assert np.min(names["bounded"].quantile(1e-6)) == 0.0
 
 
 def test_counts_are_whole():
-    names = names_of("Counts")
+    names = names_of("counts", "## Counts")
     for values in (names["counts"].quantile([0.1, 0.5, 0.9]), names["counts"].sample(100)):
         assert np.array_equal(values, np.round(values)) and np.min(values) >= 0.0
 
 
 def test_each_of_many_series_has_its_forecast():
-    names = names_of("Many series")
+    names = names_of("many_series", "## From rows")
     table = names["forecasts"].to_frame()
     assert len(table) == 12 * 12 and not names["forecasts"].failed
     series = pd.Series(50.0 + names["walk"][3], names["months"])
@@ -59,7 +59,7 @@ def test_each_of_many_series_has_its_forecast():
 
 
 def test_intervals_are_reproduced():
-    names = names_of("Intervals that can be")
+    names = names_of("intervals", "## The same numbers")
     np.testing.assert_array_equal(names["first"], names["again"])
     code = "import bayeskern as bk; print(*bk.forecast('airline', 12, seed=1).interval()[0])"
     elsewhere = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -67,7 +67,7 @@ def test_intervals_are_reproduced():
 
 
 def test_future_dates():
-    names = names_of("The right frequency")
+    names = names_of("files_and_dates", "## Future dates")
     ends, weekdays = bk.forecast(names["ends"], 3), bk.forecast(names["weekdays"], 3)
     assert ends.time_labels(ends.times) == ["2024-01-31", "2024-02-29", "2024-03-31"]
     assert [day.day_name() for day in pd.DatetimeIndex(weekdays.times)] == [
@@ -76,14 +76,14 @@ def test_future_dates():
 
 
 def test_gaps():
-    names = names_of("Gaps")
+    names = names_of("missing_values", "## In a series")
     f = names["gappy"]
     assert np.isfinite(f.median).all() and any("missing" in remark for remark in f.remarks)
     assert f.time_labels(f.times)[0] == "2024-01-31"
 
 
 def test_effects_of_regressors():
-    names = names_of("Regressors")
+    names = names_of("holidays_and_events", "## Regressors")
     row = names["promoted"].effects(level=0.999).loc["promotion"]
     assert row["lower"] < 20.0 < row["upper"]
     on = names["promotion"][90:] == 1.0
@@ -97,19 +97,19 @@ def test_effects_of_regressors():
 
 
 def test_cutoffs():
-    names = names_of("Backtests")
+    names = names_of("backtest")
     starts = [str(fold.times[0])[:7] for fold in names["backtest"].folds]
     assert starts == ["1958-01", "1959-01"]
     assert {len(fold.times) for fold in names["backtest"].folds} == {12}
 
 
 def test_components_have_bands():
-    names = names_of("Components")
+    names = names_of("intervals", "## Components")
     for band in names["forecast"].decompose(level=0.9).values():
         assert np.all(band["lower"] < band["median"]) and np.all(band["median"] < band["upper"])
 
 
 def test_short_and_constant_series():
-    names = names_of("Short and constant")
+    names = names_of("files_and_dates", "## Short and constant")
     assert np.isfinite(names["short"].interval(0.95)).all() and names["short"].remarks
     assert np.all(names["constant"].median == 3.0) and names["constant"].remarks
