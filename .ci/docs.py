@@ -127,18 +127,18 @@ def summary(path: str) -> str:
     thing = PACKAGE[path.removeprefix("bayeskern.")]
     purpose = thing.docstring.value.partition("\n")[0].replace("|", "\\|")
     file = thing.filepath.relative_to(ROOT / "bayeskern")
-    anchor = re.sub(r"[^\w-]", "", str(file.parent / "x")[:-2])
+    anchor = "bayeskern" + "".join(file.parent.parts)
     # Some names occur in two modules, such as `priors.Laplace` and `bk.Laplace`.
     module = re.search(r"priors|likelihoods|$", path)[0]
-    use = rf"\b{module}\.{thing.name}\(" if module else rf"(?<!rs\.|ds\.)\b{thing.name}\("
+    before = rf"\b{module}\." if module else r"(?<![\w.])(bk\.|kernels\.|ridge\.)*"
     uses = [
         f"[{notebook.stem[:2]}](../notebooks/{notebook.stem}.md)"
         for notebook, code in NOTEBOOKS.items()
-        if re.search(use, code)
+        if re.search(rf"{before}{thing.name}\(", code)
     ]
     return (
         f"| [`{thing.name}`](#{path}) | {purpose} "
-        f"| [`{file}`](../files.md#bayeskern{anchor}) | {', '.join(uses)} |"
+        f"| [`{file}`](../files.md#{anchor}) | {', '.join(uses)} |"
     )
 
 

@@ -1,12 +1,26 @@
 """Tells the reference that Equinox modules are dataclasses: their fields are their arguments."""
 
-from griffe import Class, DataclassesExtension, Decorator, ExprCall, ExprName, Extension
+from griffe import (
+    Class,
+    DataclassesExtension,
+    Decorator,
+    ExprCall,
+    ExprName,
+    ExprSubscript,
+    Extension,
+)
 
 DATACLASSES = ExprName("dataclasses")
 
 
 class EquinoxFields(Extension):
     """Reads the fields of Equinox modules before Griffe writes the signatures of dataclasses."""
+
+    def on_attribute_instance(self, *, attr, **kwargs):
+        # Griffe drops an `InitVar` before classes that inherit from its class get their signature.
+        annotation = attr.annotation
+        if isinstance(annotation, ExprSubscript) and annotation.canonical_path.endswith(".InitVar"):
+            attr.annotation = annotation.slice
 
     def on_package(self, *, pkg, **kwargs):
         for cls in classes(pkg):
