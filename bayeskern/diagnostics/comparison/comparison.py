@@ -282,7 +282,7 @@ def _too_influential(name: str, result: CrossValidation) -> str:
     count = counted(len(result.unreliable), "observation")
     return (
         f"The elpd of {name} rests on {count} with a k-hat above {result.threshold:.2f}. Refit the "
-        f"model without them: bk.loo(posterior, refit='auto')."
+        f"model without such observations: bk.loo(posterior, refit='auto')."
     )
 
 

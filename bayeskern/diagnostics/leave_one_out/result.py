@@ -108,7 +108,7 @@ class CrossValidation:
         if not len(rows):
             return
         largest = float(np.max(self.estimates.khat[rows]))
-        remedy = "Refit the model without them: bk.loo(posterior, refit='auto')."
+        remedy = "Refit the model without such observations: bk.loo(posterior, refit='auto')."
         if np.all(self.estimates.how[rows] == REFITTED):
             remedy = "Take more draws in the refits, as in refit=bk.NUTS(draws=4000)."
         advice = (
