@@ -7,9 +7,10 @@ Models: the posteriors of shared/posteriordb, the gallery, and NumPyro's example
 the same log density in unconstrained coordinates, compiled by JAX, and give four chains of 1,000
 draws after their own default warmup. "nutpie" is the default of PyMC, too. Each sampler runs in a
 process of its own, with one thread, and is compiled before the clock starts. Gradients are those of
-leapfrog steps, warmup included; CPU seconds of this project include its search for modes and its
-verdict. The error is the largest distance of a mean from that of the reference (published draws, or
-a long run), in sds. With --log a run that was killed goes on from the results in the file.
+leapfrog steps, warmup included. CPU seconds of this project include its search for modes and its
+verdict; a third table leaves them out. The error is the largest distance of a mean from that of the
+reference (published draws, or a long run), in sds. With --log a run that was killed
+goes on from the results in the file.
 """
 
 import argparse
@@ -122,6 +123,7 @@ def result_of(sampler: str, target: Target, problem, name: str) -> dict:
         "rhat": max(float(array_stats.rhat(x)) for x in by_number) if several else None,
         "gradients": draws.gradients,
         "cpu": draws.cpu,
+        "sampling": draws.cpu if draws.sampling is None else draws.sampling,
         "verdict": draws.verdict,
         "error": error_of(target, draws.z, name),
     }

@@ -23,12 +23,16 @@ OURS = "bayeskern"
 
 
 class Draws(NamedTuple):
-    """Draws in unconstrained coordinates, (chains, n, d), and what they cost."""
+    """Draws in unconstrained coordinates, (chains, n, d), and what they cost.
+
+    `sampling` is the part of the CPU seconds without a search for modes and a verdict.
+    """
 
     z: np.ndarray
     gradients: int
     cpu: float
     verdict: str = ""
+    sampling: float | None = None
 
 
 def cpu_seconds(run: Callable) -> tuple[float, object]:
@@ -48,7 +52,7 @@ def ours(target, problem, seed: int) -> Draws:
     run(seed + 1)
     cpu, (posterior, trust) = cpu_seconds(run)
     z, steps = posterior.z, posterior.trace["leapfrog_steps"]
-    return Draws(z, int(steps), cpu, trust.verdict)
+    return Draws(z, int(steps), cpu, trust.verdict, posterior.timing["sampling"])
 
 
 def with_numpyro(target, problem, seed: int) -> Draws:

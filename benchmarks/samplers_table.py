@@ -9,10 +9,11 @@ import numpy as np
 from bayeskern.core.plotting import figure
 
 # What an effective draw costs, and the unit of the tables.
-COSTS = {"gradients": 1000.0, "cpu": 1.0}
+COSTS = {"gradients": 1000.0, "cpu": 1.0, "sampling": 1.0}
 TITLES = {
     "gradients": "Effective draws per 1,000 gradients",
     "cpu": "Effective draws per CPU second",
+    "sampling": "Effective draws per CPU second of sampling alone",
     "error": "Largest error of a mean, in sds of the reference",
 }
 MAX_RHAT = 1.01
@@ -51,7 +52,7 @@ class Results:
     def efficiency(self, model: str, sampler: str, cost: str) -> float:
         """Smallest bulk ESS per unit of cost."""
         line = self._lines[model, sampler]
-        return COSTS[cost] * line["ess"] / line[cost]
+        return COSTS[cost] * line["ess"] / line.get(cost, line["cpu"])
 
 
 def show(lines: list[dict]) -> None:
@@ -122,7 +123,7 @@ def chart(lines: list[dict]):
     models = sorted(results.sizes, key=lambda m: _best(results, m))
     drawing = figure((11.0, 1.2 + 0.24 * len(models)))
     axes = drawing.subplots(1, 2, sharey=True)
-    for ax, cost in zip(axes, COSTS, strict=True):
+    for ax, cost in zip(axes, ("gradients", "cpu"), strict=True):
         for sampler in results.samplers:
             y = [i for i, m in enumerate(models) if results.line(m, sampler)]
             x = [results.efficiency(models[i], sampler, cost) for i in y]
