@@ -96,6 +96,8 @@ def with_mams(target, problem, seed: int) -> Draws:
 
     Each fourth of 4,000 draws is kept; a step of the integrator takes two gradients.
     """
+    if target.size == 1:
+        raise ValueError("a momentum of constant length cannot change in one dimension")
     log_density = _log_density(target)
     lengths = mams.make_random_trajectory_length_fn(True)
     kernel = mams.build_kernel(integration_steps_fn=lengths)
