@@ -38,7 +38,9 @@ CHUNK = 10_000
 MB = 2.0**20
 
 MODEL = bk.BayesianLinearRegression(
-    prior=1.0, intercept=dist.Normal(0.0, 5.0), noise=bk.from_sd(dist.HalfNormal(1.0))
+    prior_sd=1.0,
+    intercept=dist.Normal(0.0, 5.0),
+    noise_variance=bk.from_sd(dist.HalfNormal(1.0)),
 )
 
 
@@ -117,7 +119,7 @@ def show(name, draws, sampling, run, compiling) -> float:
 def exact():
     n, d = EXACT
     X, y = make(n, d)
-    model = bk.BayesianLinearRegression(noise=0.5)
+    model = bk.BayesianLinearRegression(noise_variance=0.5)
 
     def fit(*data, model=model):
         return bk.infer(model, *data, method="exact", progress=False)

@@ -107,10 +107,11 @@ def connected(
     path = points[:, None, None] + t[:, None] * (ends - points[:, None])[:, :, None]
     log_p = -potential_and_gradient(target, path)[0]
     log_p = np.where(np.isnan(log_p), -np.inf, log_p)
-    line = (1.0 - t) * log_p[..., :1] + t * log_p[..., -1:]
-    if as_normal:
-        line += 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
+    # NaN, and so a barrier, where the density is zero at an end.
     with np.errstate(invalid="ignore"):
+        line = (1.0 - t) * log_p[..., :1] + t * log_p[..., -1:]
+        if as_normal:
+            line += 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
         depth = np.max(line - log_p, axis=-1)
     return np.mean(depth < CONNECTIVITY.barrier_nats, axis=1) > 0.5
 
