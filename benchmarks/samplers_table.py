@@ -28,12 +28,19 @@ COLORS = {
 
 
 class Results:
-    """Results by model and sampler."""
+    """Results by model and sampler, of models that the first sampler and others have run on."""
 
     def __init__(self, lines: list[dict]) -> None:
         self.samplers = list(dict.fromkeys(line["sampler"] for line in lines))
-        self.sizes = {line["model"]: line["size"] for line in lines if "size" in line}
         self._lines = {(line["model"], line["sampler"]): line for line in lines}
+        first, *others = self.samplers
+        self.sizes = {
+            line["model"]: line["size"]
+            for line in lines
+            if line["sampler"] == first
+            and "size" in line
+            and any(self.line(line["model"], other) for other in others)
+        }
 
     def line(self, model: str, sampler: str) -> dict | None:
         """Result of a sampler, None where it was not run or failed."""
