@@ -99,12 +99,7 @@ def course():
     return [re.split(r" ?\| ?", row) for row in rows]
 
 
-# Calls that fit a model by inference are slow.
-CALLS = [
-    pytest.param(call, marks=[pytest.mark.slow] * bool(re.search(r"bk\.(infer|calibrate)\(", call)))
-    for _, cell, _ in course()
-    for call in re.findall(r"`([^`]+)`", cell)
-]
+CALLS = [call for _, cell, _ in course() for call in re.findall(r"`([^`]+)`", cell)]
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=30), np.arange(30) % 2])
 Y = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])]) + RNG.normal(0.0, 0.3, (30, 2))
@@ -130,6 +125,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("call", CALLS)
 def test_course_calls_run(call):

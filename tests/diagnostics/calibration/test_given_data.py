@@ -339,6 +339,7 @@ def test_loaded_posterior_is_checked_by_its_method(tmp_path):
     assert bk.calibrate(loaded, simulations=10, progress=False).method == "laplace"
 
 
+@pytest.mark.slow
 def test_point_and_closed_form_are_refused():
     point = bk.infer(coin, 7, method="map", progress=False)
     with pytest.raises(ValueError, match="'map' gives a point"):

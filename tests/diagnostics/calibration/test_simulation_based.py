@@ -51,6 +51,7 @@ def test_z_scores_and_contraction_match_the_closed_form():
     assert found.to_frame().loc["mu", "contraction"] == pytest.approx(ROWS / (ROWS + 1), abs=0.05)
 
 
+@pytest.mark.slow
 def test_ranks_count_draws_below_the_truth():
     found = checked()
     assert found.ranks["mu"].min() >= 0 and found.ranks["mu"].max() <= found.draws

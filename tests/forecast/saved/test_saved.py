@@ -73,7 +73,7 @@ FORECASTS = {
     "long": lambda: bk.forecast(LONG, 30),
 }
 # Kinds that the default tests need: others are like them, or take more than a second.
-FAST = ("seasons", "ranks")
+FAST = ("ranks",)
 KINDS = [
     *FAST,
     *(pytest.param(name, marks=pytest.mark.slow) for name in FORECASTS if name not in FAST),

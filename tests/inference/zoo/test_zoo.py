@@ -13,7 +13,6 @@ from bayeskern.protocols import DoesNotApplyError
 from tests.inference.zoo.mixtures import random_mixture
 from tests.inference.zoo.posterior import is_right
 from tests.inference.zoo.zoo import BY_NAME, POSTERIORS, seeds
-from tests.marks import slow
 
 NAMES = [
     name
@@ -71,7 +70,8 @@ def test_wrong_fits_are_not_called_good_by_any_method(name, method):
         assert_not_wrongly_good(name, method, seed)
 
 
-@pytest.mark.parametrize("seed", [18, slow(6)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [18, 6])
 def test_narrow_modes_with_small_basins_are_found(seed):
     mixture = random_mixture(seed)
     posterior = bk.infer(mixture.model, method="importance", seed=seed, progress=False)

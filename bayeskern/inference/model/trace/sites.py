@@ -72,21 +72,22 @@ class ModelSite(NamedTuple):
 
 def inspect_sites(target: Target) -> dict[str, ModelSite]:
     """Latent, discrete, deterministic and observed sites by name, from an abstract trace."""
-    return eqx.filter_eval_shape(_sites, target)
+    return dict(eqx.filter_eval_shape(_sites, target))
 
 
-# Compiled, because JAX caches its trace for later targets of the same model and shapes.
+# Compiled, because JAX caches its trace for later targets of the same model and shapes. A list,
+# because JAX sorts dictionaries by name.
 @eqx.filter_jit
-def _sites(target: Target) -> dict[str, ModelSite]:
+def _sites(target: Target) -> list[tuple[str, ModelSite]]:
     draw = {s.name: jnp.zeros(s.shape) for s in target.latents}
-    sites = {}
+    sites = []
     for name, site in target.trace_at(draw).items():
         kind = _kind(name, site, target)
         if kind is None:
             continue
         shape = jnp.shape(site["value"])
         conditional = kind == "observed" and _conditions_on_data(name, site["fn"])
-        sites[name] = ModelSite(kind, shape, _axis_names(site, shape), conditional)
+        sites.append((name, ModelSite(kind, shape, _axis_names(site, shape), conditional)))
     return sites
 
 
