@@ -38,7 +38,6 @@ CORE = (
     "forecast/saved/",
     "forecast/test_nightly.py",
     "gallery/",
-    "inference/assessment/test_draws.py",
     "inference/methods/test_reference_posteriors.py",
     "inference/test_missing.py",
     "inference/zoo/test_zoo.py",
