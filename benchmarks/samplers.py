@@ -5,7 +5,7 @@
 
 Models: the posteriors of shared/posteriordb, the gallery, and NumPyro's examples. All samplers get
 the same log density in unconstrained coordinates, compiled by JAX, and give four chains of 1,000
-draws after their own default warmup. "nutpie" is the default of PyMC, too. Each sampler runs in a
+draws after their own default warmup. "nutpie" is the default of PyMC 6, too. Each sampler runs in a
 process of its own, with one thread, and is compiled before the clock starts. Gradients are those of
 leapfrog steps, warmup included. CPU seconds of this project include its search for modes and its
 verdict; a third table leaves them out. The error is the largest distance of a mean from that of the

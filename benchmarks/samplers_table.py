@@ -48,11 +48,11 @@ class Results:
         return line if line is not None and "ess" in line else None
 
     def failed(self, model: str, sampler: str) -> bool:
-        """Whether a sampler was run and raised an error."""
+        """True if a sampler was run and raised an error."""
         return "failure" in self._lines.get((model, sampler), {})
 
     def converged(self, model: str, sampler: str) -> bool:
-        """Whether R-hat of every coordinate is below `MAX_RHAT`."""
+        """True if R-hat of every coordinate is below `MAX_RHAT`."""
         line = self.line(model, sampler)
         return line is not None and line["rhat"] is not None and line["rhat"] < MAX_RHAT
 

@@ -218,7 +218,7 @@ def finite(tree):
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(tree))
 
 
-@most_slow
+@every
 def test_gradient_at_coincident_points(name):
     k, X = examples(2)[name], points(4, 2)
     X[1] = X[0]

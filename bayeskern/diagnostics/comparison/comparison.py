@@ -91,7 +91,8 @@ def compare_posteriors(
         densities = ("elpd", "elpd_error", "loo_khat", "elbo", "log_evidence")
         table[name] |= dict.fromkeys((*densities, "log_evidence_error"), np.nan)
     comparable = {n: r for n, r in results.items() if r is not None and n not in with_other_data}
-    for name, row in _stacking(posteriors, comparable).items():
+    stacking = _stacking(posteriors, comparable)
+    for name, row in stacking.items():
         table[name] |= row
     return Comparison(
         posteriors=dict(posteriors),
@@ -105,6 +106,7 @@ def compare_posteriors(
                 for name in with_other_data
             ),
             *(_too_influential(name, r) for name, r in comparable.items() if len(r.unreliable)),
+            *([NO_WEIGHTS] if any(np.isnan(row["weight"]) for row in stacking.values()) else []),
         ),
     )
 
@@ -207,6 +209,7 @@ class Comparison:
 
 
 MEASURES = {"mean_error": "mean, sds off", "sd_ratio": "sd, ratio", "wasserstein": "Wasserstein"}
+NO_WEIGHTS = "The stacking weights are unknown, because their optimisation did not converge."
 STACKING = ("weight", "elpd, difference from the largest")
 HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),

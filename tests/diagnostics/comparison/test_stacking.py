@@ -1,5 +1,7 @@
 """Stacking weights against ArviZ and a closed form."""
 
+from types import SimpleNamespace
+
 import arviz as az
 import numpy as np
 import numpyro
@@ -7,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.diagnostics.comparison import stacking
 from bayeskern.diagnostics.comparison.stacking import stacking_weights
 
 RNG = np.random.default_rng(0)
@@ -68,6 +71,16 @@ def test_error_of_weights_is_large_where_data_cannot_tell(posteriors):
     assert "stacking" in text and "±" in text
 
 
+@pytest.mark.slow
+def test_weights_without_convergence_are_unknown_with_a_remark(posteriors, monkeypatch):
+    failed = SimpleNamespace(x=np.array([0.9, 0.05, 0.05]))
+    monkeypatch.setattr(stacking, "minimize", lambda *args, **options: failed)
+    comparison = bk.compare(posteriors)
+    assert all(np.isnan(row["weight"]) for row in comparison.table.values())
+    assert "did not converge" in str(comparison)
+
+
+@pytest.mark.slow
 def test_one_model_by_two_methods_has_no_weights(posteriors):
     methods = {"weights": posteriors["line"], "laplace": fit(line, "laplace")}
     comparison = bk.compare(methods)
@@ -75,6 +88,7 @@ def test_one_model_by_two_methods_has_no_weights(posteriors):
     assert "stacking" not in str(comparison)
 
 
+@pytest.mark.slow
 def test_other_data_have_no_weights(posteriors):
     other = fit(robust, y=Y + 1.0)
     table = bk.compare({"line": posteriors["line"], "robust": other}).table
