@@ -1,5 +1,6 @@
 """Posteriors with separate modes and exact moments."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -11,11 +12,13 @@ from jax.scipy.stats import norm
 
 
 class Separated(NamedTuple):
-    """A model without data, and the exact means and sds of its site x: (d,) each."""
+    """A model without data, and a function for the exact means and sds of its site x: (d,) each.
+
+    The moments are computed in the tests that need them, not at the import of all tests.
+    """
 
     model: object
-    mean: np.ndarray
-    sd: np.ndarray
+    moments: Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 def _on_grid(log_density, *axes):
@@ -52,11 +55,14 @@ def shells(d: int, radius=2.0, width=0.1, apart=3.5) -> Separated:
         prior = -0.5 * (u**2 + r**2) / 100.0
         return log_density(x) + prior + (d - 2) * jnp.log(r)
 
-    mean, sd = _on_grid(with_volume, u, r)
-    # By symmetry the other coordinates have mean 0, and share the mean square of r.
-    square = mean[1] ** 2 + sd[1] ** 2
-    means = np.r_[mean[0], np.zeros(d - 1)]
-    return Separated(model, means, np.r_[sd[0], np.full(d - 1, np.sqrt(square / (d - 1)))])
+    def moments():
+        mean, sd = _on_grid(with_volume, u, r)
+        # By symmetry the other coordinates have mean 0, and share the mean square of r.
+        square = mean[1] ** 2 + sd[1] ** 2
+        means = np.r_[mean[0], np.zeros(d - 1)]
+        return means, np.r_[sd[0], np.full(d - 1, np.sqrt(square / (d - 1)))]
+
+    return Separated(model, moments)
 
 
 def mixture(means, sds, weights) -> Separated:
@@ -79,7 +85,7 @@ def mixture(means, sds, weights) -> Separated:
     variances = 100.0 * square / (100.0 + square)
     mean = mass @ centers
     second = mass @ (np.square(centers - mean) + variances[:, None])
-    return Separated(model, mean, np.sqrt(second))
+    return Separated(model, lambda: (mean, np.sqrt(second)))
 
 
 def unequal(d: int, distance=8.0) -> Separated:
@@ -102,7 +108,7 @@ def labels() -> Separated:
 
     grid = np.linspace(-4.5, 4.5, 451)
     prior = [lambda x: -0.5 * jnp.sum(jnp.square(x), axis=-1) / 25.0]
-    return Separated(model, *_on_grid(lambda x: log_likelihood(x) + prior[0](x), grid, grid))
+    return Separated(model, lambda: _on_grid(lambda x: log_likelihood(x) + prior[0](x), grid, grid))
 
 
 SEPARATED = {

@@ -32,7 +32,7 @@ def fit(name, method, seed, **options):
 
 
 def error_of(posterior, name):
-    x, (_, mean, sd) = posterior.draws["x"], SEPARATED[name]
+    x, (mean, sd) = posterior.draws["x"], SEPARATED[name].moments()
     x = x.reshape(-1, len(mean))
     return max(
         np.max(np.abs(x.mean(axis=0) - mean) / sd), np.max(np.abs(np.log(x.std(axis=0) / sd)))

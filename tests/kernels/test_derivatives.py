@@ -7,6 +7,7 @@ import pytest
 
 from bayeskern import kernels as k
 from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights, _evaluate
+from tests.marks import slow
 
 # Times before and after the start of the kernels that have one.
 S, T = np.array([-0.7, 0.0, 0.4, 1.9, 3.1]), np.array([-0.7, 0.2, 0.4, 2.6])
@@ -37,7 +38,7 @@ def test_every_kernel_with_a_formula_is_tested():
     assert {type(kernel) for kernel in KERNELS.values()} == set(_evaluate.registry) - {object}
 
 
-@pytest.mark.parametrize("make", [Pairs.between, lambda s, t: Pairs(s[:, None], t[None])])
+@pytest.mark.parametrize("make", [Pairs.between, slow(lambda s, t: Pairs(s[:, None], t[None]))])
 @pytest.mark.parametrize("name", KERNELS)
 def test_formulas_match_the_kernel_and_its_autodiff(name, make):
     kernel, pairs = KERNELS[name], make(S, T)

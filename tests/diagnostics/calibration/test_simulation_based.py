@@ -105,6 +105,7 @@ def test_fault_of_a_wrong_posterior(wrong, named):
     assert f"mu: {named}" in found.verdict
 
 
+@pytest.mark.slow
 def test_coverage_of_half_the_sd():
     # 0.95 of N(0, (1/2)^2) reaches 0.98 sds: 0.673 of N(0, 1).
     share, error = checked(120, scale=0.5).coverage(0.95)["mu"]

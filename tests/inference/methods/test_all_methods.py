@@ -23,7 +23,7 @@ METHODS = {
     "smc": bk.SMC(particles=800),
     "nuts": bk.NUTS(chains=2, warmup=100, draws=100),
 }
-QUICK = ("laplace", "svi", "importance")
+QUICK = ("laplace", "importance")
 
 
 def fit(name, model, *args, seed=0):

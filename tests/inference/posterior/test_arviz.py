@@ -22,7 +22,6 @@ from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.inference.any_draws import AnyDraws
-from tests.marks import slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=20)
@@ -223,7 +222,8 @@ def test_log_prior_is_that_of_scipy():
     np.testing.assert_allclose(found["part.s"], truth, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("shift", "conflict"), [slow(0.0, False), (4.0, True)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("shift", "conflict"), [(0.0, False), (4.0, True)])
 def test_psense_of_a_saved_file_finds_a_conflict_of_prior_and_data(shift, conflict, tmp_path):
     fit(plain, X + shift, method=Laplace(draws=4000)).save(tmp_path / "p.nc")
     with warnings.catch_warnings():
