@@ -1,12 +1,13 @@
 """NUTS of this project beside other samplers: effective draws per gradient and per CPU second.
 
     uv run --group bench python -m benchmarks.samplers [--models arK-arK ...]
-        [--samplers nutpie ...] [--log samplers.jsonl] [--chart samplers.png]
+        [--samplers nutpie ...] [--limit 1200] [--log samplers.jsonl] [--chart samplers.png]
 
 Models: the posteriors of shared/posteriordb, the gallery, and NumPyro's examples. All samplers get
 the same log density in unconstrained coordinates, compiled by JAX, and give four chains of 1,000
-draws after their own default warmup. "nutpie" is the default of PyMC 6, too. Each sampler runs in a
-process of its own, with one thread, and is compiled before the clock starts. Gradients are those of
+draws after their own default warmup. "nutpie" is the default of PyMC 6, too. Each sampler runs on
+each model in a process of its own, with one thread, is compiled before the clock starts, and is
+stopped after `--limit` seconds. Gradients are those of
 leapfrog steps, warmup included. CPU seconds of this project include its search for modes and its
 verdict; a third table leaves them out. The error is the largest distance of a mean from that of the
 reference (published draws, or a long run), in sds. With --log a run that was killed
@@ -90,25 +91,23 @@ def _numbers(sites: dict) -> Iterator[tuple[str, float]]:
             yield f"{site}[{indices}]" if index else site, float(value)
 
 
-# -- one sampler in its process --------------------------------------------------------------------
+# -- one sampler on one model, in its process ------------------------------------------------------
 
 
-def run_all(sampler: str, names: list[str]) -> None:
-    """Print a line of JSON for each model."""
+def print_result(sampler: str, name: str) -> None:
+    """Print a line of JSON, none for a model without latents."""
     warnings.simplefilter("ignore")
-    loaders = problems()
-    for name in names:
-        line: dict = {"model": name, "sampler": sampler}
-        try:
-            problem = loaders[name]()
-            target = target_of(problem)
-            if target is None:
-                continue
-            line["size"] = target.size
-            line |= result_of(sampler, target, problem, name)
-        except Exception as error:
-            line["failure"] = f"{type(error).__name__}: {error}"[:200]
-        print(json.dumps(line), flush=True)
+    line: dict = {"model": name, "sampler": sampler}
+    try:
+        problem = problems()[name]()
+        target = target_of(problem)
+        if target is None:
+            return
+        line["size"] = target.size
+        line |= result_of(sampler, target, problem, name)
+    except Exception as error:
+        line["failure"] = f"{type(error).__name__}: {error}"[:200]
+    print(json.dumps(line), flush=True)
 
 
 def result_of(sampler: str, target: Target, problem, name: str) -> dict:
@@ -129,25 +128,36 @@ def result_of(sampler: str, target: Target, problem, name: str) -> dict:
     }
 
 
+def run_apart(sampler: str, name: str, log: Path, limit: float) -> None:
+    """Append the result of a process of its own, or a failure after `limit` seconds."""
+    program = [sys.executable, "-m", "benchmarks.samplers", "--child"]
+    command = [*program, "--samplers", sampler, "--models", name]
+    with log.open("a", encoding="utf-8") as stream:
+        try:
+            subprocess.run(command, env=os.environ | ONE_THREAD, stdout=stream, timeout=limit)
+        except subprocess.TimeoutExpired:
+            failure = f"stopped after {limit:.0f} s"
+            stream.write(json.dumps({"model": name, "sampler": sampler, "failure": failure}) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="*", default=list(problems()))
     parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for each run")
     parser.add_argument("--log", type=Path, default=Path("samplers.jsonl"))
     parser.add_argument("--chart", type=Path)
     parser.add_argument("--child", action="store_true")
     options = parser.parse_args()
     if options.child:
-        run_all(options.samplers[0], options.models)
+        print_result(options.samplers[0], options.models[0])
         return
     options.log.touch()
     finished = {(line["model"], line["sampler"]) for line in read(options.log)}
-    program = [sys.executable, "-m", "benchmarks.samplers", "--child", "--samplers"]
-    for sampler in options.samplers:
-        missing = [name for name in options.models if (name, sampler) not in finished]
-        command = [*program, sampler, "--models", *missing]
-        with options.log.open("a") as log:
-            subprocess.run(command, env=os.environ | ONE_THREAD, stdout=log)
+    for name in options.models:
+        for sampler in options.samplers:
+            if (name, sampler) not in finished:
+                run_apart(sampler, name, options.log, options.limit)
     lines = read(options.log)
     show(lines)
     if options.chart is not None:
