@@ -169,7 +169,8 @@ def write_notebook(notebook: Path, page: Path) -> None:
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(typeset(relinked(source, notebook)))
+            folded = source.replace("<details>", "<details markdown>")
+            parts.append(typeset(relinked(folded, notebook)))
         elif source:
             parts.append(f"```python\n{source}\n```")
         for output in cell.get("outputs", []):
