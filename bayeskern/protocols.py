@@ -12,9 +12,11 @@ checks the protocols at run time. `docs/extend.md` has examples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+from numpyro.distributions import Distribution
 
 # -- what the methods of a model return ------------------------------------------------------------
 
@@ -27,11 +29,15 @@ class ClosedForm(NamedTuple):
             (n, *site).
         log_evidence: log p(data).
         residual: Relative residual of the linear solve; 0 if nothing was solved.
+        marginals: Distribution of each element of a site, by site. Tables show its moments and
+            quantiles, instead of those of draws, if it is Beta, Gamma, InverseGamma, Normal or
+            StudentT.
     """
 
     draw: Callable[[jax.Array, int], dict]
     log_evidence: float
     residual: float = 0.0
+    marginals: Mapping[str, Distribution] = MappingProxyType({})
 
 
 class Marginal(NamedTuple):

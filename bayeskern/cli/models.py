@@ -14,6 +14,7 @@ from bayeskern.cli.app import app
 from bayeskern.cli.options import Whole
 from bayeskern.cli.output import print_written, require_not_input, say, write_report
 from bayeskern.core import files, validation
+from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 from bayeskern.inference.verdict import WIDTH
@@ -55,6 +56,8 @@ def fit(
     posterior.save(written[0])
     say(_verdict(f"{path.stem} by {posterior.method}", posterior))
     say(f"\n{_summary(posterior)}")
+    if exact := exact_marginals(posterior):
+        say(f"\n{_wrapped(exact)}")
     if report:
         written.append(write_report(posterior, output / "report.html", seed))
     print_written(written)

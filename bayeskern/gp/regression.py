@@ -9,6 +9,7 @@ from typing import Self
 import equinox as eqx
 import jax.numpy as jnp
 import numpyro
+import numpyro.distributions as dist
 from jax import Array
 from jax.typing import ArrayLike as JaxArrayLike
 from numpy.typing import ArrayLike
@@ -232,7 +233,9 @@ class GPRegression(eqx.Module):
             return {"f": _sample_jit(f, key, n).reshape(n, *targets.shape)}
 
         log_marginal = float(self._distribution_of_y(process).log_prob(targets))
-        return ClosedForm(draw, log_marginal, max(gp.residual for gp in gps))
+        mean_of_f, variance = (jnp.reshape(x, targets.shape) for x in _moments_jit(f))
+        marginals = {"f": dist.Normal(mean_of_f, jnp.sqrt(variance))}
+        return ClosedForm(draw, log_marginal, max(gp.residual for gp in gps), marginals)
 
     def predictive(
         self,
@@ -303,6 +306,7 @@ def _join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPred
     return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 
+_moments_jit = eqx.filter_jit(lambda predictive: predictive.moments())
 _sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))
 
 

@@ -208,6 +208,14 @@ def _in_words(constraint: Constraint) -> str:
     return f"{words} {' to '.join(str(b) for b in bounds if b is not None)}".strip()
 
 
+def is_from_sd(value: Any) -> TypeGuard[TransformedDistribution]:
+    """True for a prior on a variance that was given on its square root, by `from_sd`."""
+    if type(value) is not TransformedDistribution or len(value.transforms) != 1:
+        return False
+    (transform,) = value.transforms
+    return isinstance(transform, PowerTransform) and bool(np.all(transform.exponent == 2.0))
+
+
 def show(value: Any) -> str:
     """Format a hyperparameter as a Python expression."""
     if isinstance(value, Free):
@@ -221,6 +229,8 @@ def show(value: Any) -> str:
 
 
 def _show_distribution(d: Distribution) -> str:
+    if is_from_sd(d):
+        return f"from_sd({_show_distribution(d.base_dist)})"
     if isinstance(d, TransformedDistribution) and type(d) is TransformedDistribution:
         steps = ", ".join(type(t).__name__ for t in d.transforms)
         return f"TransformedDistribution({_show_distribution(d.base_dist)}, {steps})"

@@ -10,6 +10,7 @@ import numpy as np
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
+from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
@@ -92,6 +93,7 @@ class Fit:
         approximation: Density q of the draws, or of the proposal before resampling.
         draws: Sites, each (chains, draws, *site); None if they are computed from z.
         log_evidence: log p(data) with its standard error, if the method estimates it.
+        marginals: Marginal distributions of sites, if they are known by name.
         optimum: Best mode, if the method searched for modes.
         findings: Findings of earlier fits and of this fit, in addition to `optimum` and `weighted`.
         trace: Values at each step of the method, such as the ELBO.
@@ -111,6 +113,7 @@ class Fit:
     approximation: Approximation | None = None
     draws: dict[str, np.ndarray] | None = None
     log_evidence: Estimate | None = None
+    marginals: dict[str, KnownMarginal] = field(default_factory=dict)
     optimum: Optimum | None = None
     findings: Findings = field(default_factory=Findings)
     trace: dict[str, np.ndarray] = field(default_factory=dict)

@@ -82,6 +82,18 @@ class CollapsedModel(eqx.Module):
         center = self.model.intercept.point
         return {"weights": weights, "intercept": at_center - weights @ center}
 
+    def moments_of_sites(
+        self, posterior: ConditionalPosterior | SeveralPosteriors
+    ) -> dict[str, tuple[jax.Array, jax.Array]]:
+        """Mean and variance of each element of the sites `weights` and `intercept`."""
+        moments = {}
+        for name, rows in self.sites(jnp.eye(posterior.mean.shape[-1])).items():
+            # An element of a site is a row times b; with several outputs, b is (outputs, p).
+            rows, mean = rows.T if rows.ndim == 2 else rows[None], self.sites(posterior.mean)[name]
+            variance = posterior.variance(rows).reshape(len(rows), -1).T
+            moments[name] = mean, variance.reshape(mean.shape)
+        return moments
+
 
 @eqx.filter_jit
 def _recover_coefficients(collapsed, data, draws, keys, mean):

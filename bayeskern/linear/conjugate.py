@@ -83,7 +83,11 @@ class NormalInverseGamma(NamedTuple):
             noise, b = self.draw(key, n)
             return {"noise": noise, **self.collapsed.sites(b)}
 
-        return ClosedForm(draw, self.log_evidence, self.residual)
+        marginals: dict[str, Any] = {"noise": dist.InverseGamma(self.concentration, self.rate)}
+        for name, (mean, variance) in self.collapsed.moments_of_sites(self.unit).items():
+            scale = jnp.sqrt(self.rate / self.concentration * variance)
+            marginals[name] = dist.StudentT(2.0 * self.concentration, mean, scale)
+        return ClosedForm(draw, self.log_evidence, self.residual, marginals)
 
     def predict(self, X, latent: bool) -> ClosedFormPrediction:
         """Predict y, or the linear predictor, at features X (m, p).

@@ -280,7 +280,12 @@ class BayesianLinearRegression(LinearModel):
         def draw(key, n):
             return collapsed.sites(draw_coefficients(posterior, key, n))
 
-        return ClosedForm(draw, float(log_evidence), rows.residual(posterior.mean, *scales))
+        marginals = {
+            name: dist.Normal(mean, jnp.sqrt(variance))
+            for name, (mean, variance) in collapsed.moments_of_sites(posterior).items()
+        }
+        residual = rows.residual(posterior.mean, *scales)
+        return ClosedForm(draw, float(log_evidence), residual, marginals)
 
     def _why_not_exact(self) -> str | None:
         if not self.is_gaussian:

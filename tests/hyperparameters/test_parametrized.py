@@ -111,7 +111,7 @@ def test_repr():
     k = k.named("a") + Linear(center=Free(0.5)) ** 2 * (Matern52() + 1)
     expected = (
         "(2.0 * RBF(lengthscale=[0.5, 1.0], "
-        "variance=TransformedDistribution(HalfNormal(0.5), PowerTransform))).named('a')"
+        "variance=from_sd(HalfNormal(0.5)))).named('a')"
         " + Linear(variance=1.0, center=Free(0.5)) ** 2"
         " * (Matern52(lengthscale=1.0, variance=1.0) + Constant(variance=1.0))"
     )

@@ -82,6 +82,9 @@ class BetaBernoulli(ConjugateModel):
     def parameters(self) -> dict:
         return {"p": numpyro.sample("p", dist.Beta(self.a, self.b))}
 
+    def marginals(self) -> dict[str, dist.Distribution]:
+        return {"p": dist.Beta(self.a, self.b)}
+
     def observation(self, p, trials) -> dist.Distribution:
         return dist.Binomial(trials.astype(int), p)
 

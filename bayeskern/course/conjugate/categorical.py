@@ -96,6 +96,9 @@ class DirichletCategorical(ConjugateModel):
         prior = dist.Dirichlet(self.concentration)
         return {"p": numpyro.sample("p", prior, infer={"event_dims": ["class"]})}
 
+    def marginals(self) -> dict[str, dist.Distribution]:
+        return {"p": dist.Beta(self.concentration, self.strength - self.concentration)}
+
     def observation(self, p) -> dist.Distribution:
         return dist.Categorical(p)  # pyright: ignore[reportReturnType]
 

@@ -52,7 +52,7 @@ class ConjugateModel(eqx.Module):
         (strength * mean + n * ybar) / (strength + n)
 
     (Diaconis and Ylvisaker 1979). A family defines `mean` and `strength`, as fields or as
-    properties, and the four abstract methods.
+    properties, and the five abstract methods.
 
     Attributes:
         mean: E[y] under the prior.
@@ -96,6 +96,10 @@ class ConjugateModel(eqx.Module):
     @abstractmethod
     def new(self, **extra) -> Any:
         """The SciPy distribution of a new observation, with theta integrated out."""
+
+    @abstractmethod
+    def marginals(self) -> dict[str, Distribution]:
+        """The marginal distribution of each element of theta under the prior, by site."""
 
     # -- the NumPyro model ------------------------------------------------------------------------
 
@@ -160,7 +164,8 @@ class ConjugateModel(eqx.Module):
             extra: The extra values of the likelihood.
         """
         posterior = self.given(y, **(extra or {}))
-        return ClosedForm(posterior.draw, self._log_evidence(posterior, y, extra))
+        log_evidence = self._log_evidence(posterior, y, extra)
+        return ClosedForm(posterior.draw, log_evidence, marginals=posterior.marginals())
 
     @by_one_thread
     def _log_evidence(self, posterior: Self, y, extra) -> float:

@@ -77,6 +77,9 @@ class NormalNormal(ConjugateModel):
     def parameters(self) -> dict:
         return {"mu": numpyro.sample("mu", dist.Normal(self.mean, jnp.sqrt(self.variance)))}
 
+    def marginals(self) -> dict[str, dist.Distribution]:
+        return {"mu": dist.Normal(self.mean, jnp.sqrt(self.variance))}
+
     def observation(self, mu) -> dist.Distribution:
         return dist.Normal(mu, jnp.sqrt(self.noise))
 
@@ -155,6 +158,11 @@ class NormalGamma(ConjugateModel):
         precision = numpyro.sample("precision", dist.Gamma(self.a, self.b))
         sd = 1.0 / jnp.sqrt(self.strength * precision)
         return {"precision": precision, "mu": numpyro.sample("mu", dist.Normal(self.mean, sd))}
+
+    def marginals(self) -> dict[str, dist.Distribution]:
+        scale = jnp.sqrt(self.b / (self.a * self.strength))
+        mu = dist.StudentT(2.0 * self.a, self.mean, scale)
+        return {"precision": dist.Gamma(self.a, self.b), "mu": mu}
 
     def observation(self, precision, mu) -> dist.Distribution:
         return dist.Normal(mu, 1.0 / jnp.sqrt(precision))

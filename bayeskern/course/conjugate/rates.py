@@ -26,6 +26,9 @@ class GammaRate(ConjugateModel):
     def parameters(self) -> dict:
         return {"rate": numpyro.sample("rate", dist.Gamma(self.a, self.b))}
 
+    def marginals(self) -> dict[str, dist.Distribution]:
+        return {"rate": dist.Gamma(self.a, self.b)}
+
     def after(self, events, time) -> Self:
         """The model after `events` more events in `time` more units of time."""
         return dataclasses.replace(self, a=self.a + events, b=self.b + time)

@@ -17,7 +17,7 @@ from bayeskern.core.formatting import ROUNDING_ERROR
 from bayeskern.core.scalars import scalar_name
 from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.drawing import density
-from bayeskern.diagnostics.report.priors import SitePrior, site_priors
+from bayeskern.diagnostics.priors import SitePrior, site_priors
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process, processes
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior

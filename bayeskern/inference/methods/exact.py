@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.known_marginal import known_marginals
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Assessable, Fit
@@ -69,6 +70,9 @@ class Exact(Method):
             assess=assess,
             draws={name: values[None] for name, values in draws.items()},
             log_evidence=Estimate(float(form.log_evidence), 0.0),
+            marginals=known_marginals(
+                form.marginals, {name: values.shape[1:] for name, values in draws.items()}
+            ),
         )
 
 

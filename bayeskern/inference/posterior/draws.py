@@ -13,6 +13,7 @@ from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
+from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
@@ -101,6 +102,11 @@ class PosteriorDraws:
     def approximation(self) -> Approximation | None:
         """Density q of the draws, or of the proposal before resampling; None if unknown."""
         return self.fit.approximation
+
+    @property
+    def marginals(self) -> dict[str, KnownMarginal]:
+        """Marginal distributions of sites that are known by name, as of conjugate models."""
+        return self.fit.marginals
 
     @property
     def optimum(self) -> Optimum | None:

@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core.json_arrays import NotStored
 from bayeskern.core.netcdf import Stored, read
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
@@ -78,7 +79,10 @@ def restored(
         _require_same(target, draws, model_arguments)
     # `weighted` in the file holds draws of sites, a field of Posterior and not of Fit.
     fields = ("z", "log_q", "trace", "sample_stats", "attempts")
-    fit = Fit(assess=lambda _: trust, **{name: state.pop(name) for name in fields})
+    # Files of earlier versions have no marginals.
+    marginals = {name: KnownMarginal(*m) for name, m in state.pop("marginals", {}).items()}
+    stored_fields = {name: state.pop(name) for name in fields}
+    fit = Fit(assess=lambda _: trust, marginals=marginals, **stored_fields)
     loaded = StoredPosterior(
         draws=draws,
         fit=fit,

@@ -18,7 +18,7 @@ from bayeskern.protocols import classes_of, columns_of
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
-FORMAT = Format("bayeskern posterior", version=3, digest_since=3)
+FORMAT = Format("bayeskern posterior", version=4, digest_since=3)
 # Fields of a Posterior that are stored unchanged; `save` converts further fields.
 FIELDS = (
     "method",
@@ -61,6 +61,7 @@ def state_of(posterior: Posterior, model: dict | None = None) -> dict[str, Any]:
         "trust": {"verdict": trust.verdict, "advice": trust.advice, "evidence": trust.evidence},
         "log_p": posterior.log_p,
         "log_evidence": None if posterior.log_evidence is None else tuple(posterior.log_evidence),
+        "marginals": {name: tuple(m) for name, m in posterior.marginals.items()},
         "draws": {name: netcdf_name(name) for name in posterior.draws},
         "model": model or _model(posterior),
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bayeskern.core.formatting import alike, number
+from bayeskern.inference.known_marginal import KnownMarginal
 
 if TYPE_CHECKING:
     # pandas and xarray take a while to import.
@@ -16,16 +19,23 @@ if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
 
-def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFrame:
+def summary(
+    posterior: Posterior,
+    data: xr.Dataset,
+    marginals: Mapping[str, KnownMarginal] | None = None,
+    **options: Any,
+) -> pd.DataFrame:
     """ArviZ's table of means, sds and intervals of every number of a data set.
 
     R-hat and effective sample sizes are shown for Markov chains only, not for draws resampled from
     them. A point estimate has only values. Numbers have as many digits as their sd justifies,
-    unless the option `round_to` is passed.
+    unless the option `round_to` is passed. Where the marginal distribution of a number is known,
+    its mean, sd, median and equal-tailed interval are those of the distribution, not of draws.
 
     Args:
         posterior: The posterior.
         data: The data set, from `arviz.parameters`.
+        marginals: Known marginals by variable of the data set; None for those of the posterior.
         **options: Options of `arviz.summary`.
 
     Returns:
@@ -46,8 +56,62 @@ def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFr
     if not posterior.has_chains:
         median = options.pop("kind", "stats").endswith("_median")
         options["kind"] = "stats_median" if median else "stats"
+    if marginals is None:
+        # Names in the groups of ArviZ have no slashes.
+        marginals = {name.replace("/", "."): m for name, m in posterior.marginals.items()}
+    known = {name: m for name, m in marginals.items() if name in data}
     table = cast("pd.DataFrame", az.summary(data, **options))
+    if known:
+        _set_exact(table, data, known, options)
     return table if "round_to" in options else with_digits(table)
+
+
+def _set_exact(
+    table: pd.DataFrame, data: xr.Dataset, known: Mapping[str, KnownMarginal], options: dict
+) -> None:
+    """Replace estimates from draws by statistics of the known marginals, in the table."""
+    import arviz as az
+
+    level = options.get("ci_prob") or az.rcParams["stats.ci_prob"]
+    tail, digits = 0.5 * (1.0 - level), options.get("round_to")
+    statistics = {
+        "mean": lambda d: d.mean(),
+        "sd": lambda d: d.std(),
+        "median": lambda d: d.median(),
+        r"eti\d+_lb": lambda d: d.ppf(tail),
+        r"eti\d+_ub": lambda d: d.ppf(1.0 - tail),
+    }
+    elements = _elements_by_row(data, options)
+    for column in map(str, table.columns):
+        pattern = next((p for p in statistics if re.fullmatch(p, column)), None)
+        if pattern is None:
+            continue
+        values = {name: np.ravel(statistics[pattern](m.scipy)) for name, m in known.items()}
+        for row, (name, element) in enumerate(elements):
+            if name in known:
+                value = float(values[name][element])
+                value = round(value, digits) if isinstance(digits, int) else value
+                table.iloc[row, table.columns.get_loc(column)] = value
+
+
+def _elements_by_row(data: xr.Dataset, options: dict) -> list[tuple[str, int]]:
+    """Variable, and index of its flattened element, for each row of ArviZ's table."""
+    import arviz as az
+
+    # A table of the indices themselves has the order of ArviZ, whatever the options select.
+    places = [
+        (str(name), i) for name, x in data.items() for i in range(x[{"chain": 0, "draw": 0}].size)
+    ]
+    first, start = data.isel(draw=slice(0, 2)), 0
+    for name, x in first.items():
+        size = x[{"chain": 0, "draw": 0}].size
+        numbers = np.arange(start, start + size, dtype=float).reshape(x.shape[2:])
+        first[name] = (x.dims, np.broadcast_to(numbers, x.shape))
+        start += size
+    selected = {"var_names", "filter_vars", "coords"} & options.keys()
+    wanted = {name: options[name] for name in selected}
+    table = az.summary(first, kind="stats", round_to="none", **wanted)
+    return [places[round(i)] for i in np.asarray(table["mean"], float)]
 
 
 def with_digits(table: pd.DataFrame) -> pd.DataFrame:

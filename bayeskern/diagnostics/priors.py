@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +12,8 @@ import numpyro
 from numpyro.distributions import Distribution
 
 from bayeskern.core.formatting import three_digits
-from bayeskern.hyperparameters import innermost, show
-from bayeskern.inference import Target
+from bayeskern.hyperparameters import innermost, is_from_sd, show
+from bayeskern.inference import Posterior, Target
 from bayeskern.inference.model.trace.validation import is_improper
 
 
@@ -21,7 +22,7 @@ class SitePrior(NamedTuple):
 
     Attributes:
         site: Name of the site.
-        text: The prior as source code.
+        text: The prior as written in a model.
         shape: Shape of the site.
         distribution: The prior, or None if it is not proper.
         is_unconditional: True if the prior does not depend on other sites.
@@ -68,6 +69,19 @@ def site_priors(target: Target) -> list[SitePrior]:
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 
+def exact_marginals(posterior: Posterior) -> str:
+    """Sentence on the marginals that are known exactly: "p ~ Beta(16, 8)"; "" without any."""
+    if not posterior.marginals:
+        return ""
+    known = site_priors(posterior.known_target) if posterior.target is not None else []
+    priors = {p.site: p.text for p in known if p.distribution is not None and p.is_unconditional}
+    texts = []
+    for site, marginal in posterior.marginals.items():
+        prior = f" (prior {priors[site]})" if site in priors else ""
+        texts.append(f"{site} ~ {marginal}{prior}")
+    return f"Exact moments and quantiles, not those of draws: {', '.join(texts)}."
+
+
 def _site_prior(latent: Any, first: dict, second: dict) -> SitePrior:
     """Prior of a latent site, from its entries in the traces at two points."""
     fn, is_unconditional = None, True
@@ -85,9 +99,14 @@ def _site_prior(latent: Any, first: dict, second: dict) -> SitePrior:
 
 
 def _text(fn: Any) -> str:
-    """Source code of a distribution; three digits; constant arrays as one number."""
+    """A distribution as it is written in a model; constant arrays as one number.
+
+    Numbers have three digits. "HalfNormal(0.5) on the sd" is the prior of a variance.
+    """
     fn = jax.tree.map(_short, innermost(fn))
-    text = show(fn)
+    if is_from_sd(fn):
+        return f"{_text(fn.base_dist)} on the sd"
+    text = re.sub(r"(?<=\d)\.0(?=[,)\]])", "", show(fn)).removesuffix("()")
     return text if len(text) < 200 else f"{type(fn).__name__}(...)"
 
 
