@@ -1,4 +1,4 @@
-"""Kernel principal component analysis: scikit-learn's, with bayeskern's kernels."""
+"""Kernel principal component analysis and pre-images: scikit-learn's, with bayeskern's kernels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import decomposition
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+    is_regressor,
+)
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.base import Kernel
@@ -24,6 +30,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         n_components: The number of components, at most n; None keeps all with positive variance.
+        inverse: The regression of the points on their components by which `inverse_transform`
+            predicts pre-images, such as `KernelRidge(RBF(0.5), alpha=0.1)`, whose lengthscale is in
+            the units of the components; None fits none. scikit-learn's `fit_inverse_transform` is
+            kernel ridge regression with the kernel of the components.
 
     Attributes:
         eigenvalues_: The eigenvalues of the centered Gram matrix, (components,): n times the
@@ -31,10 +41,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         kernel_: The kernel.
         X_fit_: The training points, (n, d).
         pca_: scikit-learn's KernelPCA of their Gram matrix.
+        inverse_: The fitted regression, or None.
 
     References:
         Schoelkopf, Smola and Mueller (1998), "Nonlinear component analysis as a kernel eigenvalue
-        problem".
+        problem". Bakir, Weston and Schoelkopf (2004), "Learning to find pre-images".
 
     Examples:
         >>> import numpy as np
@@ -50,6 +61,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     kernel: Kernel | None = None
     n_components: int | None = None
+    inverse: BaseEstimator | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Find the components.
@@ -63,6 +75,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
         Raises:
             ValueError: If the input is invalid, or n_components exceeds n.
+            TypeError: If inverse is no scikit-learn regressor.
         """
         self.fit_transform(X)
         return self
@@ -85,11 +98,21 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 f"n_components={count} is more than the number of points, {len(points)}. Take "
                 "fewer, or None for all components."
             )
+        is_estimator = isinstance(self.inverse, BaseEstimator)
+        if self.inverse is not None and not (is_estimator and is_regressor(self.inverse)):
+            raise TypeError(
+                f"inverse must be a scikit-learn regressor or None; got {self.inverse!r}. "
+                "Use for example KernelRidge(RBF(0.5), alpha=0.1)."
+            )
         self.kernel_ = self._concrete_kernel()
         pca = decomposition.KernelPCA(count, kernel="precomputed", copy_X=False, random_state=0)
         components = pca.fit_transform(gram(self.kernel_, points))
         self.X_fit_, self.pca_, self.eigenvalues_ = points, pca, pca.eigenvalues_
         self._n_features_out = len(self.eigenvalues_)
+        self.inverse_ = None
+        if self.inverse is not None:
+            regression: Any = clone(self.inverse)
+            self.inverse_ = regression.fit(components, points)
         return components
 
     def transform(self, X: ArrayLike) -> np.ndarray:
@@ -106,3 +129,30 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         for rows in blocks(len(points), len(self.X_fit_)):
             components[rows] = self.pca_.transform(gram(self.kernel_, points[rows], self.X_fit_))
         return components
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """Predict points with these components: their pre-images.
+
+        A projection phi on the components is rarely the image of a point. The pre-image is the
+        prediction of `inverse`, a regression of the training points on their components.
+
+        Args:
+            X: Components, (m, components).
+
+        Returns:
+            Points, (m, d).
+
+        Raises:
+            ValueError: If the input is invalid, or `inverse` was None in `fit`.
+
+        References:
+            Bakir, Weston and Schoelkopf (2004), "Learning to find pre-images".
+        """
+        check_is_fitted(self)
+        if self.inverse_ is None:
+            raise ValueError(
+                "inverse_transform needs a regression of the points on their components, and "
+                "inverse was None in fit. Fit again with, for example, "
+                "KernelPCA(inverse=KernelRidge(RBF(0.5), alpha=0.1))."
+            )
+        return self.inverse_.predict(check_array(X, dtype="float64"))

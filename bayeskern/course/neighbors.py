@@ -25,10 +25,18 @@ class _KernelNeighbors(KernelEstimator):
     n_neighbors: int
     weights: str
     metric: str
+    p: float
 
     def _store(self, X: np.ndarray) -> None:
         validation.one_of("weights", self.weights, ["uniform", "distance"])
-        validation.one_of("metric", self.metric, ["kernel", "euclidean", "manhattan", "chebyshev"])
+        metrics = ["kernel", "euclidean", "manhattan", "chebyshev", "minkowski"]
+        validation.one_of("metric", self.metric, metrics)
+        p = np.inf if self.p == np.inf else validation.positive(self.p, "p")
+        if p < 1.0:
+            raise ValueError(
+                f"p must be a number of at least 1, or infinite, got {self.p!r}: below 1 "
+                "Minkowski's distance violates the triangle inequality."
+            )
         n_neighbors = validation.positive_integer(self.n_neighbors, "n_neighbors")
         if n_neighbors > len(X):
             raise ValueError(
@@ -40,9 +48,15 @@ class _KernelNeighbors(KernelEstimator):
                 f"metric={self.metric!r} is a distance without a kernel, but "
                 f"kernel={self.kernel!r} was given. Omit the kernel, or use metric='kernel'."
             )
+        if self.metric != "minkowski" and p != 2.0:
+            raise ValueError(
+                f"p={self.p!r} is the exponent of metric='minkowski', but metric={self.metric!r} "
+                "was given. Omit p, or use metric='minkowski'."
+            )
         self.kernel_ = self._concrete_kernel() if self.metric == "kernel" else None
-        # SciPy's name.
+        # SciPy's name, and its options.
         self._metric = {"manhattan": "cityblock"}.get(self.metric, self.metric)
+        self._metric_options = {"p": p} if self.metric == "minkowski" else {}
         self._weights = self.weights
         self.X_fit_, self._n_neighbors = X, n_neighbors
 
@@ -64,7 +78,12 @@ class _KernelNeighbors(KernelEstimator):
         parts, tied_points = [], 0
         for rows in blocks(len(points), len(self.X_fit_)):
             if self.kernel_ is None:
-                distances = cdist(points[rows], self.X_fit_, self._metric)  # pyright: ignore[reportCallIssue, reportArgumentType]
+                distances = cdist(points[rows], self.X_fit_, self._metric, **self._metric_options)  # pyright: ignore[reportCallIssue, reportArgumentType]
+                if not np.all(np.isfinite(distances)):
+                    raise ValueError(
+                        f"distances overflow with metric={self.metric!r} and p={self.p!r}. Scale "
+                        "the columns of X, or use metric='chebyshev', the limit for large p."
+                    )
                 parts.append(_smallest(distances, self._n_neighbors))
             else:
                 distances, indices, ties = self._nearest_by_kernel(self.kernel_, points[rows])
@@ -123,8 +142,12 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         weights: "uniform", or "distance" for weights 1 / distance. If neighbours are at distance 0,
             only they count.
         metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
-            "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
-            largest absolute difference.
+            "manhattan", the sum of the absolute differences over the columns; "chebyshev", the
+            largest absolute difference; or "minkowski", (sum_j |x_j - z_j|^p)^(1/p). For
+            Mahalanobis's distance, take the kernel RBF(L) with the Cholesky factor L of the
+            covariance of the columns.
+        p: The exponent of metric="minkowski", at least 1: 1 is "manhattan", 2 "euclidean" and
+            infinity "chebyshev".
 
     Attributes:
         kernel_: The kernel, or None with another metric.
@@ -145,6 +168,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
     n_neighbors: int = 5
     weights: str = "uniform"
     metric: str = "kernel"
+    p: float = 2.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.
@@ -199,8 +223,12 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
             only they count.
         pseudo_count: The prior count of each class, 0 or more.
         metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
-            "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
-            largest absolute difference.
+            "manhattan", the sum of the absolute differences over the columns; "chebyshev", the
+            largest absolute difference; or "minkowski", (sum_j |x_j - z_j|^p)^(1/p). For
+            Mahalanobis's distance, take the kernel RBF(L) with the Cholesky factor L of the
+            covariance of the columns.
+        p: The exponent of metric="minkowski", at least 1: 1 is "manhattan", 2 "euclidean" and
+            infinity "chebyshev".
 
     Attributes:
         classes_: The class labels, (classes,).
@@ -224,6 +252,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
     weights: str = "uniform"
     pseudo_count: float = 1.0
     metric: str = "kernel"
+    p: float = 2.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store the data.

@@ -139,6 +139,8 @@ BAD_ARGUMENTS = [
     (KernelKNNClassifier(weights="distances"), "Did you mean 'distance'"),
     (KernelKNNClassifier(metric="manhatan"), "Did you mean 'manhattan'"),
     (KernelKNNClassifier(RBF(), metric="chebyshev"), "metric='chebyshev' is a distance"),
+    (KernelKNNClassifier(metric="manhattan", p=1), "p=1 is the exponent of metric='minkowski'"),
+    (KernelKNNClassifier(metric="minkowski", p=0.5), "p must be a number of at least 1"),
     (KernelKNNClassifier(pseudo_count=-1), "pseudo_count must be a nonnegative number"),
     (KernelLMS(step="auto"), "step must be a positive number, got 'auto'"),
     (KernelLMS(alpha=-1.0), "alpha must be a nonnegative number"),

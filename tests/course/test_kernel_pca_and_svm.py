@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as TheirPCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC, SVR
 
 from bayeskern.kernels import (
@@ -74,9 +76,24 @@ def test_components_preserve_feature_space_distances():
 def test_pre_images_by_ridge_regression_agree_with_scikit_learn():
     theirs = TheirPCA(4, kernel="rbf", gamma=0.5, fit_inverse_transform=True, alpha=0.1).fit(X)
     expected = theirs.inverse_transform(theirs.transform(NEW))
-    components = KernelPCA(RBF(), 4).fit(X)
-    ridge = KernelRidge(RBF(), alpha=0.1).fit(components.transform(X), X)
-    np.testing.assert_allclose(ridge.predict(components.transform(NEW)), expected, atol=1e-8)
+    ours = KernelPCA(RBF(), 4, KernelRidge(RBF(), alpha=0.1)).fit(X)
+    np.testing.assert_allclose(ours.inverse_transform(ours.transform(NEW)), expected, atol=1e-8)
+
+
+def test_all_components_of_the_linear_kernel_give_the_points_back():
+    pca = KernelPCA(Linear(), inverse=LinearRegression()).fit(X)
+    np.testing.assert_allclose(pca.inverse_transform(pca.transform(NEW)), NEW, atol=1e-12)
+
+
+def test_pre_images_need_a_regression():
+    pca = KernelPCA(RBF(), 2).fit(X)
+    with pytest.raises(ValueError, match="inverse was None in fit"):
+        pca.inverse_transform(pca.transform(NEW))
+    with pytest.raises(NotFittedError):
+        KernelPCA(inverse=KernelRidge()).inverse_transform(np.zeros((1, 2)))
+    for wrong in ("ridge", KernelSVC()):
+        with pytest.raises(TypeError, match="inverse must be a scikit-learn regressor"):
+            KernelPCA(inverse=wrong).fit(X)
 
 
 def test_constant_kernel_adds_no_component():

@@ -18,14 +18,24 @@ NEW = RNG.normal(size=(40, 2))
 both_weights = pytest.mark.parametrize("weights", ["uniform", "distance"])
 
 
-@pytest.mark.parametrize("metric", ["kernel", "euclidean", "manhattan", "chebyshev"])
+@pytest.mark.parametrize(
+    ("metric", "p"),
+    [
+        ("kernel", 2),
+        ("euclidean", 2),
+        ("manhattan", 2),
+        ("chebyshev", 2),
+        ("minkowski", 1.5),
+        ("minkowski", np.inf),
+    ],
+)
 @both_weights
-def test_metrics_agree_with_scikit_learn(metric, weights):
+def test_metrics_agree_with_scikit_learn(metric, p, weights):
     # The distance in the feature space of the linear kernel is Euclidean.
-    options = {"metric": "euclidean" if metric == "kernel" else metric, "weights": weights}
+    options = {"metric": "euclidean" if metric == "kernel" else metric, "p": p, "weights": weights}
     kernel = Linear() if metric == "kernel" else None
     theirs = KNeighborsRegressor(7, **options).fit(X, Y)
-    ours = KernelKNNRegressor(kernel, 7, weights, metric=metric).fit(X, Y)
+    ours = KernelKNNRegressor(kernel, 7, weights, metric=metric, p=p).fit(X, Y)
     for points in (NEW, X):
         np.testing.assert_allclose(ours.predict(points), theirs.predict(points), atol=1e-12)
     distances, indices = ours.kneighbors(NEW)
@@ -33,12 +43,12 @@ def test_metrics_agree_with_scikit_learn(metric, weights):
     assert np.array_equal(indices, at)
     np.testing.assert_allclose(distances, expected, rtol=1e-10)
     theirs = KNeighborsClassifier(7, **options).fit(X, LABELS)
-    ours = KernelKNNClassifier(kernel, 7, weights, pseudo_count=0, metric=metric).fit(X, LABELS)
+    ours = KernelKNNClassifier(kernel, 7, weights, 0, metric, p).fit(X, LABELS)
     for points in (NEW, X):
-        p = theirs.predict_proba(points)
-        np.testing.assert_allclose(ours.predict_proba(points), p, atol=1e-12)
+        expected = theirs.predict_proba(points)
+        np.testing.assert_allclose(ours.predict_proba(points), expected, atol=1e-12)
         # Of classes that share the lead, theirs is the first.
-        leads = np.sum(p == p.max(axis=1, keepdims=True), axis=1) == 1
+        leads = np.sum(expected == expected.max(axis=1, keepdims=True), axis=1) == 1
         assert leads.sum() > 0.8 * len(points)
         assert np.array_equal(ours.predict(points)[leads], theirs.predict(points)[leads])
 
@@ -168,6 +178,12 @@ def test_indistinguishable_neighbours_warn():
         model.predict([[149.0], [200.5]])
     wide = KernelKNNClassifier(RBF(100.0), n_neighbors=1).fit(points, labels)
     assert list(wide.predict([[149.0], [1000.0]])) == ["b", "c"]
+
+
+def test_overflowing_distances_are_refused():
+    model = KernelKNNRegressor(n_neighbors=1, metric="minkowski", p=200).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="distances overflow with metric='minkowski' and p=200"):
+        model.predict([[300.0]])
 
 
 def test_set_params_after_fit_needs_a_refit():
