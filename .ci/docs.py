@@ -1,9 +1,9 @@
 """Builds the documentation into build/site.
 
 The pages are those of docs/, CONTRIBUTING, the changelog, the notebooks with their committed
-outputs, and a list of all modules. Each page of the reference opens with a table of its objects.
-The build fails on a broken link, anchor or picture, and on a docstring that does not fit its
-signature.
+outputs, the gallery, and a list of all modules. Each page of the reference opens with a table of
+its objects. The build fails on a broken link, anchor or picture, and on a docstring that does not
+fit its signature.
 """
 
 import ast
@@ -53,6 +53,7 @@ def main() -> int:
         (PAGES / place(chart)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(chart, PAGES / place(chart))
     (PAGES / "files.md").write_text(list_of_modules())
+    (PAGES / "gallery.md").write_text(gallery())
     command = ["zensical", "build", "--strict", "--clean"]
     build = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -70,6 +71,8 @@ def place(path: Path) -> Path | None:
     path = path.relative_to(ROOT)
     if path.parts[0] == "docs":
         return path.relative_to("docs")
+    if path == Path("models"):
+        return Path("gallery.md")
     if path.suffix == ".png":
         return path
     if path.suffix == ".ipynb":
@@ -160,6 +163,27 @@ def list_of_modules() -> str:
             purpose = re.sub(r"([\[\]|*_<])", r"\\\1", docstring.partition("\n")[0])
             lines.append(f"| `{module.name}` | {purpose} |")
     return "\n".join(lines) + "\n"
+
+
+def gallery() -> str:
+    """A page with the description and the code of every problem in models/."""
+    lines = [
+        "# Gallery",
+        "",
+        "Problems with data, to fit from the command line (`bayeskern fit coin`), from Python",
+        '(`gallery.load("coin").fit()`), or to copy.',
+        "[Fit a NumPyro model](howto/fit_a_model.md#the-gallery-and-files-of-your-own) says how a",
+        "file of your own takes their place.",
+    ]
+    table, sections = ["", "| problem | what it is |", "|---|---|"], []
+    for path in sorted((ROOT / "models").glob("[!_]*.py")):
+        title, _, text = ast.get_docstring(ast.parse(path.read_text())).partition("\n")
+        table.append(f"| [`{path.stem}`](#{path.stem}) | {title} |")
+        code = path.read_text().split('"""\n', 1)[1].strip()
+        sections += ["", f"## {path.stem}", "", f"**{title}**", text]
+        sections += ["", "<details markdown><summary>Code</summary>", ""]
+        sections += ["```python", code, "```", "", "</details>"]
+    return "\n".join(lines + table + sections) + "\n"
 
 
 def write_notebook(notebook: Path, page: Path) -> None:

@@ -37,7 +37,8 @@ TESTS = Path(__file__).parent
 CORE = (
     "forecast/saved/",
     "forecast/test_nightly.py",
-    "gallery/",
+    "gallery/test_bayesian_network.py",
+    "gallery/test_gallery",
     "inference/methods/test_reference_posteriors.py",
     "inference/test_missing.py",
     "inference/zoo/test_zoo.py",

@@ -19,7 +19,7 @@ from scipy.integrate import quad
 import bayeskern as bk
 import models
 from bayeskern import gallery
-from bayeskern.inference.problem import Problem
+from bayeskern.inference.problem import Problem, bind
 from bayeskern.protocols import DoesNotApplyError
 from models import (
     airline,
@@ -80,14 +80,12 @@ def test_names_and_titles():
 def test_problems_of_the_gallery(name):
     problem = gallery.load(name)
     assert isinstance(problem, Problem)
-    model, data = problem.model, problem.data
-    if hasattr(model, "prepare"):
-        model, data = model.prepare(*data)
+    bound = bind(problem, (), {})
     # Values do not come from the prior, which may be improper.
     started = numpyro.handlers.substitute(
-        numpyro.handlers.seed(model, 0), substitute_fn=numpyro.infer.init_to_uniform
+        numpyro.handlers.seed(bound.model, 0), substitute_fn=numpyro.infer.init_to_uniform
     )
-    trace = numpyro.handlers.trace(started).get_trace(*data)
+    trace = numpyro.handlers.trace(started).get_trace(*bound.args, **bound.kwargs)
     assert all(np.all(np.isfinite(site["value"])) for site in trace.values())
     # Each site with named axes has a name for each axis.
     for site, axes in (problem.dims or {}).items():
@@ -175,7 +173,10 @@ LONG = (
     "coal_mining",
     "gp_classification",
     "horseshoe",
+    "housing",
     "motorcycle",
+    "nile",
+    "rats",
     "sunspots",
 )
 PAIRS = [
