@@ -143,19 +143,25 @@ def first_change(before: str, after: str, timing: bool = False) -> str | None:
 
 
 def close(before: str, after: str) -> bool:
-    """Equality of two printed numbers to 2 %, or to one unit of the last decimal of the first.
+    """Equality of two printed numbers to 2 %, or to one unit of the last decimal of the coarser.
 
     A number without decimals is a count and has no unit to spare, unless it is a percentage.
     """
     old, new = (float(re.sub(r"[,%\s]", "", number)) for number in (before, after))
-    digits, *exponent = re.split("[eE]", re.sub(r"[%\s]", "", before))
-    _, point, decimals = digits.partition(".")
-    unit = 10.0 ** (int(*exponent) - len(decimals))
-    spare = 1.01 * unit if point or exponent or "%" in before else 0.0  # 1.01 for rounding.
     size = max(abs(old), abs(new))
     if before.endswith("%") != after.endswith("%"):
         return False
+    spare = 1.01 * max(unit(before), unit(after))  # 1.01 for rounding.
     return size < ROUNDING_ERROR or abs(old - new) <= max(spare, RELATIVE_TOLERANCE * size)
+
+
+def unit(number: str) -> float:
+    """The unit of the last decimal of a printed number; 0 for a count."""
+    digits, *exponent = re.split("[eE]", re.sub(r"[%\s]", "", number))
+    _, point, decimals = digits.partition(".")
+    if not (point or exponent or "%" in number):
+        return 0.0
+    return 10.0 ** (int(*exponent) - len(decimals))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ def notebook(*texts, pictures=0, tags=()):
         ("42 % and 69%", "43 % and 70%"),
         ("differ by 4e-15", "differ by 0.0e+00"),  # rounding errors
         ("-0.00", "0.01"),
+        ("b about -2.45", "b about -2.4"),  # the last zero is not printed
     ],
 )
 def test_close_numbers_are_equal(before, after):
