@@ -64,7 +64,7 @@ def test_job_survives_kills(files, tmp_path):
     shutil.copytree(files, tmp_path / "killed")
     arguments, options = command(tmp_path / "killed")
     # The later kills hit the part that writes files.
-    for share in (0.5, 0.7, 0.8, 0.85, 0.9, 0.95):
+    for share in (0.6, 0.85, 0.95):
         job = subprocess.Popen(
             arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
         )

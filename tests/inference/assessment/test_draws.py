@@ -62,7 +62,6 @@ def test_exact_draws_pass_where_weights_fail():
 
 
 @pytest.mark.slow
-@pytest.mark.core
 @pytest.mark.parametrize(
     "change",
     [
