@@ -108,12 +108,18 @@ def typeset(text: str) -> str:
         if code:
             return code
         if display:
-            return f'\n<div class="formula">{convert(display.strip(), display="block")}</div>\n'
-        return f"<span>{convert(inline)}</span>"  # In a span it stays within its line.
+            return f'\n<div class="formula">{mathml(display.strip(), "block")}</div>\n'
+        return f"<span>{mathml(inline)}</span>"  # In a span it stays within its line.
 
     return re.sub(
         r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|\$([^$\n]+)\$", formula, text, flags=re.DOTALL
     )
+
+
+def mathml(formula: str, display: str = "inline") -> str:
+    """A formula in MathML, with a space between the name of a function and its argument."""
+    function = r"(?<!<msub>)(?<!<msup>)(<mi>(?:log|exp|sin|cos|tan|det|arccos)</mi>)(?=<m(?!o\b))"
+    return re.sub(function, r'\1<mspace width="0.17em" />', convert(formula, display=display))
 
 
 def with_summaries(text: str) -> str:

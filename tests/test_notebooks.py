@@ -1,6 +1,7 @@
 """The comparison of notebooks with their committed outputs (.ci/notebooks.py)."""
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -100,3 +101,21 @@ def test_cells_and_solutions_run(tmp_path, monkeypatch):
         bad.write_text(path.read_text().replace(spoiled, "raise ValueError"))
         with pytest.raises(Exception, match="ValueError"):
             script.executed(bad)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(script.NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_each_notebook_teaches(path):
+    cells = nbformat.read(path, as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    assert all(part in cells[0].source for part in ("**You will learn**", "**Time", "to run."))
+    _, exercises, rest = re.split(r"^## (?:Exercises|Further reading)$", prose, flags=re.MULTILINE)
+    folds = exercises.count("<details>\n<summary>Solution</summary>\n\n")
+    assert 2 <= folds <= 3 and folds == exercises.count("\n\n</details>")
+    assert folds == len(re.findall(r"^\*\*\d\.\*\* ", exercises, flags=re.MULTILINE))
+    assert re.search(r"\]\(\d\d_\w+\.ipynb\)", rest) and "](../docs/" in rest
+    assert not re.search(r"subplots\(\d+, [4-9]", code), "more than three panels across"
+    warnings = [o for cell in cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
+    assert warnings == []
