@@ -59,7 +59,7 @@ def fit(
     if exact := exact_marginals(posterior):
         say(f"\n{_wrapped(exact)}")
     if report:
-        written.append(write_report(posterior, output / "report.html", seed))
+        written.append(write_report(posterior, output / "report.html", seed, gallery.title(path)))
     print_written(written)
 
 
@@ -115,7 +115,7 @@ def compare(
         say(_wrapped(f"{method}: left out. {error}"))
     say(f"\n{bk.compare(posteriors)}")
     if report is not None:
-        print_written([write_report(posteriors, report, seed)])
+        print_written([write_report(posteriors, report, seed, gallery.title(path))])
 
 
 @app.command
@@ -152,7 +152,8 @@ def report(
     for name, posterior in loaded.items():
         say(_verdict(name, posterior))
     subject = loaded if len(loaded) > 1 else next(iter(loaded.values()))
-    print_written([write_report(subject, output, seed)])
+    title = "" if model is None else gallery.title(model)
+    print_written([write_report(subject, output, seed, title)])
 
 
 def _verdict(name: str, posterior: bk.Posterior) -> str:

@@ -32,10 +32,12 @@ def write_report(
     subject: bk.Forecast | bk.Forecasts | bk.Posterior | Mapping[str, bk.Posterior],
     path: Path,
     seed: int,
+    title: str = "",
 ) -> Path:
+    """Write a report. title: Heading of the page; "" for the default."""
     from bayeskern.diagnostics.report import report  # slow to import
 
-    return report(subject, path, seed=seed)
+    return report(subject, path, seed=seed, title=title or None)
 
 
 def print_written(paths: Sequence[Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,16 @@ from numpy.typing import ArrayLike
 def scalar_name(site: str, index: Sequence[int]) -> str:
     """Name of an element of a site: `site`, or `site[i,j]`."""
     return f"{site}[{','.join(map(str, index))}]" if len(index) else site
+
+
+def with_labels(text: str, labels: Mapping[str, str]) -> str:
+    """Text with labels in place of indices: "theta[0]" becomes "theta[A]".
+
+    Args:
+        text: The text.
+        labels: Name of an element with labels, by its `scalar_name` with indices.
+    """
+    return re.sub(r"[^\s\[\]]+\[\d[\d,]*\]", lambda m: labels.get(m[0], m[0]), text)
 
 
 def scalar_columns(draws: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:

@@ -40,15 +40,21 @@ class SitePrior(NamedTuple):
         """Density of one element at x, NaN outside its support; None if not available."""
         if self.distribution is None or not self.is_unconditional:
             return None
-        fn = innermost(self.distribution)
+        fn: Any = innermost(self.distribution)
         if fn.event_dim:
             return None
+        # The density of all elements, since parameters may have further axes (Beta is a Dirichlet).
+        points = jnp.broadcast_to(
+            jnp.reshape(x, (-1, *[1] * len(self.shape))), (len(x), *self.shape)
+        )
         try:
-            element: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, self.shape)[index], fn)
-            density = np.exp(np.asarray(jax.vmap(element.log_prob)(jnp.asarray(x))))
-            return np.where(np.asarray(element.support(x)), density, np.nan)
+            with numpyro.validation_enabled(False):
+                density = np.exp(np.asarray(fn.log_prob(points)))
+            inside = np.broadcast_to(np.asarray(fn.support(points)), density.shape)
         except (TypeError, ValueError):
             return None
+        element = (slice(None), *index)
+        return np.where(inside[element], density[element], np.nan)
 
 
 def site_priors(target: Target) -> list[SitePrior]:

@@ -36,21 +36,21 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("[!_]*.py")))
 
 
-def title(name: str) -> str:
-    """Return the first line of the description of a problem in the gallery.
+def title(source: str | Path) -> str:
+    """Return the first line of the description of a problem, or "" without a description.
 
     Args:
-        name: One of `names()`.
+        source: One of `names()`, or the path of a Python file.
 
     Raises:
-        ValueError: No problem has that name; the message suggests the nearest one.
+        ValueError: There is no such problem or file.
 
     Examples:
         >>> from bayeskern import gallery
         >>> gallery.title("coin")
         'A coin thrown twenty times: the simplest posterior with a closed form.'
     """
-    path = _FOLDER / f"{validation.one_of('model', name, names())}.py"
+    path = find(source)
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 

@@ -459,7 +459,7 @@ def test_summary(raw):
     table = lines[lines.index("") + 1 :]
     assert table[0].split() == ["month", "median", "80", "%", "interval"]
     assert [row.split()[0] for row in table[1:]] == [
-        "2020-01-01", "2020-02-01", "2020-03-01", "...", "2020-06-01",
+        "2020-01", "2020-02", "2020-03", "...", "2020-06",
     ]  # fmt: skip
     _, median, lower, _, upper = table[1].split()
     np.testing.assert_allclose(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned, counted
+from bayeskern.core.formatting import aligned
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison.forecasts import (
     ForecastComparison,
@@ -105,7 +105,7 @@ def compare_posteriors(
                 f"from those of {baseline}."
                 for name in with_other_data
             ),
-            *(_too_influential(name, r) for name, r in comparable.items() if len(r.unreliable)),
+            *_too_influential(comparable),
             *([NO_WEIGHTS] if any(np.isnan(row["weight"]) for row in stacking.values()) else []),
         ),
     )
@@ -125,7 +125,8 @@ class Comparison:
             largest k-hat). For different models of the same data also weight and weight_error
             (stacking weight and its bootstrap error), elpd_difference and elpd_difference_error
             (from the largest elpd). Unknown values are NaN.
-        parameters: Differences from the reference, by posterior and by parameter: mean_error (in
+        parameters: Differences from the reference, by posterior and by parameter, named as in
+            `posterior.summary()`: mean_error (in
             sds of the reference), sd_ratio, and wasserstein (1-Wasserstein distance of the
             marginals, in sds of the reference).
         remarks: Remarks on missing values. The elpd, log evidence and ELBO of a posterior are left
@@ -281,12 +282,16 @@ def _stacking(
     }
 
 
-def _too_influential(name: str, result: CrossValidation) -> str:
-    count = counted(len(result.unreliable), "observation")
-    return (
-        f"The elpd of {name} rests on {count} with a k-hat above {result.threshold:.2f}. Refit the "
-        f"model without such observations: bk.loo(posterior, refit='auto')."
-    )
+def _too_influential(results: Mapping[str, CrossValidation]) -> Iterator[str]:
+    """Remark on observations that are too influential, if there are any."""
+    counts = [f"{name} {len(r.unreliable)}" for name, r in results.items() if len(r.unreliable)]
+    if counts:
+        listed = ", ".join(counts)
+        yield (
+            f"The elpd is uncertain, since some observations have a high k-hat ({listed}): "
+            "they are too influential for their own prediction. Refit the model without them: "
+            "bk.loo(posterior, refit='auto')."
+        )
 
 
 def _with_other_data(
@@ -316,7 +321,8 @@ def _are_equal(x: dict[str, np.ndarray], y: dict[str, np.ndarray]) -> bool:
 def _draws_by_parameter(posterior: Posterior) -> dict[str, np.ndarray]:
     """Draws (S,) of each parameter, by name."""
     names, values = scalar_columns(posterior.flat)
-    return dict(zip(names, values.T.astype(float), strict=True))
+    columns = values.T.astype(float)
+    return {posterior.labels.get(n, n): x for n, x in zip(names, columns, strict=True)}
 
 
 def _differences(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,12 @@ class Block:
         template: Name of the template, without ".html.j2".
         macro: Name of the macro.
         **values: Arguments of the macro. A picture is called `figure`; None shows only its caption.
+
+    Attributes:
+        fold: Title of the folded part of the section that holds the block; "" if it is in view.
     """
+
+    fold = ""
 
     def __init__(self, template: str, macro: str, **values: Any):
         self.template, self.macro, self.values = template, macro, values
@@ -57,6 +63,13 @@ class Block:
         """The block as HTML."""
         module: Any = environment().get_template(f"{self.template}.html.j2").module
         return getattr(module, self.macro)(**self.values)
+
+
+def folded(title: str, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks in a part of the section that readers unfold by its title."""
+    for block in blocks:
+        block.fold = title
+        yield block
 
 
 def text(words: str) -> Block:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,16 +18,20 @@ from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.diagnostics.report.blocks import Block, environment, missing
 from bayeskern.diagnostics.report.many import render_many
+from bayeskern.diagnostics.report.sections import comparison
 from bayeskern.diagnostics.report.sections import forecast as of_forecast
+from bayeskern.diagnostics.report.sections.answer import answer, estimates
 from bayeskern.diagnostics.report.sections.calibration import calibration as calibration_of
-from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.fit import fit
-from bayeskern.diagnostics.report.sections.fitted import fitted
-from bayeskern.diagnostics.report.sections.parameters import parameters
-from bayeskern.diagnostics.report.sections.process import process
+from bayeskern.diagnostics.report.sections.fitted import (
+    circumstances,
+    fit_numbers,
+    fitted,
+    model_and_data,
+)
 from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
-from bayeskern.diagnostics.report.sections.verdict import verdict
+from bayeskern.diagnostics.report.sections.verdict import evidence, verdict
 from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.diagnostics.report.wording import listed, of_series
@@ -35,21 +40,35 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 
 MAX_BYTES = 3_000_000
-# Sections of a posterior, in order, after its verdict: id -> title and function.
+# Sections of a posterior, in order: id -> title and function. The answer comes first, then how far
+# to trust it, then the diagnostics.
 SECTIONS: dict[str, tuple[str, Callable]] = {
-    "fitted": ("What was fitted", fitted),
+    "answer": ("Answer", answer),
+    "verdict": ("How far to trust it", verdict),
+    "fit": ("Fit to the data", fit),
+    "sensitivity": ("Sensitivity to the prior", sensitivity),
     "convergence": ("Convergence", convergence),
     "calibration": ("Calibration of the method", calibration_of),
-    "posterior": ("Posterior", parameters),
-    "fit": ("Fit to the data", fit),
-    "process": ("Function and components", process),
-    "sensitivity": ("Sensitivity to the prior", sensitivity),
+    "fitted": ("Model, priors and data", fitted),
 }
-# Sections of a forecast: the forecast itself first, then its derivation.
+# Sections on each of several posteriors that differ from those above.
+OWN_SECTIONS: dict[str, tuple[str, Callable]] = {
+    "answer": ("Estimates", estimates),
+    "verdict": ("Evidence for the verdict", evidence),
+}
+# Sections on several posteriors together.
+COMMON_SECTIONS: dict[str, tuple[str, Callable]] = {
+    "answer": ("Answer", comparison.answer),
+    "verdict": ("How far to trust each", comparison.trust),
+    "comparison": ("Comparison", comparison.comparison),
+}
+# Sections of a forecast.
 FORECAST_SECTIONS: dict[str, tuple[str, Callable]] = {
-    "process": ("Forecast and components", of_forecast.forecast),
-    "structures": ("Structures", of_forecast.structures),
+    "answer": ("Answer", of_forecast.answer),
+    "verdict": ("How far to trust it", of_forecast.verdict),
+    "process": ("Components", of_forecast.components),
     "fit": ("Fit to the data", of_forecast.fit),
+    "structures": ("Structures", of_forecast.structures),
     "fitted": ("The series", of_forecast.series),
 }
 
@@ -60,14 +79,16 @@ def report(
     *,
     seed: int = 0,
     calibration: Calibration | Mapping[str, Calibration] | bool = False,
+    title: str | None = None,
     progress: bool = True,
 ) -> Path:
     """Write a report on a posterior, several posteriors or a forecast to one HTML file.
 
-    The verdict comes first. The sections after it cover the model and data, convergence, the
-    posterior, the fit to the data, the function and its components, sensitivity to the prior, and
-    the differences between several posteriors. A section that cannot be assessed gives the reason.
-    The file needs no network and stays below 3 MB; the same seed gives the same file.
+    The answer comes first, with its picture and numbers, then the verdict on it. The sections after
+    it cover the fit to the data, sensitivity to the prior, convergence, the model with its priors
+    and data, and the differences between several posteriors. Details are folded, and are unfolded
+    in print. A part that cannot be assessed gives the reason. The file needs no network and stays
+    below 3 MB; the same seed gives the same file.
 
     Args:
         posterior: A `Posterior`, a dict of names and posteriors, a `Forecast`, or the `Forecasts`
@@ -77,6 +98,8 @@ def report(
         calibration: Result of `bk.calibrate(posterior)`, or of each posterior by name, to show in
             the report. True computes it: 200 fits of each posterior's method, which take minutes
             by NUTS.
+        title: Heading of the page, such as the question; by default the name of the model or of
+            the series.
         progress: True to show a progress bar.
 
     Returns:
@@ -96,12 +119,12 @@ def report(
         )
     if isinstance(posterior, Forecasts):
         path = require_file(path, "report.html")
-        text = render_many(posterior, progress)
+        text = render_many(posterior, progress, title)
     else:
         subjects = _subjects(posterior, seed)
         path = require_file(path, "report.html")
         add_calibrations(subjects, calibration, progress)
-        text = render(subjects, progress)
+        text = render(subjects, progress, title)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
@@ -184,56 +207,93 @@ class Section(NamedTuple):
     title: str
     blocks: list[Block]
 
+    @property
+    def parts(self) -> list[tuple[str, list[Block]]]:
+        """Consecutive blocks with one fold: title of the fold, or "", and the blocks."""
+        return [(fold, list(blocks)) for fold, blocks in groupby(self.blocks, lambda b: b.fold)]
+
 
 class Chapter(NamedTuple):
-    """Sections on one posterior; a single chapter has no name."""
+    """Sections on one posterior; a single chapter has no name, several are folded.
+
+    Attributes:
+        id: Anchor of the chapter; "" for a single one.
+        name: Name of the posterior.
+        words: The verdict, for the title of the fold.
+        sections: The sections.
+    """
 
     id: str
     name: str
+    words: str
     sections: list[Section]
 
 
-def render(subjects: Sequence[Subject] | Sequence[ForecastSubject], progress: bool = False) -> str:
+def render(
+    subjects: Sequence[Subject] | Sequence[ForecastSubject],
+    progress: bool = False,
+    title: str | None = None,
+) -> str:
     """The HTML of a report."""
-    posteriors = {s.name: s.posterior for s in subjects if isinstance(s, Subject)}
-    several, section = len(posteriors) > 1, verdict if posteriors else of_forecast.verdict
-    first = [Section("verdict", "Verdict", [b for s in subjects for b in _blocks(section, s)])]
-    with Progress("report", sum(len(_sections(s)) for s in subjects), progress) as bar:
-        chapters = [_chapter(s, f"p{i}" if several else "", bar) for i, s in enumerate(subjects)]
-    if posteriors:
-        last = Section("comparison", "Comparison", _blocks(comparison, posteriors))
-        # For a single posterior, the last section says that there is nothing to compare.
-        (first if several else chapters[0].sections).append(last)
+    several = [s for s in subjects if isinstance(s, Subject)] if len(subjects) > 1 else []
+    first, with_model = [], True
+    with Progress("report", sum(len(_sections(s, True)) for s in subjects), progress) as bar:
+        if several:
+            compared = comparison.Compared(several)
+            first = [Section(i, t, _blocks(f, compared)) for i, (t, f) in COMMON_SECTIONS.items()]
+            with_model = not compared.is_one_model
+            if not with_model:
+                blocks = _blocks(model_and_data, compared.best)
+                first.append(Section("fitted", SECTIONS["fitted"][0], blocks))
+        chapters = [
+            _chapter(subject, f"p{i}" if several else "", with_model, bar)
+            for i, subject in enumerate(subjects)
+        ]
     sections = [section for chapter in chapters for section in chapter.sections]
     for i, block in enumerate(_with_figures([*first, *sections])):
         block.values["figure"] = with_prefixed_ids(block.values["figure"], f"f{i + 1}-")
     page = environment().get_template("report.html.j2")
-    title, subtitle = _title(subjects[0], len(subjects)), ", ".join(map(_subtitle, subjects))
+    subtitle = "; ".join(map(_subtitle, subjects))
+    title = title or _title(subjects[0], len(subjects))
     values = {"title": title, "subtitle": subtitle, "version": version("bayeskern")}
     text = page.render(first=first, chapters=chapters, **values)
     excess = len(text.encode("utf-8", "backslashreplace")) - MAX_BYTES
     if excess > 0:
-        first[0].blocks.append(missing(leave_out(sections, excess)))
+        (first or chapters[0].sections)[0].blocks.append(missing(leave_out(sections, excess)))
         text = page.render(first=first, chapters=chapters, **values)
     return text
 
 
-def _chapter(subject: Subject | ForecastSubject, id: str, bar: Progress) -> Chapter:
+def _chapter(
+    subject: Subject | ForecastSubject, id: str, with_model: bool, bar: Progress
+) -> Chapter:
     sections = []
-    for own_id, (title, section) in _sections(subject).items():
+    for own_id, (title, section) in _sections(subject, not id).items():
+        if own_id == "fitted" and not with_model:
+            section = _circumstances
+            title = "Circumstances of the fit"
         blocks = _blocks(section, subject)
-        sections.append(Section(f"{id}-{own_id}" if id else own_id, title, blocks))
+        if blocks:
+            sections.append(Section(f"{id}-{own_id}" if id else own_id, title, blocks))
         bar.advance()
-    return Chapter(id, subject.name if id and isinstance(subject, Subject) else "", sections)
+    if not id or not isinstance(subject, Subject):
+        return Chapter("", "", "", sections)
+    return Chapter(id, subject.name, subject.posterior.trust.verdict, sections)
 
 
-def _sections(subject: Subject | ForecastSubject) -> dict[str, tuple[str, Callable]]:
-    """Sections of the report on one subject: id -> title and function."""
+def _circumstances(subject: Subject) -> Iterator[Block]:
+    """Circumstances of a fit, whose model is described elsewhere."""
+    return circumstances(subject.seed, fit_numbers(subject))
+
+
+def _sections(subject: Subject | ForecastSubject, single: bool) -> dict[str, tuple[str, Callable]]:
+    """Sections of the report on one subject, or of its chapter among several."""
     if isinstance(subject, Subject):
-        shown = SECTIONS.items()
-        return {k: v for k, v in shown if k != "calibration" or subject.calibration is not None}
+        shown = SECTIONS if single else SECTIONS | OWN_SECTIONS
+        has_calibration = subject.calibration is not None
+        return {k: v for k, v in shown.items() if k != "calibration" or has_calibration}
     # The forecast of a constant series has no structures and no fit.
-    ids = FORECAST_SECTIONS if subject.forecast.parts else ("process", "fitted")
+    ids = FORECAST_SECTIONS if subject.forecast.parts else ("answer", "verdict", "fitted")
     return {id: FORECAST_SECTIONS[id] for id in ids}
 
 
@@ -296,4 +356,6 @@ def _subtitle(subject: Subject | ForecastSubject) -> str:
         return f"{ahead} ahead, from {values}{of_series(f.series.value_name)}"
     p, name = subject.posterior, f"{subject.name}: " if subject.name else ""
     draws = "a point estimate" if p.is_point else f"{math.prod(p.shape):,} draws"
-    return f"{name}method {p.method}, {draws}"
+    return (
+        f"{p.method}, {draws}" if subject.name == p.method else f"{name}method {p.method}, {draws}"
+    )

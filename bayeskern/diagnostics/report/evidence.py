@@ -73,20 +73,15 @@ class Measure(NamedTuple):
     good: str
 
 
-def measures(evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> dict[str, Measure]:
-    """The measures of a verdict as text, by name.
-
-    Args:
-        evidence: As in `Trust.evidence`.
-        label_of: As in `Subject.label_of`.
-    """
+def measures(evidence: Mapping[str, Any]) -> dict[str, Measure]:
+    """The measures of a verdict as text, by name. evidence: As in `Trust.evidence`."""
     threshold = f"below {number(evidence.get('khat_threshold', khat_threshold(10**9)), 2)}"
     good = good_values() | dict.fromkeys(("khat", "own_khat", "wider_khat"), threshold)
     texts = {}
     for name, value in evidence.items():
         if isinstance(value, int | float | str):
             at = str(evidence.get(f"{name}_at", ""))
-            texts[name] = Measure(_text(name, value), label_of.get(at, at), good.get(name, ""))
+            texts[name] = Measure(_text(name, value), at, good.get(name, ""))
     return texts
 
 

@@ -98,6 +98,9 @@ SENTENCES = {
 }
 
 
+WAVES = (periodic.Periodic, periodic.Cosine)
+
+
 @singledispatch
 def describe(kernel: Any, axis: InputAxis) -> str:
     """Behaviour of functions with a kernel, as a predicate: "repeats every 1 year".
@@ -121,13 +124,15 @@ def _(kernel: trend.ChangePoint, axis: InputAxis) -> str:
 
 @describe.register
 def _(kernel: base.Sum, axis: InputAxis) -> str:
-    return ", and ".join(dict.fromkeys(describe(k, axis) for k in kernel.terms))
+    # A constant beside other terms adds nothing to the shape of a function.
+    shapes = [k for k in kernel.terms if not isinstance(_bare(k), base.Constant)] or kernel.terms
+    return ", and ".join(dict.fromkeys(describe(k, axis) for k in shapes))
 
 
 @describe.register
 def _(kernel: base.Product, axis: InputAxis) -> str:
     terms = [_bare(k) for k in kernel.terms]
-    waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
+    waves = [k for k in terms if isinstance(k, WAVES)]
     decays = [k for k in terms if isinstance(k, stationary.Stationary)]
     if waves and len(waves) + len(decays) == len(terms) and decays:
         # The lengthscale of the other factor is the time over which the wave keeps its shape.
@@ -139,7 +144,9 @@ def _(kernel: base.Product, axis: InputAxis) -> str:
             return f"wanders, with a memory of about {memory}"
         shapes = " and ".join(describe(k, axis) for k in waves)
         return f"{shapes}; it changes over about {memory}"
-    return ", times one that ".join(describe(k, axis) for k in kernel.terms)
+    shapes = " and ".join(describe(k, axis) for k in waves)
+    others = ", times one that ".join(describe(k, axis) for k in terms if not isinstance(k, WAVES))
+    return f"{shapes}; its size {others}" if waves and others else shapes or others
 
 
 @describe.register

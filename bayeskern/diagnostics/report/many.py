@@ -46,7 +46,7 @@ class SeriesRow(NamedTuple):
     missing: str
 
 
-def render_many(forecasts: Forecasts, progress: bool) -> str:
+def render_many(forecasts: Forecasts, progress: bool, title: str | None = None) -> str:
     """The HTML of the report on many forecasts."""
     pairs = sorted(zip(forecasts.ids, forecasts.found, strict=True), key=_badness)
     rows, room = [], MAX_FIGURE_BYTES
@@ -67,7 +67,7 @@ def render_many(forecasts: Forecasts, progress: bool) -> str:
         environment()
         .get_template("many.html.j2")
         .render(
-            title=f"Forecasts of {counted(len(forecasts), 'series', 'series')}",
+            title=title or f"Forecasts of {counted(len(forecasts), 'series', 'series')}",
             subtitle=_subtitle(forecasts),
             advice=_advice(rows),
             rows=rows,

@@ -24,6 +24,7 @@ from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import weighted_difference
 from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.convergence import ChainLimits
+from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
 
@@ -114,9 +115,11 @@ class Subject:
         """
         _, _, site, index = self.by_name[name]
         exact = self.priors[site].density(index, x) if site in self.priors else None
-        draws = self.group("prior").get(site.replace("/", "."))
-        if exact is not None or draws is None:
+        if exact is not None:
             return exact
+        draws = self.group("prior").get(site.replace("/", "."))
+        if draws is None:
+            return None
         estimate = density(np.asarray(draws, float)[(..., *index)].ravel(), x[0], x[-1])
         return None if estimate is None else np.interp(x, *estimate, left=np.nan, right=np.nan)
 
@@ -134,14 +137,7 @@ class Subject:
     @cached_property
     def parameters(self) -> list[ScalarParameter]:
         """All parameters, in the order of flattened draws."""
-        labels = {}
-        # The groups of ArviZ serve only to read labels.
-        if self.posterior.coords:
-            group = self.group("posterior")
-            for site in self.posterior.flat:
-                values = group[site.replace("/", ".")]
-                labels[site] = [[str(x) for x in values[d].values] for d in values.dims[2:]]
-        return parameters(self.posterior.flat, labels)
+        return parameters(self.posterior.flat, self.posterior.axis_labels)
 
     @cached_property
     def label_of(self) -> dict[str, str]:
@@ -162,15 +158,18 @@ class Subject:
         for site in sites:
             of_site = [p for p in self.parameters if p.site == site]
             chosen = set(evenly(len(of_site), max_per_site).tolist())
-            examined |= {
-                p.name: p for i, p in enumerate(of_site) if i in chosen or p.plain in worst
-            }
+            examined |= {p.name: p for i, p in enumerate(of_site) if i in chosen or p.name in worst}
         return examined
 
     @property
     def not_examined(self) -> Counter[str]:
         """Number of parameters that are not examined, by site."""
         return Counter(p.site for p in self.parameters if p.name not in self.by_name)
+
+    def known_marginal(self, parameter: ScalarParameter) -> KnownMarginal | None:
+        """Exact distribution of a parameter; None if it is unknown."""
+        marginal = self.posterior.marginals.get(parameter.site)
+        return None if marginal is None else marginal.element(parameter.index)
 
     def draws(self, parameter: ScalarParameter) -> np.ndarray:
         """Draws (chains, draws) of a parameter."""
@@ -202,11 +201,25 @@ class Subject:
         draws = {name: x[:, densities.rows] for name, x in list(self.varying.items())[:80]}
         return power_scaling.sensitivities(draws, densities)
 
-    def summary(self, draws: Mapping[str, np.ndarray], **options) -> Any:
-        """The table of posterior.summary, for draws (chains, draws) by name."""
-        x = np.stack(list(draws.values()), axis=-1)
-        data = xr.Dataset({"x": (("chain", "draw", "number"), x)})
-        table = summary(self.posterior, data, round_to="none", **options)
+    def summary(
+        self,
+        draws: Mapping[str, np.ndarray],
+        known: Mapping[str, KnownMarginal] | None = None,
+        **options,
+    ) -> Any:
+        """The table of posterior.summary, for draws (chains, draws) by name.
+
+        known: Marginal distributions by name, whose moments replace those of draws.
+        """
+        # One variable for all numbers is fast, but a known marginal belongs to a whole variable.
+        if known:
+            columns = {name: f"x{i}" for i, name in enumerate(draws)}
+            data = xr.Dataset({columns[n]: (("chain", "draw"), x) for n, x in draws.items()})
+            marginals = {columns[name]: marginal for name, marginal in known.items()}
+        else:
+            stacked = np.stack(list(draws.values()), axis=-1)
+            data, marginals = xr.Dataset({"x": (("chain", "draw", "number"), stacked)}), {}
+        table = summary(self.posterior, data, marginals, round_to="none", **options)
         table.index = list(draws)
         return table
 

@@ -15,6 +15,13 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f} %"
 
 
+def with_error(value: float, error: float = 0.0) -> str:
+    """A number with two decimals and, if it is not 0, its error; "unknown" for NaN."""
+    if value != value:
+        return "unknown"
+    return f"{value:.2f} ± {error:.2f}" if error else f"{value:.2f}"
+
+
 def listed(names: Iterable[str], max_names: int = 6) -> str:
     """Names in a sentence: "a, b and c", "a, b and 7 others"."""
     words = list(names)

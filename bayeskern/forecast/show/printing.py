@@ -90,7 +90,7 @@ def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
     head, cells, left_out = value_table(f, rows, level)
     lines = right_aligned([head, *cells])
     if left_out:
-        last = f.time_labels(f.times[-2:-1])[0]
+        last = _step_labels(f)[-2]
         note = f"{counted(left_out, 'more step')}, up to {last}: to_frame() has all"
         lines.insert(len(lines) - 1, f"  ... {note}")
     return lines
@@ -107,11 +107,19 @@ def value_table(
         level: Probability of the intervals.
     """
     lower, upper = f.interval(level)
-    labels, show = f.time_labels(f.times), predictive_format(f)
+    labels, show = _step_labels(f), predictive_format(f)
     head = [f.series.time_name, "median", f"{100 * level:g} % interval"]
     shown = range(f.horizon) if f.horizon <= rows else [*range(rows - 1), f.horizon - 1]
     cells = [[labels[i], show(f.median[i]), f"{show(lower[i])} to {show(upper[i])}"] for i in shown]
     return head, cells, f.horizon - len(shown)
+
+
+def _step_labels(f: Forecast) -> list[str]:
+    """Future times as text: months, such as 2024-02, if each step is one or more of them."""
+    calendar, times = f.series.calendar, f.times
+    if calendar.regular and calendar.kind in ("month", "business month") and not calendar.clock:
+        return [str(month) for month in calendar.wall(times).astype("M8[M]")]
+    return f.time_labels(times)
 
 
 def predictive_format(f: Forecast) -> Callable[[float], str]:

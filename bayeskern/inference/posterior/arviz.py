@@ -15,7 +15,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.inference.assessment.power_scaling import log_probs
 from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.trace.axes import dataset
+from bayeskern.inference.model.trace.axes import dataset, netcdf_name
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
@@ -86,6 +86,18 @@ def observed(posterior: Posterior) -> dict[str, np.ndarray]:
 def parameters(posterior: Posterior) -> xr.Dataset:
     """Draws of the latents and deterministics as a data set."""
     return _dataset(posterior, posterior.draws, sites=posterior.known_target.sites())
+
+
+def axis_labels(posterior: Posterior, group: xr.Dataset) -> dict[str, list[list[str]]]:
+    """Labels along the axes of each site, from its variable in the group of parameters."""
+    names = [netcdf_name(site) for site in posterior.draws]
+    if len({*names}) < len(names):
+        return {}
+    variables = {site: group[name] for site, name in zip(posterior.draws, names, strict=True)}
+    return {
+        site: [[str(x) for x in values[d].values] for d in values.dims[2:]]
+        for site, values in variables.items()
+    }
 
 
 def _dataset(

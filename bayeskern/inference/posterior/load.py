@@ -20,14 +20,12 @@ from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
 from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.posterior.summary import summary
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import NotKeptError, PreparesData, Restorable
 
 if TYPE_CHECKING:
-    # pandas and xarray take a while to import.
-    import pandas as pd
+    # xarray takes a while to import.
     import xarray as xr
 
 
@@ -138,8 +136,8 @@ class StoredPosterior(Posterior):
     def to_arviz(self) -> xr.DataTree:
         return self.stored.copy(deep=True)
 
-    def summary(self, **options: Any) -> pd.DataFrame:
-        return summary(self, self.stored["posterior"].to_dataset(), **options)
+    def _parameters(self) -> xr.Dataset:
+        return self.stored["posterior"].to_dataset()
 
     def save(self, path: str | Path) -> None:
         netcdf.save(self, path, self.model_arguments if self.target is None else None)

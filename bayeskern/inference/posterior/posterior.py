@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.core.scalars import scalar_name, with_labels
 from bayeskern.core.timing import Stopwatch
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.assessment import latent_laplace, power_scaling
@@ -68,7 +69,14 @@ class Posterior(PosteriorDraws):
 
         If priors and data disagree by power scaling, the advice says so.
         """
-        return power_scaling.with_prior_conflict(self, self.trust_in_draws)
+        trust = power_scaling.with_prior_conflict(self, self.trust_in_draws)
+        if not self.labels:
+            return trust
+        evidence = {
+            name: self.labels.get(value, value) if name.endswith("_at") else value
+            for name, value in trust.evidence.items()
+        }
+        return replace(trust, advice=with_labels(trust.advice, self.labels), evidence=evidence)
 
     @cached_property
     def trust_in_draws(self) -> Trust:
@@ -327,7 +335,26 @@ class Posterior(PosteriorDraws):
         Returns:
             A pandas data frame with a row for each number.
         """
-        return summary.summary(self, arviz.parameters(self), **options)
+        return summary.summary(self, self._parameters(), **options)
+
+    def _parameters(self) -> xr.Dataset:
+        """Draws of all sites as a data set with named axes."""
+        return arviz.parameters(self)
+
+    @cached_property
+    def axis_labels(self) -> dict[str, list[list[str]]]:
+        """Labels along the axes of each site; empty if no axis of the posterior has labels."""
+        return arviz.axis_labels(self, self._parameters()) if self.coords else {}
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Names of elements with labels, "theta[A]", by their names with indices, "theta[0]"."""
+        labels = {}
+        for site, axes in self.axis_labels.items():
+            for index in np.ndindex(*map(len, axes)):
+                labels_at = [axis[i] for axis, i in zip(axes, index, strict=True)]
+                labels[scalar_name(site, index)] = scalar_name(site, labels_at)
+        return labels
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a netCDF file, which `bk.load`, ArviZ and xarray can read.

@@ -193,9 +193,9 @@ def test_report_and_comparison_match_moments(posterior):
 def test_comparison_names_the_call_where_khat_stays_high(posterior, monkeypatch):
     monkeypatch.setattr("bayeskern.diagnostics.leave_one_out.loo.is_costly", lambda target: True)
     text = repr(bk.compare({"laplace": posterior}))
-    assert "with a k-hat above 0.70" in text and "bk.loo(posterior, refit='auto')" in text
+    assert "have a high k-hat" in text and "bk.loo(posterior, refit='auto')" in text
     page = page_of(fit(Subject(posterior)))
-    assert f"Too influential: {OUTLIER}" in page.words
+    assert f"Too influential for their own prediction: {OUTLIER}" in page.words
     assert "bk.loo(posterior, refit='auto') fits the model without" in page.words
 
 

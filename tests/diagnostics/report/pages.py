@@ -11,6 +11,7 @@ class Page(HTMLParser):
     def __init__(self, text: str):
         super().__init__(convert_charrefs=True)
         self.tags, self.open, self.text, self.tables = [], [], [], []
+        self.in_view = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -34,6 +35,9 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text.append(data)
+        folded = "details" in self.open and "summary" not in self.open
+        if not folded and {"svg", "style", "title"}.isdisjoint(self.open):
+            self.in_view += data.split()
         if self.open and self.open[-1] in ("td", "th"):
             self.tables[-1][-1][-1] += data
 

@@ -9,17 +9,20 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
+from scipy.stats import beta
 
 import bayeskern as bk
+from bayeskern import gallery
 from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.document import FORECAST_SECTIONS, SECTIONS
-from bayeskern.diagnostics.report.sections.comparison import comparison
+from bayeskern.diagnostics.report.sections.comparison import Compared, comparison
+from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.kernels import RBF, Periodic
 from tests.diagnostics.calibration.known_posteriors import Y_MEAN, Conjugate, mean_of
 from tests.diagnostics.report.pages import Page, page_of
 from tests.marks import few
 
-# Sections of every report on a posterior.
+# Sections of every report on a single posterior.
 ALWAYS = set(SECTIONS) - {"calibration"}
 HOSTILE = "<script>alert(1)</script>"
 rng = np.random.default_rng(0)
@@ -142,9 +145,14 @@ def made():
 @pytest.mark.parametrize("name", few(MAKERS, "laplace"))
 def test_report_has_all_sections_and_no_links(name, made, tmp_path):
     page, text = read(made(name), tmp_path)
-    assert page.ids[0] == "verdict"
-    sections = FORECAST_SECTIONS if name.startswith("forecast") else {"comparison", *ALWAYS}
-    assert set(page.ids) >= {"verdict", *sections}
+    wanted = FORECAST_SECTIONS if name.startswith("forecast") else SECTIONS
+    sections = [i for i in page.ids if i in wanted]
+    # The answer, how far to trust it, diagnostics; in the table of contents too.
+    assert sections == [i for i in wanted if i != "calibration"]
+    targets = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert [t for t in targets if t != "verdict"] == [i for i in sections if i != "verdict"]
+    # Thresholds stand in tables of evidence and after "What to look for"; nothing says "Good:".
+    assert "Good:" not in text and "nan" not in page.words.split()
     assert len(set(page.ids)) == len(page.ids)
     assert len(text) < 3_000_000
     assert not re.search(r"(https?:)?//[a-z]", re.sub(r"base64,[^\"]*", "", text))
@@ -169,11 +177,41 @@ def test_table_compares_several_posteriors(made, tmp_path):
     wanted = bk.compare(found).table["nuts"]
     assert rows["nuts"]["elpd (LOO)"] == f"{wanted['elpd']:.2f} ± {wanted['elpd_error']:.2f}"
     assert {f"p{i}-{name}" for i in (0, 1) for name in ALWAYS} <= set(page.ids)
+    # One model of the same data is described once, and each posterior is folded.
+    assert "fitted" in page.ids and text.count("def line(x, y):") == 1
+    assert text.count('<details class="chapter">') == 2 and page.count("pre") == 1
+
+
+@pytest.mark.slow
+def test_eight_schools_by_four_methods_has_at_most_900_words_in_view(tmp_path):
+    """Words of the page without its folded parts; words in figures are not counted."""
+    problem = gallery.load("eight_schools")
+    methods = ("laplace", "svi", "importance", "nuts")
+    fits = {m: problem.fit(m, seed=0, progress=False) for m in methods}
+    page, text = read(fits, tmp_path, title=gallery.title("eight_schools"))
+    assert len(page.in_view) < 900
+    assert " ".join(page.text).count(gallery.title("eight_schools")) == 2
+    # Labels in place of indices, in verdicts, tables and figures; one table of priors.
+    assert "theta[A]" in text and not re.search(r"(theta|standardised)\[\d", text)
+    assert text.count("HalfCauchy(5)") == 1 and "nan ± nan" not in text
+    # Estimates of the posterior with the best evidence come before the verdicts on the others.
+    assert text.index("Estimates by nuts") < text.index('id="verdict"') < text.index('id="p0"')
+
+
+def test_answer_of_a_closed_form_is_exact(tmp_path):
+    page, _ = read(gallery.load("coin").fit("exact", progress=False), tmp_path)
+    assert "What do 20 values of y say about p?" in page.words
+    row = page.table("parameter", "mean")["p"]
+    low, high = beta(16, 8).interval(0.89)
+    assert row["mean"] == "0.6667" and row["89 % interval"] == f"{low:.4f} to {high:.4f}"
+    assert "p ~ Beta(16, 8) (prior Beta(2, 2))" in page.words
+    assert len(page.in_view) < 350
 
 
 @pytest.mark.slow
 def test_differences_need_a_reference(made):
-    said = page_of(comparison({"laplace": made("laplace"), "map": made("map")})).words
+    subjects = [Subject(made(name), name) for name in ("laplace", "map")]
+    said = page_of(comparison(Compared(subjects))).words
     assert "there is no reference" in said and "The worst parameter" not in said
 
 
@@ -192,7 +230,9 @@ def test_bad_verdict_comes_first(tmp_path):
     posterior = fit(bk.NUTS(warmup=20, draws=20, chains=2))
     assert posterior.trust.verdict == "bad"
     page, text = read(posterior, tmp_path)
-    assert text.index('class="verdict bad"') < text.index("<table")
+    # In brief before any number, with its reason after the answer.
+    assert text.index('class="chip bad"') < text.index("<table")
+    assert 'class="verdict bad"' in text
     assert " ".join(posterior.trust.advice.split()) in page.words
 
 
@@ -211,7 +251,8 @@ def test_numbers_match_arviz(made, tmp_path):
     loo, own = az.loo(tree, pointwise=True), page.table("leave-one-out", "value")
     elpd = own["elpd_loo (expected log predictive density)"]["value"]
     assert elpd == f"{loo.elpd:.2f} ± {loo.se:.2f}"
-    assert own["largest Pareto k-hat"]["value"] == f"{float(loo.pareto_k.max()):.2f}"
+    largest = float(own["largest Pareto k-hat"]["value"])
+    assert largest == pytest.approx(float(loo.pareto_k.max()), abs=0.01)
     (worst_row, *_) = page.table("observation", "observed")
     assert worst_row == str(int(np.argmin(loo.elpd_i.values)))
 

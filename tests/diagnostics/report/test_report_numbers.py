@@ -8,17 +8,18 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 import bayeskern as bk
+from bayeskern import gallery
 from bayeskern.diagnostics.priors import site_priors
 from bayeskern.diagnostics.report import kernel_description
 from bayeskern.diagnostics.report.observations import observations
 from bayeskern.diagnostics.report.sections import convergence, sensitivity
+from bayeskern.diagnostics.report.sections.answer import estimates
 from bayeskern.diagnostics.report.sections.fit import fit
-from bayeskern.diagnostics.report.sections.forecast import values as table_of_values
-from bayeskern.diagnostics.report.sections.parameters import parameters
-from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.sections.forecast import answer as answer_of_forecast
+from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.inference.assessment import power_scaling
 from bayeskern.kernels import (
     RBF,
@@ -137,12 +138,26 @@ def test_power_scaling_finds_a_prior_in_conflict():
 def test_priors_as_source_code_and_density():
     p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
     found = {prior.site: prior for prior in site_priors(p.target)}
+    (on_sd,) = site_priors(bk.infer(from_sd, 0.3, method="map", progress=False).target)
+    assert on_sd.text == "HalfNormal(0.5) on the sd"
     assert found["scale"].text == "HalfCauchy(1)" and found["scale"].is_unconditional
     assert not found["theta"].is_unconditional and "depends on other sites" in found["theta"].text
     assert found["theta"].in_plate and not found["scale"].in_plate
     x = np.array([-1.0, 0.5, 2.0])
     density = [np.nan, *(2.0 / np.pi / (1.0 + x[1:] ** 2))]
     np.testing.assert_allclose(Subject(p).prior_density("scale", x), density, rtol=1e-6)
+
+
+def from_sd(y):
+    variance = numpyro.sample("variance", bk.from_sd(dist.HalfNormal(0.5)))
+    numpyro.sample("y", dist.Normal(0.0, jnp.sqrt(variance)), obs=y)
+
+
+def test_density_of_a_beta_prior_is_exact():
+    """NumPyro's Beta has the parameters of a Dirichlet distribution, with a further axis."""
+    subject = Subject(gallery.load("coin").fit("exact", progress=False))
+    x = np.array([-0.1, 0.2, 0.9])
+    np.testing.assert_allclose(subject.prior_density("p", x), [np.nan, *beta(2, 2).pdf(x[1:])])
 
 
 def between(y):
@@ -231,9 +246,10 @@ def distant():
 
 @pytest.mark.slow
 def test_mean_far_from_zero_has_the_digits_of_its_sd(distant):
-    row = table(parameters(distant), "parameter")["mu"]
-    mean, sd, low, high = (float(text.replace(",", "")) for text in list(row.values())[1:])
-    assert {decimals(text) for name, text in row.items() if name != "parameter"} == {4}
+    row = table(estimates(distant), "parameter")["mu"]
+    shown = [row["mean"], row["sd"], *row["89 % interval"].split(" to ")]
+    mean, sd, low, high = (float(text.replace(",", "")) for text in shown)
+    assert {decimals(text) for text in shown} == {4}
     assert abs(mean - 1234.56) < 0.001 and sd == pytest.approx(0.01443, rel=0.05)
     # The interval has 89 %.
     assert high - low == pytest.approx(2 * 1.598 * 0.01443, rel=0.05)
@@ -261,7 +277,7 @@ def test_means_of_divergent_draws_have_the_digits_of_the_sd():
 def test_forecast_table_has_equal_decimals():
     y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
     f = bk.forecast(y, 8, season=0)
-    rows = table([table_of_values(f)], "time").values()
+    rows = table(answer_of_forecast(ForecastSubject(f)), "time").values()
     texts = [text for row in rows for text in [row["median"], *row["95 % interval"].split(" to ")]]
     (places,) = {decimals(text) for text in texts}
     lower, upper = f.interval(0.8)

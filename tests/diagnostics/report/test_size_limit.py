@@ -28,10 +28,10 @@ def posterior():
     return bk.infer(model, y, method="map", seed=0, progress=False)
 
 
-def chapter(subject, i, bar):
+def chapter(subject, i, with_model, bar):
     pictures = [Markup(f'<svg id="{i}">{"." * 150_000 * j}</svg>') for j in (1, 2)]
     blocks = [Block("convergence", "elbo", figure=picture) for picture in pictures]
-    return document.Chapter(i, subject.name, [Section(f"{i}-x", "X", blocks)])
+    return document.Chapter(i, subject.name, "good", [Section(f"{i}-x", "X", blocks)])
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from bayeskern.core.batching import evenly
-from bayeskern.diagnostics.report.blocks import Block
+from bayeskern.diagnostics.report.blocks import Block, folded
 from bayeskern.diagnostics.report.observations import MIN_OBSERVATIONS, Observations
 from bayeskern.diagnostics.report.outcome_plots import Event, calibration, residuals
 from bayeskern.diagnostics.report.style import as_svg
@@ -45,7 +45,7 @@ def class_calibration(
         shares = [float(event.y.mean()) for event in events]
         yield block("even_chances", names=[e.name for e in events], chances=chances, shares=shares)
         return
-    yield block(
+    details = block(
         "calibration",
         figure=as_svg(calibration, checked),
         event=checked[0].name,
@@ -53,18 +53,16 @@ def class_calibration(
         left_out=site.how == "left_out",
         more=_event_count(site, classes) - len(events),
     )
+    yield from folded("Calibration of the probabilities", [details])
     by_covariate = {name: x[order] for name, x in list(covariates.items())[:MAX_COVARIATES]}
     if not by_covariate:
         return
     # Of several events, the one nearest to even odds says most.
     middle = min(checked, key=lambda event: abs(event.y.mean() - 0.5))
     figure = as_svg(residuals, middle, by_covariate)
-    yield block(
-        "residuals",
-        figure=figure,
-        event=middle.name,
-        more=len(covariates) - len(by_covariate),
-    )
+    more = len(covariates) - len(by_covariate)
+    details = block("residuals", figure=figure, event=middle.name, more=more)
+    yield from folded("Residuals by variable", [details])
 
 
 def _varies(event: Event) -> bool:

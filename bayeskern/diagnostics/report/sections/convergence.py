@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from bayeskern.core.formatting import alike, number
 from bayeskern.core.plotting import BLUE, COLORS
-from bayeskern.diagnostics.report.blocks import Block
+from bayeskern.diagnostics.report.blocks import Block, folded
 from bayeskern.diagnostics.report.style import GREY, as_svg, legend_above, panel, panels, title
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.result import REGION
@@ -29,7 +29,8 @@ def convergence(subject: Subject) -> Iterator[Block]:
         regions, counts = np.unique(p.sample_stats[REGION], return_counts=True)
         yield block("resampled", regions=len(regions), shares=counts / np.sum(counts))
     elif p.is_point:
-        yield block("point", optimum=p.optimum)
+        yield block("point")
+        yield from folded("Checks of the optimum", [block("optimum", optimum=p.optimum)])
     elif p.method == "exact":
         yield block("exact", residual=p.trust.evidence.get("residual"))
     else:
@@ -50,19 +51,26 @@ def _chains(subject: Subject) -> Iterator[Block]:
     if not names:
         yield block("no_variation")
         return
-    yield _mixing(subject, names[:12])
     if subject.not_examined:
         yield block("not_examined", counts=subject.not_examined)
-    if chains > 1:
-        yield block("ranks", figure=as_svg(ranks, {n: subject.varying[n] for n in names[:6]}))
-    else:
+    yield block("chains", e=subject.posterior.trust.evidence)
+    if chains == 1:
         yield block("single_chain")
+    if "diverging" not in stats:
+        yield block("steps_unknown")
+    yield from folded("Mixing of the chains", _chain_details(subject, names))
+
+
+def _chain_details(subject: Subject, names: list[str]) -> Iterator[Block]:
+    """Mixing by parameter, ranks, energy and divergences."""
+    stats = subject.posterior.sample_stats
+    yield _mixing(subject, names[:12])
+    if subject.posterior.shape[0] > 1:
+        yield block("ranks", figure=as_svg(ranks, {n: subject.varying[n] for n in names[:6]}))
     if "energy" in stats:
         yield block("energy", bfmi=np.atleast_1d(array_stats.bfmi(np.asarray(stats["energy"]))))
     if "diverging" in stats:
         yield from _divergences(subject, np.asarray(stats["diverging"], bool))
-    else:
-        yield block("steps_unknown")
 
 
 def _mixing(subject: Subject, names: list[str]) -> Block:
@@ -96,26 +104,26 @@ def _divergences(subject: Subject, diverging: np.ndarray) -> Iterator[Block]:
 
 
 def _approximation(subject: Subject) -> Iterator[Block]:
-    p = subject.posterior
-    if subject.has_improper_prior:
-        yield block("no_evidence")
-    else:
-        yield block(
-            "evidence",
-            elbo=p.elbo,
-            log_evidence=p.log_evidence,
-            by_weights=p.trust.evidence.get("log_evidence_is"),
-        )
-    if "elbo" in p.trace and len(p.trace["elbo"]) > 1:
-        yield block("elbo", figure=as_svg(elbo, np.asarray(p.trace["elbo"], float)))
+    p, by_weights = subject.posterior, subject.posterior.trust.evidence.get("log_evidence_is")
     log_weights = p.importance_weights.log if p.importance_weights is not None else None
     if p.weighted is not None:
         log_weights = p.weighted[1]
     if log_weights is None or not np.isfinite(log_weights).any():
         yield block("no_weights")
-        return
-    w = np.sort(np.exp(log_weights))[::-1]
-    yield block("weights", top=float(w[: max(1, len(w) // 100)].sum()))
+    else:
+        w = np.sort(np.exp(log_weights))[::-1]
+        yield block("weights", top=float(w[: max(1, len(w) // 100)].sum()))
+    evidence = {"elbo": p.elbo, "by_weights": by_weights}
+    details = []
+    if subject.has_improper_prior:
+        yield block("no_evidence")
+    else:
+        yield block("gap", **evidence)
+        if p.elbo is not None or p.log_evidence is not None:
+            details.append(block("evidence", log_evidence=p.log_evidence, **evidence))
+    if "elbo" in p.trace and len(p.trace["elbo"]) > 1:
+        details.append(block("elbo", figure=as_svg(elbo, np.asarray(p.trace["elbo"], float))))
+    yield from folded("Log evidence and the ELBO", details)
 
 
 # -- figures ---------------------------------------------------------------------------------------

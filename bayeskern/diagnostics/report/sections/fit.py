@@ -14,7 +14,7 @@ from bayeskern.core.formatting import alike
 from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
-from bayeskern.diagnostics.report.blocks import Block, heading, missing, text
+from bayeskern.diagnostics.report.blocks import Block, folded, heading, missing, text
 from bayeskern.diagnostics.report.observations import (
     CLASSES,
     MIN_OBSERVATIONS,
@@ -26,7 +26,7 @@ from bayeskern.diagnostics.report.outcomes import Outcome
 from bayeskern.diagnostics.report.sections.classes import class_calibration
 from bayeskern.diagnostics.report.style import GREY, INK, as_svg, legend_above, panel, points
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.diagnostics.report.wording import percent
+from bayeskern.diagnostics.report.wording import percent, with_error
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.protocols import classes_of, columns_of
 
@@ -87,19 +87,25 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
     if loo is None:
         yield missing(site.why_no_loo)
         if site.log_density is not None:
-            yield worst(site, site.log_density)
+            yield from folded("Worst predictions", [worst(site, site.log_density)])
         return
     k, elpd = loo.estimates.khat, loo.estimates.elpd
-    yield block("leave_one_out", loo=loo, largest=np.max(k))
-    yield block("khat", figure=as_svg(_khat, loo), matched=loo.matched)
-    yield worst(site, elpd, k)
-    if len(loo.unreliable):
-        yield block("too_influential", names=_labels(site, loo.unreliable, len(k)))
+    influential = _labels(site, loo.unreliable, len(k))
+    unknown = _labels(site, np.flatnonzero(np.isnan(elpd)), len(k))
+    yield block("leave_one_out", loo=loo, influential=influential, unknown=unknown)
+    details = [
+        block("leave_one_out_table", loo=loo, largest=np.max(k), elpd=with_error),
+        block("khat", figure=as_svg(_khat, loo), matched=loo.matched),
+        worst(site, elpd, k),
+    ]
+    yield from folded("Leave-one-out, and the worst predictions", details)
 
 
 def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None = None) -> Block:
     """Table of the eight observations with the lowest log density."""
-    worst = np.argsort(log_density, kind="stable")[:8]
+    # An unknown density counts as the lowest.
+    known = np.where(np.isnan(log_density), -np.inf, log_density)
+    worst = np.argsort(known, kind="stable")[:8]
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
     y, means = site.back(site.y), site.back(means)
     spread = 0.0 if site.discrete else float(np.std(y - means))
@@ -108,7 +114,7 @@ def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None =
         has_site_order = len(log_density) == len(site.y)
         values = alike((y[i], means[i]), spread) if has_site_order else ("-", "-")
         k = () if khat is None else (f"{khat[i]:.2f}",)
-        rows.append((label, *values, f"{log_density[i]:.2f}", *k))
+        rows.append((label, *values, with_error(float(log_density[i])), *k))
     return block("worst", rows=rows, how=site.how, has_mean=site.mean is not None)
 
 
@@ -117,24 +123,29 @@ def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
     return [site.labels[i] if count == len(site.y) else str(i) for i in rows]
 
 
-def intervals(site: Observations) -> Iterator[Block]:
-    """Residuals, and calibration of the intervals of single observations."""
+def intervals(site: Observations, remark: Block | None = None) -> Iterator[Block]:
+    """Coverage of the intervals of single observations; folded, residuals and calibration.
+
+    remark: Explanation of the scale of the folded figures.
+    """
     if site.pit is None or site.mean is None:
         yield block("no_intervals")
         return
     count = len(site.y)
-    yield block("residuals", how=site.how, figure=as_svg(residuals, site.mean, site.y))
+    details = [] if remark is None else [remark]
+    details += [block("residuals", figure=as_svg(residuals, site.mean, site.y))]
     if count < MIN_OBSERVATIONS:
         yield block("few_observations", count=count, min_observations=MIN_OBSERVATIONS)
-        return
-    shares = [float(np.mean(_inside_interval(site.pit, level))) for level in COVERAGES]
-    figure = as_svg(_pit, site.pit)
-    yield block("pit", how=site.how, levels=COVERAGES, shares=shares, figure=figure)
-    # At least 15 observations in each of at most six groups.
-    groups = min(6, count // 15)
-    if groups > 1:
-        figure = as_svg(_coverage_by_value, site.mean, site.pit, groups)
-        yield block("coverage_by_value", figure=figure)
+    else:
+        shares = [float(np.mean(_inside_interval(site.pit, level))) for level in COVERAGES]
+        yield block("coverage", how=site.how, levels=COVERAGES, shares=shares)
+        details.append(block("pit", how=site.how, figure=as_svg(_pit, site.pit)))
+        # At least 15 observations in each of at most six groups.
+        groups = min(6, count // 15)
+        if groups > 1:
+            figure = as_svg(_coverage_by_value, site.mean, site.pit, groups)
+            details.append(block("coverage_by_value", figure=figure))
+    yield from folded("Residuals and calibration", details)
 
 
 # -- figures ---------------------------------------------------------------------------------------

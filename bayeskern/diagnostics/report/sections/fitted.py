@@ -15,7 +15,7 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from bayeskern.core.formatting import counted, number
-from bayeskern.diagnostics.report.blocks import Block, code, heading, missing, text
+from bayeskern.diagnostics.report.blocks import Block, code, folded, missing, text
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import shape_text, wrap_code
 from bayeskern.protocols import columns_of, coords_of
@@ -24,34 +24,35 @@ block = partial(Block, "fitted")
 
 
 def fitted(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "What was fitted"."""
-    yield heading("Model")
-    yield from _model(subject)
-    yield heading("Priors")
+    """Blocks of the section "Model, priors and data" of the report on one posterior."""
+    yield from model_and_data(subject)
+    yield from circumstances(subject.seed, fit_numbers(subject))
+
+
+def model_and_data(subject: Subject) -> Iterator[Block]:
+    """Priors, data and, folded, the source of the model."""
     yield from _priors(subject)
-    yield heading("Data")
     yield from _data(subject)
+    yield from folded("Source of the model", _model(subject))
+
+
+def fit_numbers(subject: Subject) -> dict[str, Any]:
+    """Method, draws, seed and seconds of a fit, by name."""
     p = subject.posterior
+    seed = "not kept; write it down beside the report" if p.seed is None else p.seed
     numbers: dict[str, Any] = {
         "method": p.method,
         "draws": f"{counted(p.shape[0], 'chain')} of {p.shape[1]:,}",
+        "seed of the fit": seed,
     }
-    if p.seed is not None:
-        numbers["seed of the fit"] = p.seed
-    numbers |= {f"seconds: {part}": f"{seconds:.2f}" for part, seconds in p.timing.items()}
-    yield from circumstances(subject.seed, numbers)
-    if p.seed is None:
-        yield text("The seed of the fit was not kept; write it down beside the report.")
-    if p.attempts:
-        yield block("attempts", attempts=p.attempts)
+    return numbers | {f"seconds: {part}": f"{seconds:.2f}" for part, seconds in p.timing.items()}
 
 
 def circumstances(seed: int, numbers: dict[str, Any]) -> Iterator[Block]:
-    """Versions of the software, the seed of the report, and other numbers by name."""
+    """Folded: versions of the software, the seed of the report, and other numbers by name."""
     versions = {p: version(p) for p in ("bayeskern", "numpyro", "jax", "arviz", "numpy")}
     rows = {"Python": platform.python_version(), **versions, "seed of this report": seed, **numbers}
-    yield heading("Circumstances")
-    yield block("circumstances", rows=rows.items())
+    yield from folded("Circumstances", [block("circumstances", rows=rows.items())])
 
 
 def _model(subject: Subject) -> Iterator[Block]:
@@ -106,8 +107,10 @@ def _data(subject: Subject) -> Iterator[Block]:
     ]
     yield block("data", rows=rows)
     # A linear model has names of features even if X has no column names.
-    columns = columns_of(subject.model) or coords_of(subject.model).get("feature")
-    if columns:
+    columns = subject.posterior.coords.get("feature")
+    if columns is None:
+        columns = columns_of(subject.model) or coords_of(subject.model).get("feature")
+    if columns is not None:
         yield text(f"Columns, in order: {', '.join(map(str, columns))}.")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from bayeskern.core.formatting import counted, number
 from bayeskern.core.scalars import scalar_columns
-from bayeskern.diagnostics.report.blocks import Block, text
+from bayeskern.diagnostics.report.blocks import Block, folded, text
 from bayeskern.diagnostics.report.kernel_description import InputAxis, rounded
 from bayeskern.diagnostics.report.observations import observations_of_forecast
 from bayeskern.diagnostics.report.sections.fit import intervals, worst
@@ -24,11 +25,29 @@ from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, HISTORY, S
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.printing import value_table
 
+block = partial(Block, "forecast")
+# Longer tables of values are folded.
+MAX_ROWS_IN_VIEW = 12
+
+
+def answer(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Answer": the question, the forecast and its values."""
+    f = subject.forecast
+    head, rows, left_out = value_table(f, rows=36)
+    yield block("question", name=f.series.name, until=rows[-1][0])
+    yield Block("verdict", "in_brief", verdict=f.trust.verdict)
+    yield text(f.explain())
+    yield block("forecast", figure=as_svg(f.plot, levels=COVERAGES))
+    table = block("values", head=head, rows=rows, left_out=left_out)
+    if f.horizon > MAX_ROWS_IN_VIEW:
+        yield from folded(f"Table of {f.horizon:,} steps", [table])
+    else:
+        yield table
+
 
 def verdict(subject: ForecastSubject) -> Iterator[Block]:
-    """Blocks of the section "Verdict"."""
+    """Blocks of the section "How far to trust it"."""
     f = subject.forecast
-    yield text(f.explain())
     yield Block("verdict", "of_forecast", verdict=f.trust.verdict, advice=f.trust.advice)
     for remark in f.remarks:
         yield text(f"Remark on the series: {remark}.")
@@ -41,47 +60,33 @@ def series(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "The series"."""
     f = subject.forecast
     if not f.parts:
-        yield Block("forecast", "nothing_fitted")
-    yield Block("forecast", "series", f=f, s=f.series, y=f.series.values[f.series.observed])
+        yield block("nothing_fitted")
+    yield block("series", f=f, s=f.series, y=f.series.values[f.series.observed])
     yield from circumstances(subject.seed, {"seed of the forecast": f.seed})
 
 
 def fit(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "Fit to the data"."""
     site = observations_of_forecast(subject)
+    yield from intervals(site, block("scale", f=subject.forecast))
     if site.log_density is not None:
-        yield worst(site, site.log_density)
-    yield Block("forecast", "scale", f=subject.forecast)
-    yield from intervals(site)
+        yield from folded("Worst predictions", [worst(site, site.log_density)])
 
 
 # -- the forecast ----------------------------------------------------------------------------------
 
 
-def forecast(subject: ForecastSubject) -> Iterator[Block]:
-    """Blocks of the section "Forecast and components"."""
+def components(subject: ForecastSubject) -> Iterator[Block]:
+    """Blocks of the section "Components"."""
     f = subject.forecast
-    yield Block("forecast", "forecast", figure=as_svg(f.plot, levels=COVERAGES))
-    yield values(f)
-    if not f.parts:
-        yield Block("forecast", "constant_series")
-        return
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(subject.process.X)),))
     yield from component_blocks(subject.process, axis, f.scale)
-    figure = as_svg(f.plot_components)
-    yield Block(
-        "forecast",
+    yield block(
         "components_over_time",
-        figure=figure,
+        figure=as_svg(f.plot_components),
         factors=f.scale.log,
         cycles=CYCLES in f.components,
     )
-
-
-def values(f: Forecast) -> Block:
-    """Table of medians and 95 % intervals, of at most 36 steps."""
-    head, rows, left_out = value_table(f, rows=36)
-    return Block("forecast", "values", head=head, rows=rows, left_out=left_out)
 
 
 # -- structures ------------------------------------------------------------------------------------
@@ -91,7 +96,7 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
     """Blocks of the section "Structures": weights, hyperparameters of the first."""
     f, process = subject.forecast, subject.process
     likelihood = f.choices.likelihood
-    yield Block("forecast", "weights", rows=[_structure(f, part) for part in f.parts])
+    yield block("weights", rows=[_structure(f, part) for part in f.parts])
     names, draws = scalar_columns(process.values)
     only_mode = f.parts[0].draws.is_point
     rows = []
@@ -99,15 +104,17 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
         median, low, high = map(number, np.quantile(column, (0.5, 0.05, 0.95)))
         rows.append((name, median) if only_mode else (name, median, f"{low} to {high}"))
     scale = "the series" if likelihood is None else likelihood.scale
-    yield Block("forecast", "hyperparameters", rows=rows, scale=scale, only_mode=only_mode)
-    yield Block(
-        "forecast",
-        "kernel",
-        kernel=wrap_code(repr(rounded(process.kernels))),
-        estimate="mode" if only_mode else "median",
-        unit="years" if f.series.calendar.unit == "years" else "steps",
-        values="values" if likelihood is None else likelihood.scale,
-    )
+    details = [
+        block("hyperparameters", rows=rows, scale=scale, only_mode=only_mode),
+        block(
+            "kernel",
+            kernel=wrap_code(repr(rounded(process.kernels))),
+            estimate="mode" if only_mode else "median",
+            unit="years" if f.series.calendar.unit == "years" else "steps",
+            values="values" if likelihood is None else likelihood.scale,
+        ),
+    ]
+    yield from folded("Hyperparameters and kernel of the first structure", details)
 
 
 def _structure(f: Forecast, part: Part) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""The posterior: table, intervals, prior against posterior, pairs of parameters."""
+"""The posterior in figures and tables: intervals, prior against posterior, pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +13,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import BLUE, ORANGE, figure
 from bayeskern.diagnostics.drawing import density, interval
-from bayeskern.diagnostics.report.blocks import Block, heading
+from bayeskern.diagnostics.report.blocks import Block, folded
 from bayeskern.diagnostics.report.style import (
     GREY,
     WIDTH,
@@ -23,31 +24,75 @@ from bayeskern.diagnostics.report.style import (
     points,
     title,
 )
-from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.subject import ScalarParameter, Subject
 from bayeskern.inference.posterior.summary import texts
 
 block = partial(Block, "parameters")
+# Largest numbers of parameters in the first table, in the figure of intervals, and of densities
+# that a reader takes in at a glance.
+MAX_ROWS, MAX_INTERVALS, MAX_DENSITIES = 20, 40, 3
 
 
-def parameters(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "Posterior"."""
-    yield from _table(subject)
+def main_figure(subject: Subject) -> str:
+    """Name of the figure that shows the posterior best: "prior", "intervals", or "" for none."""
+    names = subject.first_of_each_site(MAX_INTERVALS)
+    if subject.posterior.is_point or not names:
+        return ""
+    return "prior" if len(names) <= MAX_DENSITIES and subject.has_model else "intervals"
+
+
+def figures(subject: Subject, name: str) -> Iterator[Block]:
+    """The figure of a name, as from `main_figure`, or the reason why there is none."""
     if subject.posterior.is_point:
         yield block("point")
-        return
-    names = subject.first_of_each_site(40)
-    if not names:
+    elif not subject.varying:
         yield block("no_variation")
+    elif name == "prior":
+        yield from _against_prior(subject)
+    else:
+        names = subject.first_of_each_site(MAX_INTERVALS)
+        left_out = len(subject.varying) + subject.not_examined.total() - len(names)
+        figure = as_svg(forest, _joined(subject, names))
+        yield block("intervals", figure=figure, left_out=left_out)
+
+
+def table(subject: Subject) -> Iterator[Block]:
+    """Mean, sd and interval of the first parameters; sites of more than 100 are only named."""
+    shown, large = _in_tables(subject)
+    if shown:
+        first = shown[:MAX_ROWS]
+        kind = "stats" if subject.posterior.is_mcmc else None
+        table = _summary(subject, first, kind)
+        columns = [str(c) for c in table.columns]
+        ends = [c for c in columns if c.startswith("eti")]
+        others = [c for c in columns if c not in ends]
+        rows = []
+        for name in table.index:
+            cells = dict(zip(columns, texts(table.loc[name]), strict=True))
+            interval = [" to ".join(cells[c] for c in ends)] if ends else []
+            rows.append((name, *(cells[c] for c in others), *interval))
+        level = [f"{ends[0][3:].partition('_')[0]} % interval"] if ends else []
+        yield block("summary", head=("parameter", *others, *level), rows=rows)
+    if large:
+        yield block("large_sites", sites=large)
+
+
+def more(subject: Subject, shown: str) -> Iterator[Block]:
+    """Folded parts: the whole table, intervals, priors and pairs.
+
+    shown: Name of the figure that is in view already.
+    """
+    in_tables, _ = _in_tables(subject)
+    if len(in_tables) > MAX_ROWS or (in_tables and subject.posterior.has_chains):
+        yield from folded("Table of all parameters", _whole_table(subject, in_tables))
+    if subject.posterior.is_point or not subject.varying:
         return
-    yield block(
-        "intervals",
-        figure=as_svg(forest, _joined(subject, names)),
-        left_out=len(subject.varying) + subject.not_examined.total() - len(names),
-    )
-    yield heading("Prior against posterior")
-    yield from _against_prior(subject)
-    yield heading("Pairs")
-    yield from _pairs(subject)
+    if shown != "intervals":
+        yield from folded("Intervals", figures(subject, "intervals"))
+    if shown != "prior":
+        yield from folded("Prior against posterior", _against_prior(subject))
+    if len(subject.worst_first) > 1:
+        yield from folded("Pairs of parameters", _pairs(subject))
 
 
 def _joined(subject: Subject, names: list[str]) -> dict[str, np.ndarray]:
@@ -55,45 +100,55 @@ def _joined(subject: Subject, names: list[str]) -> dict[str, np.ndarray]:
     return {name: subject.varying[name].ravel() for name in names}
 
 
-def _table(subject: Subject) -> Iterator[Block]:
-    """Summary table of the first parameters; sites of more than 100 are only named."""
+def _in_tables(subject: Subject) -> tuple[list[ScalarParameter], list[str]]:
+    """Parameters of sites with at most 100 elements, and the other sites."""
     large = [site for site, values in subject.posterior.flat.items() if values[0].size > 100]
-    shown = [p for p in subject.parameters if p.site not in large]
-    if shown:
-        summary = subject.summary({p.name: subject.draws(p) for p in shown[:60]})
-        yield block(
-            "summary",
-            head=("parameter", *map(str, summary.columns)),
-            rows=[(name, *texts(summary.loc[name])) for name in summary.index],
-            more=len(shown) - len(summary),
-        )
-    if large:
-        yield block("large_sites", sites=large)
+    return [p for p in subject.parameters if p.site not in large], large
+
+
+def _whole_table(subject: Subject, shown: list[ScalarParameter]) -> Iterator[Block]:
+    table = _summary(subject, shown[:60])
+    yield block(
+        "all_parameters",
+        head=("parameter", *map(str, table.columns)),
+        rows=[(name, *texts(table.loc[name])) for name in table.index],
+        more=len(shown) - len(table),
+    )
+
+
+def _summary(subject: Subject, shown: list[ScalarParameter], kind: str | None = None) -> Any:
+    """The table of `posterior.summary` for some parameters."""
+    known = {p.name: m for p in shown if (m := subject.known_marginal(p)) is not None}
+    draws = {p.name: subject.draws(p) for p in shown}
+    return subject.summary(draws, known, **({} if kind is None else {"kind": kind}))
 
 
 def _against_prior(subject: Subject) -> Iterator[Block]:
     if not subject.has_model:
         yield block("no_model")
         return
-    priors = {}
+    densities = {}
     names = subject.first_of_each_site(12)
     for name in names:
         low, high = np.quantile(subject.varying[name], (0.002, 0.998))
         pad = 1.5 * (high - low)
         x = np.linspace(low - pad, high + pad, 200)
-        priors[name] = (x, subject.prior_density(name, x))
-    if all(y is None for _, y in priors.values()):
+        densities[name] = (x, subject.prior_density(name, x))
+    if all(y is None for _, y in densities.values()):
         yield block("no_proper_prior")
         return
-    figure = as_svg(against_prior, _joined(subject, names), priors)
+    exact = {}
+    for name in names:
+        if (known := subject.known_marginal(subject.by_name[name])) is not None:
+            low, high = known.scipy.ppf((0.001, 0.999))
+            x = np.linspace(low, high, 200)
+            exact[name] = (x, known.scipy.pdf(x))
+    figure = as_svg(against_prior, _joined(subject, names), densities, exact)
     yield block("against_prior", figure=figure)
 
 
 def _pairs(subject: Subject) -> Iterator[Block]:
     names = subject.worst_first[:4]
-    if len(names) < 2:
-        yield block("no_pairs")
-        return
     diverging = np.ravel(subject.posterior.sample_stats.get("diverging", False)).astype(bool)
     figure = as_svg(pairs, _joined(subject, names), diverging if diverging.any() else None)
     yield block("pairs", figure=figure, marked=diverging.any())
@@ -103,12 +158,20 @@ def _pairs(subject: Subject) -> Iterator[Block]:
 
 
 def against_prior(
-    draws: dict[str, np.ndarray], priors: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    draws: dict[str, np.ndarray],
+    priors: dict[str, tuple[np.ndarray, np.ndarray | None]],
+    exact: dict[str, tuple[np.ndarray, np.ndarray]],
 ) -> Figure:
-    """Plot posterior densities from draws (S,) over priors (x, density), if known."""
+    """Plot posterior densities over priors (x, density), if known.
+
+    Args:
+        draws: Draws (S,) of each parameter, for an estimate of its density.
+        priors: (x, density) of each prior.
+        exact: (x, density) of each posterior that is known.
+    """
     fig, axes = panels(len(draws), columns=3, height=1.5)
     for ax, (name, sample) in zip(axes, draws.items(), strict=True):
-        posterior = density(sample, *np.quantile(sample, (0.002, 0.998)))
+        posterior = exact.get(name) or density(sample, *np.quantile(sample, (0.002, 0.998)))
         if posterior is not None:
             curve(ax, *posterior, BLUE, "posterior")
         x, prior = priors[name]

@@ -1,4 +1,4 @@
-"""Report section on the Gaussian process behind the data and its components."""
+"""The Gaussian process behind the data and its components."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from bayeskern.core.formatting import number, short, three_digits
 from bayeskern.core.plotting import BLUE
-from bayeskern.diagnostics.report.blocks import Block, code, heading
+from bayeskern.diagnostics.report.blocks import Block, folded, heading
 from bayeskern.diagnostics.report.kernel_description import InputAxis, describe, direction, rounded
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.style import (
@@ -38,20 +38,19 @@ block = partial(Block, "process")
 Quantile = Callable[[float], np.ndarray]
 
 
+def has_function(subject: Subject) -> bool:
+    """True if the model has a function to draw."""
+    return bool(subject.processes) or isinstance(subject.model, LatentGP)
+
+
 def process(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "Function and components"."""
-    if not subject.has_model:
-        yield block("no_model")
-        return
+    """The functions of a model, and their components in words; folded, figures and kernels."""
     for observed in subject.processes:
         if len(subject.processes) > 1:
             yield heading(f"Process {observed.site}")
         yield from _process(subject, observed)
     if not subject.processes:
-        if isinstance(subject.model, LatentGP):
-            yield from _latent(subject, subject.model)
-        else:
-            yield block("no_process")
+        yield from _latent(subject, subject.model)
 
 
 # -- a process with Gaussian noise -----------------------------------------------------------------
@@ -65,12 +64,16 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     figure = as_svg(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
     identity = Scale(log=False, shift=0.0, size=1.0)
+    if len(process.names) > 1:
+        yield heading("Components")
     yield from component_blocks(process, axis, identity)
     if single and len(process.names) > 1:
         ((name, x, X),) = _grids(process.X, axis)
         parts = {key: (x, part.quantile) for key, part in process.components(X).items()}
-        yield block("components", figure=as_svg(components, parts, x_label=name))
-    yield block("kernel", kernel=wrap_code(repr(rounded(process.kernels))))
+        figure = as_svg(components, parts, x_label=name)
+        yield from folded("Components", [block("components", figure=figure)])
+    kernel = wrap_code(repr(rounded(process.kernels)))
+    yield from folded("Kernel", [block("kernel", kernel=kernel)])
 
 
 def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
@@ -111,7 +114,6 @@ def component_blocks(
     shares = np.array(variances) / np.sum(variances)
     rows = zip(names, shares, sentences, strict=True)
     pairs = [(name, f"{percent(share)} of the variance; {words}") for name, share, words in rows]
-    yield heading("Components")
     yield Block("blocks", "items", pairs=pairs)
 
 
@@ -184,7 +186,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         single_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[None], kernel)
         sentence = f"it {describe(single_draw, axis)}."
         yield Block("blocks", "items", pairs=[(name, sentence)])
-        yield code(wrap_code(repr(kernel)))
+        yield from folded("Kernel", [block("kernel", kernel=wrap_code(repr(kernel)))])
 
 
 # -- figures ---------------------------------------------------------------------------------------

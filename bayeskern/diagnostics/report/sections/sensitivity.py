@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from bayeskern.diagnostics.report.blocks import Block, missing
+from bayeskern.diagnostics.report.blocks import Block, folded, missing
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import listed
 from bayeskern.inference.assessment import power_scaling
@@ -32,14 +32,15 @@ def _power_scaling(subject: Subject) -> Iterator[Block]:
         return
     table = subject.sensitivities
     proper = [p.site for p in subject.priors.values() if p.distribution is not None]
-    yield block(
+    yield block("conflicts", names=[name for name, s in table.items() if s.diagnosis])
+    details = block(
         "table",
         head=("parameter", "prior", "likelihood", "diagnosis"),
         rows=[
             (name, f"{s.prior:.3f}", f"{s.likelihood:.3f}", s.diagnosis or "✓")
             for name, s in list(table.items())[:MAX_ROWS]
         ],
-        conflicts=[name for name, s in table.items() if s.diagnosis],
         sites=listed(densities.sites, 10),
         not_scaled=[site for site in proper if site not in densities.sites],
     )
+    yield from folded("Sensitivity of each parameter", [details])

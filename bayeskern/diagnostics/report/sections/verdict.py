@@ -1,28 +1,29 @@
-"""The verdict with its reasons and advice."""
+"""The verdict with its advice and its evidence."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
-from bayeskern.diagnostics.report.blocks import Block, text
+from bayeskern.core.scalars import with_labels
+from bayeskern.diagnostics.report.blocks import Block, folded, text
 from bayeskern.diagnostics.report.evidence import measures
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.assessment.power_scaling import conflict_advice
 
+block = partial(Block, "verdict")
+
 
 def verdict(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "Verdict"."""
-    trust, label_of = subject.posterior.trust, subject.label_of
-    yield Block(
-        "verdict",
-        "of_draws",
-        name=subject.name,
-        verdict=trust.verdict,
-        advice=_relabel(trust.advice, trust.evidence, label_of),
-        e=measures(trust.evidence, label_of),
-    )
+    """Blocks of the section "How far to trust it": the verdict, its advice and its evidence."""
+    yield from advice(subject)
+    yield from folded("Evidence for the verdict", evidence(subject))
+
+
+def advice(subject: Subject) -> Iterator[Block]:
+    """The verdict with its advice, and conflicts of priors and data."""
+    trust = subject.posterior.trust
+    yield block("of_draws", name=subject.name, verdict=trust.verdict, advice=trust.advice)
     # The verdict leaves out this check if the density is costly.
     is_unchecked = "prior_sensitivity" not in trust.evidence
     if is_unchecked and trust.verdict in ("good", "caution"):
@@ -36,9 +37,10 @@ def verdict(subject: Subject) -> Iterator[Block]:
             yield text(conflict_advice(worst, len(conflicts)))
 
 
-def _relabel(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:
-    """Replace the names of parameters in an advice by their names in this report."""
-    for name in {value for key, value in evidence.items() if key.endswith("_at")}:
-        label = label_of.get(name, name)
-        advice = re.sub(rf"(?<!\w){re.escape(name)}", lambda _, to=label: to, advice)
-    return advice
+def evidence(subject: Subject) -> Iterator[Block]:
+    """Measures of the verdict with their good values, and the methods that were tried."""
+    p = subject.posterior
+    yield block("evidence", e=measures(p.trust.evidence))
+    if p.attempts:
+        attempts = [a._replace(reason=with_labels(a.reason, p.labels)) for a in p.attempts]
+        yield block("attempts", attempts=attempts)
