@@ -16,6 +16,8 @@ from bayeskern.linalg import conjugate_gradients
 from bayeskern.linalg.iterative.conjugate_gradients import Preconditioner
 from bayeskern.ridge import losses
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def rng():
