@@ -112,10 +112,12 @@ def test_each_notebook_teaches(path):
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     assert all(part in cells[0].source for part in ("**You will learn**", "**Time", "to run."))
     _, exercises, rest = re.split(r"^## (?:Exercises|Further reading)$", prose, flags=re.MULTILINE)
-    folds = exercises.count("<details>\n<summary>Solution</summary>\n\n")
+    folds = len(
+        re.findall(r"^<details>\n+<summary>Solution</summary>\n\n", exercises, re.MULTILINE)
+    )
     assert 2 <= folds <= 3 and folds == exercises.count("\n\n</details>")
     assert folds == len(re.findall(r"^\*\*\d\.\*\* ", exercises, flags=re.MULTILINE))
-    assert re.search(r"\]\(\d\d_\w+\.ipynb\)", rest) and "](../docs/" in rest
+    assert re.search(r"\]\(\d\d_\w+\.ipynb\)", rest)
     assert not re.search(r"subplots\(\d+, [4-9]", code), "more than three panels across"
     warnings = [o for cell in cells for o in cell.get("outputs", []) if o.get("name") == "stderr"]
     assert warnings == []
