@@ -341,7 +341,7 @@ def missed_advice(count: int) -> str:
     verb = "lies" if count == 1 else "lie"
     return (
         f"{counted(count, 'mode')} that a search found {verb} where there are no draws. Take "
-        "method='nuts', or 'importance', whose proposal covers all modes."
+        "method='nuts' or 'smc', or 'importance' with a proposal at each mode."
     )
 
 

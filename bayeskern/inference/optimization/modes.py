@@ -123,8 +123,8 @@ class Optimum:
         )
         return tril, (
             f"The Hessian at the mode had to be repaired: the density {directions}. Draws along "
-            "these directions are meaningless. Give that site a proper prior, or take "
-            "method='nuts'."
+            "these directions are meaningless. Give that site a proper prior; if it has one, "
+            "take method='nuts'."
         )
 
     @property
