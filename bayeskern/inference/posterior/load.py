@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import NotKeptError, PreparesData, Restorable
+from bayeskern.protocols import ChoosesForm, NotKeptError, PreparesData, Restorable
 
 if TYPE_CHECKING:
     # xarray takes a while to import.
@@ -51,6 +51,8 @@ def posterior_in(stored: Stored, model: Callable | None = None) -> Posterior:
     """The posterior in the contents of a file. Arguments and errors as in `load`."""
     state = stored.state(netcdf.FORMAT)
     target, missing = _target(model, state["model"])
+    if target is not None:
+        target = _fitted_form(target, state["draws"], state["method"])
     return restored(state, stored.groups, target, missing)
 
 
@@ -141,6 +143,18 @@ class StoredPosterior(Posterior):
 
     def save(self, path: str | Path) -> None:
         netcdf.save(self, path, self.model_arguments if self.target is None else None)
+
+
+def _fitted_form(target: Target, sites: Iterable[str], method: str) -> Target:
+    """The form of a model that was fitted: the file has all its latents.
+
+    The last word of a method such as "importance from laplace" chose the form.
+    """
+    missing = {site.name for site in target.latents} - set(sites)
+    if not missing or not isinstance(target.model, ChoosesForm):
+        return target
+    form = target.model.for_method(method.rpartition(" ")[2])
+    return Target.of(form, target.args, target.kwargs)
 
 
 def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:

@@ -237,6 +237,18 @@ def test_other_model_is_refused(tmp_path, other):
 
 
 @pytest.mark.slow
+def test_loaded_posterior_has_the_fitted_form_of_its_model(tmp_path):
+    gp = bk.LatentGP(RBF(lengthscale=dist.LogNormal(0.0, 0.5)), bk.likelihoods.Poisson())
+    # Laplace's method integrates f out, SVI samples it.
+    for method, latents in (("laplace", ["lengthscale"]), ("svi", ["lengthscale", "white"])):
+        fit(gp, X, np.arange(12) % 3, method=method).save(tmp_path / "p.nc")
+        loaded = bk.load(tmp_path / "p.nc", model=gp)
+        assert [site.name for site in loaded.target.latents] == latents
+        bk.report(loaded, path=tmp_path / "r.html")
+        assert "could not be made" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.slow
 def test_regression_on_named_columns_loads_unchanged(tmp_path):
     frame = pd.DataFrame({"age": X, "year": Y})
     gp = bk.GPRegression(
