@@ -25,6 +25,8 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from tests.marks import requires  # noqa: E402
+
 # A few examples of each property by default; --hypothesis-profile many takes more.
 settings.register_profile("bayeskern", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("many", settings.get_profile("bayeskern"), max_examples=60)
@@ -54,8 +56,8 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no other files where `-m` asks for the core."""
-    if "core" not in config.option.markexpr or not collection_path.is_file():
+    """Import no other files where `-m` asks for the core only."""
+    if not requires("core", config.option.markexpr) or not collection_path.is_file():
         return None
     files = tuple(f"{TESTS}/{part.partition('::')[0]}" for part in CORE)
     return None if str(collection_path).startswith(files) else True
