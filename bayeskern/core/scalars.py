@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 
 def scalar_name(site: str, index: Sequence[int]) -> str:
-    """Name of an element of a site: `site`, or `site[i,j]`."""
-    return f"{site}[{','.join(map(str, index))}]" if len(index) else site
+    """Name of an element of a site: `site`, or `site[i, j]` as in ArviZ."""
+    return f"{site}[{', '.join(map(str, index))}]" if len(index) else site
 
 
 def with_labels(text: str, labels: Mapping[str, str]) -> str:
@@ -21,7 +21,7 @@ def with_labels(text: str, labels: Mapping[str, str]) -> str:
         text: The text.
         labels: Name of an element with labels, by its `scalar_name` with indices.
     """
-    return re.sub(r"[^\s\[\]]+\[\d[\d,]*\]", lambda m: labels.get(m[0], m[0]), text)
+    return re.sub(r"[^\s\[\]]+\[\d[\d, ]*\]", lambda m: labels.get(m[0], m[0]), text)
 
 
 def scalar_columns(draws: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:

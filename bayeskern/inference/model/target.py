@@ -168,7 +168,7 @@ class Target(eqx.Module):
 
     @property
     def coordinates(self) -> list[str]:
-        """A name for each coordinate of z: `site`, or `site[i,j]`."""
+        """A name for each coordinate of z: `site`, or `site[i, j]`."""
         return [
             scalar_name(s.name, index)
             for s in self.latents

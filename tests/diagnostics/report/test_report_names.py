@@ -46,7 +46,7 @@ def labelled():
 def test_names_are_unique_and_carry_labels():
     draws = {"x": np.zeros((5, 2)), "x[0]": np.zeros(5), "w": np.zeros((5, 2, 1))}
     names = [p.name for p in all_parameters(draws, {"w": [["a", "b"], ["c"]]})]
-    assert names == ["x[0] at 'x'[0]", "x[1]", "x[0] at 'x[0]'", "w[a,c]", "w[b,c]"]
+    assert names == ["x[0] at 'x'[0]", "x[1]", "x[0] at 'x[0]'", "w[a, c]", "w[b, c]"]
     # Equal labels are distinguished by their indices.
     repeated = all_parameters({"w": draws["x"]}, {"w": [["a", "a"]]})
     assert len({p.name for p in repeated}) == 2

@@ -56,7 +56,7 @@ def message(model, *args) -> str:
         (
             observed(lambda rate: dist.Poisson(rate).expand([2, 4]).to_event(1)),
             np.stack([np.ones(4), COUNTS - 1.0]),
-            "y[1,1] = -1 is outside the support of Poisson (1 other is too). Check",
+            "y[1, 1] = -1 is outside the support of Poisson (1 other is too). Check",
         ),
         (
             observed(lambda rate: dist.Poisson(rate).mask(np.array([True, False, True]))),

@@ -102,7 +102,7 @@ def test_plates():
     target = Target.of(model, (1.5,), {})
     assert target.coordinates == [
         *("s[0]", "s[1]", "s[2]"),
-        *("m[0,0]", "m[0,1]", "m[0,2]", "m[1,0]", "m[1,1]", "m[1,2]"),
+        *("m[0, 0]", "m[0, 1]", "m[0, 2]", "m[1, 0]", "m[1, 1]", "m[1, 2]"),
     ]
     z = np.random.default_rng(0).normal(size=9)
     s, m = np.exp(z[:3]), z[3:].reshape(2, 3)
