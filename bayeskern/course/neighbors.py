@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayeskern.core import validation
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
-from bayeskern.kernels.gram_matrix import blocks, gram
+from bayeskern.kernels.gram_matrix import blocks, gram, require_finite
 
 
 class _KernelNeighbors(KernelEstimator):
@@ -80,9 +80,12 @@ class _KernelNeighbors(KernelEstimator):
             if self.kernel_ is None:
                 distances = cdist(points[rows], self.X_fit_, self._metric, **self._metric_options)  # pyright: ignore[reportCallIssue, reportArgumentType]
                 if not np.all(np.isfinite(distances)):
+                    power = f" and p={self.p!r}" if self.metric == "minkowski" else ""
+                    largest = max(np.abs(points[rows]).max(), np.abs(self.X_fit_).max())
                     raise ValueError(
-                        f"distances overflow with metric={self.metric!r} and p={self.p!r}. Scale "
-                        "the columns of X, or use metric='chebyshev', the limit for large p."
+                        f"X has numbers up to {largest:.3g} in size, whose distances are too large "
+                        f"for floating-point numbers with metric={self.metric!r}{power}. Scale the "
+                        "columns of X, or use metric='chebyshev', which takes no powers and sums."
                     )
                 parts.append(_smallest(distances, self._n_neighbors))
             else:
@@ -102,7 +105,11 @@ class _KernelNeighbors(KernelEstimator):
 
     def _nearest_by_kernel(self, kernel: Kernel, X) -> tuple[np.ndarray, np.ndarray, int]:
         """Distances, indices, and the number of points with all distances equal."""
-        fit_variances, variances = (np.asarray(kernel.diag(A)) for A in (self.X_fit_, X))
+        # No sum below exceeds four times the largest variance.
+        fit_variances, variances = (
+            0.25 * require_finite(kernel, np.asarray(4.0 * kernel.diag(A)))
+            for A in (self.X_fit_, X)
+        )
         # The squared distance is k(x, x) + common + 2 D. Neighbours are compared by D, because a
         # small k(x, z) would be lost beside k(x, x) + common.
         common = np.min(fit_variances)

@@ -20,7 +20,7 @@ def gram(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarr
     Raises ValueError if an entry is NaN or infinite.
     """
     K = _gram(kernel, X, None) if Z is None else _gram(kernel, padded(X), Z)
-    return _require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
+    return require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
 
 
 def diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
@@ -33,13 +33,26 @@ def gram_times(kernel: Kernel, X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> n
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
         out[rows] = np.asarray(_gram_times(kernel, padded(X[rows]), Z, B))[: len(X[rows])]
-    return _require_finite(kernel, out)
+    return require_finite(kernel, out)
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
     """Row slices of an (n, m) matrix: BLOCK_ENTRIES entries, but at least 256 rows."""
     size = max(256, BLOCK_ENTRIES // m)
     return (slice(start, start + size) for start in range(0, n, size))
+
+
+def require_finite(kernel: Kernel, K: np.ndarray) -> np.ndarray:
+    """The values K of a kernel; ValueError if one is NaN or infinite."""
+    # If an entry is not finite, the sum is not finite either, and needs no temporary array.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.sum(K)
+    if not np.isfinite(total) and not np.all(np.isfinite(K)):
+        raise ValueError(
+            f"{kernel!r} is NaN or infinite at some of these points. Scale the points to the order "
+            "of its lengthscales, or use a kernel that grows more slowly."
+        )
+    return K
 
 
 def padded(X: np.ndarray) -> np.ndarray:
@@ -49,16 +62,6 @@ def padded(X: np.ndarray) -> np.ndarray:
     """
     step = 1 << max(len(X).bit_length() - 3, 0)
     return np.pad(X, ((0, -len(X) % step), (0, 0)), mode="edge")
-
-
-def _require_finite(kernel, K):
-    # If an entry is not finite, the sum is not finite either, and needs no temporary array.
-    if not np.isfinite(np.sum(K)) and not np.all(np.isfinite(K)):
-        raise ValueError(
-            f"{kernel!r} is NaN or infinite at some of these points. Scale the points to the order "
-            "of its lengthscales, or use a kernel that grows more slowly."
-        )
-    return K
 
 
 @eqx.filter_jit

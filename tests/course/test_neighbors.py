@@ -1,5 +1,6 @@
 """Nearest neighbours in feature space against scikit-learn's in explicit features."""
 
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -180,10 +181,33 @@ def test_indistinguishable_neighbours_warn():
     assert list(wide.predict([[149.0], [1000.0]])) == ["b", "c"]
 
 
-def test_overflowing_distances_are_refused():
+@pytest.mark.parametrize("size", [6e153, 1e154, 1e200, 1e308])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "euclidean"},
+        {"metric": "minkowski", "p": 3},
+        {"kernel": Linear()},
+        {"kernel": Matern12() + Polynomial(2)},
+    ],
+)
+def test_numbers_too_large_for_distances_are_refused(options, size):
+    points = size * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]])
+    for model in (KernelKNNRegressor, KernelKNNClassifier):
+        fitted = model(n_neighbors=2, **options).fit(points, [0, 1, 1])
+        with warnings.catch_warnings(), pytest.raises(ValueError, match="Scale the "):
+            warnings.simplefilter("error")
+            fitted.predict(-points)
+
+
+def test_large_powers_are_refused_with_the_size_of_the_numbers():
     model = KernelKNNRegressor(n_neighbors=1, metric="minkowski", p=200).fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(ValueError, match="distances overflow with metric='minkowski' and p=200"):
+    with pytest.raises(ValueError, match=r"up to 300 in size, .*'minkowski' and p=200\. "):
         model.predict([[300.0]])
+    # Sums of absolute differences, and the largest of them, are finite.
+    for metric in ("manhattan", "chebyshev"):
+        model = KernelKNNRegressor(n_neighbors=1, metric=metric).fit([[0.0], [1e200]], [0, 1])
+        assert model.predict([[9e199]]) == 1.0
 
 
 def test_set_params_after_fit_needs_a_refit():
