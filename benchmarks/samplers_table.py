@@ -14,6 +14,7 @@ TITLES = {
     "gradients": "Effective draws per 1,000 gradients",
     "cpu": "Effective draws per CPU second",
     "sampling": "Effective draws per CPU second of sampling alone",
+    "seconds": "CPU seconds, without compilation",
     "error": "Largest error of a mean, in sds of the reference",
 }
 MAX_RHAT = 1.01
@@ -47,9 +48,9 @@ class Results:
         line = self._lines.get((model, sampler))
         return line if line is not None and "ess" in line else None
 
-    def failed(self, model: str, sampler: str) -> bool:
-        """True if a sampler was run and raised an error."""
-        return "failure" in self._lines.get((model, sampler), {})
+    def failure(self, model: str, sampler: str) -> str:
+        """Message of a sampler that raised an error or was stopped, "" of others."""
+        return self._lines.get((model, sampler), {}).get("failure", "")
 
     def converged(self, model: str, sampler: str) -> bool:
         """True if R-hat of every coordinate is below `MAX_RHAT`."""
@@ -59,14 +60,17 @@ class Results:
     def efficiency(self, model: str, sampler: str, cost: str) -> float:
         """Smallest bulk ESS per unit of cost."""
         line = self._lines[model, sampler]
-        spent = line.get(cost, line["cpu"])
+        return COSTS[cost] * line["ess"] / self.spent(model, sampler, cost)
+
+    def spent(self, model: str, sampler: str, cost: str) -> float:
+        """Gradients, CPU seconds or CPU seconds of sampling alone."""
+        line = self._lines[model, sampler]
         # Sampling is timed by the wall clock, which runs on while other programs have the core.
-        spent = min(spent, line["cpu"]) if cost == "sampling" else spent
-        return COSTS[cost] * line["ess"] / spent
+        return min(line.get(cost, line["cpu"]), line["cpu"]) if cost == "sampling" else line[cost]
 
 
 def show(lines: list[dict]) -> None:
-    """Print a table of each efficiency, the ratios of the first sampler, and the errors."""
+    """Print tables of each efficiency, of the ratios of the first sampler, and of the rest."""
     results = Results(lines)
     for cost in COSTS:
         print(f"\n{TITLES[cost]} (! R-hat is not below {MAX_RHAT})")
@@ -75,8 +79,14 @@ def show(lines: list[dict]) -> None:
         print()
         for sampler in results.samplers[1:]:
             print(ratios(results, sampler, cost))
+    print(f"\n{TITLES['seconds']}, and those of {results.samplers[0]} for sampling alone")
+    for row in seconds(results):
+        print(row)
     print(f"\n{TITLES['error']}, and the verdict of {results.samplers[0]}")
     for row in errors(results):
+        print(row)
+    print()
+    for row in failures(results):
         print(row)
 
 
@@ -86,12 +96,33 @@ def efficiencies(results: Results, cost: str) -> Iterator[str]:
     for model, size in results.sizes.items():
         cells = []
         for sampler in results.samplers:
-            cell = "failed" if results.failed(model, sampler) else ""
+            cell = "failed" if results.failure(model, sampler) else ""
             if results.line(model, sampler) is not None:
                 mark = " " if results.converged(model, sampler) else "!"
                 cell = f"{_number(results.efficiency(model, sampler, cost))}{mark}"
             cells.append(cell)
         yield _row(model, size, cells)
+
+
+def seconds(results: Results) -> Iterator[str]:
+    """Rows of a table of CPU seconds."""
+    first = results.samplers[0]
+    yield _row("model", "d", [*results.samplers, "sampling"])
+    for model, size in results.sizes.items():
+        spent = [
+            results.spent(model, sampler, "cpu") if results.line(model, sampler) else None
+            for sampler in results.samplers
+        ]
+        spent.append(results.spent(model, first, "sampling") if spent[0] is not None else None)
+        yield _row(model, size, ["" if x is None else _number(x) for x in spent])
+
+
+def failures(results: Results) -> Iterator[str]:
+    """A line for each run that failed."""
+    for model in results.sizes:
+        for sampler in results.samplers:
+            if failure := results.failure(model, sampler):
+                yield f"{sampler} on {model} failed: {failure}"
 
 
 def errors(results: Results) -> Iterator[str]:
@@ -106,7 +137,7 @@ def errors(results: Results) -> Iterator[str]:
 
 
 def ratios(results: Results, other: str, cost: str) -> str:
-    """Geometric mean and range of the ratios, over the models on which both converged."""
+    """Ratios on the models on which both converged, and the models on which only one did."""
     first = results.samplers[0]
     alone = {
         sampler: [m for m in results.sizes if results.converged(m, sampler)]
@@ -121,9 +152,10 @@ def ratios(results: Results, other: str, cost: str) -> str:
     worst = int(np.argmin(by_model))
     return (
         f"{first} over {other}: geometric mean {np.exp(np.mean(np.log(by_model))):.2f}, from "
-        f"{by_model[worst]:.2f} ({models[worst]}) to {_number(by_model.max())}, on {len(models)} "
-        f"models; only {first} converged on {len(alone[first]) - len(models)}, only {other} on "
-        f"{len(alone[other]) - len(models)}"
+        f"{by_model[worst]:.2f} ({models[worst]}) to {_number(by_model.max())}, above 1 on "
+        f"{np.sum(by_model > 1.0)} of {len(models)} models; only {first} converged on "
+        f"{_listed([m for m in alone[first] if m not in models])}, only {other} on "
+        f"{_listed([m for m in alone[other] if m not in models])}"
     )
 
 
@@ -157,6 +189,11 @@ def chart(lines: list[dict]):
 def _best(results: Results, model: str) -> float:
     found = [s for s in results.samplers if results.line(model, s)]
     return max(results.efficiency(model, sampler, "gradients") for sampler in found)
+
+
+def _listed(models: list[str]) -> str:
+    """Number of models, and their names."""
+    return f"{len(models)} ({', '.join(models)})" if models else "0"
 
 
 def _number(value: float) -> str:
