@@ -110,7 +110,7 @@ def test_each_notebook_teaches(path):
     cells = nbformat.read(path, as_version=4).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    assert all(part in cells[0].source for part in ("**You will learn**", "**Time", "to run."))
+    assert all(part in cells[0].source for part in ("**You will learn**", "**Time** ", "to run."))
     _, exercises, rest = re.split(r"^## (?:Exercises|Further reading)$", prose, flags=re.MULTILINE)
     folds = len(
         re.findall(r"^<details>\n+<summary>Solution</summary>\n\n", exercises, re.MULTILINE)
