@@ -52,17 +52,17 @@ def test_round_to_is_passed_to_arviz():
 
 # -- exact moments ---------------------------------------------------------------------------------
 
-FEW_DRAWS = Exact(draws=50)
+EXACT_METHOD = Exact(draws=50)
 
 
 def exact_table(model, *data, **options):
-    posterior = bk.infer(model, *data, method=FEW_DRAWS, progress=False)
+    posterior = bk.infer(model, *data, method=EXACT_METHOD, progress=False)
     return posterior.summary(round_to="none", **options)
 
 
 def test_coin_has_the_moments_of_its_beta_distribution(tmp_path):
     p = scipy.stats.beta(16, 8)
-    posterior = bk.infer(coin.model, *coin.data(), method=FEW_DRAWS, progress=False)
+    posterior = bk.infer(coin.model, *coin.data(), method=EXACT_METHOD, progress=False)
     posterior.save(tmp_path / "coin.nc")
     for found in (posterior, bk.load(tmp_path / "coin.nc")):
         assert str(found.marginals["p"]) == "Beta(16, 8)"
