@@ -146,6 +146,10 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         _refuse_hours_of_digits(array, name)
         array = array.astype(np.int64).astype(f"M8[{unit}]")
     if array.dtype.kind == "M":
+        # Differences of later or earlier times overflow.
+        years = array.astype("M8[Y]").astype(np.int64) + 1970
+        outside = "{} is not in the years 1 to 9999; check the time, or drop the row".format
+        _require((years >= 1) & (years <= 9999), array, name, outside)
         # The coarsest unit that is exact.
         units = (f"M8[{unit}]" for unit in ("s", "ms", "us", "ns"))
         return array.astype(next(unit for unit in units if (array.astype(unit) == array).all()))

@@ -95,6 +95,11 @@ def test_parse_numbers(values, expected):
         ([dt.date(2020, 1, 1), pd.NaT], "row 2: the time is missing"),
         (np.array(["2020-01-01", "NaT"], "M8[D]"), "row 2: the time is missing"),
         ([1.0, 2.0, np.nan], "row 3: the time is missing"),
+        (
+            np.array(["2020-01-01", "-223571-11-01", "270970-09-09"], "M8[us]"),
+            "row 2: -223571-11-01T00:00:00.000000 is not in the years 1 to 9999; check the time",
+        ),
+        (np.array(["9999-12-31", "10000-01-01"], "M8[D]"), "row 2: 10000-01-01 is not in the"),
         ([dt.date(2020, 1, 1), "2020-01-02"], "row 2: cannot read"),
         ([True, False], "got bool"),
         ([1, None, True], "row 2"),
