@@ -59,7 +59,14 @@ from bayeskern.forecast import (
     search_kernel,
     summary,
 )
-from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
+from bayeskern.gp import (
+    GaussianProcess,
+    GPRegression,
+    LatentGP,
+    LatentProcess,
+    NoiseProcess,
+    SparseGP,
+)
 from bayeskern.inference import (
     MAP,
     MLE,
@@ -151,6 +158,7 @@ __all__ = [
     "LatentGP",
     "LatentProcess",
     "LogDensity",
+    "NoiseProcess",
     "NormalGamma",
     "NormalNormal",
     "NotPositiveDefiniteError",

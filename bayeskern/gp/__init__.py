@@ -4,6 +4,7 @@ from bayeskern.gp.latent.model import LatentGP
 from bayeskern.gp.latent.posterior import ConditionedLatent
 from bayeskern.gp.latent.process import LatentProcess
 from bayeskern.gp.latent.sparse import SparseGP
+from bayeskern.gp.noise import NoiseProcess
 from bayeskern.gp.posterior import ConditionedGP, LeaveOneOut
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression
@@ -16,5 +17,6 @@ __all__ = [
     "LatentGP",
     "LatentProcess",
     "LeaveOneOut",
+    "NoiseProcess",
     "SparseGP",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
+from bayeskern.gp.noise import Extra, NoiseModel, noise_model, read_noise
+from bayeskern.gp.outputs import IndependentProcesses
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
     Inputs,
@@ -28,12 +29,23 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.gp.process import GaussianProcess
+from bayeskern.gp.regression_predictive import (
+    condition_columns,
+    join,
+    predict_over,
+    with_new_noise,
+)
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import component_names
 from bayeskern.linalg import SOLVERS, Solver, solver_of
-from bayeskern.prediction.mixture import Prediction, mixture, thin
+from bayeskern.prediction.mixture import (
+    Prediction,
+    thin,
+)
 from bayeskern.prediction.outputs import OutputsPrediction
-from bayeskern.protocols import ClosedForm, NewValues, NoClosedFormError
+from bayeskern.protocols import ClosedForm, DoesNotApplyError, NoClosedFormError
+
+# A label for each row.
+Labels = Sequence | ArrayLike
 
 
 class GPRegression(eqx.Module):
@@ -43,6 +55,11 @@ class GPRegression(eqx.Module):
     out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
     the observed `y`. Predictions average over at most 200 evenly thinned draws.
 
+    The noise may differ from row to row. Known variances, such as squared error bars, are passed
+    with the data and added to `noise`: `bk.infer(model, X, y, variances=e**2)`, and
+    `posterior.predict(X_new, variances=...)` for new observations. Groups of rows, such as the
+    sensors that measured them, are passed as `groups=labels` in the same way.
+
     The columns of y (n, k) are independent outputs with the same kernel, noise and mean, and share
     one factor of their covariance. For correlated outputs, stack them as rows of one y, and give
     `kernels.Coregion` a column of X with the index of the output.
@@ -51,6 +68,12 @@ class GPRegression(eqx.Module):
         kernel: Covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
         noise: Variance of the noise. `bk.from_sd` turns a prior on the sd into a prior on it.
+
+            - A number, a prior or `Free`: one variance for all rows, the site `noise`.
+            - An array (n,): a known variance for each row, as `noise=0` with `variances`.
+            - A dict such as `{"sensor A": prior, "sensor B": 0.1}`: one for each group of rows,
+              with the sites `noise.sensor A`, ...
+            - A kernel: the log variance is a Gaussian process, as in `NoiseProcess`.
         mean: Prior mean: a number, a distribution, `Free`, or a function of one point.
         solver: Solver of the covariance matrix, as for `GaussianProcess`; `prepare` resolves
             "auto".
@@ -60,7 +83,8 @@ class GPRegression(eqx.Module):
     Raises:
         TypeError: If `kernel` is not a Kernel.
         ValueError: If the kernel is not positive definite by construction, the noise is negative,
-            or a hyperparameter of the kernel is called `noise`, `mean` or `y`.
+            a known variance of a row is 0, or a hyperparameter of the kernel has the name of
+            another site.
 
     References:
         Rasmussen and Williams (2006), chapters 2 and 5.
@@ -74,10 +98,21 @@ class GPRegression(eqx.Module):
         >>> posterior = bk.infer(model, X, np.sin(X), method="exact", seed=0)
         >>> posterior.predict([2.2], latent=True).mean.round(1)
         array([0.8])
+
+        Two sensors, of which one has a known noise:
+
+        >>> import numpyro.distributions as dist
+        >>> noise = {"cheap": bk.from_sd(dist.HalfNormal(0.5)), "exact": 0.0001}
+        >>> model = bk.GPRegression(RBF(lengthscale=1.0), noise)
+        >>> sensors = ["cheap", "exact"] * 4 + ["cheap"]
+        >>> posterior = bk.infer(model, X, np.sin(X), groups=sensors, method="map")
+        >>> posterior.predict([2.2, 2.2], groups=["cheap", "exact"]).sd.argmax()
+        0
     """
 
     kernel: Kernel = eqx.field(converter=positive_definite)
-    noise: Array = eqx.field(converter=hyper.as_hyperparameter)
+    #: a variance, its prior, or a NoiseModel
+    noise: Any = eqx.field(converter=read_noise)
     mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: columns of the data frame of the fit; new points need the same columns
@@ -88,17 +123,27 @@ class GPRegression(eqx.Module):
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
-        hyper.check("noise", self.noise, constraints.nonnegative)
         validation.one_of("solver", self.solver, ("auto", *SOLVERS))
-        clash = {"noise", "mean", "y"} & set(self.kernel.hyperparameters())
+        names = {"noise", "mean", "y", *self.noise_model.hyperparameters()}
+        clash = names & set(self.kernel.hyperparameters())
         if clash:
             raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
 
     def __call__(
-        self, X: Inputs, y: JaxArrayLike | None = None, mask: ArrayLike | None = None
+        self,
+        X: Inputs,
+        y: JaxArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        extra: Extra | None = None,
+        *,
+        variances: ArrayLike | None = None,
+        groups: Labels | None = None,
     ) -> JaxArrayLike:
         kernel = hyper.sample(self.kernel)
-        noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
+        points, columns = validation.inputs(X)
+        if extra is None:
+            extra = self.noise_model.read_extra(len(points), variances, groups)
+        noise = self.noise_model.resolve(columns).sample(points).of_rows(points, extra)
         mean = self.mean
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
@@ -107,10 +152,35 @@ class GPRegression(eqx.Module):
 
     def __repr__(self) -> str:
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
-        return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
+        return f"GPRegression({self.kernel!r}, noise={self.noise_model!r}, mean={mean})"
+
+    @property
+    def noise_model(self) -> NoiseModel:
+        """Model of the noise of each row."""
+        return noise_model(self.noise)
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Every hyperparameter by the name of its site."""
+        mean = {} if is_function(self.mean) else {"mean": self.mean}
+        return {**self.kernel.hyperparameters(), **self.noise_model.hyperparameters(), **mean}
+
+    def for_method(self, name: str) -> Self:
+        """Return self, or raise DoesNotApplyError if the method `name` does not suit the noise."""
+        if name == "mle" and (reason := self.noise_model.reason_against_mle):
+            raise DoesNotApplyError(
+                f"method='mle' does not apply to noise={self.noise!r}: {reason}. Use method='map', "
+                "'laplace' or 'nuts'."
+            )
+        return self
 
     def prepare(
-        self, X: Inputs, y: ArrayLike | None = None, mask: ArrayLike | None = None
+        self,
+        X: Inputs,
+        y: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        *,
+        variances: ArrayLike | None = None,
+        groups: Labels | None = None,
     ) -> tuple[Self, tuple]:
         """Check the data and resolve column names, before any tracing.
 
@@ -118,19 +188,30 @@ class GPRegression(eqx.Module):
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,), or (n, k) for k outputs; None if there are none.
             mask: Shape (n,), True where y is observed.
+            variances: Known noise variances of the rows, in addition to `noise`: a number or (n,).
+            groups: Group of each row, (n,), if `noise` has a variance for each group.
 
         Returns:
-            The model for these columns, and its arguments (X, y) or (X, y, mask).
+            The model for these columns, and its arguments (X, y), (X, y, mask), or, with variances
+            or groups, (X, y, mask or None, extra).
         """
         points, columns = validation.inputs(X)
         targets = None if y is None else validation.outputs(y, points.shape[0])
-        observed = () if mask is None else (jnp.asarray(mask, bool),)
-        args = points, targets, *observed
+        observed = None if mask is None else jnp.asarray(mask, bool)
+        extra = self.noise_model.read_extra(points.shape[0], variances, groups)
+        args: tuple = points, targets
+        if extra:
+            args = *args, observed, extra
+        elif observed is not None:
+            args = *args, observed
         return self._prepared_for(columns, *args), args
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy for data frames with these columns."""
-        return dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
+        kernel, noise = self.kernel.resolve(columns), self.noise
+        if isinstance(noise, NoiseModel):
+            noise = noise.resolve(columns)
+        return dataclasses.replace(self, kernel=kernel, noise=noise, columns=columns)
 
     def restore(
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
@@ -144,12 +225,18 @@ class GPRegression(eqx.Module):
         X: Array,
         y: Array | None,
         observed: Array | None = None,
+        extra: Extra | None = None,
     ) -> Self:
         """Copy for these data, with the solver chosen before any tracing."""
-        model = self.resolve(columns)
-        solver = solver_of(model.kernel, X, self.solver, self.noise, observed)
+        model, n = self.resolve(columns), X.shape[0]
+        model.noise_model.require_length(n)
+        varies = model.noise_model.varies or "variances" in (extra or {})
+        solver = solver_of(model.kernel, X, self.solver, jnp.ones(n if varies else ()), observed)
+        noise = model.noise_model
+        if y is not None:
+            noise = noise.with_default_priors(y, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
-        return dataclasses.replace(model, prepared=solver, outputs=outputs)
+        return dataclasses.replace(model, noise=noise.at({}), prepared=solver, outputs=outputs)
 
     def at(self, values: dict) -> Self:
         """Copy with the given hyperparameters set.
@@ -163,27 +250,53 @@ class GPRegression(eqx.Module):
         Raises:
             ValueError: If a name is unknown.
         """
-        noise_and_mean = {name: values[name] for name in ("noise", "mean") if name in values}
-        kernel = self.kernel.at({k: v for k, v in values.items() if k not in noise_and_mean})
-        return dataclasses.replace(self, kernel=kernel, **noise_and_mean)
+        known = self.hyperparameters()
+        if isinstance(values, hyper.PointEstimate):
+            values = {name: value for name, value in values.items() if name in known}
+        for name in values:
+            validation.one_of("hyperparameter", name, known)
+        of_noise = {k: values[k] for k in self.noise_model.hyperparameters() if k in values}
+        mean = {"mean": values["mean"]} if "mean" in values else {}
+        of_kernel = {k: v for k, v in values.items() if k not in of_noise and k not in mean}
+        kernel, noise = self.kernel.at(of_kernel), self.noise_model.at(of_noise)
+        return dataclasses.replace(self, kernel=kernel, noise=noise, **mean)
 
-    def condition(self, X: Inputs, y: ArrayLike, mask: ArrayLike | None = None) -> ConditionedGP:
+    def condition(
+        self,
+        X: Inputs,
+        y: ArrayLike,
+        mask: ArrayLike | None = None,
+        *,
+        variances: ArrayLike | None = None,
+        groups: Labels | None = None,
+    ) -> ConditionedGP:
         """Condition on data, if every hyperparameter is a number.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,).
             mask: Shape (n,), True where y is observed.
+            variances: As in `prepare`.
+            groups: As in `prepare`.
 
         Returns:
             The conditioned process.
         """
-        return self.process(X, mask).condition(y)
+        n = validation.inputs(X)[0].shape[0]
+        extra = self.noise_model.read_extra(n, variances, groups)
+        return self.process(X, mask, extra).condition(y)
 
-    def process(self, X: Inputs, mask: ArrayLike | None = None) -> GaussianProcess:
-        """Distribution of one output, for a model whose hyperparameters are all numbers."""
+    def process(
+        self, X: Inputs, mask: ArrayLike | None = None, extra: Extra | None = None
+    ) -> GaussianProcess:
+        """Distribution of one output, for a model whose hyperparameters are all numbers.
+
+        extra: Known variances and groups of the rows, as `prepare` returns them.
+        """
         solver = self.prepared or self.solver
-        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, solver)
+        points, columns = validation.inputs(X)
+        noise = self.noise_model.resolve(columns).of_rows(points, extra or {})
+        return GaussianProcess(self.kernel, X, noise, self.mean, mask, solver)
 
     def _distribution_of_y(
         self, process: GaussianProcess
@@ -191,7 +304,11 @@ class GPRegression(eqx.Module):
         return process if self.outputs is None else IndependentProcesses(process, self.outputs)
 
     def exact(
-        self, X: Array, y: ArrayLike | None = None, mask: ArrayLike | None = None
+        self,
+        X: Array,
+        y: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        extra: Extra | None = None,
     ) -> ClosedForm:
         """Posterior of the latent function `f` at X, if every hyperparameter is a number.
 
@@ -199,6 +316,7 @@ class GPRegression(eqx.Module):
             X: Inputs, shape (n, d).
             y: Observations, shape (n,), or (n, k) for k outputs.
             mask: Shape (n,), True where y is observed.
+            extra: Known variances and groups of the rows, as `prepare` returns them.
 
         Returns:
             The posterior in closed form.
@@ -207,17 +325,15 @@ class GPRegression(eqx.Module):
             NoClosedFormError: If a hyperparameter has no value yet, y is None, or the solver is an
                 approximation.
         """
-        values = {**self.kernel.hyperparameters(), "noise": self.noise}
-        if not is_function(self.mean):
-            values["mean"] = self.mean
-        inferred = [name for name, value in values.items() if hyper.is_specified(value)]
+        values = self.hyperparameters().items()
+        inferred = [name for name, value in values if hyper.is_specified(value)]
         if inferred or y is None:
             reason = f"{', '.join(inferred)} are to be inferred" if inferred else "there is no y"
             raise NoClosedFormError(
                 f"the posterior of this GPRegression has no closed form: {reason}. Give values "
                 "with model.at({...}), or use method='auto'."
             )
-        process = self.process(X, mask)
+        process = self.process(X, mask, extra)
         if process.solver.approximate:
             raise NoClosedFormError(
                 f"solver={process.solver.name!r} is an approximation, so the posterior of this "
@@ -225,9 +341,9 @@ class GPRegression(eqx.Module):
                 "solver='dense'."
             )
         targets = jnp.asarray(y)
-        gps = _condition_columns(process, targets)
+        gps = condition_columns(process, targets)
         mean = evaluate_mean(process.prior_mean, process.X)
-        f = _join([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
+        f = join([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
             return {"f": _sample_jit(f, key, n).reshape(n, *targets.shape)}
@@ -244,88 +360,41 @@ class GPRegression(eqx.Module):
         X_new: Inputs,
         latent: bool = False,
         seed: int = 0,
+        variances: ArrayLike | None = None,
+        groups: Labels | None = None,
     ) -> Prediction | OutputsPrediction:
         """Predict at X_new: a mixture over draws of the hyperparameters.
 
         Args:
             draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
-            data: (X, y) or (X, y, mask), as `prepare` returned them.
+            data: The arguments of the model, as `prepare` returned them.
             X_new: New inputs, shape (m, d) or (m,), or a data frame.
             latent: Whether to predict f itself, rather than a new observation.
-            seed: Not used: the prediction is in closed form, and its `sample` takes its own seed.
+            seed: Seed of the noise at new points, if its log is a process. The prediction is in
+                closed form given the noise, and its `sample` takes its own seed.
+            variances: Known noise variances of the new rows, a number or (m,). Required if the
+                data had them.
+            groups: Group of each new row, (m,). Required if the noise has a variance for each
+                group.
 
         Returns:
             A `Prediction` with the additive components of the kernel; an `OutputsPrediction` if y
             has several columns.
+
+        Raises:
+            ValueError: If the noise of the new rows is unknown: `variances` or `groups` are
+                missing, or a group is unknown.
         """
-        points = new_points(X_new, data[0], self.columns)
-        names = {*self.kernel.hyperparameters(), "noise", "mean"}
-        draws = {name: value for name, value in draws.items() if name in names}
-        prediction = predict_over(self, thin(draws), data, points, latent)
+        points, noise = new_points(X_new, data[0], self.columns), None
+        names = self.hyperparameters()
+        draws = thin({name: value for name, value in draws.items() if name in names})
+        if not latent:
+            fitted = next(iter(data[3:]), {})
+            extra = self.noise_model.read_new_extra(len(points), variances, groups, fitted)
+            draws, noise = with_new_noise(self, draws, data[0], points, extra, seed)
+        prediction = predict_over(self, draws, data, points, noise)
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
-
-
-# -- predictions from draws of the hyperparameters -------------------------------------------------
-
-
-def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
-    """Process of a GPRegression at one draw of its hyperparameters, given data."""
-    return model.at(draw).condition(*data)
-
-
-def predictive_at(
-    model: GPRegression,
-    data: tuple,
-    latent: bool,
-    name: str | None,
-    draw: dict[str, Array],
-    X_new: Array,
-) -> NewValues:
-    """Distribution of the process at X_new, given one draw.
-
-    `name` selects a component, without mean and noise. With several outputs, the output index runs
-    fastest.
-    """
-    X, y, *mask = data
-    gps = _condition_columns(model.at(draw).process(X, *mask), y)
-    mean = noise = jnp.zeros(())
-    if name is None:
-        mean = gps[0].new_mean(None, X_new)
-        noise = noise if latent else None
-    return _join([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
-
-
-def _condition_columns(process: GaussianProcess, y: Array) -> tuple[ConditionedGP, ...]:
-    """Condition the process on y (n,), or on each column of y (n, k)."""
-    if y.ndim == 1:
-        return (process.condition(y),)
-    return IndependentProcesses(process, y.shape[1]).condition(y)
-
-
-def _join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
-    return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 
 _moments_jit = eqx.filter_jit(lambda predictive: predictive.moments())
 _sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))
-
-
-def predict_over(
-    model: GPRegression,
-    draws: dict[str, Array],
-    data: tuple,
-    X_new: Array,
-    latent: bool,
-    name: str | None = None,
-) -> Prediction:
-    """Prediction of the process, or of its component `name`, mixed over draws."""
-    conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
-    n = data[0].shape[0]
-    if name is not None:
-        return mixture(conditional_at, draws, X_new, n)
-
-    def component(name):
-        return predict_over(model, draws, data, X_new, True, name)
-
-    names = tuple(component_names(model.kernel))
-    return mixture(conditional_at, draws, X_new, n, component, names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import narwhals as nw
 import numpy as np
 from jax import Array
@@ -11,17 +13,18 @@ from numpy.typing import ArrayLike
 KIND_NAMES = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
 
 
-def read(y: ArrayLike, n: int) -> tuple[np.ndarray, tuple | None]:
+def read(y: ArrayLike | Sequence, n: int, name: str = "y") -> tuple[np.ndarray, tuple | None]:
     """Read labels (n,), and the order of the classes that y declares, or None.
 
-    Raises ValueError if labels are missing, of several kinds, or of a type that labels cannot have.
+    Raises ValueError if labels are missing, of several kinds, or of a type that labels cannot have;
+    the message calls them `name`.
     """
     order = None
     values = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(values, nw.DataFrame) and values.shape[1] == 1:
         values = values[values.columns[0]]
     if isinstance(values, nw.Series):
-        _require_present(values.is_null().to_numpy())
+        _require_present(values.is_null().to_numpy(), name)
         order = tuple(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
         values = values.to_numpy()
     elif getattr(values, "ordered", False):
@@ -31,39 +34,42 @@ def read(y: ArrayLike, n: int) -> tuple[np.ndarray, tuple | None]:
     labels = np.asarray(values, object if isinstance(values, list | tuple) else None)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(f"y must be one class for each point, shape (n,), got {labels.shape}.")
+        raise ValueError(
+            f"{name} must be one label for each point, shape (n,), got {labels.shape}."
+        )
     if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} values but X has {n} points; they must match.")
-    return _typed(labels), order
+        raise ValueError(f"{name} has {len(labels)} values but X has {n} points; they must match.")
+    return _typed(labels, name), order
 
 
-def _typed(labels: np.ndarray) -> np.ndarray:
+def _typed(labels: np.ndarray, name: str) -> np.ndarray:
     """Labels as an array of booleans, numbers or text."""
     if labels.dtype.kind == "O":
-        _require_present(np.array([v is None or (isinstance(v, float) and v != v) for v in labels]))
+        is_missing = [v is None or (isinstance(v, float) and v != v) for v in labels]
+        _require_present(np.array(is_missing), name)
         kinds = {np.asarray(v).dtype.kind: v for v in labels}
         names = {KIND_NAMES.get(kind) for kind in kinds}
         if len(names) > 1:
             examples = " and ".join(repr(v) for v in kinds.values())
-            raise ValueError(f"y mixes classes of several kinds, such as {examples}.")
+            raise ValueError(f"{name} mixes labels of several kinds, such as {examples}.")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "T":
         labels = labels.astype(str)
     if labels.dtype.kind not in KIND_NAMES:
         raise ValueError(
-            f"y has values of type {type(labels[0]).__name__}, such as {labels[0]!r}. A class is a "
-            "boolean, a whole number or text."
+            f"{name} has values of type {type(labels[0]).__name__}, such as {labels[0]!r}. A label "
+            "is a boolean, a whole number or text."
         )
     if labels.dtype.kind == "f":
-        _require_present(np.isnan(labels))
+        _require_present(np.isnan(labels), name)
     return labels
 
 
-def _require_present(missing: np.ndarray) -> None:
+def _require_present(missing: np.ndarray, name: str) -> None:
     if missing.any():
         raise ValueError(
-            f"y has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}. "
-            "Drop the rows with missing labels."
+            f"{name} has {int(missing.sum())} missing labels, the first in row "
+            f"{int(missing.argmax())}. Drop the rows with missing labels."
         )
 
 
@@ -79,16 +85,25 @@ def plain(label: object) -> object:
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
-def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
-    """Indices of labels in `classes`. Raises ValueError at the first unknown label."""
+def encode(
+    labels: np.ndarray,
+    classes: tuple,
+    name: str = "y",
+    kind: tuple[str, str] = ("class", "classes"),
+) -> np.ndarray:
+    """Indices of labels in `classes`.
+
+    name, kind: Name of the argument, and singular and plural of what a label stands for, for the
+    ValueError at the first unknown label.
+    """
     unique, inverse = np.unique(labels, return_inverse=True)
     indices = {label: i for i, label in enumerate(classes)}
     codes = np.array([indices.get(label, -1) for label in unique.tolist()])[inverse]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ValueError(
-            f"y has a class that is not known, {plain(labels[row])!r}, first in row {row}. The "
-            f"classes are {', '.join(map(repr, classes))}."
+            f"{name} has a {kind[0]} that is not known, {plain(labels[row])!r}, first in row "
+            f"{row}. The {kind[1]} are {', '.join(map(repr, classes))}."
         )
     return codes
 

@@ -21,7 +21,8 @@ from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.result import Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
-from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
+from bayeskern.gp.regression import GPRegression
+from bayeskern.gp.regression_predictive import condition_at, predict_over, predictive_at
 from bayeskern.hyperparameters import replace, sites
 from bayeskern.inference import Posterior, Target
 from bayeskern.inference.model.trace.sites import ModelSite
@@ -107,7 +108,6 @@ class Process(NamedTuple):
             self.draws,
             self.data,
             jnp.asarray(X_new),
-            latent=True,
         )
 
     def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
@@ -252,7 +252,7 @@ def _loo(model, draws, data):
 @eqx.filter_jit
 def _changes(model, draws, data, ends, name, key):
     def change(draw, key):
-        paths = predictive_at(model, data, True, name, draw, ends).sample(key, PATHS)
+        paths = predictive_at(model, data, name, draw, ends, jnp.zeros(())).sample(key, PATHS)
         return paths[:, 1] - paths[:, 0]
 
     return map_draws(change, draws, key)

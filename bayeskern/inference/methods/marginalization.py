@@ -40,9 +40,11 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
 
 def form_of(method: Method, target: Target) -> tuple[Target, Marginal | None]:
     """Form of the model for a method, and the marginal of this form, if it has one."""
-    if isinstance(target.model, ChoosesForm):
-        form = target.model.for_method(method.form)
-        target = Target.of(form, target.args, target.kwargs)
+    model = target.model
+    if isinstance(model, ChoosesForm):
+        form = model.for_method(method.form)
+        if form is not model:
+            target = Target.of(form, target.args, target.kwargs)
     marginal = None
     if isinstance(target.model, HasMarginal):
         marginal = target.model.marginal(*target.args, **target.kwargs)

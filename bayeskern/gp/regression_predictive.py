@@ -1,0 +1,125 @@
+"""Predictions of a `GPRegression` from draws of its hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from bayeskern.gp.noise import Extra
+from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
+from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
+from bayeskern.gp.process import GaussianProcess
+from bayeskern.kernels.components import component_names
+from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, count_draws, map_draws, mixture
+from bayeskern.protocols import NewValues
+
+if TYPE_CHECKING:
+    from bayeskern.gp.regression import GPRegression
+
+
+def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
+    """Process of a GPRegression at one draw of its hyperparameters, given data."""
+    X, y, *rest = data
+    return model.at(draw).process(X, *rest).condition(y)
+
+
+def predictive_at(
+    model: GPRegression,
+    data: tuple,
+    name: str | None,
+    draw: dict[str, Array],
+    X_new: Array,
+    noise: Array,
+) -> NewValues:
+    """Distribution of the process at X_new, given one draw.
+
+    `name` selects a component, without mean. `noise` is the noise variance at X_new, a number or
+    (m,). With several outputs, the output index runs fastest.
+    """
+    X, y, *rest = data
+    gps = condition_columns(model.at(draw).process(X, *rest), y)
+    mean = gps[0].new_mean(None, X_new) if name is None else jnp.zeros(())
+    return join([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
+
+
+def condition_columns(process: GaussianProcess, y: Array) -> tuple[ConditionedGP, ...]:
+    """Condition the process on y (n,), or on each column of y (n, k)."""
+    if y.ndim == 1:
+        return (process.condition(y),)
+    return IndependentProcesses(process, y.shape[1]).condition(y)
+
+
+def join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
+    """One process, or several independent ones as one distribution."""
+    return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
+
+
+def predict_over(
+    model: GPRegression,
+    draws: dict[str, Array],
+    data: tuple,
+    X_new: Array,
+    noise: Array | None = None,
+    name: str | None = None,
+) -> Prediction:
+    """Prediction of the process, or of its component `name`, mixed over S draws.
+
+    noise: Noise variances of new observations at X_new, (S,) or (S, m); None to predict f.
+    """
+    noise = jnp.zeros(count_draws(draws)) if noise is None else noise
+    conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name)
+    rows, n = np.arange(X_new.shape[0]), data[0].shape[0]
+    if name is not None:
+        return mixture(conditional_at, (draws, noise), rows, n)
+
+    def component(name):
+        return predict_over(model, draws, data, X_new, None, name)
+
+    names = tuple(component_names(model.kernel))
+    return mixture(conditional_at, (draws, noise), rows, n, component, names)
+
+
+def _predictive_of_rows(
+    model: GPRegression,
+    data: tuple,
+    X_new: Array,
+    name: str | None,
+    draw_and_noise: tuple[dict[str, Array], Array],
+    rows: Array,
+) -> NewValues:
+    """Distribution of the process at rows of X_new, given one draw."""
+    draw, noise = draw_and_noise
+    noise = noise if noise.ndim == 0 else noise[rows]
+    return predictive_at(model, data, name, draw, X_new[rows], noise)
+
+
+def with_new_noise(
+    model: GPRegression,
+    draws: dict[str, Array],
+    X: Array,
+    X_new: Array,
+    extra: Extra,
+    seed: int,
+) -> tuple[dict[str, Array], Array]:
+    """Draws, and the noise variance at X_new for each of the S draws: (S,) or (S, m).
+
+    If the noise is random given a draw, few draws are repeated, each with another noise.
+    """
+    repeats = MOST_DRAWS // count_draws(draws) if model.noise_model.is_random else 1
+    draws = {name: jnp.repeat(values, repeats, axis=0) for name, values in draws.items()}
+    key = jax.random.key(seed)
+    return draws, _new_noise(model, draws, X, X_new, extra, key)
+
+
+@eqx.filter_jit
+def _new_noise(model, draws, X, X_new, extra, key):
+    def at_draw(draw, key):
+        return model.at(draw).noise_model.of_new_rows(X, X_new, extra, key)
+
+    return map_draws(at_draw, draws, key)
