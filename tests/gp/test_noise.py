@@ -8,7 +8,7 @@ from numpyro import handlers
 from numpyro.infer.util import log_density
 from scipy.stats import halfnorm, lognorm, multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, Matern32
@@ -62,16 +62,14 @@ def test_known_variances_against_scipy(how):
 
 
 def test_known_variances_against_scikit_learn():
-    regressor = GaussianProcessRegressor(SklearnRBF(0.9), alpha=E2, optimizer=None)
+    regressor = GaussianProcessRegressor(sklearn_kernels.RBF(0.9), alpha=E2, optimizer=None)
     mean, sd = regressor.fit(column(X), Y).predict(column(NEW), return_std=True)
     prediction = bk.GPRegression(RBF(0.9), E2).condition(X, Y).predict(NEW, latent=True)
     np.testing.assert_allclose(prediction.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(prediction.sd, sd, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("solver", "kernel"), few([("markov", Matern32(0.9)), ("low_rank", Linear())])
-)
+@pytest.mark.parametrize(("solver", "kernel"), [("markov", Matern32(0.9)), ("low_rank", Linear())])
 @pytest.mark.slow
 def test_other_solvers_equal_dense(solver, kernel):
     dense, other = (
@@ -145,7 +143,7 @@ def test_predictions_take_the_noise_of_their_group():
     for a, b in zip(*DRAWS.values(), strict=True):
         _, mean, variance = by_hand(np.where(SENSORS == "b", b, a))
         means.append(mean)
-        variances.append(variance + [2.0, a, b])
+        variances.append(variance + np.array([2.0, a, b]))
     np.testing.assert_allclose(prediction.mean, np.mean(means, axis=0), rtol=1e-8)
     expected = np.mean(variances, axis=0) + np.var(means, axis=0)
     np.testing.assert_allclose(prediction.variance, expected, rtol=1e-8)
@@ -193,9 +191,9 @@ def test_calibration_of_a_noise_per_group():
     model = bk.GPRegression(
         RBF(0.9), {"sensor A": dist.LogNormal(-2.0, 0.7), "b": dist.LogNormal(-3.0, 0.7)}
     )
-    result = bk.calibrate(model, X, Y, groups=SENSORS, method="laplace", datasets=40, seed=1)
+    result = bk.calibrate(model, X, Y, groups=SENSORS, method="laplace", simulations=40, seed=1)
     assert set(result.ranks) >= {"noise.sensor A", "noise.b"}
-    assert result.calibrated, result
+    assert result.verdict == "calibrated as far as 40 simulations can tell."
 
 
 # -- a process of the log noise --------------------------------------------------------------------
@@ -295,9 +293,9 @@ def changed(value):
 NUMBER = bk.GPRegression(RBF(0.9), 0.1)
 BAD = {
     "zero": (lambda: bk.GPRegression(RBF(), [1.0, 0.0]), "noise must be above 0.*row 1 has 0"),
-    "negative": (lambda: bk.GPRegression(RBF(), [1.0, -2.0]), "noise must be above 0.*row 1 has -2"),
+    "negative": (lambda: bk.GPRegression(RBF(), [1.0, -2.0]), "above 0.*row 1 has -2"),
     "nan": (lambda: bk.GPRegression(RBF(), [np.nan, 1.0]), "noise has 1 value .*row 0"),
-    "length": (lambda: bk.GPRegression(RBF(), [1.0, 1.0]).prepare(X), r"noise .*\(2,\).* 25 points"),
+    "length": (lambda: bk.GPRegression(RBF(), [1.0, 1.0]).prepare(X), r"\(2,\).* 25 points"),
     "no noise": (
         lambda: bk.GPRegression(RBF(), 0.0).prepare(X, variances=changed(0.0)),
         "row 4 has no noise",
