@@ -281,8 +281,6 @@ class GroupNoise(NoiseModel):
     def __check_init__(self):
         if not self.names:
             raise ValueError("noise={} has no groups; give each group a variance or a prior.")
-        if len(set(self._sites())) < len(self.names):
-            raise ValueError(f"two groups of the noise have the same name: {list(self.names)}.")
         for site, value in zip(self._sites(), self.values, strict=True):
             hyper.check(site, value, constraints.nonnegative)
             if hyper.shape(value) != ():

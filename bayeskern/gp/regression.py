@@ -99,15 +99,13 @@ class GPRegression(eqx.Module):
         >>> posterior.predict([2.2], latent=True).mean.round(1)
         array([0.8])
 
-        Two sensors, of which one has a known noise:
+        Two sensors with different noise; the variances can have priors:
 
-        >>> import numpyro.distributions as dist
-        >>> noise = {"cheap": bk.from_sd(dist.HalfNormal(0.5)), "exact": 0.0001}
-        >>> model = bk.GPRegression(RBF(lengthscale=1.0), noise)
-        >>> sensors = ["cheap", "exact"] * 4 + ["cheap"]
-        >>> posterior = bk.infer(model, X, np.sin(X), groups=sensors, method="map")
-        >>> posterior.predict([2.2, 2.2], groups=["cheap", "exact"]).sd.argmax()
-        0
+        >>> model = bk.GPRegression(RBF(lengthscale=1.0), noise={"cheap": 0.25, "good": 0.0001})
+        >>> sensors = ["cheap", "good", "good"] * 3
+        >>> posterior = bk.infer(model, X, np.sin(X), groups=sensors, method="exact")
+        >>> posterior.predict([2.2, 2.2], groups=["cheap", "good"]).sd.round(1)
+        array([0.5, 0. ])
     """
 
     kernel: Kernel = eqx.field(converter=positive_definite)
@@ -208,9 +206,7 @@ class GPRegression(eqx.Module):
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy for data frames with these columns."""
-        kernel, noise = self.kernel.resolve(columns), self.noise
-        if isinstance(noise, NoiseModel):
-            noise = noise.resolve(columns)
+        kernel, noise = self.kernel.resolve(columns), self.noise_model.resolve(columns).at({})
         return dataclasses.replace(self, kernel=kernel, noise=noise, columns=columns)
 
     def restore(
