@@ -26,6 +26,8 @@ from bayeskern.hyperparameters import Free, Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, spectral_density, warps
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.function import CovarianceFunction
+from bayeskern.kernels.functionals import quadrature
+from bayeskern.kernels.functionals.boxes import Boxes
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 
@@ -71,6 +73,8 @@ class Kernel(CovarianceFunction):
          [0.736 2.   ]]
     """
 
+    #: False for kernels of measured rows, which are means and derivatives, not points
+    is_of_points: ClassVar[bool] = True
     # Makes NumPy scalars and arrays on the left defer to __rmul__ and __radd__.
     __array_ufunc__: ClassVar[None] = None
     # Binding strength of the printed expression: sum 1, product 2, power 3, call 4.
@@ -91,6 +95,34 @@ class Kernel(CovarianceFunction):
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         """Additive terms as (names, kernel): expands Sum, Scaled, Modulated and Named."""
         return [((), self)]
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        """Covariances of the means of a process over boxes: (n, m).
+
+        By default: a product over columns if the kernel is one, or else quadrature.
+
+        Args:
+            X: n boxes.
+            Z: m boxes, with the same `columns`.
+
+        Returns:
+            The covariances, shape (n, m).
+
+        Raises:
+            ValueError: The kernel has no such means.
+        """
+        if not X.columns:
+            return self.evaluate(X.lower, Z.lower)
+        if self.has_few_features:
+            return self.features_of_means(X) @ self.features_of_means(Z).T
+        factors = self.by_columns(X.d)
+        if len(factors) > 1:
+            return reduce(operator.mul, (k.evaluate_means(X, Z) for k in factors.values()))
+        return quadrature.mean_of_kernel(self, X, Z)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        """Means of the features over boxes, by quadrature unless overridden: (n, m)."""
+        return quadrature.mean_of_features(self, X)
 
     # -- operators ----------------------------------------------------------------------------
 
@@ -232,6 +264,8 @@ class Constant(Kernel):
         variance: Prior variance of the level, in the squared units of the output; 0 or more.
     """
 
+    depends_on_lag: ClassVar[bool] = True
+
     variance: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
@@ -245,6 +279,12 @@ class Constant(Kernel):
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         return jnp.full((len(X), 1), jnp.sqrt(self.variance))
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return self.evaluate(X.lower, Z.lower)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self.features(X.lower, None)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return {(): self}
@@ -263,6 +303,7 @@ class CompoundKernel(Kernel):
     terms: tuple[Kernel, ...]
 
     branches: ClassVar[bool] = True
+    depends_on_lag: ClassVar[bool] = True
     operation: ClassVar[Callable]
 
     def children(self) -> list[tuple[tuple, Kernel]]:
@@ -308,6 +349,12 @@ class Sum(CompoundKernel):
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         columns = [column_groups.joined(term.by_columns(d)) for term in self.terms]
         return {column_groups.joined(columns): self}
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return reduce(operator.add, (term.evaluate_means(X, Z) for term in self.terms))
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return jnp.concatenate([term.features_of_means(X) for term in self.terms], axis=1)
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         return [item for term in self.terms for item in term.terms_of_sum()]
@@ -396,9 +443,16 @@ class Scaled(Wrapper):
     scale: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
 
     precedence: ClassVar[int] = 2
+    depends_on_lag: ClassVar[bool] = True
 
     def _transform(self, K: jax.Array) -> jax.Array:
         return self.scale * K
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return self.scale * self.inner.evaluate_means(X, Z)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return jnp.sqrt(self.scale) * self.inner.features_of_means(X)
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         return self.inner.frequencies(key, n, d, orthogonal)
@@ -434,6 +488,7 @@ class Power(Wrapper):
     )
 
     precedence: ClassVar[int] = 3
+    depends_on_lag: ClassVar[bool] = True
 
     def _transform(self, K: jax.Array) -> jax.Array:
         return K**self.power
@@ -461,6 +516,8 @@ class Exp(Wrapper):
     Args:
         inner: The kernel k.
     """
+
+    depends_on_lag: ClassVar[bool] = True
 
     def _transform(self, K: jax.Array) -> jax.Array:
         return jnp.exp(K)
@@ -545,6 +602,8 @@ class Select(Wrapper):
 
     columns: tuple[int | str, ...] = eqx.field(static=True, converter=validation.columns)
 
+    depends_on_lag: ClassVar[bool] = True
+
     def resolve(self, columns: tuple[str, ...] | None) -> Select:
         if columns is None:
             return self
@@ -561,8 +620,24 @@ class Select(Wrapper):
             raise NoStateSpaceError(f"{self!r} selects other columns than column 0, the time.")
         return self.inner.state_space()
 
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        indices = self._indices(X.d)
+        return self.inner.evaluate_means(X.on(indices), Z.on(indices))
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self.inner.features_of_means(X.on(self._indices(X.d)))
+
+    def rough_parts(self, column: int, d: int) -> list[CovarianceFunction]:
+        indices = self._indices(d)
+        if column not in indices:
+            return []
+        return self.inner.rough_parts(indices.index(column), len(indices))
+
+    def _indices(self, d: int) -> list[int]:
+        return (validation.column_indices(self.columns, d) % d).tolist()
+
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        indices = (validation.column_indices(self.columns, d) % d).tolist()
+        indices = self._indices(d)
         return {
             tuple(sorted(indices[i] for i in columns)): Select(k, self.columns)
             for columns, k in self.inner.by_columns(len(indices)).items()
@@ -586,12 +661,19 @@ class Named(Wrapper):
     name: str = eqx.field(static=True)
 
     is_name: ClassVar[bool] = True
+    depends_on_lag: ClassVar[bool] = True
 
     def __check_init__(self):
         validation.kernel_name(self.name)
 
     def own_name(self) -> str | None:
         return self.name
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return self.inner.evaluate_means(X, Z)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self.inner.features_of_means(X)
 
     def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
         return self.inner.frequencies(key, n, d, orthogonal)

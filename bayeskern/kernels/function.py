@@ -30,11 +30,17 @@ class CovarianceFunction(Parametrized):
         positive_definite: False if k is not positive definite; Gaussian processes refuse it.
         features_are_a_series: True if `features` is an infinite series, truncated at a degree.
         is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
+        depends_on_lag: True if k(x, z) is a function of x - z, given that its parts are.
+        is_differentiable: False if functions drawn from it have no mean-square derivative.
+        has_few_features: True if `features` is finite, and means of features give those of k.
     """
 
     positive_definite: ClassVar[bool] = True
     features_are_a_series: ClassVar[bool] = False
     is_a_function: ClassVar[bool] = True
+    depends_on_lag: ClassVar[bool] = False
+    is_differentiable: ClassVar[bool] = True
+    has_few_features: ClassVar[bool] = False
 
     # -- methods that a kernel defines --------------------------------------------------------
 
@@ -104,6 +110,13 @@ class CovarianceFunction(Parametrized):
         children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
         in_children = [part for child in children for part in child.series()]
         return [self, *in_children] if self.features_are_a_series else in_children
+
+    def rough_parts(self, column: int, d: int) -> list[CovarianceFunction]:
+        """Parts of the kernel without a derivative along a column of points with d columns."""
+        if not self.is_differentiable:
+            return [self]
+        children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
+        return [part for child in children for part in child.rough_parts(column, d)]
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy of the kernel with column names replaced by column indices.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,6 +56,8 @@ class Coregion(Kernel):
          [-2.     4.     2.426]
          [-1.213  2.426  4.   ]]
     """
+
+    is_differentiable: ClassVar[bool] = False
 
     outputs: int = eqx.field(static=True)
     rank: int = eqx.field(static=True, default=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -14,6 +15,8 @@ from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
+from bayeskern.kernels.function import CovarianceFunction
+from bayeskern.kernels.functionals.boxes import Boxes
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 
@@ -41,6 +44,8 @@ class Linear(Kernel):
          [0. 4. 8.]]
     """
 
+    has_few_features: ClassVar[bool] = True
+
     variance: Hyperparameter = hyperparameter(1.0, scalar=False)
     center: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
@@ -61,6 +66,9 @@ class Linear(Kernel):
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         variance = metrics.require_per_dimension("variance", self.variance, X)
         return jnp.sqrt(variance) * self._from_center(X)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self.features(X.middle, None)
 
     def _from_center(self, X):
         return X - metrics.require_per_dimension("center", self.center, X)
@@ -87,6 +95,8 @@ class Polynomial(Kernel):
         [[1. 1.]
          [1. 8.]]
     """
+
+    has_few_features: ClassVar[bool] = True
 
     degree: int = eqx.field(
         static=True, default=2, converter=lambda p: validation.positive_integer(p, "degree")
@@ -132,6 +142,8 @@ class AllSubsets(Kernel):
         [[10.]] [[1. 1. 2. 2.]]
     """
 
+    has_few_features: ClassVar[bool] = True
+
     variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
@@ -151,6 +163,10 @@ class AllSubsets(Kernel):
         for column in X.T:
             phi = jnp.concatenate([phi, phi * column[:, None]], axis=1)
         return phi
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        # The features are linear in each column.
+        return self.features(X.middle, None)
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return column_groups.one_by_one(self, (), d)
@@ -186,6 +202,9 @@ class ArcCosine(Kernel):
     def __check_init__(self):
         if self.order not in (0, 1, 2):
             raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
+
+    def rough_parts(self, column: int, d: int) -> list[CovarianceFunction]:
+        return [self] if self.order == 0 else []
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         X_norm, X_unit = _with_bias(X)

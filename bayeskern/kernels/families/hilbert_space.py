@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from bayeskern.kernels import feature_maps
 from bayeskern.kernels.base import Wrapper
 from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.function import CovarianceFunction
+from bayeskern.kernels.functionals.boxes import Boxes
 
 
 def _corner(name: str, value) -> tuple[float, ...]:
@@ -75,6 +77,8 @@ class HilbertSpace(Wrapper):
         True
     """
 
+    has_few_features: ClassVar[bool] = True
+
     inner: Stationary
     lower: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "lower"))
     upper: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "upper"))
@@ -106,22 +110,35 @@ class HilbertSpace(Wrapper):
         return jnp.sum(jnp.square(self.features(X, None)), axis=1)
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
+        return self._features(X, jnp.zeros_like(X))
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self._features(X.lower, X.sides)
+
+    def _features(self, X: jax.Array, sides: jax.Array) -> jax.Array:
+        """Means of the features over boxes with the lower corners X (n, d)."""
         n, d = X.shape
         lower, upper, m = self._along(d)
         feature_maps.check_size(self, n, math.prod(m))
-        inside = jnp.all((lower <= X) & (upper >= X), axis=1)
+        inside = jnp.all((lower <= X) & (upper >= X + sides), axis=1)
         if not validation.is_traced(inside) and not np.all(inside):
             row = int(np.argmin(inside))
             raise ValueError(
                 f"the point X[{row}] = {np.asarray(X[row])} lies outside of the box from {lower} "
                 f"to {upper}. Use a box that contains all points, those of predictions included."
             )
-        sides = upper - lower
-        frequencies = [np.pi * np.arange(1, k + 1) / s for k, s in zip(m, sides, strict=True)]
+        lengths = upper - lower
+        frequencies = [np.pi * np.arange(1, k + 1) / s for k, s in zip(m, lengths, strict=True)]
         W = np.stack(np.meshgrid(*frequencies, indexing="ij"), axis=-1).reshape(-1, d)
+        middle = X + 0.5 * sides
+        # The mean of a wave over an interval is the wave at the midpoint, times a sinc.
         waves = [
-            jnp.sqrt(2.0 / side) * jnp.sin((x - a)[:, None] * w)
-            for x, a, side, w in zip(X.T, lower, sides, frequencies, strict=True)
+            jnp.sqrt(2.0 / length)
+            * jnp.sin((x - a)[:, None] * w)
+            * jnp.sinc(side[:, None] * (w / (2.0 * np.pi)))
+            for x, a, side, length, w in zip(
+                middle.T, lower, sides.T, lengths, frequencies, strict=True
+            )
         ]
         phi = feature_maps.pairwise_products(self, waves)
         amplitudes = jnp.sqrt(self.inner.spectral_density(jnp.asarray(W)))

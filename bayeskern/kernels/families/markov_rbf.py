@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import accumulate
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from numpy.polynomial import polynomial
 
 from bayeskern.core import validation
 from bayeskern.kernels.families.stationary import Stationary
+from bayeskern.kernels.functionals.lags import LagFunction
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term
 
@@ -117,6 +119,9 @@ class MarkovRBF(Stationary):
         exact = jnp.sum(jnp.exp(np.real(rates) * r) * waves, axis=-1) + jnp.sum(decays, axis=-1)
         return jnp.where(is_small, jnp.polyval(jnp.asarray(modes.series), u), exact)
 
+    def lag_function(self) -> LagFunction:
+        return MarkovRBFLags(self.order)
+
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         if X.shape[1] != 1:
             raise ValueError(
@@ -128,6 +133,31 @@ class MarkovRBF(Stationary):
     def state_space(self) -> StateSpace:
         term = RationalTerm(self.order, number(self, "lengthscale"), self.variance)
         return StateSpace((term,))
+
+
+@dataclass(frozen=True)
+class MarkovRBFLags(LagFunction):
+    """Profile of a MarkovRBF: a sum of complex exponentials of the lag.
+
+    Attributes:
+        order: Size of the state.
+    """
+
+    order: int
+
+    def value(self, r: jax.Array) -> jax.Array:
+        return MarkovRBF(order=self.order).profile(r * r)
+
+    def first_integral(self, r: jax.Array) -> jax.Array:
+        modes = _modes(self.order)
+        c = modes.amplitudes / modes.rates
+        return jnp.sum(jnp.real(c * jnp.expm1(modes.rates * r[..., None])), axis=-1)
+
+    def second_integral(self, r: jax.Array) -> jax.Array:
+        modes = _modes(self.order)
+        c = modes.amplitudes / modes.rates**2
+        exponentials = jnp.sum(jnp.real(c * jnp.expm1(modes.rates * r[..., None])), axis=-1)
+        return exponentials - float(np.real(np.sum(c * modes.rates))) * r
 
 
 class RationalTerm(Term):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -21,7 +22,13 @@ from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families.trend import time_of
-from bayeskern.kernels.state_space.harmonics import MAX_HARMONICS, coefficients, count_harmonics
+from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.state_space.harmonics import (
+    MAX_HARMONICS,
+    coefficients,
+    count_harmonics,
+    least_lengthscale,
+)
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace, number
 from bayeskern.kernels.state_space.terms import HarmonicTerm
 
@@ -54,6 +61,8 @@ class Periodic(Kernel):
          [1.    0.135 1.   ]]
     """
 
+    depends_on_lag: ClassVar[bool] = True
+
     period: Hyperparameter = hyperparameter(1.0, scalar=False)
     lengthscale: Hyperparameter = hyperparameter(1.0, scalar=False)
     variance: Hyperparameter = hyperparameter(1.0)
@@ -80,6 +89,25 @@ class Periodic(Kernel):
 
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return column_groups.one_by_one(self, ("period", "lengthscale"), d)
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        if X.d > 1 or not X.columns:
+            return super().evaluate_means(X, Z)
+        variances = self.variance * self._harmonic_variances(jnp.reshape(self.lengthscale, ()))
+        waves = [self._mean_waves(boxes, len(variances)) for boxes in (X, Z)]
+        return jnp.concatenate([variances, variances]) * waves[0] @ waves[1].T
+
+    def _harmonic_variances(self, lengthscale: jax.Array) -> jax.Array:
+        """Variances of the harmonics 0, 1, ... for variance 1; NaN if there are too few."""
+        is_enough = lengthscale >= least_lengthscale(MAX_HARMONICS)
+        return jnp.where(is_enough, coefficients(lengthscale, MAX_HARMONICS), jnp.nan)
+
+    def _mean_waves(self, X: Boxes, count: int) -> jax.Array:
+        """Means of the cosines and sines of the harmonics over intervals: (n, 2 count)."""
+        j, period = np.arange(count), jnp.reshape(self.period, ())
+        angle = 2.0 * jnp.pi * jnp.mod(X.middle, period) / period
+        sinc = jnp.sinc(X.sides / period * j)
+        return jnp.concatenate([sinc * jnp.cos(angle * j), sinc * jnp.sin(angle * j)], axis=1)
 
     def state_space(self) -> StateSpace:
         return StateSpace((self._harmonic_term(0),))
@@ -151,6 +179,10 @@ class Seasonal(Periodic):
     def by_columns(self, d: int) -> dict[Columns, Kernel]:
         return Kernel.by_columns(self, d)
 
+    def _harmonic_variances(self, lengthscale: jax.Array) -> jax.Array:
+        waves = super()._harmonic_variances(lengthscale).at[0].set(0.0)
+        return waves / jnp.sum(waves)
+
     def state_space(self) -> StateSpace:
         term = self._harmonic_term(1)
         waves = term.variances[1:]
@@ -174,6 +206,9 @@ class Cosine(Kernel):
          [-1.  1.]]
     """
 
+    depends_on_lag: ClassVar[bool] = True
+    has_few_features: ClassVar[bool] = True
+
     period: Hyperparameter = hyperparameter(1.0, constraints.positive, scalar=False)
     variance: Hyperparameter = hyperparameter(1.0)
 
@@ -194,6 +229,12 @@ class Cosine(Kernel):
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         return jnp.sqrt(self.variance) * self._circle(X)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        # The mean of a wave over a box is the wave at the midpoint, times a sinc of each side.
+        period = metrics.require_per_dimension("period", self.period, X.lower)
+        shares = jnp.prod(jnp.sinc(X.sides / period), axis=1)
+        return shares[:, None] * self.features(X.middle, None)
 
     def _circle(self, X):
         angle = (

@@ -20,6 +20,13 @@ from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_den
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families import matern
+from bayeskern.kernels.families.lag_functions import (
+    InverseMultiquadricLags,
+    MaternLags,
+    RBFLags,
+)
+from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.functionals.lags import LagFunction, mean_in_closed_form
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import MaternTerm
 
@@ -40,6 +47,7 @@ class Stationary(Kernel):
     variance: Hyperparameter = hyperparameter(1.0)
 
     has_spectrum: ClassVar[bool] = False
+    depends_on_lag: ClassVar[bool] = True
 
     @abstractmethod
     def profile(self, u: jax.Array) -> jax.Array:
@@ -83,6 +91,19 @@ class Stationary(Kernel):
             f"{self!r} has no spectral density in closed form; use RBF, Matern12, Matern32 or "
             "Matern52."
         )
+
+    def lag_function(self) -> LagFunction | None:
+        """The profile as a function of the lag, with its integrals; None if they are unknown."""
+        return None
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        function = self.lag_function()
+        if function is None or X.d > 1 or not X.columns:
+            return super().evaluate_means(X, Z)
+        scale = jnp.reshape(self.lengthscale, ())
+        X, Z = X.divided_by(scale), Z.divided_by(scale)
+        h, g = X.sides, Z.sides.T
+        return self.variance * mean_in_closed_form(function, X.lower - Z.lower.T - g, h, g)
 
     def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Spectral density S: k(x, z) is (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
@@ -170,6 +191,9 @@ variance=1.0)
     def spectrum(self, u: jax.Array, d: int) -> jax.Array:
         return (2.0 * math.pi) ** (0.5 * d) * jnp.exp(-0.5 * u)
 
+    def lag_function(self) -> LagFunction:
+        return RBFLags()
+
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return jnp.ones(n)
 
@@ -201,6 +225,9 @@ class HalfIntegerMatern(Stationary):
 
     def profile(self, u: jax.Array) -> jax.Array:
         return matern.profile(u, self.order)
+
+    def lag_function(self) -> LagFunction:
+        return MaternLags(self.order)
 
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
         # The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian
@@ -237,6 +264,7 @@ class Matern12(HalfIntegerMatern):
     """
 
     order: ClassVar[int] = 0
+    is_differentiable: ClassVar[bool] = False
 
 
 class Matern32(HalfIntegerMatern):
@@ -339,6 +367,9 @@ class InverseMultiquadric(Stationary):
     def profile(self, u: jax.Array) -> jax.Array:
         return 1.0 / jnp.sqrt(1.0 + u)
 
+    def lag_function(self) -> LagFunction:
+        return InverseMultiquadricLags()
+
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return 2.0 * jax.random.gamma(key, 0.5, (n,))
 
@@ -389,6 +420,7 @@ class White(Kernel):
     """
 
     is_a_function: ClassVar[bool] = False
+    is_differentiable: ClassVar[bool] = False
 
     variance: Hyperparameter = hyperparameter(1.0)
 
@@ -399,6 +431,14 @@ class White(Kernel):
 
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        if not X.columns:
+            return super().evaluate_means(X, Z)
+        raise ValueError(
+            f"{self!r} has no mean over an interval: white noise is not a function of a point. "
+            "Remove it, and pass its variance as the noise of the model."
+        )
 
     def state_space(self) -> StateSpace:
         return StateSpace((), (self.variance,))
@@ -435,6 +475,8 @@ class SpectralMixture(Kernel):
         [[1.5   0.992]
          [0.992 1.5  ]]
     """
+
+    depends_on_lag: ClassVar[bool] = True
 
     weights: Hyperparameter = hyperparameter((1.0,), scalar=False)
     means: Hyperparameter = hyperparameter(((1.0,),), constraints.nonnegative, scalar=False)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,8 +23,17 @@ from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.functionals.lags import (
+    LagFunction,
+    mean_by_quadrature,
+    mean_in_closed_form,
+)
 from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.kernels.state_space.terms import IntegratedOrnsteinUhlenbeckTerm, IntegratedTerm
+
+# Gauss-Legendre nodes that make means of piecewise polynomials of degree 4 exact.
+PIECEWISE_NODES = 3
 
 
 def time_of(kernel: Kernel, X: jax.Array, start: ArrayLike = 0.0) -> jax.Array:
@@ -35,6 +46,27 @@ def time_of(kernel: Kernel, X: jax.Array, start: ArrayLike = 0.0) -> jax.Array:
     return X[:, 0] - start
 
 
+class Times(NamedTuple):
+    """Intervals of time, arrays that broadcast.
+
+    Attributes:
+        lower: Starts of the intervals.
+        length: Lengths of the intervals, 0 for a point.
+    """
+
+    lower: jax.Array
+    length: jax.Array
+
+    def mean(self, f: Callable) -> jax.Array:
+        """Means of a piecewise polynomial f with a kink at time 0, of degree 4 at most."""
+        return mean_by_quadrature(f, self.lower, self.length, jnp.zeros(()), PIECEWISE_NODES)
+
+    def mean_of_lag(self, f: Callable, other: Times) -> jax.Array:
+        """Means of a piecewise polynomial f(s - t) of degree 4 at most, even with a kink at 0."""
+        r0 = self.lower - other.lower - other.length
+        return mean_by_quadrature(f, r0, self.length, other.length, PIECEWISE_NODES)
+
+
 class Trend(Kernel):
     """Base of kernels whose functions are 0 at a time `start`."""
 
@@ -45,6 +77,19 @@ class Trend(Kernel):
     @abstractmethod
     def _covariance(self, s: jax.Array, t: jax.Array) -> jax.Array:
         """Covariance for variance 1 at times s and t since the start, arrays that broadcast."""
+
+    @abstractmethod
+    def _covariance_of_means(self, s: Times, t: Times) -> jax.Array:
+        """Covariance for variance 1 of means over intervals of times since the start."""
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        if not X.columns:
+            return super().evaluate_means(X, Z)
+        s, t = (
+            Times(time_of(self, boxes.lower, self.start), boxes.sides[:, 0]) for boxes in (X, Z)
+        )
+        s, t = Times(s.lower[:, None], s.length[:, None]), Times(t.lower[None], t.length[None])
+        return self.variance * self._covariance_of_means(s, t)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         t = time_of(self, X, self.start)
@@ -79,6 +124,8 @@ class Brownian(Trend):
          [2. 4. 6.]]
     """
 
+    is_differentiable: ClassVar[bool] = False
+
     variance: Hyperparameter = hyperparameter(1.0)
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
@@ -87,6 +134,10 @@ class Brownian(Trend):
 
     def _covariance(self, s, t):
         return _on_the_same_side(s, t, jnp.minimum)
+
+    def _covariance_of_means(self, s, t):
+        # min(|s|, |t|) on one side of 0, and 0 on different sides, is (|s| + |t| - |s - t|) / 2.
+        return 0.5 * (s.mean(jnp.abs) + t.mean(jnp.abs) - s.mean_of_lag(jnp.abs, t))
 
 
 class IntegratedBrownian(Trend):
@@ -127,6 +178,19 @@ class IntegratedBrownian(Trend):
 
         return _on_the_same_side(s, t, cubic)
 
+    def _covariance_of_means(self, s, t):
+        # k is (|s - t|^3 - |s|^3 - |t|^3) / 12 + (|s| s t + s |t| t) / 4 for times of any sign.
+        def cube(r):
+            return jnp.abs(r) * r * r
+
+        def signed_square(r):
+            return jnp.abs(r) * r
+
+        cubes = s.mean_of_lag(cube, t) - s.mean(cube) - t.mean(cube)
+        middles = [times.lower + 0.5 * times.length for times in (s, t)]
+        products = s.mean(signed_square) * middles[1] + middles[0] * t.mean(signed_square)
+        return cubes / 12.0 + products / 4.0
+
 
 class IntegratedOrnsteinUhlenbeck(Trend):
     """Integral of an Ornstein-Uhlenbeck process, a slope that reverts to 0.
@@ -166,9 +230,33 @@ class IntegratedOrnsteinUhlenbeck(Trend):
     def _covariance(self, s, t):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)
 
+    def _covariance_of_means(self, s, t):
+        l, zero = self.lengthscale, jnp.zeros(())
+        function = IntegratedOrnsteinUhlenbeckLags()
+
+        def mean(lower, h, g):
+            return l * l * mean_in_closed_form(function, lower / l, h / l, g / l)
+
+        means = mean(s.lower, s.length, zero) + mean(t.lower, t.length, zero)
+        return means - mean(s.lower - t.lower - t.length, s.length, t.length)
+
     def _half_variogram(self, t):
         # t^2 is a separate factor, so that the second derivative at 0 is correct.
         return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
+
+
+@dataclass(frozen=True)
+class IntegratedOrnsteinUhlenbeckLags(LagFunction):
+    """r - 1 + exp(-r), half the variogram of an integrated Ornstein-Uhlenbeck process."""
+
+    def value(self, r: jax.Array) -> jax.Array:
+        return r * r * remainder(jnp.abs(r))
+
+    def first_integral(self, r: jax.Array) -> jax.Array:
+        return 0.5 * r * r - r - jnp.expm1(-r)
+
+    def second_integral(self, r: jax.Array) -> jax.Array:
+        return r**3 / 6.0 - 0.5 * r * r + r + jnp.expm1(-r)
 
 
 class LogisticTransition(eqx.Module):
@@ -225,6 +313,9 @@ class ChangePoint(Kernel):
     def evaluate_diag(self, X: jax.Array) -> jax.Array:
         time_of(self, X)
         return self._as_sum().evaluate_diag(X)
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return self._as_sum().evaluate_means(X, Z)
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         time_of(self, X)

@@ -1,0 +1,75 @@
+"""Stationary profiles as functions of the lag, with their first and second integrals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import erf
+
+from bayeskern.kernels.families import matern
+from bayeskern.kernels.functionals.lags import LagFunction
+
+
+@dataclass(frozen=True)
+class RBFLags(LagFunction):
+    """exp(-r^2 / 2)."""
+
+    def value(self, r: jax.Array) -> jax.Array:
+        return jnp.exp(-0.5 * r * r)
+
+    def first_integral(self, r: jax.Array) -> jax.Array:
+        return math.sqrt(0.5 * math.pi) * erf(math.sqrt(0.5) * r)
+
+    def second_integral(self, r: jax.Array) -> jax.Array:
+        return r * self.first_integral(r) + jnp.expm1(-0.5 * r * r)
+
+
+@dataclass(frozen=True)
+class MaternLags(LagFunction):
+    """Matern profile of smoothness order + 1/2: a polynomial in s = sqrt(2 order + 1) r, times e^-s.
+
+    Attributes:
+        order: 0, 1 or 2.
+    """
+
+    order: int
+
+    def value(self, r: jax.Array) -> jax.Array:
+        return matern.profile(r * r, self.order)
+
+    def first_integral(self, r: jax.Array) -> jax.Array:
+        s = self._rate * r
+        # total (1 - e^-s) - s polynomial(s) e^-s, so that small s lose no digits.
+        total, polynomial = ((1.0, 0.0), (2.0, 1.0), (8.0 / 3.0, (5.0 + s) / 3.0))[self.order]
+        return (-total * jnp.expm1(-s) - s * polynomial * jnp.exp(-s)) / self._rate
+
+    def second_integral(self, r: jax.Array) -> jax.Array:
+        s = self._rate * r
+        total, constant, polynomial = (
+            (1.0, 1.0, 0.0),
+            (2.0, 3.0, 1.0),
+            (8.0 / 3.0, 5.0, (7.0 + s) / 3.0),
+        )[self.order]
+        value = total * s + constant * jnp.expm1(-s) + s * polynomial * jnp.exp(-s)
+        return value / self._rate**2
+
+    @property
+    def _rate(self) -> float:
+        return math.sqrt(2.0 * self.order + 1.0)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadricLags(LagFunction):
+    """(1 + r^2)^(-1/2)."""
+
+    def value(self, r: jax.Array) -> jax.Array:
+        return 1.0 / jnp.sqrt(1.0 + r * r)
+
+    def first_integral(self, r: jax.Array) -> jax.Array:
+        return jnp.arcsinh(r)
+
+    def second_integral(self, r: jax.Array) -> jax.Array:
+        return r * jnp.arcsinh(r) + 1.0 - jnp.sqrt(1.0 + r * r)

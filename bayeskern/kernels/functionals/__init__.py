@@ -1,0 +1,1 @@
+"""Covariances of linear functionals of a process: means, integrals and derivatives."""

@@ -1,0 +1,211 @@
+"""Kernel of measured rows: values, means, integrals and derivatives of a process.
+
+A row is an array of 2 d + 2 numbers: the lower corner (d,) and the sides (d,) of a box, a factor,
+and the column of a derivative, or -1. It stands for the factor times the mean of the process over
+the box, or for the derivative at the lower corner. An integral is the mean times the size of the
+box. Rows are arrays, so that they can be stored, sliced and traced as points are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.functions import one_number
+from bayeskern.core.validation import is_traced
+from bayeskern.kernels.base import Kernel, Wrapper
+from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.functionals.lags import unit_nodes
+
+# Gauss-Legendre nodes of each smooth piece of an integral without closed form: the number is doubled
+# until the covariances change by less than NODES_ERROR of the largest variance.
+MIN_NODES, MAX_NODES, NODES_ERROR = 8, 64, 1e-9
+# Rows from which the error of the quadrature is estimated.
+ERROR_ROWS = 24
+
+
+class RowArrays(NamedTuple):
+    """Parts of n measured rows.
+
+    Attributes:
+        lower: Lower corners, shape (n, d).
+        sides: Lengths of the sides, shape (n, d).
+        factor: Factors of the means, shape (n,).
+        column: Columns of derivatives as floats, -1 for none, shape (n,).
+    """
+
+    lower: jax.Array
+    sides: jax.Array
+    factor: jax.Array
+    column: jax.Array
+
+    @classmethod
+    def of(cls, rows: jax.Array) -> RowArrays:
+        """Parts of rows (n, 2 d + 2)."""
+        d = (rows.shape[1] - 2) // 2
+        return cls(rows[:, :d], rows[:, d : 2 * d], rows[:, -2], rows[:, -1])
+
+    @property
+    def directions(self) -> jax.Array:
+        """Unit vectors of the derivatives, 0 for other rows, shape (n, d)."""
+        return (self.column[:, None] == jnp.arange(self.lower.shape[1])).astype(float)
+
+    @property
+    def is_derivative(self) -> jax.Array:
+        """Mask of the derivatives, shape (n,)."""
+        return self.column >= 0.0
+
+
+class Measured(Wrapper):
+    """Kernel of measured rows of a process with another kernel.
+
+    Attributes:
+        inner: Kernel of the process, a function of points (n, d).
+        columns: Columns along which some row is a mean; static.
+        has_derivatives: Whether some row is a derivative; static.
+        nodes: Gauss-Legendre nodes of each smooth piece of an integral without closed form; static.
+    """
+
+    columns: tuple[int, ...] = eqx.field(static=True, default=())
+    has_derivatives: bool = eqx.field(static=True, default=False)
+    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+
+    is_of_points: ClassVar[bool] = False
+
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
+        X_rows = RowArrays.of(X)
+        Z_rows = X_rows if Z is None else RowArrays.of(Z)
+        K = self._without_factors(X_rows, Z_rows)
+        return X_rows.factor[:, None] * K * Z_rows.factor
+
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
+        return jax.vmap(lambda row: self.evaluate(row[None])[0, 0])(X)
+
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
+        rows = RowArrays.of(X)
+        boxes = self._boxes(rows)
+        phi = self.inner.features_of_means(boxes)
+        if self.has_derivatives:
+            _, slopes = jax.jvp(
+                lambda step: self.inner.features_of_means(boxes.shifted(step * rows.directions)),
+                (0.0,),
+                (1.0,),
+            )
+            phi = jnp.where(rows.is_derivative[:, None], slopes, phi)
+        return rows.factor[:, None] * phi
+
+    def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
+        return [(names, self.of(kernel)) for names, kernel in self.inner.terms_of_sum()]
+
+    def resolve(self, columns: tuple[str, ...] | None) -> Measured:
+        return self.of(self.inner.resolve(columns))
+
+    def of(self, kernel: Kernel) -> Measured:
+        """The same rows of a process with another kernel."""
+        return Measured(kernel, self.columns, self.has_derivatives, self.nodes)
+
+    def with_nodes_for(self, X: jax.Array) -> Measured:
+        """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible."""
+        if is_traced(X) or not self._uses_nodes(X):
+            return self
+        rows, error, nodes = _sample(X), math.inf, MIN_NODES
+        K = _evaluate(self._with_nodes(nodes), rows)
+        while error > NODES_ERROR and nodes < MAX_NODES:
+            coarse, nodes = K, 2 * nodes
+            K = _evaluate(self._with_nodes(nodes), rows)
+            error = _largest_change(coarse, K)
+        return self._with_nodes(nodes)
+
+    def quadrature_error(self, X: jax.Array) -> float:
+        """Largest change of a covariance with twice the nodes, relative to the largest variance.
+
+        It is estimated from some rows of X, and 0 if all covariances are in closed form.
+        """
+        if not self._uses_nodes(X):
+            return 0.0
+        rows, finer = _sample(X), self._with_nodes(2 * self.nodes)
+        return _largest_change(_evaluate(self, rows), _evaluate(finer, rows))
+
+    def _uses_nodes(self, X: jax.Array) -> bool:
+        """Whether the number of nodes changes the computation: False for closed forms."""
+        programs = [
+            str(jax.make_jaxpr(self._with_nodes(nodes).evaluate)(X[:1])) for nodes in (2, 3)
+        ]
+        return programs[0] != programs[1]
+
+    def _with_nodes(self, nodes: int) -> Measured:
+        return dataclasses.replace(self, nodes=nodes)
+
+    def _boxes(self, rows: RowArrays) -> Boxes:
+        return Boxes(rows.lower, rows.sides, self.columns, self.nodes)
+
+    def _without_factors(self, X: RowArrays, Z: RowArrays) -> jax.Array:
+        boxes = self._boxes(X), self._boxes(Z)
+        if not self.has_derivatives:
+            return self.inner.evaluate_means(*boxes)
+        directions = X.directions, Z.directions
+
+        def means(step_X, step_Z):
+            moved = (b.shifted(s * u) for b, s, u in zip(boxes, (step_X, step_Z), directions))
+            return self.inner.evaluate_means(*moved)
+
+        def along_Z(step_X):
+            return jax.jvp(lambda step_Z: means(step_X, step_Z), (0.0,), (1.0,))
+
+        (K, K_z), (K_x, K_xz) = jax.jvp(along_Z, (0.0,), (1.0,))
+        of_X, of_Z = X.is_derivative[:, None], Z.is_derivative
+        return jnp.where(of_X, jnp.where(of_Z, K_xz, K_x), jnp.where(of_Z, K_z, K))
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class MeasuredMean(eqx.Module):
+    """Prior mean of measured rows, from the mean of the process as a function of one point.
+
+    Attributes:
+        f: Function from a point (d,) to a number.
+        nodes: Gauss-Legendre nodes of the means over intervals; static.
+    """
+
+    f: Callable
+    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+
+    def __call__(self, row: jax.Array) -> jax.Array:
+        """Prior mean of one row (2 d + 2,)."""
+        rows = RowArrays.of(row[None])
+        lower, sides, direction = rows.lower[0], rows.sides[0], rows.directions[0]
+        u, w = unit_nodes(self.nodes)
+        mean = w @ jax.vmap(lambda u: one_number(self.f, lower + u * sides))(u)
+        _, slope = jax.jvp(lambda x: one_number(self.f, x), (lower,), (direction,))
+        return rows.factor[0] * jnp.where(rows.is_derivative[0], slope, mean)
+
+
+class ConstantMean(eqx.Module):
+    """Prior mean that is one number at all points."""
+
+    value: jax.Array
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.value
+
+
+@eqx.filter_jit
+def _evaluate(kernel: Measured, rows: jax.Array) -> jax.Array:
+    return kernel.evaluate(rows)
+
+
+def _sample(X: jax.Array) -> jax.Array:
+    """Evenly spaced rows of X, ERROR_ROWS at most."""
+    return X[np.linspace(0, len(X) - 1, min(len(X), ERROR_ROWS)).round().astype(int)]
+
+
+def _largest_change(K: jax.Array, finer: jax.Array) -> float:
+    return float(jnp.max(jnp.abs(K - finer)) / jnp.max(jnp.diagonal(finer)))

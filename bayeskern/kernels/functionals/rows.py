@@ -1,0 +1,248 @@
+"""Rows that are means, integrals or derivatives of a process, as users write them."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.hyperparameters import at_medians
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.functionals.measured import Measured
+
+Columns = tuple[str, ...] | None
+
+
+class Functional(eqx.Module):
+    """n linear functionals of a process with d inputs."""
+
+    #: columns of the data frame that the inputs came from, or None
+    names: eqx.AbstractVar[Columns]
+
+    @abstractmethod
+    def rows(self) -> jax.Array:
+        """The functionals as measured rows, shape (n, 2 d + 2)."""
+
+
+class Interval(Functional):
+    """Means or integrals of a process over intervals, as rows of X.
+
+    With kind="mean", the row is the mean of f over [start, end], such as a temperature averaged
+    over a day or a light curve over an exposure; an interval of length 0 is the value there. With
+    kind="sum", it is the integral of f, such as a monthly total of a rate per day, with times in
+    days. Intervals may overlap, and be mixed with values and derivatives in one X:
+    `[x, bk.Interval(a, b), bk.Derivative(z)]`, with the values of y in the same order.
+
+    Args:
+        start: Starts of the intervals, shape (n,) or one number. For d inputs, shape (n, d) or a
+            data frame: the mean is over the box between the corners `start` and `end`, and inputs
+            with equal start and end are fixed.
+        end: Ends of the intervals, in the same form.
+        kind: "mean" or "sum".
+
+    Raises:
+        ValueError: An interval ends before it starts, an integral is over an interval of length 0,
+            the shapes differ, or a number is NaN or infinite.
+
+    References:
+        Jagadeeswaran and Hickernell (2019), on kernel means; Smith, Alvarez and Lawrence (2018),
+        "Gaussian process regression for binned data".
+
+    Examples:
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> months = bk.Interval([0.0, 30.0], [30.0, 61.0])
+        >>> process = bk.GaussianProcess(RBF(lengthscale=20.0), months, noise=0.01)
+        >>> posterior = process.condition([1.0, 3.0])
+        >>> posterior.predict([15.0, 45.0], latent=True).mean.round(2)
+        array([1.01, 2.99])
+    """
+
+    lower: jax.Array
+    upper: jax.Array
+    kind: str = eqx.field(static=True)
+    names: Columns = eqx.field(static=True)
+
+    def __init__(self, start: Any, end: Any, kind: str = "mean"):
+        self.kind = validation.one_of("kind", kind, ("mean", "sum"))
+        self.lower, self.names = validation.inputs(_at_least_1d(start), "start")
+        self.upper, _ = validation.inputs(_at_least_1d(end), "end", self.names)
+        if self.lower.shape != self.upper.shape:
+            raise ValueError(
+                f"start has shape {self.lower.shape} and end has shape {self.upper.shape}; give a "
+                "start and an end for each interval."
+            )
+        if not validation.is_traced(self.lower) and not validation.is_traced(self.upper):
+            _check_lengths(np.asarray(self.lower), np.asarray(self.upper), kind)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def rows(self) -> jax.Array:
+        sides = self.upper - self.lower
+        size = jnp.prod(jnp.where(sides > 0.0, sides, 1.0), axis=1, keepdims=True)
+        factor = size if self.kind == "sum" else jnp.ones_like(size)
+        return jnp.concatenate([self.lower, sides, factor, -jnp.ones_like(size)], axis=1)
+
+
+class Derivative(Functional):
+    """Derivatives of a process at points, as rows of X.
+
+    A row is df/dx along one column. Rows of derivatives may be mixed with values and intervals in
+    one X, as for `Interval`.
+
+    Args:
+        x: Points, shape (n,) or (n, d), one number, or a data frame.
+        axis: Column along which f is differentiated, an index or, for data frames, a name.
+
+    Raises:
+        ValueError: The axis is not a column of x, or a number is NaN or infinite.
+
+    References:
+        Solak et al. (2003), "Derivative observations in Gaussian process models of dynamic
+        systems"; Rasmussen and Williams (2006), section 9.4.
+
+    Examples:
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> process = bk.GaussianProcess(RBF(lengthscale=2.0), [0.0, 1.0, 2.0], noise=1e-4)
+        >>> slope = process.condition([0.0, 1.0, 2.0]).predict(bk.Derivative([1.0]))
+        >>> slope.mean.round(1)
+        array([1.])
+    """
+
+    x: jax.Array
+    axis: int = eqx.field(static=True)
+    names: Columns = eqx.field(static=True)
+
+    def __init__(self, x: Any, axis: int | str = 0):
+        self.x, self.names = validation.inputs(_at_least_1d(x), "x")
+        d = self.x.shape[1]
+        (index,) = validation.column_indices([axis], d, self.names)
+        self.axis = int(index) % d
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def rows(self) -> jax.Array:
+        ones = jnp.ones_like(self.x[:, :1])
+        return jnp.concatenate([self.x, jnp.zeros_like(self.x), ones, self.axis * ones], axis=1)
+
+
+class Rows(NamedTuple):
+    """Points or measured rows, as a process takes them.
+
+    Attributes:
+        X: Points (n, d), or measured rows (n, 2 d + 2).
+        names: Columns of the data frame that X came from, or None.
+        columns: Columns along which some row is a mean.
+        has_derivatives: Whether some row is a derivative.
+        is_measured: Whether X holds measured rows.
+    """
+
+    X: jax.Array
+    names: Columns
+    columns: tuple[int, ...] = ()
+    has_derivatives: bool = False
+    is_measured: bool = False
+
+    @classmethod
+    def read(cls, X: Any, name: str = "X", required: Columns = None) -> Rows:
+        """Read points, functionals, or a list of both.
+
+        Args:
+            X: Points, as for `validation.inputs`; an `Interval` or `Derivative`; or a list with at
+                least one of them.
+            name: Name of the argument.
+            required: Columns to take from data frames, in this order; all by default.
+
+        Raises:
+            ValueError: As `validation.inputs`, or parts of the list have different inputs.
+        """
+        parts = X if isinstance(X, list | tuple) else [X]
+        if not any(isinstance(part, Functional) for part in parts):
+            return cls(*validation.inputs(X, name, required))
+        arrays = [_rows_of(part, name, required) for part in parts]
+        widths = [(rows.shape[1] - 2) // 2 for rows, _ in arrays]
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"the parts of {name} have {', '.join(map(str, widths))} columns; give the same "
+                "inputs in each part."
+            )
+        rows = jnp.concatenate([rows for rows, _ in arrays])
+        sides = rows[:, widths[0] : 2 * widths[0]]
+        if validation.is_traced(sides):
+            columns = tuple(range(widths[0]))
+        else:
+            columns = tuple(np.flatnonzero(np.any(np.asarray(sides) > 0.0, axis=0)).tolist())
+        has_derivatives = any(isinstance(part, Derivative) for part in parts)
+        return cls(rows, arrays[0][1], columns, has_derivatives, True)
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        """The kernel of these rows of a process with a kernel.
+
+        Raises:
+            ValueError: A row is a derivative, and a part of the kernel has none.
+        """
+        if not self.is_measured:
+            return kernel
+        if self.has_derivatives:
+            _require_derivatives(kernel, self.X)
+        measured = Measured(kernel, self.columns, self.has_derivatives)
+        nodes = measured.of(at_medians(kernel)).with_nodes_for(self.X).nodes
+        return dataclasses.replace(measured, nodes=nodes)
+
+
+def as_rows(points: jax.Array) -> jax.Array:
+    """Points (n, d) as measured rows (n, 2 d + 2)."""
+    ones = jnp.ones_like(points[:, :1])
+    return jnp.concatenate([points, jnp.zeros_like(points), ones, -ones], axis=1)
+
+
+def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Columns]:
+    if isinstance(part, Functional):
+        if required is not None and part.names is not None and part.names != required:
+            validation.has_columns(name, part.names, required)
+        return part.rows(), part.names
+    points, names = validation.inputs(part, name, required)
+    return as_rows(points), names
+
+
+def _require_derivatives(kernel: Kernel, rows: jax.Array) -> None:
+    d = (rows.shape[1] - 2) // 2
+    columns = range(d)
+    if not validation.is_traced(rows):
+        columns = sorted({int(column) for column in np.asarray(rows[:, -1]) if column >= 0})
+    for column in columns:
+        for part in kernel.rough_parts(column, d):
+            raise ValueError(
+                f"{part!r} has no derivative: functions drawn from it are not differentiable. Use "
+                "a smoother kernel, such as Matern32, Matern52, RBF or IntegratedBrownian, or rows "
+                "that are values or intervals."
+            )
+
+
+def _check_lengths(lower: np.ndarray, upper: np.ndarray, kind: str) -> None:
+    if np.any(upper < lower):
+        row, column = np.argwhere(upper < lower)[0]
+        raise ValueError(
+            f"interval {row} ends at {upper[row, column]:g}, before it starts at "
+            f"{lower[row, column]:g}; exchange start and end."
+        )
+    empty = np.all(upper == lower, axis=1)
+    if kind == "sum" and np.any(empty):
+        row = int(np.argmax(empty))
+        raise ValueError(
+            f"interval {row} has length 0, so its integral is 0 whatever the process. For the "
+            "value there, use kind='mean' or the point itself."
+        )
+
+
+def _at_least_1d(value: Any) -> Any:
+    return np.atleast_1d(value) if isinstance(value, int | float | np.number) else value
