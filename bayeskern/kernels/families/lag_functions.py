@@ -29,7 +29,9 @@ class RBFLags(LagFunction):
 
 @dataclass(frozen=True)
 class MaternLags(LagFunction):
-    """Matern profile of smoothness order + 1/2: a polynomial in s = sqrt(2 order + 1) r, times e^-s.
+    """Matern profile of smoothness order + 1/2.
+
+    It is a polynomial in s = sqrt(2 order + 1) r, times exp(-s).
 
     Attributes:
         order: 0, 1 or 2.
