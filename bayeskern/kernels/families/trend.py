@@ -85,10 +85,8 @@ class Trend(Kernel):
     def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
         if not X.columns:
             return super().evaluate_means(X, Z)
-        s, t = (
-            Times(time_of(self, boxes.lower, self.start), boxes.sides[:, 0]) for boxes in (X, Z)
-        )
-        s, t = Times(s.lower[:, None], s.length[:, None]), Times(t.lower[None], t.length[None])
+        s = Times(time_of(self, X.lower, self.start)[:, None], X.sides)
+        t = Times(time_of(self, Z.lower, self.start)[None, :], Z.sides.T)
         return self.variance * self._covariance_of_means(s, t)
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
@@ -231,11 +229,12 @@ class IntegratedOrnsteinUhlenbeck(Trend):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)
 
     def _covariance_of_means(self, s, t):
-        l, zero = self.lengthscale, jnp.zeros(())
+        scale, zero = self.lengthscale, jnp.zeros(())
         function = IntegratedOrnsteinUhlenbeckLags()
 
         def mean(lower, h, g):
-            return l * l * mean_in_closed_form(function, lower / l, h / l, g / l)
+            unit = mean_in_closed_form(function, lower / scale, h / scale, g / scale)
+            return jnp.square(scale) * unit
 
         means = mean(s.lower, s.length, zero) + mean(t.lower, t.length, zero)
         return means - mean(s.lower - t.lower - t.length, s.length, t.length)

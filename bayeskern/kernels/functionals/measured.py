@@ -24,8 +24,8 @@ from bayeskern.kernels.base import Kernel, Wrapper
 from bayeskern.kernels.functionals.boxes import Boxes
 from bayeskern.kernels.functionals.lags import unit_nodes
 
-# Gauss-Legendre nodes of each smooth piece of an integral without closed form: the number is doubled
-# until the covariances change by less than NODES_ERROR of the largest variance.
+# Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
+# doubled until the covariances change by less than NODES_ERROR of the largest variance.
 MIN_NODES, MAX_NODES, NODES_ERROR = 8, 64, 1e-9
 # Rows from which the error of the quadrature is estimated.
 ERROR_ROWS = 24
@@ -153,8 +153,10 @@ class Measured(Wrapper):
         directions = X.directions, Z.directions
 
         def means(step_X, step_Z):
-            moved = (b.shifted(s * u) for b, s, u in zip(boxes, (step_X, step_Z), directions))
-            return self.inner.evaluate_means(*moved)
+            X, Z = boxes
+            return self.inner.evaluate_means(
+                X.shifted(step_X * directions[0]), Z.shifted(step_Z * directions[1])
+            )
 
         def along_Z(step_X):
             return jax.jvp(lambda step_Z: means(step_X, step_Z), (0.0,), (1.0,))
