@@ -1,9 +1,10 @@
 """Kernel of measured rows: values, means, integrals and derivatives of a process.
 
-A row is an array of 2 d + 2 numbers: the lower corner (d,) and the sides (d,) of a box, a factor,
-and the column of a derivative, or -1. It stands for the factor times the mean of the process over
-the box, or for the derivative at the lower corner. An integral is the mean times the size of the
-box. Rows are arrays, so that they can be stored, sliced and traced as points are.
+Measured rows are an array of shape (n, 2, d + 1): a row holds the lower corner (d,) of a box and a
+factor, then the sides (d,) of the box and the column of a derivative, or -1. It stands for the
+factor times the mean of the process over the box, or for the derivative at the lower corner. An
+integral is the mean times the size of the box. Rows are arrays, so that they can be stored, sliced
+and traced as points are; points have two axes, rows have three.
 """
 
 from __future__ import annotations
@@ -48,9 +49,13 @@ class RowArrays(NamedTuple):
 
     @classmethod
     def of(cls, rows: jax.Array) -> RowArrays:
-        """Parts of rows (n, 2 d + 2)."""
-        d = (rows.shape[1] - 2) // 2
-        return cls(rows[:, :d], rows[:, d : 2 * d], rows[:, -2], rows[:, -1])
+        """Parts of rows (n, 2, d + 1)."""
+        return cls(rows[:, 0, :-1], rows[:, 1, :-1], rows[:, 0, -1], rows[:, 1, -1])
+
+    def join(self) -> jax.Array:
+        """The rows as one array, shape (n, 2, d + 1)."""
+        box = jnp.stack([self.lower, self.sides], axis=1)
+        return jnp.concatenate([box, jnp.stack([self.factor, self.column], axis=1)[..., None]], 2)
 
     @property
     def directions(self) -> jax.Array:
@@ -62,20 +67,55 @@ class RowArrays(NamedTuple):
         """Mask of the derivatives, shape (n,)."""
         return self.column >= 0.0
 
+    @property
+    def is_mean(self) -> jax.Array:
+        """Mask of the means and integrals over boxes that are not points, shape (n,)."""
+        return jnp.any(self.sides > 0.0, axis=1)
+
+
+def as_rows(points: jax.Array) -> jax.Array:
+    """Points (n, d) as measured rows (n, 2, d + 1)."""
+    ones = jnp.ones_like(points[:, 0])
+    return RowArrays(points, jnp.zeros_like(points), ones, -ones).join()
+
+
+class RowKinds(eqx.Module):
+    """Kinds of rows for which a kernel is evaluated; all of them static.
+
+    Attributes:
+        columns: Columns along which some row is a mean.
+        has_derivatives: Whether some row is a derivative.
+        nodes: Gauss-Legendre nodes of each smooth piece of an integral without closed form.
+    """
+
+    columns: tuple[int, ...] = eqx.field(static=True)
+    has_derivatives: bool = eqx.field(static=True)
+    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+
+    @classmethod
+    def of(cls, rows: jax.Array) -> RowKinds:
+        """Kinds of rows (n, 2, d + 1); all kinds if JAX traces the rows."""
+        if is_traced(rows):
+            return cls(tuple(range(rows.shape[2] - 1)), True)
+        parts = RowArrays.of(rows)
+        columns = np.flatnonzero(np.any(np.asarray(parts.sides) > 0.0, axis=0)).tolist()
+        return cls(tuple(columns), bool(np.any(parts.is_derivative)))
+
+    def __or__(self, other: RowKinds) -> RowKinds:
+        columns = tuple(sorted({*self.columns, *other.columns}))
+        has_derivatives = self.has_derivatives or other.has_derivatives
+        return RowKinds(columns, has_derivatives, max(self.nodes, other.nodes))
+
 
 class Measured(Wrapper):
     """Kernel of measured rows of a process with another kernel.
 
     Attributes:
         inner: Kernel of the process, a function of points (n, d).
-        columns: Columns along which some row is a mean; static.
-        has_derivatives: Whether some row is a derivative; static.
-        nodes: Gauss-Legendre nodes of each smooth piece of an integral without closed form; static.
+        kinds: Kinds of rows.
     """
 
-    columns: tuple[int, ...] = eqx.field(static=True, default=())
-    has_derivatives: bool = eqx.field(static=True, default=False)
-    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+    kinds: RowKinds
 
     is_of_points: ClassVar[bool] = False
 
@@ -90,14 +130,14 @@ class Measured(Wrapper):
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         rows = RowArrays.of(X)
-        boxes = self._boxes(rows)
+        boxes, directions = self._boxes(rows), rows.directions
         phi = self.inner.features_of_means(boxes)
-        if self.has_derivatives:
-            _, slopes = jax.jvp(
-                lambda step: self.inner.features_of_means(boxes.shifted(step * rows.directions)),
-                (0.0,),
-                (1.0,),
-            )
+        if self.kinds.has_derivatives:
+
+            def moved(step):
+                return self.inner.features_of_means(boxes.shifted(step * directions))
+
+            _, slopes = jax.jvp(moved, (0.0,), (1.0,))
             phi = jnp.where(rows.is_derivative[:, None], slopes, phi)
         return rows.factor[:, None] * phi
 
@@ -108,8 +148,8 @@ class Measured(Wrapper):
         return self.of(self.inner.resolve(columns))
 
     def of(self, kernel: Kernel) -> Measured:
-        """The same rows of a process with another kernel."""
-        return Measured(kernel, self.columns, self.has_derivatives, self.nodes)
+        """The same kinds of rows of a process with another kernel."""
+        return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
         """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible."""
@@ -130,7 +170,7 @@ class Measured(Wrapper):
         """
         if not self._uses_nodes(X):
             return 0.0
-        rows, finer = _sample(X), self._with_nodes(2 * self.nodes)
+        rows, finer = _sample(X), self._with_nodes(2 * self.kinds.nodes)
         return _largest_change(_evaluate(self, rows), _evaluate(finer, rows))
 
     def _uses_nodes(self, X: jax.Array) -> bool:
@@ -141,14 +181,14 @@ class Measured(Wrapper):
         return programs[0] != programs[1]
 
     def _with_nodes(self, nodes: int) -> Measured:
-        return dataclasses.replace(self, nodes=nodes)
+        return Measured(self.inner, dataclasses.replace(self.kinds, nodes=nodes))
 
     def _boxes(self, rows: RowArrays) -> Boxes:
-        return Boxes(rows.lower, rows.sides, self.columns, self.nodes)
+        return Boxes(rows.lower, rows.sides, self.kinds.columns, self.kinds.nodes)
 
     def _without_factors(self, X: RowArrays, Z: RowArrays) -> jax.Array:
         boxes = self._boxes(X), self._boxes(Z)
-        if not self.has_derivatives:
+        if not self.kinds.has_derivatives:
             return self.inner.evaluate_means(*boxes)
         directions = X.directions, Z.directions
 
@@ -169,6 +209,13 @@ class Measured(Wrapper):
         return repr(self.inner)
 
 
+def measured(kernel: Kernel, kinds: RowKinds) -> Measured:
+    """The kernel for rows of these kinds too."""
+    if isinstance(kernel, Measured):
+        return Measured(kernel.inner, kernel.kinds | kinds)
+    return Measured(kernel, kinds)
+
+
 class MeasuredMean(eqx.Module):
     """Prior mean of measured rows, from the mean of the process as a function of one point.
 
@@ -181,7 +228,7 @@ class MeasuredMean(eqx.Module):
     nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
 
     def __call__(self, row: jax.Array) -> jax.Array:
-        """Prior mean of one row (2 d + 2,)."""
+        """Prior mean of one row (2, d + 1)."""
         rows = RowArrays.of(row[None])
         lower, sides, direction = rows.lower[0], rows.sides[0], rows.directions[0]
         u, w = unit_nodes(self.nodes)

@@ -43,18 +43,16 @@ def mean_of_features(kernel: CovarianceFunction, X: Boxes) -> jax.Array:
     column = _only_column(kernel, X)
     step = jnp.zeros(X.d).at[column].set(1.0) * X.sides
     u, w = unit_nodes(X.nodes)
-    values = (
-        w_i * kernel.features(X.lower + u_i * step, None) for u_i, w_i in zip(u, w, strict=True)
-    )
-    return reduce(operator.add, values)
+    weighted = (b * kernel.features(X.lower + a * step, None) for a, b in zip(u, w, strict=True))
+    return reduce(operator.add, weighted)
 
 
 def _only_column(kernel: CovarianceFunction, X: Boxes) -> int:
     if len(X.columns) > 1:
         raise ValueError(
             f"{kernel!r} is not a product of kernels of single columns, so it has no means over "
-            f"boxes with sides in the columns {list(X.columns)}. Use intervals along one column, or "
-            "a product of kernels, k1.on([0]) * k2.on([1])."
+            f"boxes with sides in the columns {list(X.columns)}. Use intervals along one column, "
+            "or a product of kernels, k1.on([0]) * k2.on([1])."
         )
     return X.columns[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.hyperparameters import at_medians
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.measured import Measured
+from bayeskern.kernels.functionals.measured import RowArrays, RowKinds, as_rows, measured
 
 Columns = tuple[str, ...] | None
 
@@ -27,7 +26,7 @@ class Functional(eqx.Module):
 
     @abstractmethod
     def rows(self) -> jax.Array:
-        """The functionals as measured rows, shape (n, 2 d + 2)."""
+        """The functionals as measured rows, shape (n, 2, d + 1)."""
 
 
 class Interval(Functional):
@@ -86,9 +85,9 @@ class Interval(Functional):
 
     def rows(self) -> jax.Array:
         sides = self.upper - self.lower
-        size = jnp.prod(jnp.where(sides > 0.0, sides, 1.0), axis=1, keepdims=True)
-        factor = size if self.kind == "sum" else jnp.ones_like(size)
-        return jnp.concatenate([self.lower, sides, factor, -jnp.ones_like(size)], axis=1)
+        ones = jnp.ones(len(sides))
+        size = jnp.prod(jnp.where(sides > 0.0, sides, 1.0), axis=1)
+        return RowArrays(self.lower, sides, size if self.kind == "sum" else ones, -ones).join()
 
 
 class Derivative(Functional):
@@ -131,78 +130,64 @@ class Derivative(Functional):
         return len(self.x)
 
     def rows(self) -> jax.Array:
-        ones = jnp.ones_like(self.x[:, :1])
-        return jnp.concatenate([self.x, jnp.zeros_like(self.x), ones, self.axis * ones], axis=1)
+        ones = jnp.ones(len(self.x))
+        return RowArrays(self.x, jnp.zeros_like(self.x), ones, self.axis * ones).join()
 
 
 class Rows(NamedTuple):
     """Points or measured rows, as a process takes them.
 
     Attributes:
-        X: Points (n, d), or measured rows (n, 2 d + 2).
+        X: Points (n, d), or measured rows (n, 2, d + 1).
         names: Columns of the data frame that X came from, or None.
-        columns: Columns along which some row is a mean.
-        has_derivatives: Whether some row is a derivative.
-        is_measured: Whether X holds measured rows.
+        kinds: Kinds of measured rows; None for points.
     """
 
     X: jax.Array
     names: Columns
-    columns: tuple[int, ...] = ()
-    has_derivatives: bool = False
-    is_measured: bool = False
+    kinds: RowKinds | None = None
 
     @classmethod
     def read(cls, X: Any, name: str = "X", required: Columns = None) -> Rows:
         """Read points, functionals, or a list of both.
 
         Args:
-            X: Points, as for `validation.inputs`; an `Interval` or `Derivative`; or a list with at
-                least one of them.
+            X: Points, as for `validation.inputs`; an `Interval` or `Derivative`; a list with at
+                least one of them; or measured rows (n, 2, d + 1).
             name: Name of the argument.
             required: Columns to take from data frames, in this order; all by default.
 
         Raises:
             ValueError: As `validation.inputs`, or parts of the list have different inputs.
         """
+        if isinstance(X, np.ndarray | jax.Array) and X.ndim == 3:
+            rows = jnp.asarray(X)
+            return cls(rows, required, RowKinds.of(rows))
         parts = X if isinstance(X, list | tuple) else [X]
         if not any(isinstance(part, Functional) for part in parts):
             return cls(*validation.inputs(X, name, required))
-        arrays = [_rows_of(part, name, required) for part in parts]
-        widths = [(rows.shape[1] - 2) // 2 for rows, _ in arrays]
+        arrays, names = zip(*(_rows_of(part, name, required) for part in parts), strict=True)
+        widths = [rows.shape[2] - 1 for rows in arrays]
         if len(set(widths)) > 1:
             raise ValueError(
                 f"the parts of {name} have {', '.join(map(str, widths))} columns; give the same "
                 "inputs in each part."
             )
-        rows = jnp.concatenate([rows for rows, _ in arrays])
-        sides = rows[:, widths[0] : 2 * widths[0]]
-        if validation.is_traced(sides):
-            columns = tuple(range(widths[0]))
-        else:
-            columns = tuple(np.flatnonzero(np.any(np.asarray(sides) > 0.0, axis=0)).tolist())
-        has_derivatives = any(isinstance(part, Derivative) for part in parts)
-        return cls(rows, arrays[0][1], columns, has_derivatives, True)
+        rows = jnp.concatenate(arrays)
+        return cls(rows, names[0], RowKinds.of(rows))
 
     def kernel(self, kernel: Kernel) -> Kernel:
-        """The kernel of these rows of a process with a kernel.
+        """Kernel of these rows, for a process with a kernel.
 
         Raises:
             ValueError: A row is a derivative, and a part of the kernel has none.
         """
-        if not self.is_measured:
+        if self.kinds is None:
             return kernel
-        if self.has_derivatives:
+        if self.kinds.has_derivatives:
             _require_derivatives(kernel, self.X)
-        measured = Measured(kernel, self.columns, self.has_derivatives)
-        nodes = measured.of(at_medians(kernel)).with_nodes_for(self.X).nodes
-        return dataclasses.replace(measured, nodes=nodes)
-
-
-def as_rows(points: jax.Array) -> jax.Array:
-    """Points (n, d) as measured rows (n, 2 d + 2)."""
-    ones = jnp.ones_like(points[:, :1])
-    return jnp.concatenate([points, jnp.zeros_like(points), ones, -ones], axis=1)
+        known = measured(at_medians(kernel), self.kinds).with_nodes_for(self.X)
+        return measured(kernel, known.kinds)
 
 
 def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Columns]:
@@ -215,10 +200,10 @@ def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Column
 
 
 def _require_derivatives(kernel: Kernel, rows: jax.Array) -> None:
-    d = (rows.shape[1] - 2) // 2
+    d = rows.shape[2] - 1
     columns = range(d)
     if not validation.is_traced(rows):
-        columns = sorted({int(column) for column in np.asarray(rows[:, -1]) if column >= 0})
+        columns = sorted({int(column) for column in rows[:, 1, -1] if column >= 0})
     for column in columns:
         for part in kernel.rough_parts(column, d):
             raise ValueError(
