@@ -87,6 +87,7 @@ from bayeskern.inference import (
 )
 from bayeskern.inference.problem import Problem
 from bayeskern.kernels import Free, check_psd, from_sd, sample
+from bayeskern.kernels.functionals.rows import Derivative, Interval
 from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction.mixture import Prediction
 
@@ -128,6 +129,7 @@ __all__ = [
     "CoherentForecasts",
     "Comparison",
     "CrossValidation",
+    "Derivative",
     "DirichletCategorical",
     "Exact",
     "FilledSeries",
@@ -141,6 +143,7 @@ __all__ = [
     "GammaPoisson",
     "GaussianProcess",
     "ImportanceSampling",
+    "Interval",
     "KernelKNNClassifier",
     "KernelKNNRegressor",
     "KernelLMS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,12 +20,16 @@ from bayeskern.gp.prior import (
     evaluate_mean,
     mask_residual,
     mean_at,
-    new_points,
+    mean_of_rows,
+    new_rows,
+    observes_kinds_of,
     per_point,
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
+from bayeskern.kernels.functionals.measured import RowKinds, as_rows, measured
 from bayeskern.linalg import Factor, NoisyGram, Solver
+from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import AnyArray
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -56,7 +61,7 @@ class ConditionedGP(eqx.Module):
 
     Attributes:
         kernel: The kernel.
-        X: The inputs, shape (n, d).
+        X: The inputs, shape (n, d), or measured rows, shape (n, 2, d + 1).
         y: The observations, shape (n,).
         noise: Noise variance, a number or shape (n,).
         prior_mean: Prior mean: a number, shape (n,), or a function of one point.
@@ -124,8 +129,11 @@ class ConditionedGP(eqx.Module):
         """Predictive distribution at new points.
 
         Args:
-            X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
-            latent: Whether to predict f itself, rather than a new observation.
+            X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns;
+                `Interval`, `Derivative`, or a list of these.
+            latent: Whether to predict f itself, rather than a new observation. Means, integrals
+                and derivatives are predicted without noise if no row of their kind was observed,
+                unless `noise` is given.
             noise: Noise variance of new observations, a number or shape (m,). Required if the
                 training noise differs from point to point.
             mean: Prior mean at X_new, a number or shape (m,). Required if the prior mean was given
@@ -137,9 +145,34 @@ class ConditionedGP(eqx.Module):
         Raises:
             ValueError: If the noise or the mean at X_new is unknown, or X_new lacks columns of X.
         """
-        points = new_points(X_new, self.X, self.columns)
-        new_noise = self.new_noise(noise, points.shape[0], latent)
-        return _prediction(self, points, new_noise, self.new_mean(mean, points))
+        rows, kinds = new_rows(X_new, self.kernel, self.X, self.columns)
+        gp = self.measured(kinds)
+        has_noise = observes_kinds_of(gp.X, rows) if noise is None else jnp.ones(())
+        latent = latent or not np.any(has_noise)
+        new_noise = gp.new_noise(noise, rows.shape[0], latent) * has_noise
+        return _prediction(gp, rows, new_noise, gp.new_mean(mean, rows))
+
+    def measured(self, kinds: RowKinds | None) -> ConditionedGP:
+        """The same process, for predictions of measured rows too.
+
+        The factor of the data is kept. Covariances of the data with means and derivatives are
+        dense, whatever the solver.
+
+        Args:
+            kinds: Kinds of rows to predict; None for points.
+        """
+        if kinds is None:
+            return self
+        kernel = measured(self.kernel, kinds)
+        if not self.kernel.is_of_points:
+            return dataclasses.replace(self, kernel=kernel)
+        return dataclasses.replace(
+            self,
+            kernel=kernel,
+            X=as_rows(self.X),
+            prior_mean=mean_of_rows(self.prior_mean),
+            solver=DenseSolver(),
+        )
 
     def covariance(self, X_new: Inputs) -> Float[Array, "m m"]:
         """Joint posterior covariance of f at X_new.
@@ -150,8 +183,9 @@ class ConditionedGP(eqx.Module):
         Returns:
             Shape (m, m).
         """
-        points = new_points(X_new, self.X, self.columns)
-        return self.solver.covariance(self.matrix, None, self.factor, points)
+        rows, kinds = new_rows(X_new, self.kernel, self.X, self.columns)
+        gp = self.measured(kinds)
+        return gp.solver.covariance(gp.matrix, None, gp.factor, rows)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions in closed form, from the factor of C.
@@ -258,7 +292,10 @@ class ProcessPredictive(eqx.Module):
 
     def _noise(self) -> Array:
         # Checked here and not at the start, because means do not need the noise.
-        return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
+        if self.noise is not None:
+            return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
+        noise = self.gp.new_noise(None, self.X.shape[0], latent=False)
+        return noise * observes_kinds_of(self.gp.X, self.X)
 
 
 # -- one conditioned process as a Prediction -------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 import jax
@@ -17,10 +17,18 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import as_module
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.functionals.measured import (
+    ConstantMean,
+    MeasuredMean,
+    RowArrays,
+    RowKinds,
+    as_rows,
+)
+from bayeskern.kernels.functionals.rows import Functional, Rows
 from bayeskern.linalg.factor import AnyArray
 
-# Points (n, d) or (n,), or a data frame.
-Inputs = ArrayLike | IntoDataFrame
+# Points (n, d) or (n,), or a data frame; intervals and derivatives; or a list of these.
+Inputs = ArrayLike | IntoDataFrame | Functional | Sequence
 
 
 def positive_definite(kernel: Kernel) -> Kernel:
@@ -79,14 +87,74 @@ def mean_at(mean: Array | Callable, X_new: AnyArray) -> Array:
 
 
 def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Array:
-    """Read new points of a process at X; take `columns` from a data frame."""
+    """Read new points of a process at points X; take `columns` from a data frame."""
     points, _ = validation.inputs(X_new, "X_new", columns)
-    if points.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_new has {points.shape[1]} columns but X, the points of the process, has "
-            f"{X.shape[1]}; give the same columns in the same order."
-        )
+    _require_inputs(points.shape[1], X)
     return points
+
+
+def new_rows(
+    X_new: Inputs, kernel: Kernel, X: Array, columns: tuple[str, ...] | None
+) -> tuple[Array, RowKinds | None]:
+    """Read new points or measured rows of a process.
+
+    Args:
+        X_new: New points, or functionals.
+        kernel: Kernel of the process.
+        X: Points or measured rows of the process.
+        columns: Columns to take from a data frame.
+
+    Returns:
+        New points (m, d) and None, or new measured rows (m, 2, d + 1) and the kinds of rows for
+        which the kernel is needed.
+    """
+    new = Rows.read(X_new, "X_new", columns)
+    _require_inputs(number_of_inputs(new.X), X)
+    if X.ndim == 2 and new.kinds is None:
+        return new.X, None
+    if new.kinds is None:
+        return as_rows(new.X), RowKinds((), False)
+    asked = new.kernel(kernel if kernel.is_of_points else kernel.inner)
+    return new.X, asked.kinds
+
+
+def number_of_inputs(X: Array) -> int:
+    """Number d of inputs of points (n, d) or measured rows (n, 2, d + 1)."""
+    return X.shape[1] if X.ndim == 2 else X.shape[2] - 1
+
+
+def observes_kinds_of(X: Array, X_new: Array) -> Array:
+    """1.0 for each new row of a kind that X has: value, mean or derivative; () or (m,)."""
+    if X.ndim == 2 and X_new.ndim == 2:
+        return jnp.ones(())
+    old, new = (_kinds_one_hot(as_rows(rows) if rows.ndim == 2 else rows) for rows in (X, X_new))
+    return new @ jnp.max(old, axis=0)
+
+
+def _kinds_one_hot(rows: Array) -> Array:
+    """Indicators of values, means and derivatives of measured rows: (n, 3)."""
+    parts = RowArrays.of(rows)
+    is_derivative, is_mean = parts.is_derivative, parts.is_mean
+    kinds = jnp.stack([~(is_mean | is_derivative), is_mean, is_derivative], axis=1)
+    return kinds.astype(float)
+
+
+def _require_inputs(d: int, X: Array) -> None:
+    if d != number_of_inputs(X):
+        raise ValueError(
+            f"X_new has {d} columns but X, the points of the process, has {number_of_inputs(X)}; "
+            "give the same columns in the same order."
+        )
+
+
+def mean_of_rows(mean: Array | Callable) -> Array | Callable:
+    """Prior mean of measured rows, from the prior mean of the process at a point.
+
+    An array (n,) holds the prior means of the rows themselves, and is returned unchanged.
+    """
+    if callable(mean):
+        return MeasuredMean(mean)
+    return mean if jnp.ndim(mean) == 1 else MeasuredMean(ConstantMean(jnp.asarray(mean)))
 
 
 def above_rounding(variance: Array, prior: Array) -> Array:

@@ -20,11 +20,13 @@ from bayeskern.gp.prior import (
     evaluate_mean,
     mask_residual,
     mean_at,
+    mean_of_rows,
     per_point,
     positive_definite,
     read_mean,
 )
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.functionals.rows import Rows
 from bayeskern.linalg import Choice, Factor, NoisyGram, Solver, explain, solver_of
 from bayeskern.prediction.mixture import Prediction
 
@@ -43,8 +45,9 @@ class GaussianProcess(Distribution):
 
     Args:
         kernel: Covariance function, with a number for every hyperparameter.
-        X: Inputs, shape (n, d) or (n,), or a data frame.
-        noise: Noise variance, a number or an array of shape (n,).
+        X: Inputs, shape (n, d) or (n,), or a data frame; `Interval` and `Derivative` for means,
+            integrals and derivatives; or a list of these.
+        noise: Noise variance of the rows of X, a number or an array of shape (n,).
         mean: Prior mean m: a number, an array of shape (n,), or a function of one point.
         mask: Shape (n,), True where y is observed; other rows are ignored. By default all rows are
             observed.
@@ -108,12 +111,16 @@ class GaussianProcess(Distribution):
         *,
         validate_args: bool | None = None,
     ):
-        self.X, self.columns = validation.inputs(X)
-        n = self.X.shape[0]
-        self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
+        rows = Rows.read(X)
+        self.columns, n = rows.names, rows.X.shape[0]
+        self.kernel = rows.kernel(
+            positive_definite(kernel).resolve(self.columns).require_concrete()
+        )
+        self.X = rows.at(self.kernel)
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
-        self.prior_mean = read_mean(mean, n)
+        prior_mean = read_mean(mean, n)
+        self.prior_mean = prior_mean if self.kernel.is_of_points else mean_of_rows(prior_mean)
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         self.solver = solver_of(self.kernel, self.X, solver, self.noise, self.observed)

@@ -25,7 +25,8 @@ from bayeskern.gp.prior import (
     evaluate_mean,
     is_function,
     mean_function,
-    new_points,
+    new_rows,
+    observes_kinds_of,
     positive_definite,
 )
 from bayeskern.gp.process import GaussianProcess
@@ -36,6 +37,8 @@ from bayeskern.gp.regression_predictive import (
     with_new_noise,
 )
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.functionals.measured import points_of
+from bayeskern.kernels.functionals.rows import Rows
 from bayeskern.linalg import SOLVERS, Solver, solver_of
 from bayeskern.prediction.mixture import (
     Prediction,
@@ -138,10 +141,11 @@ class GPRegression(eqx.Module):
         groups: Labels | None = None,
     ) -> JaxArrayLike:
         kernel = hyper.sample(self.kernel)
-        points, columns = validation.inputs(X)
+        rows = Rows.read(X)
+        points = points_of(rows.X)
         if extra is None:
             extra = self.noise_model.read_extra(len(points), variances, groups)
-        noise = self.noise_model.resolve(columns).sample(points).of_rows(points, extra)
+        noise = self.noise_model.resolve(rows.names).sample(points).of_rows(points, extra)
         mean = self.mean
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
@@ -183,7 +187,8 @@ class GPRegression(eqx.Module):
         """Check the data and resolve column names, before any tracing.
 
         Args:
-            X: Inputs, shape (n, d) or (n,), or a data frame.
+            X: Inputs, shape (n, d) or (n,), or a data frame; `Interval` and `Derivative` for
+                means, integrals and derivatives; or a list of these.
             y: Observations, shape (n,), or (n, k) for k outputs; None if there are none.
             mask: Shape (n,), True where y is observed.
             variances: Known noise variances of the rows, in addition to `noise`: a number or (n,).
@@ -193,16 +198,17 @@ class GPRegression(eqx.Module):
             The model for these columns, and its arguments (X, y), (X, y, mask), or, with variances
             or groups, (X, y, mask or None, extra).
         """
-        points, columns = validation.inputs(X)
-        targets = None if y is None else validation.outputs(y, points.shape[0])
+        rows = Rows.read(X)
+        n = rows.X.shape[0]
+        targets = None if y is None else validation.outputs(y, n)
         observed = None if mask is None else jnp.asarray(mask, bool)
-        extra = self.noise_model.read_extra(points.shape[0], variances, groups)
-        args: tuple = points, targets
+        extra = self.noise_model.read_extra(n, variances, groups)
+        args: tuple = rows.X, targets
         if extra:
             args = *args, observed, extra
         elif observed is not None:
             args = *args, observed
-        return self._prepared_for(columns, *args), args
+        return self._prepared_for(rows.names, *args), args
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy for data frames with these columns."""
@@ -227,12 +233,15 @@ class GPRegression(eqx.Module):
         model, n = self.resolve(columns), X.shape[0]
         model.noise_model.require_length(n)
         varies = model.noise_model.varies or "variances" in (extra or {})
-        solver = solver_of(model.kernel, X, self.solver, jnp.ones(n if varies else ()), observed)
+        kernel = Rows.read(X).kernel(model.kernel)
+        solver = solver_of(kernel, X, self.solver, jnp.ones(n if varies else ()), observed)
         noise = model.noise_model
         if y is not None:
             noise = noise.with_default_priors(y, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
-        return dataclasses.replace(model, noise=noise.at({}), prepared=solver, outputs=outputs)
+        return dataclasses.replace(
+            model, kernel=kernel, noise=noise.at({}), prepared=solver, outputs=outputs
+        )
 
     def at(self, values: dict) -> Self:
         """Copy with the given hyperparameters set.
@@ -278,7 +287,7 @@ class GPRegression(eqx.Module):
         Returns:
             The conditioned process.
         """
-        n = validation.inputs(X)[0].shape[0]
+        n = Rows.read(X).X.shape[0]
         extra = self.noise_model.read_extra(n, variances, groups)
         return self.process(X, mask, extra).condition(y)
 
@@ -290,8 +299,8 @@ class GPRegression(eqx.Module):
         extra: Known variances and groups of the rows, as `prepare` returns them.
         """
         solver = self.prepared or self.solver
-        points, columns = validation.inputs(X)
-        noise = self.noise_model.resolve(columns).of_rows(points, extra or {})
+        rows = Rows.read(X)
+        noise = self.noise_model.resolve(rows.names).of_rows(points_of(rows.X), extra or {})
         return GaussianProcess(self.kernel, X, noise, self.mean, mask, solver)
 
     def _distribution_of_y(
@@ -364,8 +373,11 @@ class GPRegression(eqx.Module):
         Args:
             draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
             data: The arguments of the model, as `prepare` returned them.
-            X_new: New inputs, shape (m, d) or (m,), or a data frame.
-            latent: Whether to predict f itself, rather than a new observation.
+            X_new: New inputs, shape (m, d) or (m,), or a data frame; `Interval`, `Derivative`, or a
+                list of these.
+            latent: Whether to predict f itself, rather than a new observation. Means, integrals
+                and derivatives are predicted without noise if no row of their kind was observed,
+                unless `variances` are given.
             seed: Seed of the noise at new points, if its log is a process. The prediction is in
                 closed form given the noise, and its `sample` takes its own seed.
             variances: Known noise variances of the new rows, a number or (m,). Required if the
@@ -381,14 +393,19 @@ class GPRegression(eqx.Module):
             ValueError: If the noise of the new rows is unknown: `variances` or `groups` are
                 missing, or a group is unknown.
         """
-        points, noise = new_points(X_new, data[0], self.columns), None
+        X, noise = data[0], None
+        rows, kinds = new_rows(X_new, self.kernel, X, self.columns)
+        has_noise = observes_kinds_of(X, rows) if variances is None else np.ones(len(rows))
         names = self.hyperparameters()
         draws = thin({name: value for name, value in draws.items() if name in names})
-        if not latent:
+        if not latent and np.any(has_noise):
             fitted = next(iter(data[3:]), {})
-            extra = self.noise_model.read_new_extra(len(points), variances, groups, fitted)
-            draws, noise = with_new_noise(self, draws, data[0], points, extra, seed)
-        prediction = predict_over(self, draws, data, points, noise)
+            extra = self.noise_model.read_new_extra(len(rows), variances, groups, fitted)
+            points = points_of(X), points_of(rows)
+            draws, noise = with_new_noise(self, draws, *points, extra, seed)
+            if not np.all(has_noise):
+                noise = jnp.reshape(noise, (len(noise), -1)) * has_noise
+        prediction = predict_over(self, draws, data, rows, noise, kinds=kinds)
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 

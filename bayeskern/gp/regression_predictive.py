@@ -16,6 +16,7 @@ from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.components import component_names
+from bayeskern.kernels.functionals.measured import RowKinds
 from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, count_draws, map_draws, mixture
 from bayeskern.protocols import NewValues
 
@@ -36,14 +37,17 @@ def predictive_at(
     draw: dict[str, Array],
     X_new: Array,
     noise: Array,
+    kinds: RowKinds | None = None,
 ) -> NewValues:
     """Distribution of the process at X_new, given one draw.
 
     `name` selects a component, without mean. `noise` is the noise variance at X_new, a number or
-    (m,). With several outputs, the output index runs fastest.
+    (m,). `kinds` are those of X_new if it holds measured rows. With several outputs, the output
+    index runs fastest.
     """
     X, y, *rest = data
     gps = condition_columns(model.at(draw).process(X, *rest), y)
+    gps = [gp.measured(kinds) for gp in gps]
     mean = gps[0].new_mean(None, X_new) if name is None else jnp.zeros(())
     return join([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
 
@@ -67,19 +71,21 @@ def predict_over(
     X_new: Array,
     noise: Array | None = None,
     name: str | None = None,
+    kinds: RowKinds | None = None,
 ) -> Prediction:
     """Prediction of the process, or of its component `name`, mixed over S draws.
 
     noise: Noise variances of new observations at X_new, (S,) or (S, m); None to predict f.
+    kinds: Kinds of the rows of X_new if they are measured rows.
     """
     noise = jnp.zeros(count_draws(draws)) if noise is None else noise
-    conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name)
+    conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name, kinds)
     rows, n = np.arange(X_new.shape[0]), data[0].shape[0]
     if name is not None:
         return mixture(conditional_at, (draws, noise), rows, n)
 
     def component(name):
-        return predict_over(model, draws, data, X_new, None, name)
+        return predict_over(model, draws, data, X_new, None, name, kinds)
 
     names = tuple(component_names(model.kernel))
     return mixture(conditional_at, (draws, noise), rows, n, component, names)
@@ -90,13 +96,14 @@ def _predictive_of_rows(
     data: tuple,
     X_new: Array,
     name: str | None,
+    kinds: RowKinds | None,
     draw_and_noise: tuple[dict[str, Array], Array],
     rows: Array,
 ) -> NewValues:
     """Distribution of the process at rows of X_new, given one draw."""
     draw, noise = draw_and_noise
     noise = noise if noise.ndim == 0 else noise[rows]
-    return predictive_at(model, data, name, draw, X_new[rows], noise)
+    return predictive_at(model, data, name, draw, X_new[rows], noise, kinds)
 
 
 def with_new_noise(

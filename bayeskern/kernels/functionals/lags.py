@@ -25,6 +25,8 @@ import numpy as np
 # keep their digits; for shorter intervals the ramps are integrated by Gauss-Legendre quadrature,
 # which has an error below 1e-13 there with this number of nodes.
 SECOND_INTEGRAL_MIN_LENGTH, RAMP_NODES = 0.1, 5
+# Up to this many nodes, a function is evaluated at all nodes at once, otherwise at one at a time.
+MAX_NODES_AT_ONCE = 5
 # Intervals shorter than this, in lengthscales, at lags of one sign, are treated as points.
 POINT_MAX_LENGTH = 1e-5
 
@@ -32,8 +34,8 @@ POINT_MAX_LENGTH = 1e-5
 class LagFunction(ABC):
     """Even function k(r) of a lag r in lengthscales, with its integrals from 0.
 
-    Subclasses are hashable. They define the integrals for r >= 0; `first` and `second` extend them
-    to all lags, where `first` is odd and `second` is even.
+    Subclasses are hashable. They define the integrals for r >= 0; for r < 0 the first integral is
+    odd, and the second even.
     """
 
     @abstractmethod
@@ -50,27 +52,6 @@ class LagFunction(ABC):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _first(function: LagFunction, r: jax.Array) -> jax.Array:
-    return jnp.sign(r) * function.first_integral(jnp.abs(r))
-
-
-@_first.defjvp
-def _first_jvp(function, primals, tangents):
-    (r,), (dr,) = primals, tangents
-    return _first(function, r), function.value(r) * dr
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _second(function: LagFunction, r: jax.Array) -> jax.Array:
-    return function.second_integral(jnp.abs(r))
-
-
-@_second.defjvp
-def _second_jvp(function, primals, tangents):
-    (r,), (dr,) = primals, tangents
-    return _second(function, r), _first(function, r) * dr
-
-
 def mean_in_closed_form(
     function: LagFunction, r0: jax.Array, h: jax.Array, g: jax.Array
 ) -> jax.Array:
@@ -85,21 +66,76 @@ def mean_in_closed_form(
     Returns:
         The means, shape (n, m).
     """
-    first, second = partial(_first, function), partial(_second, function)
     s, L = jnp.minimum(h, g), jnp.maximum(h, g)
-    r3 = r0 + s + L
-    is_point = (L == 0.0) | ((L < POINT_MAX_LENGTH) & ((r0 > 0.0) | (r3 < 0.0)))
+    r3, length = r0 + s + L, jnp.where(L > 0.0, L, 1.0)
     is_long = s > SECOND_INTEGRAL_MIN_LENGTH
-    length, short = jnp.where(is_point, 1.0, L), jnp.where(is_long, s, 1.0)
-    plateau = (first(r3 - s) - first(r0 + s)) / length
+    plateau = (_first(function, r3 - s) - _first(function, r0 + s)) / length
     by_ramps = plateau + s / length * _ramps(function.value, r0, r3, s, RAMP_NODES)
-    differences = second(r3) - second(r3 - s) - second(r0 + s) + second(r0)
-    by_differences = differences / (short * length)
-    return jnp.where(
-        is_point,
-        function.value(r0 + 0.5 * (s + L)),
-        jnp.where(is_long, by_differences, by_ramps),
+    second = [function.second_integral(jnp.abs(r)) for r in (r3, r3 - s, r0 + s, r0)]
+    differences = second[0] - second[1] - second[2] + second[3]
+    by_differences = differences / (jnp.where(is_long, s, 1.0) * length)
+    mean = jnp.where(is_long, by_differences, by_ramps)
+    return jnp.where(_is_point(r0, s + L, L), function.value(r0 + 0.5 * (s + L)), mean)
+
+
+@mean_in_closed_form.defjvp
+def _mean_jvp(function, primals, tangents):
+    # Derivatives of a mean are differences of k averaged over the other interval only, with x or z
+    # at an end of its own interval.
+    (r0, h, g), (dr0, dh, dg) = primals, tangents
+    mean = mean_in_closed_form(function, r0, h, g)
+    x_ends = _mean_over_one(function, r0, g), _mean_over_one(function, r0 + h, g)
+    z_ends = _mean_over_one(function, r0, h), _mean_over_one(function, r0 + g, h)
+    L = jnp.maximum(h, g)
+    rise = jnp.where(h >= g, x_ends[1] - x_ends[0], z_ends[1] - z_ends[0])
+    slope = jnp.where(
+        _is_point(r0, h + g, L),
+        _slope(function, r0 + 0.5 * (h + g)),
+        rise / jnp.where(L > 0.0, L, 1.0),
     )
+    in_h, in_g = _ratio(x_ends[1] - mean, h), _ratio(z_ends[1] - mean, g)
+    return mean, slope * dr0 + in_h * dh + in_g * dg
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _mean_over_one(function: LagFunction, r: jax.Array, g: jax.Array) -> jax.Array:
+    """Mean of k over the lags from r to r + g."""
+    mean = _ratio(_first(function, r + g) - _first(function, r), g)
+    return jnp.where(_is_point(r, g, g), function.value(r + 0.5 * g), mean)
+
+
+@_mean_over_one.defjvp
+def _mean_over_one_jvp(function, primals, tangents):
+    (r, g), (dr, dg) = primals, tangents
+    mean = _mean_over_one(function, r, g)
+    at_end = function.value(r + g)
+    slope = jnp.where(
+        _is_point(r, g, g),
+        _slope(function, r + 0.5 * g),
+        _ratio(at_end - function.value(r), g),
+    )
+    return mean, slope * dr + _ratio(at_end - mean, g) * dg
+
+
+def _first(function: LagFunction, r):
+    """The first integral at lags of any sign."""
+    return jnp.sign(r) * function.first_integral(jnp.abs(r))
+
+
+def _slope(function: LagFunction, r):
+    """Derivative of k."""
+    return jax.jvp(function.value, (r,), (jnp.ones_like(r),))[1]
+
+
+def _is_point(r, span, longest):
+    """Whether intervals are so short that k is linear over the lags from r to r + span."""
+    is_short = (longest < POINT_MAX_LENGTH) & ((r > 0.0) | (r + span < 0.0))
+    return is_short | (longest == 0.0)
+
+
+def _ratio(a, length):
+    """a / length, or 0 for intervals of length 0."""
+    return jnp.where(length > 0.0, a / jnp.where(length > 0.0, length, 1.0), 0.0)
 
 
 def mean_by_quadrature(
@@ -131,22 +167,26 @@ def _ramps(k, r0, r3, s, nodes: int):
 
 
 def _unit_integral(k, start, length, nodes: int, weight: Callable):
-    """Integral of weight(u) k(start + length u) over u from 0 to 1, divided where k has its kink.
-
-    A scan over the nodes, so that no array is larger than the result.
-    """
+    """Integral of weight(u) k(start + length u) over u from 0 to 1, cut at the kink of k."""
     kink = jnp.clip(-start / jnp.where(length == 0.0, 1.0, length), 0.0, 1.0)
+
+    def at_node(u):
+        below, above = kink * u, kink + (1.0 - kink) * u
+        at_below = kink * weight(below) * k(start + length * below)
+        return at_below + (1.0 - kink) * weight(above) * k(start + length * above)
+
+    u, w = unit_nodes(nodes)
+    if nodes <= MAX_NODES_AT_ONCE:
+        # XLA fuses the sum with the values, and compiles this faster than a scan.
+        u, w = (x.reshape(-1, *(1,) * jnp.ndim(kink)) for x in (u, w))
+        return jnp.sum(w * at_node(u), axis=0)
 
     @jax.checkpoint
     def add(total, node):
         u, w = node
-        below, above = kink * u, kink + (1.0 - kink) * u
-        at_below = kink * weight(below) * k(start + length * below)
-        at_above = (1.0 - kink) * weight(above) * k(start + length * above)
-        return total + w * (at_below + at_above), None
+        return total + w * at_node(u), None
 
-    shape = jnp.broadcast_shapes(jnp.shape(start), jnp.shape(length))
-    total, _ = jax.lax.scan(add, jnp.zeros(shape), unit_nodes(nodes))
+    total, _ = jax.lax.scan(add, jnp.zeros(jnp.shape(kink)), (u, w))
     return total
 
 

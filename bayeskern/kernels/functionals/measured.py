@@ -79,6 +79,11 @@ def as_rows(points: jax.Array) -> jax.Array:
     return RowArrays(points, jnp.zeros_like(points), ones, -ones).join()
 
 
+def points_of(X: jax.Array) -> jax.Array:
+    """Points (n, d): X itself, or the midpoints of measured rows (n, 2, d + 1)."""
+    return X if X.ndim == 2 else X[:, 0, :-1] + 0.5 * X[:, 1, :-1]
+
+
 class RowKinds(eqx.Module):
     """Kinds of rows for which a kernel is evaluated; all of them static.
 

@@ -176,13 +176,17 @@ class Rows(NamedTuple):
         rows = jnp.concatenate(arrays)
         return cls(rows, names[0], RowKinds.of(rows))
 
+    def at(self, kernel: Kernel) -> jax.Array:
+        """X as points or as measured rows, whichever the kernel takes."""
+        return self.X if kernel.is_of_points or self.X.ndim == 3 else as_rows(self.X)
+
     def kernel(self, kernel: Kernel) -> Kernel:
-        """Kernel of these rows, for a process with a kernel.
+        """Kernel of these rows, for a process with a kernel; a kernel of rows is not changed.
 
         Raises:
             ValueError: A row is a derivative, and a part of the kernel has none.
         """
-        if self.kinds is None:
+        if self.kinds is None or not kernel.is_of_points:
             return kernel
         if self.kinds.has_derivatives:
             _require_derivatives(kernel, self.X)

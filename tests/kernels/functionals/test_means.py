@@ -1,0 +1,207 @@
+"""Covariances of means over intervals against numerical integration of the kernel."""
+
+import jax
+import numpy as np
+import pytest
+
+import bayeskern as bk
+from bayeskern.kernels import (
+    RBF,
+    AllSubsets,
+    ArcCosine,
+    Brownian,
+    ChangePoint,
+    Constant,
+    Cosine,
+    HilbertSpace,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+    InverseMultiquadric,
+    Linear,
+    MarkovRBF,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    Seasonal,
+    SpectralMixture,
+)
+from bayeskern.kernels.functionals.rows import Rows
+from tests.kernels.functionals.numerical import covariances
+
+# Values, and intervals that overlap, are nested, repeated, adjacent, short and apart.
+INTERVALS = [
+    (0.3, 0.3),
+    (2.0, 2.0),
+    (0.1, 0.9),
+    (0.1, 0.9),
+    (0.3, 0.35),
+    (0.9, 3.0),
+    (0.5, 0.501),
+    (2.5, 2.5 + 1e-6),
+]
+CLOSED = [
+    RBF(0.7, 2.0),
+    Matern12(0.7),
+    Matern32(0.7),
+    Matern52(0.7, 3.0),
+    InverseMultiquadric(0.7),
+    MarkovRBF(0.7),
+    Periodic(1.3, 0.8),
+    Seasonal(1.3, 0.8),
+    Cosine(1.1),
+    Linear(2.0, 0.3),
+    Polynomial(3, 0.5),
+    Constant(2.0),
+    Brownian(1.0, start=0.2),
+    IntegratedBrownian(1.0, start=0.2),
+    IntegratedOrnsteinUhlenbeck(0.6, start=0.2),
+    HilbertSpace(RBF(0.7), -2.0, 4.0, m=20),
+    AllSubsets(),
+]
+BY_QUADRATURE = [
+    RationalQuadratic(0.7),
+    SpectralMixture([1.0, 0.5], [[0.5], [1.0]], [[0.1], [0.3]]),
+    Matern12(0.5) * Periodic(1.0),
+    Matern32(0.5) * Matern52(2.0) + RBF(0.4) ** 2,
+    (0.5 * RBF(0.8)).exp(),
+    ChangePoint(RBF(0.5), Matern12(1.0), 0.6, 0.3),
+    RBF(0.5).warp(lambda x: x**2),
+    Linear() * Matern32(0.6),
+    ArcCosine(order=1),
+]
+
+
+def by_integration(kernel, intervals=INTERVALS):
+    evaluate = jax.jit(lambda x, z: kernel.evaluate(x[:, None], z[:, None]))
+    # Padded, so that few shapes are compiled.
+    return covariances(
+        lambda x, z: evaluate(np.pad(x, (0, -len(x) % 512)), np.pad(z, (0, -len(z) % 512)))[
+            : len(x), : len(z)
+        ],
+        intervals,
+        kinks=(0.2,),
+    )
+
+
+def rows_of(intervals=INTERVALS):
+    a, b = np.transpose(intervals)
+    return Rows.read(bk.Interval(a, b))
+
+
+def compare(kernel, rtol):
+    rows = rows_of()
+    measured = rows.kernel(kernel)
+    K, expected = np.asarray(measured.evaluate(rows.X)), by_integration(kernel)
+    np.testing.assert_allclose(K, expected, rtol=0.0, atol=rtol * np.abs(expected).max())
+    np.testing.assert_allclose(measured.evaluate_diag(rows.X), np.diagonal(K), rtol=1e-10)
+    assert measured.quadrature_error(rows.X) <= rtol
+
+
+@pytest.mark.parametrize("kernel", CLOSED[:3], ids=repr)
+def test_means_in_closed_form(kernel):
+    compare(kernel, 1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.core
+@pytest.mark.parametrize("kernel", CLOSED[3:], ids=repr)
+def test_means_in_closed_form_of_other_kernels(kernel):
+    compare(kernel, 1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", BY_QUADRATURE, ids=repr)
+def test_means_by_quadrature(kernel):
+    compare(kernel, 1e-9)
+
+
+def random_kernel(rng, depth: int):
+    """A random nested sum, product, power or multiple of kernels of one input."""
+    if depth == 0:
+        kinds = [RBF, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine]
+        kind = kinds[rng.integers(len(kinds))]
+        scale = rng.uniform(0.5, 2.0)
+        return kind(lengthscale=scale) if kind is not Cosine else Cosine(period=scale)
+    left, right = random_kernel(rng, depth - 1), random_kernel(rng, depth - 1)
+    return [left + right, left * right, 0.5 * left + right, left**2, left.exp()][rng.integers(5)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_means_of_random_composite_kernels(seed):
+    compare(random_kernel(np.random.default_rng(seed), 2), 1e-8)
+
+
+def test_a_sum_is_the_mean_times_the_length():
+    kernel, a, b = Matern32(0.7), np.array([0.0, 2.0]), np.array([3.0, 2.5])
+    grams = []
+    for kind in ("mean", "sum"):
+        rows = Rows.read(bk.Interval(a, b, kind=kind))
+        grams.append(np.asarray(rows.kernel(kernel).evaluate(rows.X)))
+    np.testing.assert_allclose(grams[1], np.outer(b - a, b - a) * grams[0], rtol=1e-13)
+
+
+@pytest.mark.slow
+def test_boxes_of_a_product_over_columns():
+    """The mean over a box is a product of means over its sides; a side of length 0 is a value."""
+    lower, upper = np.array([[0.0, 1.0], [0.5, 2.0]]), np.array([[1.0, 3.0], [0.5, 2.5]])
+    rows = Rows.read(bk.Interval(lower, upper))
+    kernel = Matern32(0.7).on([0]) * Matern52(0.9).on([1]) + RBF(lengthscale=[0.5, 2.0])
+    K = rows.kernel(kernel).evaluate(rows.X)
+    sides = [list(zip(lower[:, i], upper[:, i], strict=True)) for i in range(2)]
+    terms = [(Matern32(0.7), Matern52(0.9)), (RBF(0.5), RBF(2.0))]
+    expected = sum(
+        by_integration(first, sides[0]) * by_integration(second, sides[1])
+        for first, second in terms
+    )
+    np.testing.assert_allclose(K, expected, rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_intervals_along_one_of_several_inputs():
+    """A radial kernel of two inputs, integrated along the first."""
+    a, site = np.array([0.0, 0.5, 0.5]), np.array([0.0, 0.0, 0.4])
+    lower, upper = np.stack([a, site], 1), np.stack([a + 1.0, site], 1)
+    rows = Rows.read(bk.Interval(lower, upper))
+    kernel = Matern32(lengthscale=[0.7, 0.3])
+    K = rows.kernel(kernel).evaluate(rows.X)
+    expected = np.empty((3, 3))
+    for i in range(3):
+        for j in range(3):
+
+            def k(x, z, i=i, j=j):
+                points = [np.stack([t, np.full(len(t), site[r])], 1) for t, r in ((x, i), (z, j))]
+                return kernel.evaluate(*points)
+
+            pair = [(a[i], a[i] + 1.0), (a[j], a[j] + 1.0)]
+            expected[i, j] = covariances(k, pair)[1, 0]
+    np.testing.assert_allclose(K, expected, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [1e-7, 1e-4, 1e-2, 1.0, 1e2, 1e4])
+@pytest.mark.parametrize("kernel", [Matern12(), Matern52(), RBF(), InverseMultiquadric()], ids=repr)
+def test_means_lose_no_digits(kernel, length):
+    """Short, long, and equal intervals far from 0, against 30 digits."""
+    import mpmath
+
+    with mpmath.workdps(30):
+        profiles = {
+            Matern12: lambda r: mpmath.exp(-abs(r)),
+            Matern52: lambda r: (
+                (1 + mpmath.sqrt(5) * abs(r) + 5 * r * r / 3) * mpmath.exp(-mpmath.sqrt(5) * abs(r))
+            ),
+            RBF: lambda r: mpmath.exp(-r * r / 2),
+            InverseMultiquadric: lambda r: 1 / mpmath.sqrt(1 + r * r),
+        }
+        k, h = profiles[type(kernel)], mpmath.mpf(length)
+        # The mean over an interval with itself is 2 / h^2 int_0^h (h - t) k(t) dt.
+        cuts = [c for c in (0, 1, 10, 100) if c < h] + [h]
+        expected = 2 * mpmath.quad(lambda t: (h - t) * k(t), cuts) / h**2
+    rows = Rows.read(bk.Interval([1000.0], [1000.0 + length]))
+    rows = rows._replace(X=rows.X.at[:, 1, 0].set(length))
+    K = rows.kernel(kernel).evaluate(rows.X)
+    np.testing.assert_allclose(float(K[0, 0]), float(expected), rtol=1e-11)
