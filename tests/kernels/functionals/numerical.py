@@ -1,5 +1,7 @@
 """Covariances of means by numerical integration of a kernel, cut where it may have kinks."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
@@ -11,7 +13,7 @@ def rule(a: float, b: float, kinks) -> tuple[np.ndarray, np.ndarray]:
     if a == b:
         return np.array([a]), np.ones(1)
     cuts = [a, *sorted(x for x in kinks if a < x < b), b]
-    pieces = list(zip(cuts[:-1], cuts[1:], strict=True))
+    pieces = list(pairwise(cuts))
     nodes = [low + (high - low) * (NODES + 1.0) / 2.0 for low, high in pieces]
     weights = [(high - low) * WEIGHTS / (2.0 * (b - a)) for low, high in pieces]
     return np.concatenate(nodes), np.concatenate(weights)

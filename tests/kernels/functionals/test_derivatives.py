@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 import bayeskern as bk
 from bayeskern.kernels import (
