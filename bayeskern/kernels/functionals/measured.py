@@ -180,9 +180,8 @@ class Measured(Wrapper):
 
     def _uses_nodes(self, X: jax.Array) -> bool:
         """Whether the number of nodes changes the computation: False for closed forms."""
-        programs = [
-            str(jax.make_jaxpr(self._with_nodes(nodes).evaluate)(X[:1])) for nodes in (2, 3)
-        ]
+        kernels = self._with_nodes(MIN_NODES), self._with_nodes(MAX_NODES)
+        programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]
 
     def _with_nodes(self, nodes: int) -> Measured:
