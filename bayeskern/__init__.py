@@ -87,7 +87,7 @@ from bayeskern.inference import (
 )
 from bayeskern.inference.problem import Problem
 from bayeskern.kernels import Free, check_psd, from_sd, sample
-from bayeskern.kernels.functionals.rows import Derivative, Interval
+from bayeskern.kernels.measured.rows import Derivative, Interval
 from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction.mixture import Prediction
 

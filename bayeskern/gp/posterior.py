@@ -27,7 +27,7 @@ from bayeskern.gp.prior import (
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.kernels.functionals.measured import RowKinds, as_rows, measured
+from bayeskern.kernels.measured.kernel import RowKinds, as_rows, measured
 from bayeskern.linalg import Factor, NoisyGram, Solver
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import AnyArray

@@ -17,14 +17,14 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import as_module
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.measured import (
+from bayeskern.kernels.measured.kernel import (
     ConstantMean,
     MeasuredMean,
     RowArrays,
     RowKinds,
     as_rows,
 )
-from bayeskern.kernels.functionals.rows import Functional, Rows
+from bayeskern.kernels.measured.rows import Functional, Rows
 from bayeskern.linalg.factor import AnyArray
 
 # Points (n, d) or (n,), or a data frame; intervals and derivatives; or a list of these.

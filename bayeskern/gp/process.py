@@ -26,7 +26,7 @@ from bayeskern.gp.prior import (
     read_mean,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.rows import Rows
+from bayeskern.kernels.measured.rows import Rows
 from bayeskern.linalg import Choice, Factor, NoisyGram, Solver, explain, solver_of
 from bayeskern.prediction.mixture import Prediction
 

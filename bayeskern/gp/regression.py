@@ -38,8 +38,8 @@ from bayeskern.gp.regression_predictive import (
     with_new_noise,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.measured import points_of
-from bayeskern.kernels.functionals.rows import Rows
+from bayeskern.kernels.measured.kernel import points_of
+from bayeskern.kernels.measured.rows import Rows
 from bayeskern.linalg import SOLVERS, Solver, solver_of
 from bayeskern.prediction.mixture import (
     Prediction,

@@ -16,7 +16,7 @@ from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.components import component_names
-from bayeskern.kernels.functionals.measured import RowKinds
+from bayeskern.kernels.measured.kernel import RowKinds
 from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, count_draws, map_draws, mixture
 from bayeskern.protocols import NewValues
 

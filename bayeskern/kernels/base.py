@@ -26,8 +26,8 @@ from bayeskern.hyperparameters import Free, Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, spectral_density, warps
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.function import CovarianceFunction
-from bayeskern.kernels.functionals import quadrature
-from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.means import quadrature
+from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 

@@ -16,7 +16,7 @@ from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.function import CovarianceFunction
-from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import PolynomialTerm
 

@@ -17,7 +17,7 @@ from bayeskern.kernels import feature_maps
 from bayeskern.kernels.base import Wrapper
 from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.function import CovarianceFunction
-from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.means.boxes import Boxes
 
 
 def _corner(name: str, value) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.scipy.special import erf
 
 from bayeskern.kernels.families import matern
-from bayeskern.kernels.functionals.lags import LagFunction
+from bayeskern.kernels.means.lags import LagFunction
 
 
 @dataclass(frozen=True)

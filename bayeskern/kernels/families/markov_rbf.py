@@ -16,7 +16,7 @@ from numpy.polynomial import polynomial
 
 from bayeskern.core import validation
 from bayeskern.kernels.families.stationary import Stationary
-from bayeskern.kernels.functionals.lags import LagFunction
+from bayeskern.kernels.means.lags import LagFunction
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term
 

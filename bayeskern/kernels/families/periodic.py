@@ -22,7 +22,7 @@ from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families.trend import time_of
-from bayeskern.kernels.functionals.boxes import Boxes
+from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.harmonics import (
     MAX_HARMONICS,
     coefficients,

@@ -25,8 +25,8 @@ from bayeskern.kernels.families.lag_functions import (
     MaternLags,
     RBFLags,
 )
-from bayeskern.kernels.functionals.boxes import Boxes
-from bayeskern.kernels.functionals.lags import LagFunction, mean_in_closed_form
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.means.lags import LagFunction, mean_in_closed_form
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import MaternTerm
 

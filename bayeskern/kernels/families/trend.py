@@ -23,8 +23,8 @@ from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.boxes import Boxes
-from bayeskern.kernels.functionals.lags import (
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.means.lags import (
     LagFunction,
     mean_by_quadrature,
     mean_in_closed_form,

@@ -26,7 +26,7 @@ from bayeskern.kernels import (
     Seasonal,
     White,
 )
-from bayeskern.kernels.functionals.rows import Rows
+from bayeskern.kernels.measured.rows import Rows
 
 # Derivatives at points apart from one another and from the ends of the intervals.
 POINTS = np.array([0.33, 1.21, 2.4])

@@ -22,8 +22,8 @@ import numpy as np
 from bayeskern.core.functions import one_number
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel, Wrapper
-from bayeskern.kernels.functionals.boxes import Boxes
-from bayeskern.kernels.functionals.lags import unit_nodes
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.means.lags import unit_nodes
 
 # Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
 # doubled until the covariances change by less than NODES_ERROR of the largest variance.

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from bayeskern.kernels.function import CovarianceFunction
-from bayeskern.kernels.functionals.boxes import Boxes
-from bayeskern.kernels.functionals.lags import mean_by_quadrature, unit_nodes
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.means.lags import mean_by_quadrature, unit_nodes
 
 
 def mean_of_kernel(kernel: CovarianceFunction, X: Boxes, Z: Boxes) -> jax.Array:

@@ -13,7 +13,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.hyperparameters import at_medians
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.functionals.measured import RowArrays, RowKinds, as_rows, measured
+from bayeskern.kernels.measured.kernel import RowArrays, RowKinds, as_rows, measured
 
 Columns = tuple[str, ...] | None
 

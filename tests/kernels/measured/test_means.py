@@ -31,8 +31,8 @@ from bayeskern.kernels import (
     Seasonal,
     SpectralMixture,
 )
-from bayeskern.kernels.functionals.rows import Rows
-from tests.kernels.functionals.numerical import covariances
+from bayeskern.kernels.measured.rows import Rows
+from tests.kernels.measured.numerical import covariances
 
 # Values, and intervals that overlap, are nested, repeated, adjacent, short and apart.
 INTERVALS = [

@@ -1,1 +1,0 @@
-"""Covariances of linear functionals of a process: means, integrals and derivatives."""

@@ -1,0 +1,1 @@
+"""Rows that are means, integrals and derivatives of a process, and their kernel."""
