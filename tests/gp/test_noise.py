@@ -117,7 +117,7 @@ def test_leave_one_out_equals_refits():
         rest = np.arange(N) != i
         _, mean, variance = by_hand(0.1 + E2[rest], Y[rest], X[rest], X[i : i + 1])
         expected = norm(mean, np.sqrt(variance + 0.1 + E2[i])).logpdf(Y[i])
-        np.testing.assert_allclose(log_densities[..., i], expected, rtol=1e-7)
+        np.testing.assert_allclose(log_densities[..., i], expected.item(), rtol=1e-7)
 
 
 # -- groups ----------------------------------------------------------------------------------------
@@ -182,15 +182,16 @@ def test_simulated_noise_of_two_groups_is_recovered(tmp_path):
         assert low < value < high
     prediction = posterior.predict([1.0, 1.0], groups=["good", "cheap"])
     np.testing.assert_allclose(prediction.sd, [0.1, 0.5], rtol=0.3)
-    # Replicates have the noise of their group, in a file too.
     posterior.save(tmp_path / "p.nc")
     loaded = bk.load(tmp_path / "p.nc", model)
     again = loaded.predict([1.0, 1.0], groups=["good", "cheap"])
     np.testing.assert_array_equal(again.sd, prediction.sd)
     assert [*loaded.draws] == [*posterior.draws]
     replicates = posterior.to_arviz()["posterior_predictive"]["y"].to_numpy().reshape(-1, 160)
-    for name, value in truth.items():
-        np.testing.assert_allclose(replicates.var(0)[groups == name].mean(), value, rtol=0.3)
+    # Replicates have the noise of their group, beside the uncertainty of f.
+    variance = posterior.predict(x, groups=groups).variance
+    for rows in (groups == "good", groups == "cheap"):
+        np.testing.assert_allclose(replicates.var(0)[rows].mean(), variance[rows].mean(), rtol=0.1)
 
 
 @pytest.mark.slow
