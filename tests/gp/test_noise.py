@@ -254,6 +254,7 @@ def test_noise_process_at_new_points():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_simulated_noise_curve_is_recovered(tmp_path):
     rng = np.random.default_rng(11)
     x = np.sort(rng.uniform(0.0, 6.0, 120))
