@@ -10,6 +10,7 @@ from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.load import load
 from bayeskern.forecast.many import forecast_many
+from bayeskern.forecast.mixed.result import MixedForecast, Nowcast
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.reconcile.cross_section import reconcile
@@ -28,6 +29,8 @@ __all__ = [
     "Forecast",
     "Forecasts",
     "KernelSearch",
+    "MixedForecast",
+    "Nowcast",
     "Priors",
     "Reconciled",
     "ScenarioComparison",

@@ -33,6 +33,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
+from bayeskern.forecast.mixed.forecast import forecast_mixed
 from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
 from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -58,6 +59,7 @@ def forecast(
     events: Mapping[str, Any] | None = None,
     likelihood: str | None = None,
     model: StructuralModel = StructuralModel(),
+    also: Any = None,
     seed: int = 0,
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
@@ -108,6 +110,11 @@ def forecast(
             describe the log mean of counts, or the log odds of the mean share.
         model: Further options of the structural model: logarithm, change points, robust noise,
             kernels, bounds, priors, inference method.
+        also: Recent values of the same quantity at a finer frequency, in the forms of `series`:
+            days, business days or months, if `series` holds totals over months, quarters or years.
+            The result has the distribution of the unfinished period, `nowcast`. The values begin
+            right after the last total or before, without gaps, and add up to the totals. The model
+            describes the values as given, not their logarithm. See `MixedForecast`.
         seed: Random seed.
 
     Returns:
@@ -137,6 +144,10 @@ def forecast(
 
         sales = bk.read_series("sales.csv", time="month", value="sales")
         bk.forecast(sales, 6, model=bk.StructuralModel(log=True))
+
+        months, days = bk.read_series("monthly.csv"), bk.read_series("daily.csv")
+        f = bk.forecast(months, 3, also=days)
+        f.nowcast.interval(0.8)
         ```
     """
     seed = validation.seed(seed)
@@ -147,6 +158,11 @@ def forecast(
         )
     regressors, uncertain = table_of(regressors)
     series = read_series(series, regressors=regressors)
+    if also is not None:
+        request = Request(model, season, trend, holidays, events, likelihood)
+        if uncertain:
+            raise ValueError("also= excludes regressors. Remove one of the two.")
+        return forecast_mixed(series, also, horizon, request, seed)
     horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     request = Request(model, season, trend, holidays, events, likelihood)
     series, choices = configure(series, horizon, request)

@@ -67,8 +67,10 @@ def candidates(
     if choices.whole_history:
         return [_of_history(x, y, choices, options)]
     structures, start = choices.structures, {}
-    # A kernel from the user may depend on absolute time, which the fits to recent values shift.
-    is_long = len(y) > options.recent_values and len(structures) > 1 and choices.kernels is None
+    # A kernel from the user may depend on absolute time, which the fits to recent values shift; the
+    # last of mixed values are fine steps only.
+    can_shift = choices.kernels is None and choices.fine_steps is None
+    is_long = len(y) > options.recent_values and len(structures) > 1 and can_shift
     cost, count = 1.0, len(structures)
     if is_long:
         cost, count = (len(y) / options.recent_values) ** options.cost_power, len(choices.trends)

@@ -314,7 +314,7 @@ def _scale_and_evidence(
     structure: Structure, choices: Choices, x: np.ndarray, y: np.ndarray
 ) -> tuple[Scale, Evidence]:
     """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
-    scale = build_scale(choices, structure, y)
+    scale = build_scale(choices, structure, choices.of_series(x, y))
     if not choices.whole_history:
         return scale, build_evidence(choices, structure, x, scale, y)
     evidence = BasisEvidence.of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayeskern.forecast.model.kernels import (
     in_units,
     priors_of_changes,
 )
+from bayeskern.forecast.model.mixed_prior import MixedPrior, fast_prior
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
@@ -60,7 +62,9 @@ def build_evidence(
     if choices.kernels is not None:
         prior = _prior_of(*build_kernel_and_noise(choices, structure, x, scale, y))
         return NumpyEvidence(prior, x, z)
-    standardised = _standardised(choices, scale, y)
+    steps = choices.fine_steps
+    totals, times = choices.of_series(x, y), choices.of_series(x, x)
+    standardised = _standardised(choices, scale, totals)
     # The cached template of the structure, with the numbers and the priors of this series.
     seasons = tuple(choices.seasons.items())
     prior = _template(
@@ -68,10 +72,15 @@ def build_evidence(
         seasons,
         structure.changes,
         choices.change_width,
-        has_noise=choices.likelihood is None,
+        has_noise=choices.likelihood is None and steps is None,
     )
-    prior = prior.with_numbers(_fixed_values(choices, structure, x, standardised))
-    prior = prior.with_priors(_priors(choices, structure, x, standardised))
+    prior = prior.with_numbers(_fixed_values(choices, structure, times, standardised))
+    prior = prior.with_priors(_priors(choices, structure, times, standardised))
+    if steps is not None:
+        is_period = steps.are_periods(x)
+        size = step_size(z[~is_period], list(steps.seasons.values()))
+        mixed = MixedPrior(prior, fast_prior(steps, size), steps)
+        return NumpyEvidence(mixed, x, z).with_average_over(is_period)
     if choices.likelihood is None:
         return NumpyEvidence(prior, x, z, choices.effects)
     return NumpyLatentEvidence(
@@ -139,11 +148,16 @@ def _priors(
 
 
 def _step_size(choices: Choices, z: np.ndarray) -> float:
+    """Typical change of z (n,) per step."""
+    return step_size(z, [period / choices.step for period in choices.seasons.values()])
+
+
+def step_size(z: np.ndarray, seasons: Sequence[float]) -> float:
     """Typical change of z (n,) per step: the smallest RMS of differences at lag 1 and the seasons.
 
     Differences that are all 0 are skipped, and the result is at least 0.001 sd of z.
     """
-    lags = [1, *(round(period / choices.step) for period in choices.seasons.values())]
+    lags = [1, *(round(period) for period in seasons)]
     differences = [z[lag:] - z[:-lag] for lag in lags if len(z) > lag + 2]
     sizes = [np.sqrt(np.mean(np.square(d))) for d in differences if np.any(d)]
     return float(max(min(sizes, default=np.std(z)), 1e-3 * np.std(z)))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.forecast.model.effects import Effects
+from bayeskern.forecast.model.fine_steps import FineSteps
 from bayeskern.forecast.model.learned import Learned
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.kernels import Kernel
@@ -57,6 +58,7 @@ class Choices:
         whole_history: True to fit all values of a long series by basis functions.
         end: Position of the last time of the forecast.
         priors: Priors that replace built-in priors of hyperparameters.
+        fine_steps: Fine steps of the periods of the series, if values of both are observed.
     """
 
     trends: tuple[str, ...]
@@ -76,6 +78,7 @@ class Choices:
     whole_history: bool = False
     end: float = 0.0
     priors: Priors | None = None
+    fine_steps: FineSteps | None = None
 
     @property
     def key(self) -> tuple[Hashable, ...]:
@@ -87,6 +90,10 @@ class Choices:
     def structures(self) -> list[Structure]:
         """Structures to compare: every trend with every transformation."""
         return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
+
+    def of_series(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Those of the values (n,) at positions x that belong to the series: its periods."""
+        return values if self.fine_steps is None else values[self.fine_steps.are_periods(x)]
 
     @property
     def change_width(self) -> float:

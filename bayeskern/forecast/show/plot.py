@@ -51,9 +51,9 @@ def forecast(
     x = calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
     for i, level in enumerate(levels):
         lower, upper = (np.concatenate([[last_value], side]) for side in f.interval(level))
-        shade = _shade((i + 1) / (len(levels) + 1.0))
+        color = shade((i + 1) / (len(levels) + 1.0))
         label = f"{100 * level:g} % interval"
-        ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
+        ax.fill_between(x, lower, upper, color=color, linewidth=0, label=label)
     median = np.concatenate([[last_value], f.median])
     ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.6, label="median")
     title = f"{short_name(f.series.name)}: {f.horizon} steps ahead"
@@ -120,7 +120,7 @@ def components(
         title += f" ({note})" if note else ""
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         tidy(ax)
-        _plain_numbers(ax)
+        plain_numbers(ax)
     concise_dates(panels[-1], x)
     title = f"{short_name(f.series.name)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
@@ -199,7 +199,7 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
     return _finish(ax, series, title, "dashed: the last value each forecast saw")
 
 
-def _shade(weight: float) -> tuple[float, ...]:
+def shade(weight: float) -> tuple[float, ...]:
     """Forecast colour, lighter for a smaller weight; opaque, so that the legend matches."""
     from matplotlib.colors import to_rgb  # slow to import
 
@@ -242,12 +242,12 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
     ax.set_ylabel(short_name(series.value_name), parse_math=False)
     tidy(ax)
-    _plain_numbers(ax)
+    plain_numbers(ax)
     legend_under(ax)
     return cast("Figure", ax.figure)
 
 
-def _plain_numbers(ax: Axes) -> None:
+def plain_numbers(ax: Axes) -> None:
     """Write numbers on the y axis in full, with thousands, unless they are very large or small."""
     from matplotlib.ticker import FuncFormatter  # slow to import
 

@@ -64,7 +64,7 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
         )
     if np.min(y) >= 0 and np.min(f.interval()[0]) < 0:
         advice = "set a bound (StructuralModel(lower=0), --lower 0)"
-        if np.min(y) > 0:
+        if np.min(y) > 0 and f.choices.fine_steps is None:
             advice = "model the logarithm (StructuralModel(log=True), --positive)"
         remarks.append(
             "no value is negative, but the 95 % interval has negative values: if these are "
@@ -81,6 +81,8 @@ def _outlier(f: Forecast) -> str | None:
     fitted = f.parts[0].fitted
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])
     distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
+    # Finer values beside totals come after them, and have no time of the series.
+    distance = distance[: int(f.series.observed.sum())]
     worst = int(np.argmax(distance))
     if not distance[worst] > 5.0:
         return None

@@ -68,6 +68,7 @@ class NumpyEvidence(Evidence):
 
     Attributes:
         noise_factors: Factors of the noise variance of the values, (n,).
+        averaged: Mask of the values over which components are centred, (n,).
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class NumpyEvidence(Evidence):
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         self.x, self.y = x, y
         self.noise_factors, self._constant = np.ones(len(y)), 0.0
+        self.averaged = np.ones(len(y), bool)
         # Cached values depend on the times.
         for name in ("_pairs", "_effects_covariance"):
             vars(self).pop(name, None)
@@ -120,6 +122,12 @@ class NumpyEvidence(Evidence):
         """Copy with noise factors (n,) and a constant added to the log density."""
         clone = copy(self)
         clone.noise_factors, clone._constant = noise_factors, constant
+        return clone
+
+    def with_average_over(self, averaged: np.ndarray) -> Self:
+        """Copy whose components are centred over some of the values, a mask (n,)."""
+        clone = copy(self)
+        clone.averaged = averaged
         return clone
 
     # -- log density -------------------------------------------------------------------------------
@@ -305,6 +313,7 @@ class ConditionedSeries(ConditionedProcess):
         self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
     ) -> dict[str, Moments]:
         evidence, n, m = self.evidence, len(self.y), len(x_new)
+        rows = evidence.averaged
         new_variances = self._components(Pairs(x_new, x_new))
         new_covariances = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
         data_covariances = self._components(evidence._pairs)
@@ -314,10 +323,10 @@ class ConditionedSeries(ConditionedProcess):
                 cross[level], prior[level] = cross[level] + K, prior[level] + new_variances[name]
                 continue
             # Covariance of the component's average over the data with y, and its variance.
-            average_cross = evidence._pairs.spread(data_covariances[name]).mean(axis=1)
-            average_variance = average_cross.mean()
+            average_cross = evidence._pairs.spread(data_covariances[name])[:, rows].mean(axis=1)
+            average_variance = average_cross[rows].mean()
             cross[name] = K - average_cross[:, None]
-            prior[name] = new_variances[name] - 2.0 * K.mean(axis=0) + average_variance
+            prior[name] = new_variances[name] - 2.0 * K[rows].mean(axis=0) + average_variance
             cross[level] = cross[level] + average_cross[:, None]
             prior[level] = prior[level] + average_variance
         if evidence.effects is not None:

@@ -1,0 +1,1 @@
+"""Forecasts of totals over periods that also use values at a finer frequency."""

@@ -1,0 +1,75 @@
+"""Plots of a forecast of totals and of the unfinished period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, tidy
+from bayeskern.forecast.show import plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bayeskern.forecast.mixed.result import MixedForecast, Nowcast
+
+
+def mixed(f: MixedForecast, levels: float | Sequence[float], whole: bool) -> Figure:
+    """Plot the totals with their forecast, and the unfinished period beside them."""
+    assert f.nowcast is not None
+    fig = figure()
+    fig.set_size_inches(12.5, 4.8)
+    left, right = fig.subplots(1, 2, width_ratios=(1.5, 1.0))
+    plot.forecast(f, left, levels, whole)
+    nowcast(f.nowcast, right, levels)
+    # The note of a single panel would meet the title; the legend is the same in both panels.
+    left.set_title("", loc="right")
+    for ax in (left, right):
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    legend_below(fig, left)
+    return fig
+
+
+def nowcast(n: Nowcast, ax: Axes | None, levels: float | Sequence[float]) -> Figure:
+    """Plot the values of the unfinished period, seen and forecast, and those before it."""
+    ax = figure().subplots() if ax is None else ax
+    levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
+    fine, rest = n.forecast.fine, n.rest
+    calendar, count = fine.calendar, n.count
+    wall = calendar.wall(fine.times)
+    # The period before shows what is usual.
+    shown, begin = slice(-(n.seen_count + count), None), wall[-n.seen_count]
+    x = calendar.wall(np.concatenate([fine.times[-1:], calendar.future(count - n.seen_count)]))
+    last = fine.values[-1]
+    for i, level in enumerate(levels):
+        tail = 0.5 * (1.0 - level)
+        lower, upper = (np.append(last, side) for side in rest.quantile([tail, 1.0 - tail]))
+        color = plot.shade((i + 1) / (len(levels) + 1.0))
+        label = f"{100 * level:g} % interval"
+        ax.fill_between(x, lower, upper, color=color, linewidth=0, label=label)
+    style = {"linewidth": 1.0, "marker": "o", "markersize": 2.6}
+    median, color = np.append(last, rest.quantile(0.5)), plot.FORECAST_COLOR
+    ax.plot(x, median, color=color, linewidth=1.4, label="median")
+    ax.axvspan(begin, wall[-1], color=plot.HISTORY_COLOR, alpha=0.07, linewidth=0)
+    ax.plot(wall[shown], fine.values[shown], color=plot.HISTORY_COLOR, label="observed", **style)
+    concise_dates(ax, x)
+    text = n.in_words
+    title = f"{n.period}: {text['median']} (80 %: {text['interval']})"
+    ax.set_title(title, loc="left", fontsize=12, parse_math=False)
+    note = f"shaded: {text['seen']}"
+    ax.text(
+        0.01, 0.985, note, transform=ax.transAxes, va="top", fontsize=8.5, color=plot.NOTE_COLOR
+    )
+    ax.set_ylabel(plot.short_name(fine.value_name), parse_math=False)
+    low, high = ax.get_ylim()
+    # Room for the note.
+    ax.set_ylim(low, high + 0.08 * (high - low))
+    tidy(ax)
+    plot.plain_numbers(ax)
+    legend_under(ax)
+    return cast("Figure", ax.figure)

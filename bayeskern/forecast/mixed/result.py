@@ -1,0 +1,275 @@
+"""Forecast of totals from two frequencies, and the nowcast of the unfinished period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayeskern.core import validation
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.combine.predictive import predictive_of
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
+from bayeskern.forecast.mixed import plot
+from bayeskern.forecast.mixed.aligned import Aligned
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.show.explain import moments
+from bayeskern.forecast.show.printing import predictive_format
+from bayeskern.prediction.mixture import Quantiles
+from bayeskern.prediction.quantile_average import QuantileAverage
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+IDENTITY = Scale(False, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixedForecast(Forecast):
+    """Forecast of totals over periods. Returned by `forecast(totals, horizon, also=values)`.
+
+    A `Forecast` of the totals, with the distribution of the unfinished period as `nowcast`. Past
+    forecasts, components and conformal intervals are those of totals of a period of average length:
+    mean of the finer values times the average number of them. The verdict rests on forecasts of the
+    totals from earlier totals, without the finer values.
+
+    Attributes:
+        pair: The totals and the finer values on one grid.
+    """
+
+    pair: Aligned | None = None
+
+    @property
+    def _pair(self) -> Aligned:
+        assert self.pair is not None
+        return self.pair
+
+    @cached_property
+    def nowcast(self) -> Nowcast | None:
+        """Distribution of the unfinished period; None if the finer values end with the totals."""
+        return Nowcast(self) if self._seen.size else None
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        """First fine step of each future period, and the end, (horizon + 1,)."""
+        count = int(self.series.calendar.steps()[-1]) + 1
+        return self._pair.edges(count + self.horizon)[count:]
+
+    @property
+    def _seen(self) -> np.ndarray:
+        """Fine values of the unfinished period, (k,)."""
+        pair = self._pair
+        return pair.fine.values[max(0, int(self._edges[0]) - pair.start) :]
+
+    @cached_property
+    def _predictive(self) -> QuantileAverage:
+        x = self.series.calendar.positions(self.times)
+        return self._totals_of(x, np.diff(self._edges), np.arange(self.horizon))
+
+    def _totals_of(self, x: np.ndarray, counts: np.ndarray, steps: np.ndarray) -> QuantileAverage:
+        """Distribution of the sums of `counts` (m,) fine steps at positions x (m,)."""
+        assert self.combination is not None
+        average = cast("QuantileAverage", predictive_of(self.combination, x, steps, self.seed))
+        shifts = np.array([[scale.shift] for scale in map(_affine, average.transformations)])
+        sizes = np.array([[scale.size] for scale in map(_affine, average.transformations)])
+        share = counts / self._pair.mean_count
+        return QuantileAverage(
+            average.weights,
+            [IDENTITY] * len(shifts),
+            share * (shifts + sizes * average.means),
+            share * sizes * average.sds,
+            average.errors,
+            average.bounds,
+            average._correlation,
+        )
+
+    @property
+    def fine(self) -> Series:
+        """The finer values that were used."""
+        return self._pair.fine
+
+    def _rest(self) -> QuantileAverage:
+        """Distribution of the unseen fine values of the unfinished period."""
+        steps = self.choices.fine_steps
+        assert steps is not None
+        unseen = np.arange(self._pair.stop, self._edges[1])
+        x, zeros = steps.positions(unseen), np.zeros(len(unseen), int)
+        return self._totals_of(x, np.ones(len(unseen)), zeros)
+
+    @cached_property
+    def look_back(self) -> RollingOriginScores | None:
+        """Scores of forecasts of average-length totals from earlier totals alone."""
+        assert self.combination is not None
+        return score_past_origins(self._pair.adjusted, self.combination, self.season_in_steps)
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on the series and on the forecast."""
+        nowcast = self.nowcast
+        calibration = (
+            "the model describes the values as given, since totals are sums; the verdict rests on "
+            "past forecasts from totals alone"
+        )
+        return (*super().remarks, calibration, *([str(nowcast)] if nowcast is not None else []))
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        levels: float | Sequence[float] = LEVELS,
+        whole: bool = False,
+        backend: str = "matplotlib",
+    ) -> Any:
+        """Plot the totals with their forecast and, beside it, the unfinished period.
+
+        Arguments and result are those of `Forecast.plot`. In axes of one's own and by plotly, the
+        totals alone; `nowcast.plot()` shows the unfinished period.
+        """
+        if self.nowcast is None or ax is not None or backend != "matplotlib":
+            return super().plot(ax, levels, whole, backend)
+        return plot.mixed(self, levels, whole)
+
+    def save(self, path: str | Path) -> NoReturn:
+        """Not available: raises ValueError."""
+        self._refuse("save")
+
+    def update(self, values: Any, times: Any = None, regressors: Any = None) -> NoReturn:
+        """Not available: raises ValueError."""
+        self._refuse("update")
+
+    def scenario(self, values: Mapping[str, Any] | None = None, /, **regressors: Any) -> NoReturn:
+        """Not available: raises ValueError."""
+        self._refuse("scenario")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise ValueError(
+            f"{name} is not available for a forecast with also=: call forecast again with all "
+            "totals and values."
+        )
+
+    @property
+    def model(self) -> None:
+        """None: no model of a single frequency describes both."""
+        return
+
+    @property
+    def posterior(self) -> None:
+        """None: the model has no target for the inference methods."""
+        return
+
+
+def _affine(transformation: Any) -> Scale:
+    """The scale of a structure, which is affine without a logarithm."""
+    return transformation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Nowcast(Quantiles):
+    """Distribution of the total of the unfinished period: values seen, plus forecast of the rest.
+
+    Attributes:
+        forecast: The forecast, whose first step is the unfinished period.
+    """
+
+    forecast: MixedForecast
+
+    @property
+    def period(self) -> str:
+        """The period in words, such as "November 2025"."""
+        return moments(self.forecast, self.forecast.times[:1])[0]
+
+    @property
+    def seen(self) -> float:
+        """Sum of the values seen."""
+        return float(np.sum(self.forecast._seen))
+
+    @property
+    def seen_count(self) -> int:
+        """Number of values seen."""
+        return len(self.forecast._seen)
+
+    @property
+    def count(self) -> int:
+        """Number of values of the whole period."""
+        return int(np.diff(self.forecast._edges[:2])[0])
+
+    @property
+    def share(self) -> float:
+        """Share of the period that is seen, in numbers of values."""
+        return self.seen_count / self.count
+
+    @property
+    def units(self) -> str:
+        """Number of values of the period in words, such as "30 days"."""
+        calendar = self.forecast.fine.calendar
+        names = {"day": "day", "business": "business day"}
+        is_month = "month" in calendar.kind and calendar.every == 1
+        return counted(self.count, "month" if is_month else names.get(calendar.kind, "value"))
+
+    @cached_property
+    def rest(self) -> QuantileAverage:
+        """Distribution of each value of the rest of the period, (count - seen_count,)."""
+        return self.forecast._rest()
+
+    @property
+    def mean(self) -> float:
+        """Mean of the total."""
+        return float(self.forecast.mean[0])
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the total."""
+        return float(self.forecast.sd[0])
+
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles of the total, for one probability or several."""
+        return self.forecast.quantile(q)[..., 0]
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the path of the sum, from the first value seen to the end of the period.
+
+        Args:
+            n: Number of paths.
+            seed: Random seed.
+
+        Returns:
+            Shape (n, count); the last column is the total.
+        """
+        n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
+        seen = np.broadcast_to(self.forecast._seen, (n, self.seen_count))
+        return np.cumsum(np.hstack([seen, self.rest.sample(n, seed)]), axis=1)
+
+    def plot(self, ax: Axes | None = None, levels: float | Sequence[float] = LEVELS) -> Figure:
+        """Plot the values of the period, seen and forecast with intervals, and those before.
+
+        Args:
+            ax: Axes to draw in; a new figure if None.
+            levels: Probabilities of the central intervals.
+        """
+        return plot.nowcast(self, ax, levels)
+
+    @property
+    def in_words(self) -> dict[str, str]:
+        """Rounded numbers: "median", "interval" (80 %) and "seen"."""
+        show = predictive_format(self.forecast)
+        median, lower, upper, seen = (
+            show(float(value)) for value in (*self.quantile([0.5, 0.1, 0.9]), self.seen)
+        )
+        seen = f"{seen} seen in {self.seen_count} of {self.units}"
+        return {"median": median, "interval": f"{lower} to {upper}", "seen": seen}
+
+    def __str__(self) -> str:
+        text = self.in_words
+        return (
+            f"nowcast of {self.period}: {text['median']} (80 % interval {text['interval']}), of "
+            f"which {text['seen']}"
+        )
+
+    __repr__ = __str__
