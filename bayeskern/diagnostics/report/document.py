@@ -293,7 +293,10 @@ def _sections(subject: Subject | ForecastSubject, single: bool) -> dict[str, tup
         has_calibration = subject.calibration is not None
         return {k: v for k, v in shown.items() if k != "calibration" or has_calibration}
     # The forecast of a constant series has no structures and no fit.
-    ids = FORECAST_SECTIONS if subject.forecast.parts else ("answer", "verdict", "fitted")
+    f = subject.forecast
+    # The other sections describe a process that is observed at single times.
+    has_process = f.parts and f.choices.fine_steps is None
+    ids = FORECAST_SECTIONS if has_process else ("answer", "verdict", "fitted")
     return {id: FORECAST_SECTIONS[id] for id in ids}
 
 

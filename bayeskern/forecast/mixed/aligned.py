@@ -124,7 +124,7 @@ def aligned(totals: Series, fine: Series, last: int | None = None) -> Aligned:
     start = int(_indices(fine.calendar, fine.times[:1])[0])
     if start < first:
         fine = _from_row(fine, first - start)
-        fine = fine.with_remarks("also: values before the first total are left out")
+        fine = fine.with_remarks("values before the first total are left out")
     pair = _with_finished_periods(Aligned(_without_unfinished(Aligned(totals, fine)), fine))
     limit = MAX_TOTALS if last is None else last
     if int(pair.totals.observed.sum()) > limit:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.combine.stacking import combine
 from bayeskern.forecast.combine.updating import likely_times
@@ -52,8 +54,8 @@ def forecast_mixed(
     origins = origins_of(adjusted.calendar.steps()[observed], horizon, season)
     fits = candidates(x, y, choices)
     combination = combine(fits, origins, seed, likely_times(adjusted, horizon, choices)[0])
-    # Remarks of `configure` beyond those on the totals.
-    totals = replace(pair.totals, remarks=(*adjusted.remarks, *pair.fine.remarks))
+    remarks = (*adjusted.remarks, *(f"also: {remark}" for remark in pair.fine.remarks))
+    totals = replace(pair.totals, remarks=remarks)
     return MixedForecast(totals, horizon, choices, combination, seed, pair=pair)
 
 
@@ -68,6 +70,12 @@ def _require_supported(series: Series, request: Request) -> None:
     }
     names = ("log", "changes", "robust", "kernel", "effect_kernels", "method")
     options |= {f"StructuralModel({name}=...)": getattr(model, name) for name in names}
+    # A bound of 0 is one of totals and of days; other bounds are not.
+    options |= {
+        f"StructuralModel({name}=...) other than 0": bound or None
+        for name, bound in (("lower", model.lower), ("upper", model.upper))
+        if bound is not None and np.isfinite(bound)
+    }
     for name, value in options.items():
         if value is None or value is False:
             continue

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
+from bayeskern import cli
 
 WEEK = np.array([12.0, 6.0, 0.0, -3.0, 9.0, -9.0, -15.0])
 
@@ -153,6 +154,7 @@ def doubled(day):
         (MONTHLY, RECENT, {"holidays": "DE"}, "also= excludes holidays"),
         (MONTHLY, RECENT, {"likelihood": "poisson"}, "also= excludes likelihood"),
         (MONTHLY, RECENT, {"model": bk.StructuralModel(robust=True)}, "excludes Struct.*robust"),
+        (MONTHLY, RECENT, {"model": bk.StructuralModel(lower=9)}, r"lower=...\) other than 0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(totals, also, options, message):
@@ -164,6 +166,28 @@ def test_bad_input_is_named(totals, also, options, message):
 def test_what_is_missing_is_named(mixed, name):
     with pytest.raises(ValueError, match=f"{name} is not available for a forecast with also="):
         getattr(mixed, name)({})
+
+
+def test_a_report_has_the_nowcast(mixed, tmp_path):
+    text = bk.report(mixed, tmp_path / "report.html").read_text()
+    assert "nowcast of November 2025" in text
+    assert "could not be" not in text
+
+
+def test_the_command_line_takes_both_files(tmp_path, capsys):
+    MONTHLY.rename_axis("month").to_csv(tmp_path / "monthly.csv")
+    RECENT.rename_axis("day").to_csv(tmp_path / "daily.csv")
+    files = tmp_path / "monthly.csv", "--also", tmp_path / "daily.csv"
+    options = "--horizon", 2, "--no-report", "--output", tmp_path / "out"
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(word) for word in ("forecast", *files, *options)])
+    assert end.value.code == 0
+    assert "nowcast of November 2025" in " ".join(capsys.readouterr().out.split())
+    table = pd.read_csv(tmp_path / "out" / "forecast.csv")
+    assert table["month"].tolist() == ["2025-11-01", "2025-12-01"]
+    with pytest.raises(SystemExit):
+        cli.main([str(word) for word in ("forecast", *files, *options, "--backtest", 2)])
+    assert "--also excludes --backtest" in capsys.readouterr().err
 
 
 @pytest.mark.slow
