@@ -127,6 +127,7 @@ def test_business_days():
     assert lower < totals["2025-11-01"] < upper
 
 
+@pytest.mark.slow
 def test_long_daily_series_are_cut_at_the_start_of_a_month():
     f = bk.forecast(MONTHLY, 1, also=DAILY["2023-01-01":"2025-11-10"])
     assert any("only the last 375 of 1,045 values" in remark for remark in f.remarks)
