@@ -408,10 +408,10 @@ def test_inputs_are_not_replaced(here, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_paths_of_reports(here, tmp_path, monkeypatch):
-    written = {}
+    written, titles = {}, {}
 
-    def page(what, path, *, seed):
-        written[Path(path).name] = what
+    def page(what, path, *, seed, title):
+        written[Path(path).name], titles[Path(path).name] = what, title
         return Path(path)
 
     module = types.ModuleType("bayeskern.diagnostics.report")
@@ -430,6 +430,11 @@ def test_paths_of_reports(here, tmp_path, monkeypatch):
     status, out, _ = here("report", "out/posterior.nc", "other.nc", "--output", "two.html")
     assert status == 0 and list(written["two.html"]) == ["posterior", "other"]
     assert out.splitlines()[-1] == "  two.html"
+    # The heading of a model of the gallery is its title.
+    coin = "A coin thrown twenty times: the simplest posterior with a closed form."
+    assert titles == dict.fromkeys(("report.html", "both.html", "one.html"), coin) | {
+        "two.html": None
+    }
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,8 @@ def test_distribution_without_sample_is_fitted_saved_and_converted(tmp_path):
     assert posterior.replicates(3) == {}
     with pytest.warns(UserWarning, match="posterior_predictive, prior and .* are left out"):
         groups = posterior.to_arviz()
-    assert set(groups.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data"}
+    kept = {"posterior", "sample_stats", "log_likelihood", "log_prior", "observed_data"}
+    assert set(groups.children) == kept
     with pytest.warns(UserWarning, match="left out"):
         posterior.save(tmp_path / "p.nc")
     loaded = bk.load(tmp_path / "p.nc", model=density_only)
