@@ -12,7 +12,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,8 +128,21 @@ def to_bytes(groups: xr.DataTree, state: dict[str, Any], format: Format) -> byte
     attributes = {"format": format.name, "version": format.version}
     groups[GROUP] = xr.DataTree(xr.Dataset(variables, attrs=attributes))
     # In memory: HDF5 crashes the process if it cannot write to a disk that is full.
-    content = bytes(groups.to_netcdf(engine="h5netcdf"))  # pyright: ignore[reportArgumentType]
+    with _locks_of_this_process():
+        content = bytes(groups.to_netcdf(engine="h5netcdf"))  # pyright: ignore[reportArgumentType]
     return content + _MARK + hashlib.sha256(content).hexdigest().encode()
+
+
+@contextmanager
+def _locks_of_this_process() -> Iterator[None]:
+    """Keep xarray from asking a Dask cluster for locks, which fails for files in memory."""
+    if "dask" not in sys.modules:
+        yield
+        return
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 def from_bytes(content: bytes, source: object) -> Stored:

@@ -172,7 +172,9 @@ def _run_on_dask(
             raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
         numbered = [*enumerate(reads)]
         batches = [numbered[i : i + batch_size] for i in range(0, len(reads), batch_size)]
-        for future in as_completed([client.submit(_run, work, b, pure=False) for b in batches]):
+        futures = [client.submit(_run, work, batch, pure=False) for batch in batches]
+        # Without the loop, as_completed asks for the default client.
+        for future in as_completed(futures, loop=client.loop):
             try:
                 yield from future.result()
             except KilledWorker:

@@ -180,6 +180,15 @@ def test_a_killed_worker_loses_no_series(tmp_path, scheduler):
         np.testing.assert_allclose(one.summary.columns["median"], alone.median, rtol=1e-8)
 
 
+def test_forecasts_are_saved_beside_a_client_of_dask(tmp_path):
+    from dask.distributed import Client  # slow to import
+
+    f = bk.forecast(walk(0), 3, **ONE)
+    with Client(n_workers=0, protocol="tcp", dashboard_address=None):
+        f.save(tmp_path / "f.nc")
+    np.testing.assert_array_equal(bk.load(tmp_path / "f.nc").median, f.median)
+
+
 def test_bad_schedulers_are_refused(monkeypatch, tmp_path):
     series = [walk(0)]
     with pytest.raises(ValueError, match="'nowhere' does not answer"):
