@@ -92,7 +92,7 @@ class Choices:
         return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
 
     def of_series(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Those of the values (n,) at positions x that belong to the series: its periods."""
+        """Values of the periods of the series, among values (n,) at positions x."""
         return values if self.fine_steps is None else values[self.fine_steps.are_periods(x)]
 
     @property
