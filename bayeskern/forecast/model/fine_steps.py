@@ -25,7 +25,7 @@ PARTS = 3
 POSITION_TOL = 1e-6
 
 
-class Rows(NamedTuple):
+class StepIntervals(NamedTuple):
     """Means over intervals of fine steps, of any shape (...).
 
     Attributes:
@@ -73,7 +73,7 @@ class FineSteps:
         u = np.asarray(x) / self.step
         return np.abs(u - np.round(u)) < POSITION_TOL
 
-    def rows(self, x: np.ndarray) -> Rows:
+    def rows(self, x: np.ndarray) -> StepIntervals:
         """Intervals at positions x, of any shape.
 
         Raises:
@@ -93,7 +93,7 @@ class FineSteps:
         stop = np.where(is_period, first + count, start + 1)
         single = np.arange(PARTS) == _part_of(inside, count)[..., None]
         shares = np.where(is_period[..., None], self._shares[period], single)
-        return Rows(start, stop, PARTS * period[..., None] + np.arange(PARTS), shares)
+        return StepIntervals(start, stop, PARTS * period[..., None] + np.arange(PARTS), shares)
 
     @cached_property
     def _shares(self) -> np.ndarray:
@@ -189,7 +189,7 @@ class Blocks:
         return weights
 
 
-def _loadings(steps: FineSteps, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _loadings(steps: FineSteps, rows: StepIntervals) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the distinct parts in each interval, (n, N), and their middles, (N,)."""
     parts, shares = (array.reshape(-1, PARTS) for array in (rows.parts, rows.shares))
     distinct, index = np.unique(parts, return_inverse=True)

@@ -11,8 +11,8 @@ from bayeskern.kernels import RBF
 from tests.forecast.examples import HORIZON, N, months, seasonal
 
 
-def test_forecast_has_at_most_ten_parameters():
-    assert len(inspect.signature(bk.forecast).parameters) <= 10
+def test_forecast_has_at_most_eleven_parameters():
+    assert len(inspect.signature(bk.forecast).parameters) <= 11
 
 
 def test_equality_and_repr():
