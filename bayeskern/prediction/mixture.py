@@ -178,6 +178,18 @@ class Prediction(Quantiles):
         p = validation.probabilities(q)
         return np.stack([self._quantile(x) for x in p.ravel()]).reshape(*p.shape, -1)
 
+    def cdf(self, x: ArrayLike) -> np.ndarray:
+        """Probability of at most x at each point, the distribution function.
+
+        Args:
+            x: A number, or one for each point, (m,).
+
+        Returns:
+            Shape (m,). For example, 1 - slope.cdf(0) is the probability of a positive slope.
+        """
+        means, sds = self._gaussians()
+        return ndtr((np.asarray(x) - means) / sds).mean(axis=0)
+
     def component(self, name: str) -> Prediction:
         """Predict one additive component of the latent function.
 
@@ -213,10 +225,14 @@ class Prediction(Quantiles):
         means, variances = self._moments()
         return without_nan(means), without_nan(variances)
 
-    def _quantile(self, p: float) -> np.ndarray:
+    def _gaussians(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and sds of the Gaussians, (S, m) each."""
         means, variances = self.parts
         # A component may have zero variance at a point.
-        sds = np.maximum(np.sqrt(variances), MIN_SD)
+        return means, np.maximum(np.sqrt(variances), MIN_SD)
+
+    def _quantile(self, p: float) -> np.ndarray:
+        means, sds = self._gaussians()
         quantiles = means + sds * ndtri(p)
         low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         if np.array_equal(low, high):

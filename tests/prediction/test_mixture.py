@@ -69,6 +69,12 @@ def test_quantiles_against_root_finding(name):
     assert np.all(np.diff(found, axis=0) > 0)
 
 
+def test_distribution_function_against_scipy():
+    means, variances = np.array([[-1.0, 0.0], [2.0, 3.0]]), np.array([[1.0, 4.0], [0.25, 9.0]])
+    expected = norm(means, np.sqrt(variances)).cdf([0.5, 1.0]).mean(axis=0)
+    np.testing.assert_allclose(mixture(means, variances).cdf([0.5, 1.0]), expected, rtol=1e-14)
+
+
 def test_one_gaussian_is_exact():
     means, variances = example(S=1)
     prediction, exact = mixture(means, variances), norm(means[0], np.sqrt(variances[0]))

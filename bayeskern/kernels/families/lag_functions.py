@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ from bayeskern.kernels.means.lags import LagFunction
 @dataclass(frozen=True)
 class RBFLags(LagFunction):
     """exp(-r^2 / 2)."""
+
+    has_kink: ClassVar[bool] = False
 
     def value(self, r: jax.Array) -> jax.Array:
         return jnp.exp(-0.5 * r * r)
@@ -66,6 +69,8 @@ class MaternLags(LagFunction):
 @dataclass(frozen=True)
 class InverseMultiquadricLags(LagFunction):
     """(1 + r^2)^(-1/2)."""
+
+    has_kink: ClassVar[bool] = False
 
     def value(self, r: jax.Array) -> jax.Array:
         return 1.0 / jnp.sqrt(1.0 + r * r)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +24,8 @@ import numpy as np
 
 # From this length of the shorter interval on, in lengthscales, differences of second integrals
 # keep their digits; for shorter intervals the ramps are integrated by Gauss-Legendre quadrature,
-# which has an error below 1e-13 there with this number of nodes.
-SECOND_INTEGRAL_MIN_LENGTH, RAMP_NODES = 0.1, 5
+# which has an error below 1e-12 there with this number of nodes.
+SECOND_INTEGRAL_MIN_LENGTH, RAMP_NODES = 0.05, 3
 # Up to this many nodes, a function is evaluated at all nodes at once, otherwise at one at a time.
 MAX_NODES_AT_ONCE = 5
 # Intervals shorter than this, in lengthscales, at lags of one sign, are treated as points.
@@ -34,9 +35,14 @@ POINT_MAX_LENGTH = 1e-5
 class LagFunction(ABC):
     """Even function k(r) of a lag r in lengthscales, with its integrals from 0.
 
+    Attributes:
+        has_kink: Whether a derivative of k jumps at the lag 0.
+
     Subclasses are hashable. They define the integrals for r >= 0; for r < 0 the first integral is
     odd, and the second even.
     """
+
+    has_kink: ClassVar[bool] = True
 
     @abstractmethod
     def value(self, r: jax.Array) -> jax.Array:
@@ -51,7 +57,6 @@ class LagFunction(ABC):
         """Integral of `first_integral` from 0 to r, for r >= 0."""
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
 def mean_in_closed_form(
     function: LagFunction, r0: jax.Array, h: jax.Array, g: jax.Array
 ) -> jax.Array:
@@ -66,35 +71,37 @@ def mean_in_closed_form(
     Returns:
         The means, shape (n, m).
     """
-    s, L = jnp.minimum(h, g), jnp.maximum(h, g)
-    r3, length = r0 + s + L, jnp.where(L > 0.0, L, 1.0)
-    is_long = s > SECOND_INTEGRAL_MIN_LENGTH
-    plateau = (_first(function, r3 - s) - _first(function, r0 + s)) / length
-    by_ramps = plateau + s / length * _ramps(function.value, r0, r3, s, RAMP_NODES)
-    second = [function.second_integral(jnp.abs(r)) for r in (r3, r3 - s, r0 + s, r0)]
-    differences = second[0] - second[1] - second[2] + second[3]
+    return _mean(function, r0, jnp.minimum(h, g), jnp.maximum(h, g))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _mean(function: LagFunction, r0: jax.Array, s: jax.Array, L: jax.Array) -> jax.Array:
+    """The mean for a shorter interval of length s and a longer one of length L."""
+    r1, r2, r3 = r0 + s, r0 + L, r0 + L + s
+    is_long, length = s > SECOND_INTEGRAL_MIN_LENGTH, jnp.where(L > 0.0, L, 1.0)
+    plateau = (_first(function, r2) - _first(function, r1)) / length
+    ramps = _ramps(function.value, r0, r3, s, RAMP_NODES, function.has_kink)
+    second = [function.second_integral(jnp.abs(r)) for r in (r0, r1, r2, r3)]
+    differences = second[3] - second[2] - second[1] + second[0]
     by_differences = differences / (jnp.where(is_long, s, 1.0) * length)
-    mean = jnp.where(is_long, by_differences, by_ramps)
+    mean = jnp.where(is_long, by_differences, plateau + s / length * ramps)
     return jnp.where(_is_point(r0, s + L, L), function.value(r0 + 0.5 * (s + L)), mean)
 
 
-@mean_in_closed_form.defjvp
+@_mean.defjvp
 def _mean_jvp(function, primals, tangents):
-    # Derivatives of a mean are differences of k averaged over the other interval only, with x or z
-    # at an end of its own interval.
-    (r0, h, g), (dr0, dh, dg) = primals, tangents
-    mean = mean_in_closed_form(function, r0, h, g)
-    x_ends = _mean_over_one(function, r0, g), _mean_over_one(function, r0 + h, g)
-    z_ends = _mean_over_one(function, r0, h), _mean_over_one(function, r0 + g, h)
-    L = jnp.maximum(h, g)
-    rise = jnp.where(h >= g, x_ends[1] - x_ends[0], z_ends[1] - z_ends[0])
+    # The derivatives are differences of means over one interval only, at an end of the other.
+    (r0, s, L), (dr0, ds, dL) = primals, tangents
+    mean = _mean(function, r0, s, L)
+    at_start, at_end = _mean_over_one(function, r0, s), _mean_over_one(function, r0 + L, s)
     slope = jnp.where(
-        _is_point(r0, h + g, L),
-        _slope(function, r0 + 0.5 * (h + g)),
-        rise / jnp.where(L > 0.0, L, 1.0),
+        _is_point(r0, s + L, L),
+        _slope(function, r0 + 0.5 * (s + L)),
+        _ratio(at_end - at_start, L),
     )
-    in_h, in_g = _ratio(x_ends[1] - mean, h), _ratio(z_ends[1] - mean, g)
-    return mean, slope * dr0 + in_h * dh + in_g * dg
+    over_longer = _mean_over_one(function, r0 + s, L)
+    in_lengths = _ratio(over_longer - mean, s) * ds + _ratio(at_end - mean, L) * dL
+    return mean, slope * dr0 + in_lengths
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -160,14 +167,17 @@ def mean_by_quadrature(
     return share * plateau + s / length * _ramps(k, r0, r3, s, nodes)
 
 
-def _ramps(k, r0, r3, s, nodes: int):
+def _ramps(k, r0, r3, s, nodes: int, has_kink: bool = True):
     """Integrals of u k(r0 + s u) and of u k(r3 - s u) over u from 0 to 1, added."""
-    rising = _unit_integral(k, r0, s, nodes, lambda u: u)
-    return rising + _unit_integral(k, r3, -s, nodes, lambda u: u)
+    rising = _unit_integral(k, r0, s, nodes, lambda u: u, has_kink)
+    return rising + _unit_integral(k, r3, -s, nodes, lambda u: u, has_kink)
 
 
-def _unit_integral(k, start, length, nodes: int, weight: Callable):
+def _unit_integral(k, start, length, nodes: int, weight: Callable, has_kink: bool = True):
     """Integral of weight(u) k(start + length u) over u from 0 to 1, cut at the kink of k."""
+    if not has_kink:
+        u, w = unit_nodes(nodes)
+        return sum(b * weight(a) * k(start + length * a) for a, b in zip(u, w, strict=True))
     kink = jnp.clip(-start / jnp.where(length == 0.0, 1.0, length), 0.0, 1.0)
 
     def at_node(u):
