@@ -153,7 +153,7 @@ class ConditionedGP(eqx.Module):
         return _prediction(gp, rows, new_noise, gp.new_mean(mean, rows))
 
     def measured(self, kinds: RowKinds | None) -> ConditionedGP:
-        """The same process, for predictions of measured rows too.
+        """Copy for predictions of measured rows too.
 
         The factor of the data is kept. Covariances of the data with means and derivatives are
         dense, whatever the solver.

@@ -357,7 +357,8 @@ class GPRegression(eqx.Module):
         log_marginal = float(self._distribution_of_y(process).log_prob(targets))
         mean_of_f, variance = (jnp.reshape(x, targets.shape) for x in _moments_jit(f))
         marginals = {"f": dist.Normal(mean_of_f, jnp.sqrt(variance))}
-        return ClosedForm(draw, log_marginal, max(gp.residual for gp in gps), marginals)
+        error = process.kernel.quadrature_error(process.X)
+        return ClosedForm(draw, log_marginal, max(error, *(gp.residual for gp in gps)), marginals)
 
     def predictive(
         self,

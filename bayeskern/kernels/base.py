@@ -120,6 +120,10 @@ class Kernel(CovarianceFunction):
             return reduce(operator.mul, (k.evaluate_means(X, Z) for k in factors.values()))
         return quadrature.mean_of_kernel(self, X, Z)
 
+    def quadrature_error(self, X: jax.Array) -> float:
+        """Error of covariances by quadrature, relative to the largest variance; 0 for points."""
+        return 0.0
+
     def features_of_means(self, X: Boxes) -> jax.Array:
         """Means of the features over boxes, by quadrature unless overridden: (n, m)."""
         return quadrature.mean_of_features(self, X)

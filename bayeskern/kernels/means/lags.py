@@ -135,7 +135,7 @@ def _slope(function: LagFunction, r):
 
 
 def _is_point(r, span, longest):
-    """Whether intervals are so short that k is linear over the lags from r to r + span."""
+    """True for intervals so short that k is linear over the lags from r to r + span."""
     is_short = (longest < POINT_MAX_LENGTH) & ((r > 0.0) | (r + span < 0.0))
     return is_short | (longest == 0.0)
 

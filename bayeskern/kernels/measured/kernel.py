@@ -153,7 +153,7 @@ class Measured(Wrapper):
         return self.of(self.inner.resolve(columns))
 
     def of(self, kernel: Kernel) -> Measured:
-        """The same kinds of rows of a process with another kernel."""
+        """Kernel of the same kinds of rows of another process."""
         return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
@@ -179,7 +179,7 @@ class Measured(Wrapper):
         return _largest_change(_evaluate(self, rows), _evaluate(finer, rows))
 
     def _uses_nodes(self, X: jax.Array) -> bool:
-        """Whether the number of nodes changes the computation: False for closed forms."""
+        """True if the number of nodes changes the computation, which is in no closed form."""
         kernels = self._with_nodes(MIN_NODES), self._with_nodes(MAX_NODES)
         programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]

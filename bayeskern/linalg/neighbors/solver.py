@@ -72,6 +72,8 @@ class NeighborsSolver(Solver):
     def applicability(
         self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
     ) -> Fits | Refused:
+        if not kernel.is_of_points:
+            return Refused("rows that are means or derivatives have no nearest points")
         if self.neighbors is None and is_traced(X):
             return Refused(
                 "the search for neighbours needs known inputs, and JAX traces these inputs. "
