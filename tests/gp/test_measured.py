@@ -131,6 +131,19 @@ def test_a_saved_posterior_knows_its_rows(data, tmp_path):
     np.testing.assert_array_equal(loaded.predict(new).mean, posterior.predict(new).mean)
 
 
+def test_rows_inside_a_traced_function():
+    """Inside `jit`, known rows stay known, and traced intervals are not taken for slopes."""
+
+    def log_prob(start, length):
+        kernel, y = bk.kernels.Matern12(), jnp.array(Y[:3])
+        known = bk.GaussianProcess(kernel, bk.Interval(START, END), NOISE).log_prob(y)
+        traced = bk.GaussianProcess(kernel, bk.Interval(start, start + length), NOISE)
+        return known, traced.log_prob(y)
+
+    known, traced = jax.jit(log_prob)(START, END - START)
+    np.testing.assert_allclose(known, traced, rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_gradients_of_the_evidence(data):
     X, y = data

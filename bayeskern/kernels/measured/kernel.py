@@ -70,7 +70,7 @@ class RowArrays(NamedTuple):
     @property
     def is_mean(self) -> jax.Array:
         """Mask of the means and integrals over boxes that are not points, shape (n,)."""
-        return jnp.any(self.sides > 0.0, axis=1)
+        return (self.sides > 0.0).any(axis=1)
 
 
 def as_rows(points: jax.Array) -> jax.Array:
@@ -102,7 +102,8 @@ class RowKinds(eqx.Module):
         """Kinds of rows (n, 2, d + 1); all kinds if JAX traces the rows."""
         if is_traced(rows):
             return cls(tuple(range(rows.shape[2] - 1)), True)
-        parts = RowArrays.of(rows)
+        # NumPy, not JAX: under `jit`, JAX traces operations on known arrays too.
+        parts = RowArrays.of(np.asarray(rows))
         columns = np.flatnonzero(np.any(np.asarray(parts.sides) > 0.0, axis=0)).tolist()
         return cls(tuple(columns), bool(np.any(parts.is_derivative)))
 

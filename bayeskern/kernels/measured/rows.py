@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from abc import abstractmethod
+from functools import reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -160,6 +163,13 @@ class Rows(NamedTuple):
         Raises:
             ValueError: As `validation.inputs`, or parts of the list have different inputs.
         """
+        is_traced = any(map(validation.is_traced, jax.tree.leaves(X)))
+        # What is known stays known, also where JAX traces a model.
+        with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
+            return cls._read(X, name, required)
+
+    @classmethod
+    def _read(cls, X: Any, name: str, required: Columns) -> Rows:
         if isinstance(X, np.ndarray | jax.Array) and X.ndim == 3:
             rows = jnp.asarray(X)
             return cls(rows, required, RowKinds.of(rows))
@@ -173,8 +183,11 @@ class Rows(NamedTuple):
                 f"the parts of {name} have {', '.join(map(str, widths))} columns; give the same "
                 "inputs in each part."
             )
-        rows = jnp.concatenate(arrays)
-        return cls(rows, names[0], RowKinds.of(rows))
+        kinds = [RowKinds.of(rows) for rows in arrays]
+        # The values of a traced derivative are unknown, but not that it is one.
+        has_derivatives = any(isinstance(part, Derivative) for part in parts)
+        columns = reduce(operator.or_, kinds).columns
+        return cls(jnp.concatenate(arrays), names[0], RowKinds(columns, has_derivatives))
 
     def at(self, kernel: Kernel) -> jax.Array:
         """X as points or as measured rows, whichever the kernel takes."""
