@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,8 +17,9 @@ from numpy.polynomial import polynomial
 from bayeskern.core import validation
 from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.means.lags import LagFunction
+from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
-from bayeskern.kernels.state_space.terms import Term
+from bayeskern.kernels.state_space.terms import Term, horner
 
 # Below this distance r the profile is computed by a series, with an error of order r^7.
 SERIES_MAX_DISTANCE = 0.01
@@ -39,6 +40,8 @@ class Modes(NamedTuple):
         eigenvalues: Eigenvalues of F, equal to the rates up to rounding.
         V: Eigenvectors of F, shape (s, s).
         inverse: Inverse of V.
+        F: The matrix F, shape (s, s).
+        noise: Sds with which one white noise enters x, shape (s,): F + F' + noise noise' = 0.
         powers: F^k / k! for k = SERIES_TERMS, ..., 1, shape (SERIES_TERMS, s, s).
         series: Coefficients of k near 0 in powers of r^2, highest first.
         error: Largest difference between k and an RBF.
@@ -49,6 +52,8 @@ class Modes(NamedTuple):
     eigenvalues: np.ndarray
     V: np.ndarray
     inverse: np.ndarray
+    F: np.ndarray
+    noise: np.ndarray
     powers: np.ndarray
     series: np.ndarray
     error: float
@@ -167,6 +172,8 @@ class RationalTerm(Term):
     lengthscale: jax.Array
     variance: jax.Array
 
+    has_closed_integral: ClassVar[bool] = True
+
     @property
     def b(self) -> int:
         return self.order
@@ -179,12 +186,66 @@ class RationalTerm(Term):
         is_short = u < SERIES_MAX_STEP
         short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
         # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
-        powers = jnp.asarray(modes.powers)
-        change = short * reduce(lambda total, power: short * total + power, powers)
+        change = short * horner(modes.powers, short)
         A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
         identity = jnp.eye(self.order)
         Q = jnp.where(is_short, -(change + change.T + change @ change.T), identity - A @ A.T)
         return jnp.where(is_short, identity + change, A), self.variance * Q
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return jnp.asarray(_modes(self.order).F[0]) / self.lengthscale
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        series, u = _integral_series(self.order), d / self.lengthscale
+        is_short = u < SERIES_MAX_STEP
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
+        by_series = [horner(c, short) for c in series[:3]]
+        # With the prior covariance I, Cov(x(u), f(s)) is the first column of exp(F (u - s)).
+        modes, inverse, first = _modes(self.order), series.inverse, jnp.eye(self.order)[0]
+        A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
+        change = inverse @ (A - jnp.eye(self.order))
+        a = change[0]
+        closed = [
+            a,
+            change[:, 0] - A @ a,
+            2.0 * (inverse[0] @ (change @ first - long * first)) - a @ a,
+        ]
+        a, q, v = (jnp.where(is_short, x, y) for x, y in zip(by_series, closed, strict=True))
+        scale, variance = self.lengthscale, self.variance
+        return Integral(scale * a, variance * scale * q, variance * jnp.square(scale) * v)
+
+
+class IntegralSeries(NamedTuple):
+    """Power series in the step u of the integral of the first number of x, for order s.
+
+    Attributes:
+        coefficients: Coefficients of x in the integral, shape (SERIES_TERMS, s), highest first.
+        covariance: Covariance of the noises of the integral and of x, shape (m, s).
+        variance: Variance of the noise of the integral, shape (m,).
+        inverse: Inverse of F, shape (s, s).
+    """
+
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    variance: np.ndarray
+    inverse: np.ndarray
+
+
+@lru_cache
+def _integral_series(order: int) -> IntegralSeries:
+    F, noise = _modes(order).F, _modes(order).noise
+    powers = [np.eye(order)]
+    for k in range(1, SERIES_TERMS):
+        powers.append(powers[-1] @ F / k)
+    # The integral from 0 to u of exp(F w), its first row, and the responses to the noise.
+    rows = [np.zeros(order), *(power[0] / (k + 1) for k, power in enumerate(powers))]
+    response = np.array([power @ noise for power in powers])
+    of_integral = np.array(rows) @ noise
+    products = np.array([np.convolve(of_integral, column) for column in response.T]).T
+    squares = np.convolve(of_integral, of_integral)
+    covariance, variance = (polynomial.polyint(x)[::-1] for x in (products, squares))
+    return IntegralSeries(np.array(rows)[::-1], covariance, variance, np.linalg.inv(F))
 
 
 @lru_cache
@@ -206,6 +267,7 @@ def _modes(order: int) -> Modes:
     # A Householder reflection makes f the first number of the state; the covariance remains I.
     normal = h + math.copysign(1.0, h[0]) * np.eye(order)[0]
     H = np.eye(order) - 2.0 * np.outer(normal, normal) / (normal @ normal)
+    noise = np.sqrt(-2.0 * F[-1, -1]) * H[:, -1]
     F = H @ F @ H
     eigenvalues, V = np.linalg.eig(F)
     powers = list(
@@ -218,7 +280,7 @@ def _modes(order: int) -> Modes:
     r = np.linspace(0.0, 12.0, 2_401)
     k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
     error = float(np.abs(k - np.exp(-0.5 * r * r)).max())
-    fields = poles, amplitudes, eigenvalues, V, np.linalg.inv(V), np.array(powers[:0:-1])
+    fields = poles, amplitudes, eigenvalues, V, np.linalg.inv(V), F, noise, np.array(powers[:0:-1])
     return Modes(*fields, series, error)
 
 

@@ -20,7 +20,8 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from bayeskern.core.quadrature import unit_nodes
 
 # From this length of the shorter interval on, in lengthscales, differences of second integrals
 # keep their digits; for shorter intervals the ramps are integrated by Gauss-Legendre quadrature,
@@ -198,9 +199,3 @@ def _unit_integral(k, start, length, nodes: int, weight: Callable, has_kink: boo
 
     total, _ = jax.lax.scan(add, jnp.zeros(jnp.shape(kink)), (u, w))
     return total
-
-
-def unit_nodes(nodes: int) -> tuple[jax.Array, jax.Array]:
-    """Gauss-Legendre nodes and weights on [0, 1], each (nodes,)."""
-    u, w = np.polynomial.legendre.leggauss(nodes)
-    return jnp.asarray(0.5 * (u + 1.0)), jnp.asarray(0.5 * w)

@@ -14,9 +14,10 @@ from functools import reduce
 import jax
 import jax.numpy as jnp
 
+from bayeskern.core.quadrature import unit_nodes
 from bayeskern.kernels.function import CovarianceFunction
 from bayeskern.kernels.means.boxes import Boxes
-from bayeskern.kernels.means.lags import mean_by_quadrature, unit_nodes
+from bayeskern.kernels.means.lags import mean_by_quadrature
 
 
 def mean_of_kernel(kernel: CovarianceFunction, X: Boxes, Z: Boxes) -> jax.Array:

@@ -20,10 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.functions import one_number
+from bayeskern.core.quadrature import unit_nodes
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel, Wrapper
 from bayeskern.kernels.means.boxes import Boxes
-from bayeskern.kernels.means.lags import unit_nodes
+from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
 # Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
 # doubled until the covariances change by less than NODES_ERROR of the largest variance.
@@ -146,6 +147,19 @@ class Measured(Wrapper):
             _, slopes = jax.jvp(moved, (0.0,), (1.0,))
             phi = jnp.where(rows.is_derivative[:, None], slopes, phi)
         return rows.factor[:, None] * phi
+
+    def state_space(self) -> StateSpace:
+        """State-space model of the process.
+
+        Raises:
+            NoStateSpaceError: The process has none, or the rows are not functions of its state.
+        """
+        space = self.inner.state_space()
+        if space.white and (self.kinds.columns or self.kinds.has_derivatives):
+            raise NoStateSpaceError("White has no means over intervals, and no derivative.")
+        if self.kinds.has_derivatives:
+            jax.eval_shape(space.slope, jnp.zeros(()))
+        return space
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         return [(names, self.of(kernel)) for names, kernel in self.inner.terms_of_sum()]

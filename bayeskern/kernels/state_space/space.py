@@ -19,14 +19,11 @@ from jaxtyping import Array, Float
 from bayeskern.core.functions import one_number
 from bayeskern.hyperparameters import Parametrized
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space.terms import Term
+from bayeskern.kernels.state_space.integrals import Integral
+from bayeskern.kernels.state_space.terms import NoStateSpaceError, Term
 
 # A filter with a larger state is too slow to be useful.
 MAX_STATE_SIZE = 200
-
-
-class NoStateSpaceError(ValueError):
-    """The kernel has no state-space form, or its state is too large."""
 
 
 class StateSpace(eqx.Module):
@@ -52,10 +49,35 @@ class StateSpace(eqx.Module):
         """Start times; before them the state-space form does not hold."""
         return sum((term.starts for term in self.terms), ())
 
+    @property
+    def has_closed_integrals(self) -> bool:
+        """True if all integrals are in closed form; otherwise some are by quadrature."""
+        return all(term.has_closed_integral for term in self.terms)
+
     def h(self, t: Float[Array, ""]) -> Float[Array, " s"]:
         """Coefficients of the state in f at the time t."""
-        pairs = [(term.features(t), term.size) for term in self.terms]
-        return jnp.concatenate([jnp.pad(phi, (0, size - len(phi))) for phi, size in pairs])
+        return jnp.concatenate([term.value(t) for term in self.terms])
+
+    def slope(self, t: Float[Array, ""]) -> Float[Array, " s"]:
+        """Coefficients of the state in the derivative of f at the time t.
+
+        Raises:
+            NoStateSpaceError: f has no derivative.
+        """
+        return jnp.concatenate([term.slope(t) for term in self.terms])
+
+    def integral(self, t: Float[Array, ""], d: Float[Array, ""], nodes: int) -> Integral:
+        """Integral of h'x from the time t to t + d.
+
+        Args:
+            t: Start of the step.
+            d: Length of the step.
+            nodes: Gauss-Legendre nodes, for terms without closed form.
+        """
+        integrals = [term.integral(t, d, nodes) for term in self.terms]
+        coefficients, covariances, variances = zip(*integrals, strict=True)
+        variance = jnp.sum(jnp.stack(variances))
+        return Integral(jnp.concatenate(coefficients), jnp.concatenate(covariances), variance)
 
     def covariance(self, t: Float[Array, ""]) -> Float[Array, "s s"]:
         """Prior covariance of the state, P(t)."""
@@ -133,6 +155,11 @@ class ProductTerm(Term):
         BSB_R = B @ self.second.prior(t) @ B.T + R
         return jnp.kron(A, B), jnp.kron(APA, R) + jnp.kron(Q, BSB_R)
 
+    @property
+    def copy_slope(self) -> jax.Array:
+        first, second = jnp.eye(self.first.b)[0], jnp.eye(self.second.b)[0]
+        return jnp.kron(self.first.copy_slope, second) + jnp.kron(first, self.second.copy_slope)
+
 
 class RescaledTerm(Term):
     """Term multiplied by sqrt(scale) f(t); f = None means f(t) = 1."""
@@ -162,6 +189,19 @@ class RescaledTerm(Term):
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.inner.transition(t, d)
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return self.inner.copy_slope
+
+    @property
+    def has_closed_integral(self) -> bool:
+        return self.f is None and self.inner.has_closed_integral
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        if self.f is not None:
+            return super().integral(t, d, nodes)
+        return self.inner.integral(t, d, nodes).scaled(self.scale)
 
 
 def number(kernel: Parametrized, name: str) -> jax.Array:

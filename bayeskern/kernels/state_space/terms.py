@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial, reduce
 from typing import ClassVar
 
 import equinox as eqx
@@ -13,8 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayeskern.kernels.state_space.integrals import Integral, by_quadrature
+
 # Number of terms of the power series below, accurate to rounding for arguments up to 2.
 SERIES_TERMS = 28
+
+
+class NoStateSpaceError(ValueError):
+    """The kernel has no state-space form, or its state is too large."""
 
 
 class Term(eqx.Module):
@@ -55,6 +62,41 @@ class Term(eqx.Module):
         return jnp.ones(1)
 
     @property
+    def copy_slope(self) -> Float[Array, " b"]:
+        """Coefficients of the state of a copy in the derivative of its value.
+
+        Raises:
+            NoStateSpaceError: The process has no derivative.
+        """
+        raise NoStateSpaceError("its state does not contain the derivative")
+
+    @property
+    def has_closed_integral(self) -> bool:
+        """True if `integral` is in closed form; otherwise it is by quadrature."""
+        return False
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        """Integral of the process over (t, t + d).
+
+        Args:
+            t: Start of the step.
+            d: Length of the step.
+            nodes: Gauss-Legendre nodes, for integrals without closed form.
+        """
+        return by_quadrature(self, t, d, nodes)
+
+    def value(self, t: jax.Array) -> Float[Array, " s"]:
+        """Coefficients of the state in the process at t."""
+        phi = self.features(t)
+        return jnp.pad(phi, (0, self.size - len(phi)))
+
+    def slope(self, t: jax.Array) -> Float[Array, " s"]:
+        """Coefficients of the state in the derivative of the process at t."""
+        phi, phi_slope = jax.jvp(self.features, (t,), (jnp.ones_like(t),))
+        slopes = self.copy_slope[:, None] * phi
+        return slopes.at[0].add(phi_slope).ravel()
+
+    @property
     def size(self) -> int:
         """Size s of the state of all copies."""
         return self.b * len(self.weights)
@@ -65,9 +107,17 @@ class DerivativesTerm(Term):
 
     order: eqx.AbstractVar[int]
 
+    has_closed_integral: ClassVar[bool] = True
+
     @property
     def b(self) -> int:
         return self.order + 1
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        if self.order == 0:
+            return super().copy_slope
+        return jnp.eye(self.b)[1]
 
 
 class MaternTerm(DerivativesTerm):
@@ -91,6 +141,31 @@ class MaternTerm(DerivativesTerm):
         A = jnp.exp(-u) * _polynomial(powers, u)
         gammas = lower_gammas(2.0 * u, 2 * self.order)
         return A, self.variance * jnp.tensordot(squares, gammas, 1)
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return self.rate * super().copy_slope
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        # The response of the k-th number to the white noise, after the time u, is c_k(u), the last
+        # column of A; c_0 = u^p exp(-u) / p! and c_{k + 1} is the derivative of c_k. The integral
+        # responds by C, the integral of c_0, so that q_0 = C^2 / 2 and, by parts,
+        # q_{k + 1} = c_k C - Q_0k. The variance, the integral of C^2, is by parts
+        # u C^2 - 2 (p + 1) int c C, where c is c_0 for the next higher p.
+        p, u = self.order, self.rate * d
+        A, Q = self.transition(t, d)
+        gammas = lower_gammas(u, p + 1)
+        coefficients = jnp.tensordot(gammas[:-1], _matern_series(p)[0][:, 0], 1)
+        C, next_C = gammas[-2] / math.factorial(p), gammas[-1] / math.factorial(p + 1)
+        scale = self.variance / _noise_integral(p, math.factorial(2 * p))
+        first = 0.5 * scale * jnp.square(C)
+        covariance = jnp.append(first, scale * A[:-1, -1] * C - Q[0, :-1])
+        next_square = _noise_integral(p + 1, lower_gammas(2.0 * u, 2 * p + 2)[-1])
+        parts = jnp.square(next_C) + 2.0 * next_square
+        variance = scale * (u * jnp.square(C) - (p + 1.0) * parts)
+        return Integral(
+            coefficients / self.rate, covariance / self.rate, variance / jnp.square(self.rate)
+        )
 
 
 class IntegratedTerm(DerivativesTerm):
@@ -116,6 +191,10 @@ class IntegratedTerm(DerivativesTerm):
         Q = [[entry(i, j) for j in powers] for i in powers]
         return _taylor(d, self.order), self.variance * _matrix(Q)
 
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        A, Q = IntegratedTerm(self.order + 1, self.variance, self.start).transition(t, d)
+        return Integral(A[0, 1:], Q[0, 1:], Q[0, 0])
+
 
 class IntegratedOrnsteinUhlenbeckTerm(Term):
     """Integral of a stationary Ornstein-Uhlenbeck process, 0 at the start."""
@@ -125,6 +204,7 @@ class IntegratedOrnsteinUhlenbeckTerm(Term):
     start: jax.Array
 
     b: ClassVar[int] = 2
+    has_closed_integral: ClassVar[bool] = True
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:
@@ -138,18 +218,30 @@ class IntegratedOrnsteinUhlenbeckTerm(Term):
         r = d / self.lengthscale
         decay = -jnp.expm1(-r)
         A = [[jnp.ones_like(r), self.lengthscale * decay], [jnp.zeros_like(r), 1.0 - decay]]
-        # The integral of (1 - exp(-w))^2 over (0, r), by its series if the closed form cancels.
-        is_small = r < 1.0
-        small, large = jnp.where(is_small, r, 0.0), jnp.where(is_small, 1.0, r)
-        series = small**3 * jnp.polyval(_squared_decay(), small)
-        closed = large + 2.0 * jnp.expm1(-large) - 0.5 * jnp.expm1(-2.0 * large)
         off_diagonal = self.lengthscale * jnp.square(decay)
-        integral = jnp.where(is_small, series, closed)
         Q = [
-            [2.0 * jnp.square(self.lengthscale) * integral, off_diagonal],
+            [2.0 * jnp.square(self.lengthscale) * _squared_decay(r), off_diagonal],
             [off_diagonal, -jnp.expm1(-2.0 * r)],
         ]
         return _matrix(A), self.variance * _matrix(Q)
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return jnp.array([0.0, 1.0])
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        # In units of the lengthscale, the noise enters the slope; the slope, f and the integral of
+        # f respond by exp(-w), G = 1 - exp(-w) and H, the integral of G. Then q_0 = H^2 and, by
+        # parts, q_1 = 2 (G H - int G^2).
+        scale, r = self.lengthscale, d / self.lengthscale
+        G, next_gamma = lower_gammas(r, 1)
+        H = r * G - next_gamma
+        covariance = [scale**3 * jnp.square(H), 2.0 * scale**2 * (G * H - _squared_decay(r))]
+        return Integral(
+            jnp.stack([d, scale**2 * H]),
+            self.variance * jnp.stack(covariance),
+            2.0 * self.variance * scale**4 * _squared_integral(r),
+        )
 
 
 class PolynomialTerm(DerivativesTerm):
@@ -169,6 +261,13 @@ class PolynomialTerm(DerivativesTerm):
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         return _taylor(d, self.order), jnp.zeros((self.order + 1, self.order + 1))
 
+    @property
+    def copy_slope(self) -> jax.Array:
+        return jnp.eye(self.b, k=-1)[:, 0]
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        return Integral.without_noise(_taylor(d, self.order + 1)[0, 1:])
+
 
 class HarmonicTerm(Term):
     """Sum of sine waves with random amplitudes.
@@ -187,6 +286,7 @@ class HarmonicTerm(Term):
     harmonics: tuple[int, ...] = eqx.field(static=True)
 
     b: ClassVar[int] = 1
+    has_closed_integral: ClassVar[bool] = True
 
     @property
     def weights(self) -> jax.Array:
@@ -197,6 +297,17 @@ class HarmonicTerm(Term):
         angle = 2.0 * jnp.pi * jnp.mod(t, self.period) / self.period
         cosines, sines = np.array(self.harmonics), np.array(self._sines)
         return jnp.concatenate([jnp.cos(cosines * angle), jnp.sin(sines * angle)])
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return jnp.zeros(1)
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        # The mean of a wave over an interval is the wave at the midpoint, times a sinc.
+        waves = np.array((*self.harmonics, *self._sines))
+        return Integral.without_noise(
+            d * jnp.sinc(waves * d / self.period) * self.features(t + 0.5 * d)
+        )
 
     def prior(self, t: jax.Array) -> jax.Array:
         return jnp.ones((1, 1))
@@ -221,10 +332,14 @@ def lower_gammas(x: jax.Array, highest: int) -> jax.Array:
     is_small = x < 2.0
     small, large = jnp.where(is_small, x, 0.0), jnp.where(is_small, 2.0, x)
     rising = [math.factorial(m) / math.factorial(m + 1 + j) for j in reversed(range(SERIES_TERMS))]
-    series = small ** (m + 1) * decay * jnp.polyval(jnp.array(rising), small)
+    series = small ** (m + 1) * decay * horner(rising, small)
     head = [1.0 / math.factorial(j) for j in reversed(range(m + 1))]
-    closed = math.factorial(m) * -jnp.expm1(jnp.log(jnp.polyval(jnp.array(head), large)) - large)
-    gammas = [jnp.where(is_small, series, closed)]
+    closed = math.factorial(m) * (1.0 - decay * horner(head, large))
+    # The barrier keeps XLA from computing both again for each m.
+    highest_gamma, decay = jax.lax.optimization_barrier(
+        (jnp.where(is_small, series, closed), decay)
+    )
+    gammas = [highest_gamma]
     for k in range(m, 0, -1):
         gammas.append((gammas[-1] + x**k * decay) / k)
     return jnp.stack(gammas[::-1])
@@ -256,8 +371,15 @@ def _matern_series(order: int) -> tuple[np.ndarray, np.ndarray]:
     for k, column in enumerate(columns):
         for m, other in enumerate(columns):
             squares[:, :, k + m] += np.outer(column, other) / 2.0 ** (k + m + 1)
-    at_infinity = [math.factorial(m) for m in range(2 * order + 1)]
-    return np.array(powers), squares / (squares[0, 0] @ at_infinity)
+    return np.array(powers), squares / _noise_integral(order, math.factorial(2 * order))
+
+
+def _noise_integral(p: int, gamma: jax.Array | int) -> jax.Array | float:
+    """Integral over (0, u) of the square of w^p exp(-w) / p!.
+
+    gamma: integral of w^(2 p) exp(-w) over (0, 2 u), which is (2 p)! for u = infinity.
+    """
+    return gamma / (2.0 ** (2 * p + 1) * math.factorial(p) ** 2)
 
 
 def _stationary(order: int) -> np.ndarray:
@@ -265,11 +387,45 @@ def _stationary(order: int) -> np.ndarray:
     return _matern_series(order)[1] @ [math.factorial(m) for m in range(2 * order + 1)]
 
 
-@lru_cache
-def _squared_decay() -> np.ndarray:
-    """r^-3 times the integral of (1 - exp(-w))^2 over (0, r), in powers of r, highest first."""
-    n = range(SERIES_TERMS, 1, -1)
-    return np.array([(-1.0) ** k * (2.0**k - 2.0) / (math.factorial(k) * (k + 1)) for k in n])
+def _squared_decay(r: jax.Array) -> jax.Array:
+    """Integral of (1 - exp(-w))^2 over (0, r)."""
+
+    def closed(r):
+        return r + 2.0 * jnp.expm1(-r) - 0.5 * jnp.expm1(-2.0 * r)
+
+    return _series_or(closed, 2, lambda k: 2.0**k - 2.0, r)
+
+
+def _squared_integral(r: jax.Array) -> jax.Array:
+    """Integral of (w - 1 + exp(-w))^2 over (0, r)."""
+
+    def closed(r):
+        G, next_gamma = lower_gammas(r, 1)
+        return ((r - 1.0) ** 3 + 1.0) / 3.0 + 2.0 * (next_gamma - G) - 0.5 * jnp.expm1(-2.0 * r)
+
+    return _series_or(closed, 4, lambda k: 2.0**k - 2.0 * k - 2.0, r)
+
+
+def _series_or(closed: Callable, lowest: int, coefficient: Callable, r: jax.Array) -> jax.Array:
+    """closed(r) for r >= 1, where it does not cancel, or a power series.
+
+    The series is the integral over (0, r) of the sum over k >= lowest of
+    coefficient(k) (-w)^k / k!.
+    """
+    is_small = r < 1.0
+    small, large = jnp.where(is_small, r, 0.0), jnp.where(is_small, 1.0, r)
+    powers = range(SERIES_TERMS, lowest - 1, -1)
+    series = [(-1.0) ** k * coefficient(k) / (math.factorial(k) * (k + 1)) for k in powers]
+    by_series = small ** (lowest + 1) * horner(series, small)
+    return jnp.where(is_small, by_series, closed(large))
+
+
+def horner(coefficients: Iterable, x: jax.Array) -> jax.Array:
+    """Polynomial in x with coefficients, numbers or arrays, of the highest power first.
+
+    Without a loop, unlike `jnp.polyval`, so that XLA fuses the operations.
+    """
+    return reduce(lambda total, c: x * total + c, coefficients)
 
 
 def _matrix(rows) -> jax.Array:

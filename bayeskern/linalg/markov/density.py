@@ -18,7 +18,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayeskern.kernels.state_space.blocks import Weighted
 from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import AnyArray
 from bayeskern.linalg.markov.factor import (
@@ -38,8 +37,7 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
     Returns:
         A number; -inf, with a gradient of 0, if K is not positive definite.
     """
-    d = jnp.diff(process.t, append=process.t[-1:])
-    rows = (process.t, d, process.noise, process.observed, r[process.order])
+    rows = (process.steps, process.noise, process.observed, process.sorted(r))
     # As floats: gradients in integers could not be added up.
     return _log_density(
         *jax.tree.map(lambda x: jnp.asarray(x, float), (process.space, process.initial.P, rows))
@@ -50,8 +48,8 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
 def _log_density(space: StateSpace, P, rows):
     """Log density of the values.
 
-    P: covariance of the state at the first time. rows: (t, d, noise, observed, r), each (n,), with
-    the times t, the steps d to the next times, and the residuals r.
+    P: covariance of the state in the first step. rows: (steps, noise, observed, r), for N steps,
+    with the residuals r (N,).
     """
     end, _ = _filter(space, P, rows)
     return end.value(rows)
@@ -81,7 +79,7 @@ class FilterState(NamedTuple):
 
     def value(self, rows) -> jax.Array:
         """Log density after the last time."""
-        n_observed = jnp.sum(rows[3])
+        n_observed = jnp.sum(rows[2])
         value = -0.5 * (self.total + n_observed * jnp.log(2.0 * jnp.pi))
         return jnp.where(self.positive & jnp.isfinite(value), value, -jnp.inf)
 
@@ -99,18 +97,18 @@ def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
     """Last state of the filter, and the state before each block."""
 
     def over_block(state, block):
-        t, d, noise, observed, r = block
-        steps = Row(*transitions(space, t, d), noise, observed)
-        end, _ = jax.lax.scan(lambda s, data: (s.step(*data)[0], None), state, (steps, r))
+        steps, noise, observed, r = block
+        rows = Row(*transitions(space, steps), noise, observed)
+        end, _ = jax.lax.scan(lambda s, data: (s.step(*data)[0], None), state, (rows, r))
         return end, state
 
     start = FilterState(
-        jnp.zeros(space.size),
+        jnp.zeros(len(P)),
         FilterCovariance(P, jnp.zeros(())),
         jnp.zeros(()),
         jnp.asarray(True),
     )
-    return jax.lax.scan(over_block, start, in_blocks(space.size, *rows))
+    return jax.lax.scan(over_block, start, in_blocks(len(P), *rows))
 
 
 def _value_and_gradient(space: StateSpace, P, rows):
@@ -119,23 +117,23 @@ def _value_and_gradient(space: StateSpace, P, rows):
 
     def over_block(carry, block):
         state_gradient, g_space = carry
-        state, (t, d, noise, observed, r) = block
-        (A, Q, h), pullback = jax.vjp(transitions, space, t, d)
+        state, (steps, noise, observed, r) = block
+        (A, Q, h), pullback = jax.vjp(transitions, space, steps)
         rows = Row(A, Q, h, noise, observed)
         _, saved = jax.lax.scan(lambda s, data: s.step(*data), state, (rows, r))
         state_gradient, (g_rows, g_r) = jax.lax.scan(
             _step_back, state_gradient, (rows, *saved), reverse=True
         )
-        g_block, g_t, g_d = pullback((g_rows.A, g_rows.Q, g_rows.h))
+        g_block, g_steps = pullback((g_rows.A, g_rows.Q, g_rows.h))
         g_space = jax.tree.map(jnp.add, g_space, g_block)
-        return (state_gradient, g_space), (g_t, g_d, g_rows.noise, g_rows.observed, g_r)
+        return (state_gradient, g_space), (g_steps, g_rows.noise, g_rows.observed, g_r)
 
-    state_gradient = jnp.zeros(space.size), jnp.zeros((space.size, space.size))
-    blocks = starts, in_blocks(space.size, *rows)
+    state_gradient = jnp.zeros(len(P)), jnp.zeros(P.shape)
+    blocks = starts, in_blocks(len(P), *rows)
     carry = state_gradient, jax.tree.map(jnp.zeros_like, space)
     ((_, g_P), g_space), g_rows = jax.lax.scan(over_block, carry, blocks, reverse=True)
-    n = len(rows[0])
-    g_rows = tuple(x.reshape(-1)[:n] for x in g_rows)
+    n = len(rows[1])
+    g_rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], g_rows)
     value = end.value(rows)
     gradient = jax.tree.map(
         lambda x: jnp.where(jnp.isfinite(value), x, 0.0), (g_space, g_P, g_rows)
@@ -160,7 +158,7 @@ def _step_back(state_gradient, data):
     g_A = jax.tree.map(
         jnp.add, row.A.slope(g_x[:, None], x[:, None]), row.A.slope(2.0 * one_side, P)
     )
-    (g_Q,) = jax.vjp(Weighted.dense, row.Q)[1](g_P)
+    (g_Q,) = jax.vjp(lambda Q: Q.dense(), row.Q)[1](g_P)
     g_x, g_P = row.A.T @ g_x, row.A.T @ one_side
     # The update by the value: x = m + p v / S and P = M - p p' / S with the predicted mean m and
     # covariance M, p = M h, S = h'p + noise and v = y - h'm. The gain is p / S, so p = S gain and

@@ -19,9 +19,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.kernels.state_space.blocks import Repeated, Weighted
 from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.markov.steps import Noise, PointSteps, Steps, Transition
 
 # Times per block. A block computes its transitions at once, and its states again for a gradient.
 BLOCK_STEPS = 256
@@ -30,39 +30,41 @@ MAX_STATE_OF_LONG_BLOCKS = 8
 
 
 class Row(NamedTuple):
-    """State-space model at one time.
+    """State-space model in one step.
 
     Attributes:
-        A: Transition matrix to the next time.
+        A: Transition matrix to the next step.
         Q: Noise covariance of the transition.
-        h: Coefficients of the state in f = h'x.
+        h: Coefficients of the state in the value h'x.
         noise: Noise variance.
         observed: 1.0 if the value is observed, otherwise 0.0.
     """
 
-    A: Repeated
-    Q: Weighted
+    A: Transition
+    Q: Noise
     h: jax.Array
     noise: jax.Array
     observed: jax.Array
 
 
 class ObservedProcess(eqx.Module):
-    """A state-space model observed with noise at n times.
+    """A state-space model observed with noise in n rows, in N steps of the filter.
 
     Attributes:
         space: The state-space model.
-        t: Sorted times, shape (n,).
-        noise: Noise variances, shape (n,).
-        observed: 1.0 if the value is observed, otherwise 0.0, shape (n,).
-        order: Original index of each sorted time, shape (n,).
+        steps: The N steps.
+        noise: Noise variance in each step, shape (N,).
+        observed: 1.0 if the row of the step is observed, otherwise 0.0, shape (N,).
+        order: Original index of the row of each step, n for steps without a row, shape (N,).
+        with_rows: Steps with a row, shape (n,); None for all.
     """
 
     space: StateSpace
-    t: jax.Array
+    steps: Steps
     noise: jax.Array
     observed: jax.Array
     order: jax.Array
+    with_rows: jax.Array | None = None
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class ObservedProcess(eqx.Module):
         observed: AnyArray | None = None,
         order: AnyArray | None = None,
     ) -> ObservedProcess:
-        """Build the process from unsorted, possibly repeated times.
+        """Process at unsorted, possibly repeated times.
 
         Args:
             space: The state-space model.
@@ -90,50 +92,70 @@ class ObservedProcess(eqx.Module):
         observed = jnp.ones(t.shape) if observed is None else jnp.asarray(observed, t.dtype)
         noise = jnp.broadcast_to(noise, t.shape)
         order = jnp.asarray(order)
-        return cls(space, t[order], noise[order], observed[order], order)
+        return cls(space, PointSteps.at(t[order]), noise[order], observed[order], order)
 
     @property
     def initial(self) -> FilterCovariance:
-        """Covariance of the state at the first time; NaN if a term starts later."""
-        P = self.space.covariance(self.t[0])
-        for start in self.space.starts:
-            P = jnp.where(self.t[0] >= start, P, jnp.nan)
-        return FilterCovariance(P, jnp.zeros(()))
+        """Covariance of the state at the first step; NaN if a term starts later."""
+        return FilterCovariance(self.steps.initial(self.space), jnp.zeros(()))
+
+    @property
+    def size(self) -> int:
+        """Size s of the state."""
+        return self.steps.size(self.space)
+
+    def sorted(self, rows: AnyArray) -> jax.Array:
+        """Rows (n, ...) in the order of the steps; 0 for steps without a row."""
+        return take(jnp.asarray(rows), self.order)
 
     def unsorted(self, rows: jax.Array) -> jax.Array:
-        """Rows (n, ...) in the original order of the times."""
-        return jnp.zeros_like(rows).at[self.order].set(rows, unique_indices=True)
+        """Rows (N, ...) of the steps in the original order of the rows."""
+        rows, order = self.of_rows(rows), self.of_rows(self.order)
+        return jnp.zeros_like(rows).at[order].set(rows, unique_indices=True)
+
+    def of_rows(self, x: jax.Array) -> jax.Array:
+        """Entries (n, ...) of x (N, ...) for the steps with a row."""
+        return x if self.with_rows is None else x[self.with_rows]
+
+    def of_steps(self, x: AnyArray) -> jax.Array:
+        """Entries (N, ...) from x (n, ...) for the steps with a row; 0 for the others."""
+        if self.with_rows is None:
+            return jnp.asarray(x)
+        return jnp.zeros((len(self.order), *x.shape[1:])).at[self.with_rows].set(x)
 
     def scan(self, body: Callable, carry, *data, reverse: bool = False):
-        """Pass over the times, like `jax.lax.scan`.
+        """Pass over the steps, like `jax.lax.scan`.
 
         Args:
             body: (carry, (row, *data)) -> (carry, result).
             carry: Initial carry.
-            data: Arrays of n rows, in the order of the sorted times.
-            reverse: Whether to start from the last time.
+            data: Arrays of N rows, in the order of the steps, or pytrees of them.
+            reverse: Whether to start from the last step.
 
         Returns:
-            The carry and the results, arrays of n rows.
+            The carry and the results, arrays of N rows.
         """
-        d = jnp.diff(self.t, append=self.t[-1:])
 
         @jax.checkpoint
         def over_block(carry, block):
-            t, d, noise, observed, *others = block
-            rows = Row(*transitions(self.space, t, d), noise, observed)
+            steps, noise, observed, *others = block
+            rows = Row(*transitions(self.space, steps), noise, observed)
             return jax.lax.scan(body, carry, (rows, *others), reverse=reverse)
 
-        blocks = in_blocks(self.space.size, self.t, d, self.noise, self.observed, *data)
+        blocks = in_blocks(self.size, self.steps, self.noise, self.observed, *data)
         carry, results = jax.lax.scan(over_block, carry, blocks, reverse=reverse)
-        return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: len(d)], results)
+        n = len(self.order)
+        return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], results)
 
 
-def transitions(
-    space: StateSpace, t: jax.Array, d: jax.Array
-) -> tuple[Repeated, Weighted, jax.Array]:
-    """A, Q and h at the times t (n,), for steps d (n,) to the next times."""
-    return jax.vmap(lambda t, d: (*space.step(t, d), space.h(t)))(t, d)
+def transitions(space: StateSpace, steps: Steps) -> tuple[Transition, Noise, jax.Array]:
+    """A, Q and h of N steps."""
+    return jax.vmap(lambda step: (*step.transition(space), step.h(space)))(steps)
+
+
+def take(x: jax.Array, index: jax.Array) -> jax.Array:
+    """x[index], and 0 for indices outside."""
+    return x.at[index].get(mode="fill", fill_value=0)
 
 
 def block_length(size: int) -> int:
@@ -141,19 +163,20 @@ def block_length(size: int) -> int:
     return BLOCK_STEPS if size <= MAX_STATE_OF_LONG_BLOCKS else BLOCK_STEPS // 4
 
 
-def in_blocks(size: int, t, d, noise, observed, *data) -> tuple[jax.Array, ...]:
-    """Arrays of n rows in blocks, padded with copies of the last row.
+def in_blocks(size: int, steps, noise, observed, *data) -> tuple:
+    """Arrays of N rows, or pytrees of them, in blocks, padded with copies of the last row.
 
-    The copies are unobserved, and their steps d are 0.
+    The copies are unobserved, and the last of the steps does not change the state.
     """
-    length = block_length(size)
-    blocks = -(-len(t) // length)
+    length, n = block_length(size), len(noise)
+    blocks = -(-n // length)
 
     def padded(x, mode="edge"):
-        x = jnp.pad(x, [(0, blocks * length - len(t))] + [(0, 0)] * (x.ndim - 1), mode)
+        x = jnp.pad(x, [(0, blocks * length - n)] + [(0, 0)] * (x.ndim - 1), mode)
         return x.reshape(blocks, length, *x.shape[1:])
 
-    return padded(t), padded(d), padded(noise), padded(observed, "constant"), *map(padded, data)
+    steps, noise, data = jax.tree.map(padded, (steps, noise, data))
+    return steps, noise, padded(observed, "constant"), *data
 
 
 class FilterCovariance(NamedTuple):
@@ -191,14 +214,14 @@ class FilterCovariance(NamedTuple):
 class MarkovFactor(Factor):
     """Covariance matrix of a state-space model. Created by `compute`.
 
-    K_ij = h(t_i)'Cov(x(t_i), x(t_j)) h(t_j), plus noise on the diagonal. L is lower triangular in
-    the order of time. Products take O(n s b) time per column, the diagonal of the inverse
-    O(n s^2 b).
+    K_ij = h_i'Cov(x_i, x_j) h_j for the states x_i in the steps, plus noise on the diagonal. L is
+    lower triangular in the order of time. Products take O(n s b) time per column, the diagonal of
+    the inverse O(n s^2 b).
 
     Attributes:
         process: The observed process.
-        sd: Diagonal of L, the sds of the innovations, shape (n,).
-        gain: Kalman gains, shape (n, s).
+        sd: Diagonal of L, the sds of the innovations, in each step, shape (N,); 1 without a row.
+        gain: Kalman gains, shape (N, s).
         jitter: 0.
     """
 
@@ -225,10 +248,11 @@ class MarkovFactor(Factor):
         sd = jnp.sqrt(jnp.where(S > 0.0, S, jnp.nan))
         if not is_traced(sd) and not np.all(np.isfinite(sd)):
             first = int(np.argmax(~np.isfinite(sd)))
+            time = float(process.steps.t[first])
             raise NotPositiveDefiniteError(
-                f"the value at time {float(process.t[first])!r} is determined by earlier values up "
-                "to rounding, so the covariance matrix is singular. Increase the noise, or use "
-                "solver='dense', which adds a jitter to the diagonal."
+                f"the value at time {time!r} is determined by earlier values up to rounding, so "
+                "the covariance matrix is singular. Increase the noise, or use solver='dense', "
+                "which adds a jitter to the diagonal."
             )
         return cls(process=process, sd=sd, gain=gain, jitter=jnp.zeros(()))
 
@@ -238,9 +262,9 @@ class MarkovFactor(Factor):
             v = b - row.observed * (row.h @ x)
             return row.A @ (x + jnp.multiply.outer(gain, v)), v / sd
 
-        start = jnp.zeros((self.process.space.size, *B.shape[1:]))
-        _, W = self.process.scan(body, start, self.sd, self.gain, B[self.process.order])
-        return W
+        start = jnp.zeros((self.process.size, *B.shape[1:]))
+        _, W = self.process.scan(body, start, self.sd, self.gain, self.process.sorted(B))
+        return self.process.of_rows(W)
 
     def sqrt_mul(self, B: AnyArray) -> jax.Array:
         def body(x, data):
@@ -248,8 +272,8 @@ class MarkovFactor(Factor):
             v = sd * w
             return row.A @ (x + jnp.multiply.outer(gain, v)), v + row.observed * (row.h @ x)
 
-        start = jnp.zeros((self.process.space.size, *B.shape[1:]))
-        _, Y = self.process.scan(body, start, self.sd, self.gain, B)
+        start = jnp.zeros((self.process.size, *B.shape[1:]))
+        _, Y = self.process.scan(body, start, self.sd, self.gain, self.process.of_steps(B))
         return self.process.unsorted(Y)
 
     def logdet(self) -> jax.Array:
@@ -261,7 +285,7 @@ class MarkovFactor(Factor):
             N_after, N = information(N, row, gain, jnp.square(sd))
             return N, 1.0 / jnp.square(sd) + gain @ N_after @ gain
 
-        s = self.process.space.size
+        s = self.process.size
         start = jnp.zeros((s, s))
         _, precision = self.process.scan(body, start, self.sd, self.gain, reverse=True)
         return self.process.unsorted(precision)

@@ -26,25 +26,29 @@ def weighted_covariances(
 
 
 def product(process: ObservedProcess, weights: AnyArray) -> jax.Array:
-    """Sum over observed times t_i of weights_i Cov(f(t_i), f(t)), at each time t."""
-    a, space = weights[process.order], process.space
+    """Sum over observed rows i of weights_i Cov(f_i, f_j), for each row j, without the noise."""
+    a, space = process.sorted(weights), process.space
 
-    def forward(z, data):
-        # z: sum over t_i <= t of weights_i Cov(f(t_i), x(t)); c: Cov(x(t), f(t)), x the state.
-        row, a, t = data
-        c = space.covariance(t) @ row.h
+    def forward(carry, data):
+        # z: sum over rows i up to this step of weights_i Cov(f_i, x), with the state x in this
+        # step; c: Cov(x, f) for the row of this step.
+        z, P = carry
+        row, a, step = data
+        P = step.prior(space, P)
+        c = P @ row.h
         z = z + row.observed * a * c
-        return row.A @ z, (row.h @ z, c)
+        return (row.A @ z, row.A @ P @ row.A.T + row.Q.dense()), (row.h @ z, c)
 
-    _, (sums_up_to, c) = process.scan(forward, jnp.zeros(space.size), a, process.t)
+    start = jnp.zeros(process.size), process.initial.P
+    _, (sums_up_to, c) = process.scan(forward, start, a, process.steps)
 
     def backward(u, data):
-        # u: sum over t_i > t of weights_i A'h, since Cov(x(t), f(t_i)) = Cov(x(t)) A'h.
+        # u: sum over later rows i of weights_i A'h, since Cov(x, f_i) = Cov(x) A'h.
         row, a, sum_up_to, c = data
         u = row.A.T @ u
         return u + row.observed * a * row.h, sum_up_to + c @ u
 
-    _, sums = process.scan(backward, jnp.zeros(space.size), a, sums_up_to, c, reverse=True)
+    _, sums = process.scan(backward, jnp.zeros(process.size), a, sums_up_to, c, reverse=True)
     return process.unsorted(sums)
 
 

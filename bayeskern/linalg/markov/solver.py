@@ -12,6 +12,7 @@ import numpy as np
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of, without
+from bayeskern.kernels.measured.kernel import Measured
 from bayeskern.kernels.state_space.space import MAX_STATE_SIZE, NoStateSpaceError
 from bayeskern.kernels.truncation import (
     harmonics_of,
@@ -22,6 +23,7 @@ from bayeskern.kernels.truncation import (
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
+from bayeskern.linalg.markov.schedule import Schedule, count_slots
 from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
@@ -32,53 +34,75 @@ DRAWS_BATCH_NUMBERS = 2**24
 class MarkovSolver(Solver):
     """Kalman filter, for one input and a kernel with a state-space form.
 
+    Rows may be values, derivatives and means over intervals, which may overlap.
+
     Attributes:
         harmonics: Number of harmonics of each periodic kernel; None until prepared.
         order: Indices that sort the times, shape (n,); None if the times are traced. They are
             precomputed, because sorting inside a program takes longer than the filter, and XLA
             would sort constant times during compilation, which takes minutes.
+        schedule: Order of the steps for measured rows, in place of `order`.
     """
 
     harmonics: tuple[int | None, ...] | None = eqx.field(static=True, default=None)
     order: jax.Array | None = None
+    schedule: Schedule | None = None
 
     name = "markov"
 
     def applicability(
         self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None
     ) -> Fits | Refused:
-        if X.shape[1] != 1:
-            return Refused(f"there are {X.shape[1]} inputs, and time is one")
-        if self.order is not None and not _is_order(self.order, X):
+        d = X.shape[1] if kernel.is_of_points else X.shape[2] - 1
+        if d != 1:
+            return Refused(f"there are {d} inputs, and time is one")
+        if not self._is_prepared_for(kernel, X):
             return Refused("the solver is prepared for other times")
         kernel = self._truncate(kernel)
+        slots = 0 if kernel.is_of_points else self._count_slots(X)
+        if slots is None:
+            return Refused("the order of the intervals is unknown while JAX traces them")
         try:
             space = kernel.state_space()
         except NoStateSpaceError as reason:
             return Refused(str(reason).rstrip("."))
-        s, n = space.size, X.shape[0]
-        if s == 0:
+        s, n = space.size + slots, X.shape[0]
+        if space.size == 0:
             return Refused("white noise alone has no state")
         if s > MAX_STATE_SIZE:
-            return Refused(f"its state has {s:,} numbers, and the maximum is {MAX_STATE_SIZE}")
+            overlap = f", for {slots:,} intervals that overlap" if slots > 1 else ""
+            return Refused(
+                f"its state has {s:,} numbers{overlap}, and the maximum is {MAX_STATE_SIZE}"
+            )
         unknown = [is_traced(start) or is_traced(X) for start in space.starts]
         for start, is_unknown in zip(space.starts, unknown, strict=True):
             # NumPy, not JAX: under `jit`, JAX traces a comparison even if its operands are known.
-            if not is_unknown and not np.asarray(X).min() >= np.asarray(start):
+            if not is_unknown and not _first_time(X) >= np.asarray(start):
                 if np.isnan(float(start)):
                     return Refused("the start of a trend has no value yet")
                 return Refused(f"a trend starts at {float(start):g}, after the first time")
         # Operations: products of s x s matrices with b x b blocks, forward and backward. Memory:
         # the state before each block of times; the states of one block and their derivatives.
-        b, length = max(term.b for term in space.terms), block_length(s)
+        b, length = max(term.b for term in space.terms) + slots, block_length(s)
         blocks = n / length + 3.0 * length
-        cost = Cost(12.0 * n * s**2 * (b + 4.0), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
+        bytes_of_rows = 8.0 * (8.0 + 6.0 * slots) * n
+        operations = 12.0 * n * s**2 * (b + 4.0)
+        errors = [stated_error(kernel)]
+        if isinstance(kernel, Measured) and slots > 0 and not space.has_closed_integrals:
+            # A double integral for each of the two parts of a step.
+            nodes = kernel.kinds.nodes
+            operations += 50.0 * n * nodes**2 * b**3
+            errors.append(f"integrals over each step by quadrature with {nodes} nodes")
+        cost = Cost(operations, 8.0 * blocks * s * (s + 1) + bytes_of_rows)
+        accuracy = "; ".join(error for error in errors if error is not None) or None
         unverified = "the start of a trend cannot be compared with times that JAX traces"
-        return Fits(cost, stated_error(kernel), unverified if any(unknown) else None)
+        return Fits(cost, accuracy, unverified if any(unknown) else None)
 
     def prepare(self, kernel: Kernel, X) -> MarkovSolver:
         if is_traced(X):
             return MarkovSolver(harmonics_of(kernel))
+        if not kernel.is_of_points:
+            return MarkovSolver(harmonics_of(kernel), schedule=Schedule.of(X))
         order = np.argsort(np.asarray(X)[:, 0], kind="stable")
         return MarkovSolver(harmonics_of(kernel), jnp.asarray(order))
 
@@ -94,6 +118,8 @@ class MarkovSolver(Solver):
         return MarkovFactor.compute(self._process(C))
 
     def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
+        if not C.kernel.is_of_points:
+            return super().mean(C, part, r, weights, X_new)
         space = part_of(self._truncate(C.kernel), part).state_space()
         if space.starts:
             # New times may precede the start; there the state-space form does not hold.
@@ -104,6 +130,8 @@ class MarkovSolver(Solver):
 
     def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
         kernel = self._truncate(C.kernel)
+        if not kernel.is_of_points:
+            return super().variance(C._replace(kernel=kernel), part, factor, X_new)
         space, part_space = kernel.state_space(), part_of(kernel, part).state_space()
         if space.starts:
             return super().variance(C._replace(kernel=kernel), part, factor, X_new)
@@ -121,6 +149,8 @@ class MarkovSolver(Solver):
         Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
         """
         C = C._replace(kernel=self._truncate(C.kernel))
+        if not C.kernel.is_of_points:
+            return super().deviations(C, part, factor, X_new, key, size)
         space, part_kernel = C.kernel.state_space(), part_of(C.kernel, part)
         if space.starts:
             return super().deviations(C, part, factor, X_new, key, size)
@@ -161,9 +191,29 @@ class MarkovSolver(Solver):
 
     def _process(self, C: NoisyGram) -> ObservedProcess:
         """Observed process of a matrix; white noise of the kernel is added to the noise."""
-        space = self._truncate(C.kernel).state_space()
+        kernel = self._truncate(C.kernel)
+        space = kernel.state_space()
         noise = C.noise + sum(space.white)
+        if isinstance(kernel, Measured):
+            schedule = self.schedule or Schedule.of(C.X)
+            return schedule.process(space, kernel.kinds, C.X, noise, C.observed)
         return ObservedProcess.of(space, C.X[:, 0], noise, C.observed, self.order)
+
+    def _is_prepared_for(self, kernel: Kernel, X) -> bool:
+        """True unless the solver is known to be prepared for other times or rows than X."""
+        if self.order is None and self.schedule is None:
+            return True
+        if kernel.is_of_points:
+            return self.order is not None and _is_order(self.order, X)
+        return self.schedule is not None and self.schedule.may_be_of(X)
+
+    def _count_slots(self, X) -> int | None:
+        """Number of measured rows X whose intervals overlap, at most; None if unknown."""
+        if self.schedule is not None:
+            return self.schedule.n_slots
+        if is_traced(X) or isinstance(X, jax.ShapeDtypeStruct):
+            return None
+        return count_slots(X)
 
 
 def _is_order(order, X) -> bool:
@@ -173,6 +223,12 @@ def _is_order(order, X) -> bool:
     if is_traced(X) or is_traced(order):
         return True
     return not np.any(np.diff(np.asarray(X)[np.asarray(order), 0]) < 0.0)
+
+
+def _first_time(X) -> float:
+    """Time of the first point, or first start of a measured row."""
+    X = np.asarray(X)
+    return X.min() if X.ndim == 2 else X[:, 0, 0].min()
 
 
 def _sampler(kernel: Kernel | None, t) -> Callable:
