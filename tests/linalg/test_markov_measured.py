@@ -149,7 +149,7 @@ def test_steps_of_all_lengths(name):
         kernel = jax.tree.map(lambda x: x * (1.0 + step), KERNELS[name])
         return solver.log_density(NoisyGram(measured(kernel, RowKinds.of(X)), X, 0.01), r)
 
-    np.testing.assert_allclose(density(0.0, SOLVER), density(0.0, DENSE), rtol=1e-9)
+    np.testing.assert_allclose(density(0.0, SOLVER), density(0.0, DENSE), rtol=1e-8)
     prepared = SOLVER.prepare(measured(KERNELS[name], RowKinds.of(X)), X)
     at = jax.jit(lambda step: density(step, prepared))
     d = 1e-3
