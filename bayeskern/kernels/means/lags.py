@@ -108,8 +108,12 @@ def _mean_jvp(function, primals, tangents):
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _mean_over_one(function: LagFunction, r: jax.Array, g: jax.Array) -> jax.Array:
     """Mean of k over the lags from r to r + g."""
-    mean = _ratio(_first(function, r + g) - _first(function, r), g)
-    return jnp.where(_is_point(r, g, g), function.value(r + 0.5 * g), mean)
+    # Differences of means of short intervals are divided by short lengths once more: the means
+    # themselves must not lose digits.
+    is_long = g > SECOND_INTEGRAL_MIN_LENGTH
+    by_difference = (_first(function, r + g) - _first(function, r)) / jnp.where(is_long, g, 1.0)
+    by_nodes = _unit_integral(function.value, r, g, RAMP_NODES, jnp.ones_like, function.has_kink)
+    return jnp.where(is_long, by_difference, by_nodes)
 
 
 @_mean_over_one.defjvp
