@@ -18,6 +18,7 @@ gpex (values, gradients, averages; dense) is left out: it was not in the package
 import contextlib
 import io
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +58,7 @@ def ours(X, noise, y, kernel=Matern32, solver="auto"):
         own = kernel(*jnp.exp(theta))
         return bk.GaussianProcess(own, measured, noise, solver=process.solver).log_prob(y)
 
-    density.solver = process.explain().solver
+    density.solver, density.data = process.explain().solver, ()
     return density
 
 
@@ -65,10 +66,12 @@ def theirs(library, X, noise, y, kernel):
     X, noise = jax.tree.map(jnp.asarray, (X, noise))
     named = {"noise" if library is smolgp else "diag": noise}
 
-    def density(theta):
+    def density(theta, X=X, named=named, y=y):
         own = kernel(jnp.exp(theta[0]), jnp.exp(0.5 * theta[1]))
         return library.GaussianProcess(own, X, **named).log_probability(y)
 
+    # smolgp does not take data that a compiled function knows.
+    density.data = X, named, jnp.asarray(y)
     return density
 
 
@@ -252,7 +255,8 @@ def timed(task, n, libraries):
             print(f"{n:,} {task}, {name}: {solver or density}, left out")
             return
         compiled = jax.jit(density), jax.jit(jax.value_and_grad(density))
-        seconds = [attempt(lambda f=f: best(f, THETA, repeats=REPEATS)) for f in compiled]
+        given = THETA, *density.data
+        seconds = [attempt(partial(best, f, *given, repeats=REPEATS)) for f in compiled]
         if any(isinstance(s, str) for s in seconds):
             print(f"{n:,} {task}, {name}: {seconds}")
             if name == OURS:
