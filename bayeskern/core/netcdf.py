@@ -139,7 +139,7 @@ def _locks_of_this_process() -> Iterator[None]:
     if "dask" not in sys.modules:
         yield
         return
-    import dask
+    import dask.config
 
     with dask.config.set(scheduler="synchronous"):
         yield

@@ -86,6 +86,17 @@ def mean_at(mean: Array | Callable, X_new: AnyArray) -> Array:
     return evaluate_mean(mean, X_new)
 
 
+def points_alone(X: Inputs) -> tuple[Array, tuple[str, ...] | None]:
+    """Read points (n, d) and the columns of a data frame; refuse intervals and derivatives."""
+    rows = Rows.read(X)
+    if rows.kinds is not None:
+        raise ValueError(
+            "a latent process is observed at points, but X has intervals or derivatives. "
+            "GPRegression and GaussianProcess take them; here, give points, such as the midpoints."
+        )
+    return rows.X, rows.names
+
+
 def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Array:
     """Read new points of a process at points X; take `columns` from a data frame."""
     points, _ = validation.inputs(X_new, "X_new", columns)
@@ -114,8 +125,7 @@ def new_rows(
         return new.X, None
     if new.kinds is None:
         return as_rows(new.X), RowKinds((), False)
-    asked = new.kernel(kernel if kernel.is_of_points else kernel.inner)
-    return new.X, asked.kinds
+    return new.X, new.kernel_of_rows(kernel).kinds
 
 
 def number_of_inputs(X: Array) -> int:

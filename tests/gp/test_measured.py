@@ -144,6 +144,17 @@ def test_rows_inside_a_traced_function():
     np.testing.assert_allclose(known, traced, rtol=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["dense", "markov"])
+def test_prepared_solvers_inside_a_traced_function(solver):
+    process = bk.GaussianProcess(Matern32(), ROWS, NOISE, solver=solver)
+
+    def log_prob(lengthscale):
+        kernel = Matern32(lengthscale)
+        return bk.GaussianProcess(kernel, process.X, NOISE, solver=process.solver).log_prob(Y)
+
+    np.testing.assert_allclose(jax.jit(log_prob)(1.0), process.log_prob(Y), rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_gradients_of_the_evidence(data):
     X, y = data
@@ -213,6 +224,12 @@ def test_bad_predictions_are_refused():
         gp.predict(bk.Derivative([0.0]))
     with pytest.raises(ValueError, match="X_new has 2 columns"):
         gp.predict(bk.Interval([[0.0, 1.0]], [[1.0, 1.0]]))
+
+
+def test_a_latent_process_refuses_intervals():
+    model = bk.LatentGP(RBF(), bk.likelihoods.Poisson())
+    with pytest.raises(ValueError, match="observed at points, but X has intervals"):
+        model.prepare(bk.Interval(START, END), np.array([1, 2, 3]))
 
 
 def test_an_interval_of_length_0_is_a_value():

@@ -26,7 +26,14 @@ from bayeskern.gp.latent.posterior import (
     response_prediction,
 )
 from bayeskern.gp.latent.process import LatentProcess, check_likelihood, read_solver
-from bayeskern.gp.prior import Inputs, is_function, mean_function, new_points, positive_definite
+from bayeskern.gp.prior import (
+    Inputs,
+    is_function,
+    mean_function,
+    new_points,
+    points_alone,
+    positive_definite,
+)
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
@@ -172,7 +179,7 @@ class LatentGP(eqx.Module):
         Returns:
             The prepared model, and its arguments (X, y, extra).
         """
-        points, columns = validation.inputs(X)
+        points, columns = points_alone(X)
         prepared = self.likelihood.prepare(y, points.shape[0], extra)
         model = dataclasses.replace(self.resolve(columns), likelihood=prepared.likelihood)
         model = dataclasses.replace(model, prepared=model._solver_for(points))

@@ -20,7 +20,7 @@ from bayeskern.gp.latent.posterior import ConditionedLatent, NewResponses, laten
 from bayeskern.gp.latent.prior import DensePrior, LatentPoints, LatentPrior
 from bayeskern.gp.latent.quadrature import draw_responses
 from bayeskern.gp.latent.solver_prior import SolverPrior
-from bayeskern.gp.prior import Inputs, positive_definite, read_mean
+from bayeskern.gp.prior import Inputs, points_alone, positive_definite, read_mean
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver, solver_of
@@ -85,7 +85,7 @@ class LatentProcess(Distribution):
         *,
         validate_args: bool | None = None,
     ):
-        points, self.columns = validation.inputs(X)
+        points, self.columns = points_alone(X)
         self.likelihood = check_likelihood(likelihood).require_concrete()
         self.kernels = tuple(
             k.resolve(self.columns).require_concrete() for k in _read_kernels(kernel, likelihood)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,7 +49,7 @@ class RowArrays(NamedTuple):
     column: jax.Array
 
     @classmethod
-    def of(cls, rows: jax.Array) -> RowArrays:
+    def of(cls, rows: Any) -> RowArrays:
         """Parts of rows (n, 2, d + 1)."""
         return cls(rows[:, 0, :-1], rows[:, 1, :-1], rows[:, 0, -1], rows[:, 1, -1])
 
@@ -173,7 +173,7 @@ class Measured(Wrapper):
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
         """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible."""
-        if is_traced(X) or not self._uses_nodes(X):
+        if any(map(is_traced, jax.tree.leaves((self, X)))) or not self._uses_nodes(X):
             return self
         rows, error, nodes = _sample(X), math.inf, MIN_NODES
         K = _evaluate(self._with_nodes(nodes), rows)

@@ -16,7 +16,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.hyperparameters import at_medians
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.measured.kernel import RowArrays, RowKinds, as_rows, measured
+from bayeskern.kernels.measured.kernel import Measured, RowArrays, RowKinds, as_rows, measured
 
 Columns = tuple[str, ...] | None
 
@@ -201,6 +201,17 @@ class Rows(NamedTuple):
         """
         if self.kinds is None or not kernel.is_of_points:
             return kernel
+        return self.kernel_of_rows(kernel)
+
+    def kernel_of_rows(self, kernel: Kernel) -> Measured:
+        """Kernel of measured rows of these kinds, for a process with a kernel of points or rows.
+
+        Raises:
+            ValueError: X has points, or a row is a derivative and a part of the kernel has none.
+        """
+        if self.kinds is None:
+            raise ValueError("X has points, and not measured rows.")
+        kernel = kernel.inner if isinstance(kernel, Measured) else kernel
         if self.kinds.has_derivatives:
             _require_derivatives(kernel, self.X)
         known = measured(at_medians(kernel), self.kinds).with_nodes_for(self.X)
@@ -220,7 +231,7 @@ def _require_derivatives(kernel: Kernel, rows: jax.Array) -> None:
     d = rows.shape[2] - 1
     columns = range(d)
     if not validation.is_traced(rows):
-        columns = sorted({int(column) for column in rows[:, 1, -1] if column >= 0})
+        columns = sorted({int(column) for column in np.asarray(rows)[:, 1, -1] if column >= 0})
     for column in columns:
         for part in kernel.rough_parts(column, d):
             raise ValueError(

@@ -143,7 +143,9 @@ class Schedule(eqx.Module):
             return False
         if is_traced(X) or is_traced(self.order) or isinstance(X, jax.ShapeDtypeStruct):
             return True
-        other = Schedule.of(X)
+        # Under `jit`, JAX would trace known rows too.
+        with jax.ensure_compile_time_eval():
+            other = Schedule.of(X)
         pairs = (self.order, other.order), (self.start, other.start)
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
