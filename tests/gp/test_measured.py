@@ -203,6 +203,8 @@ def test_full_inference_is_calibrated():
         (lambda: bk.Interval([0.0, 1.0], [1.0]), "a start and an end for each"),
         (lambda: bk.Interval([0.0], [1.0], kind="median"), "kind='median' is not known"),
         (lambda: bk.Derivative([1.0], axis=1), r"columns \[1\]"),
+        (lambda: bk.GaussianProcess(RBF(), np.ones((3, 2, 2)), NOISE), "must have shape"),
+        (lambda: bk.GaussianProcess(RBF(), np.ones((3, 4, 2)), NOISE), "must have shape"),
         (
             lambda: bk.GaussianProcess(RBF(), [POINTS, bk.Derivative([[0.0, 1.0]])], NOISE),
             "the parts of X have 1, 2 columns",

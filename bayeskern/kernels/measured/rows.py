@@ -170,7 +170,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def _read(cls, X: Any, name: str, required: Columns) -> Rows:
-        if isinstance(X, np.ndarray | jax.Array) and X.ndim == 3:
+        if isinstance(X, np.ndarray | jax.Array) and _are_rows(X):
             rows = jnp.asarray(X)
             return cls(rows, required, RowKinds.of(rows))
         parts = X if isinstance(X, list | tuple) else [X]
@@ -216,6 +216,17 @@ class Rows(NamedTuple):
             _require_derivatives(kernel, self.X)
         known = measured(at_medians(kernel), self.kinds).with_nodes_for(self.X)
         return measured(kernel, known.kinds)
+
+
+def _are_rows(X: np.ndarray | jax.Array) -> bool:
+    """True for an array of measured rows; other arrays of three axes are mistakes."""
+    if X.ndim != 3 or X.shape[1] != 2 or X.shape[2] < 2:
+        return False
+    if validation.is_traced(X):
+        return True
+    rows = RowArrays.of(np.asarray(X))
+    columns = np.arange(-1, X.shape[2] - 1)
+    return bool(np.all(rows.sides >= 0.0) and np.all(np.isin(rows.column, columns)))
 
 
 def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Columns]:
