@@ -74,7 +74,7 @@ def rows(n, has_derivatives=True, seed=0):
 def case(name, n=60):
     """Covariance matrix of noisy rows, some of them unobserved, and residuals."""
     X, rng = rows(n, name not in ROUGH), np.random.default_rng(1)
-    kernel = measured((KERNELS | PRODUCTS)[name], RowKinds.of(X) | RowKinds((), False, 24))
+    kernel = measured((KERNELS | PRODUCTS)[name], RowKinds.of(X) | RowKinds((), False, 64))
     noise, observed = rng.uniform(0.05, 0.3, len(X)), rng.random(len(X)) < 0.9
     C = NoisyGram(kernel, X, jnp.asarray(noise), jnp.asarray(observed))
     return C, jnp.asarray(rng.normal(size=len(X)) * observed)

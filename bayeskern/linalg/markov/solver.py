@@ -95,8 +95,12 @@ class MarkovSolver(Solver):
             errors.append(f"integrals over each step by quadrature with {nodes} nodes")
         cost = Cost(operations, 8.0 * blocks * s * (s + 1) + bytes_of_rows)
         accuracy = "; ".join(error for error in errors if error is not None) or None
-        unverified = "the start of a trend cannot be compared with times that JAX traces"
-        return Fits(cost, accuracy, unverified if any(unknown) else None)
+        unverified = None
+        if any(unknown):
+            unverified = "the start of a trend cannot be compared with times that JAX traces"
+        elif isinstance(kernel, Measured) and slots > 0 and not space.has_closed_integrals:
+            unverified = "it integrates products of kernels by quadrature, whose error is unknown"
+        return Fits(cost, accuracy, unverified)
 
     def prepare(self, kernel: Kernel, X) -> MarkovSolver:
         if is_traced(X):
