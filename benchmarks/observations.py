@@ -149,7 +149,10 @@ def slopes(n, kernel=Matern32, solver="auto"):
         yield "tinygp, own kernel", lambda: theirs(tinygp, *given, TinySlopes)
     if n <= DENSE:
         of_values = tinygp.kernels.Matern32 if kernel is Matern32 else tinygp.kernels.ExpSquared
-        of_both = lambda scale, sigma: DenseSlopes(sigma**2 * of_values(scale))  # noqa: E731
+
+        def of_both(scale, sigma):
+            return DenseSlopes(sigma**2 * of_values(scale))
+
         yield "tinygp, jax.grad", lambda: theirs(tinygp, *given, of_both)
 
 
@@ -159,12 +162,19 @@ def product(n, mine, of_smolgp, of_tinygp):
     b = a + 0.3
     given = exposures(a, b), noise, y
     whole, kernels = smolgp.kernels.integrated.IntegratedStateSpaceModel, smolgp.kernels
+
+    def reference(scale, sigma):
+        return sigma**2 * tinygp.kernels.Matern32(scale) * of_tinygp
+
+    def factors(*own):
+        return kernels.IntegratedMatern32(*own) * of_smolgp
+
+    def as_one(*own):
+        return whole("product", kernels.Matern32(*own) * of_smolgp, 1)
+
     yield OURS, lambda: ours(bk.Interval(a, b), noise, y, lambda *own: Matern32(*own) * mine)
-    reference = lambda s, u: u**2 * tinygp.kernels.Matern32(s) * of_tinygp  # noqa: E731
     yield "quadrature", lambda: by_quadrature(a, b, noise, y, reference)
-    factors = lambda *own: kernels.IntegratedMatern32(*own) * of_smolgp  # noqa: E731
     yield "smolgp", lambda: theirs(smolgp, *given, factors)
-    as_one = lambda *own: whole("product", kernels.Matern32(*own) * of_smolgp, 1)  # noqa: E731
     yield "smolgp, as a whole", lambda: theirs(smolgp, *given, as_one)
 
 
@@ -200,13 +210,14 @@ def agreement():
     print(f"log marginal likelihood, {SMALL} rows; difference: relative, from ours\n")
     print(f"{'rows':31}{'library':21}{'log density':>17}{'difference':>12}  solver")
     for task, libraries in (TASKS | MORE).items():
+        reference = float("nan")
         for name, make in libraries(SMALL):
             density = attempt(make)
             value = density if isinstance(density, str) else attempt(density, THETA)
             cells = f"{task:31}{name:21}"
             if not isinstance(value, str):
                 value = float(value)
-                reference = value if name == OURS else reference  # noqa: F821
+                reference = value if name == OURS else reference
                 cells += f"{value:17.10f}{abs(value / reference - 1.0):12.1e}"
                 value = getattr(density, "solver", "")
             print(f"{cells}  {value}", flush=True)

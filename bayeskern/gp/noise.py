@@ -336,7 +336,8 @@ class NoiseProcess(NoiseModel):
     short for `noise=NoiseProcess(kernel)`. The sites are `noise.level`, the hyperparameters of the
     kernel with the prefix `noise.`, `noise.white` (n,), standard normal, and the deterministic
     `noise` = exp(level + L white), (n,), with k(X) = L L'. It takes O(n^3) operations. At m new
-    points, each draw of the posterior has a draw of the noise there, in O(n^2 m + m^3).
+    points, each draw of the posterior has a draw of the noise there, in O(n^2 m + m^3). A mean or
+    an integral has the noise at the middle of its interval.
 
     Args:
         kernel: Covariance function of the log noise variance; a variance of 1 is a factor of about

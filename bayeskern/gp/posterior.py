@@ -27,7 +27,13 @@ from bayeskern.gp.prior import (
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.kernels.measured.kernel import RowKinds, as_rows, measured
+from bayeskern.kernels.measured.kernel import (
+    RowKinds,
+    are_in_units_of_f,
+    as_rows,
+    measured,
+    points_of,
+)
 from bayeskern.linalg import Factor, NoisyGram, Solver
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import AnyArray
@@ -170,7 +176,7 @@ class ConditionedGP(eqx.Module):
             self,
             kernel=kernel,
             X=as_rows(self.X),
-            prior_mean=mean_of_rows(self.prior_mean),
+            prior_mean=mean_of_rows(self.prior_mean, kinds),
             solver=DenseSolver(),
         )
 
@@ -223,15 +229,19 @@ class ConditionedGP(eqx.Module):
             ax: Axes to plot in; a new figure if None.
 
         Returns:
-            The figure, with the observations as dots.
+            The figure, with the observations as dots; means over intervals at their midpoints,
+            integrals and derivatives not at all.
 
         Raises:
             ValueError: If there are several inputs, or the prior mean was given as an array.
         """
-        points = plot.points(X_new, self.X, self.columns)
-        f = _prediction(self, points, jnp.zeros(()), mean_at(self.prior_mean, points))
-        observed = slice(None) if self.observed is None else np.asarray(self.observed)
-        data = np.asarray(self.X)[observed, 0], np.asarray(self.y)[observed]
+        points = plot.points(X_new, points_of(self.X), self.columns)
+        rows, kinds = new_rows(points, self.kernel, self.X, self.columns)
+        gp = self.measured(kinds)
+        f = _prediction(gp, rows, jnp.zeros(()), mean_at(gp.prior_mean, rows))
+        shown = np.ones(len(self.X), bool) if self.observed is None else np.asarray(self.observed)
+        shown = shown & are_in_units_of_f(self.X)
+        data = np.asarray(points_of(self.X))[shown, 0], np.asarray(self.y)[shown]
         return plot.samples(points, f, self.columns, n, level, seed, ax, data)
 
     def new_noise(self, noise: ArrayLike | None, m: int, latent: bool) -> Array:
@@ -253,21 +263,21 @@ class ConditionedGP(eqx.Module):
 
 
 class ProcessPredictive(eqx.Module):
-    """Process given data, or one of its additive components, at new points X (m, d).
+    """Process given data, or one of its additive components, at new points or rows X.
 
     Attributes:
         gp: The conditioned process.
         part: Name of the component; None for the whole process.
-        X: New points, (m, d).
+        X: New points, (m, d), or measured rows, (m, 2, d + 1).
         prior_mean: Prior mean at X, a number or (m,).
-        noise: Noise variance at X, a number or (m,); None for the noise of the data.
+        noise: Noise variance at X, a number or (m,).
     """
 
     gp: ConditionedGP
     part: str | None = eqx.field(static=True)
     X: Array
     prior_mean: Array
-    noise: Array | None
+    noise: Array
 
     def mean(self) -> Array:
         """Means: (m,)."""
@@ -280,7 +290,7 @@ class ProcessPredictive(eqx.Module):
         gp = self.gp
         variance = gp.solver.variance(gp.matrix, self.part, gp.factor, self.X)
         prior = part_of(gp.kernel, self.part).evaluate_diag(self.X)
-        return self.mean(), above_rounding(variance, prior) + self._noise()
+        return self.mean(), above_rounding(variance, prior) + self.noise
 
     def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
@@ -288,14 +298,7 @@ class ProcessPredictive(eqx.Module):
         key_f, key_noise = jax.random.split(key)
         deviations = gp.solver.deviations(gp.matrix, self.part, gp.factor, self.X, key_f, n)
         errors = jax.random.normal(key_noise, deviations.shape, deviations.dtype)
-        return deviations + self.mean() + jnp.sqrt(self._noise()) * errors
-
-    def _noise(self) -> Array:
-        # Checked here and not at the start, because means do not need the noise.
-        if self.noise is not None:
-            return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
-        noise = self.gp.new_noise(None, self.X.shape[0], latent=False)
-        return noise * observes_kinds_of(self.gp.X, self.X)
+        return deviations + self.mean() + jnp.sqrt(self.noise) * errors
 
 
 # -- one conditioned process as a Prediction -------------------------------------------------------

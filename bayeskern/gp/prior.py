@@ -18,7 +18,7 @@ from bayeskern.core import validation
 from bayeskern.core.functions import as_module
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.measured.kernel import (
-    ConstantMean,
+    MeasuredLevel,
     MeasuredMean,
     RowArrays,
     RowKinds,
@@ -157,14 +157,15 @@ def _require_inputs(d: int, X: Array) -> None:
         )
 
 
-def mean_of_rows(mean: Array | Callable) -> Array | Callable:
+def mean_of_rows(mean: Array | Callable, kinds: RowKinds | None) -> Array | Callable:
     """Prior mean of measured rows, from the prior mean of the process at a point.
 
-    An array (n,) holds the prior means of the rows themselves, and is returned unchanged.
+    An array (n,) holds the prior means of the rows themselves, and is returned unchanged, as is the
+    prior mean of points, for kinds = None.
     """
-    if callable(mean):
-        return MeasuredMean(mean)
-    return mean if jnp.ndim(mean) == 1 else MeasuredMean(ConstantMean(jnp.asarray(mean)))
+    if kinds is None or (not callable(mean) and jnp.ndim(mean) == 1):
+        return mean
+    return MeasuredMean(mean, kinds) if callable(mean) else MeasuredLevel(jnp.asarray(mean))
 
 
 def above_rounding(variance: Array, prior: Array) -> Array:

@@ -21,11 +21,13 @@ from bayeskern.gp.prior import (
     mask_residual,
     mean_at,
     mean_of_rows,
+    new_rows,
     per_point,
     positive_definite,
     read_mean,
 )
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.measured.kernel import RowKinds, as_rows, kinds_of, points_of
 from bayeskern.kernels.measured.rows import Rows
 from bayeskern.linalg import Choice, Factor, NoisyGram, Solver, explain, solver_of
 from bayeskern.prediction.mixture import Prediction
@@ -120,7 +122,7 @@ class GaussianProcess(Distribution):
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
         prior_mean = read_mean(mean, n)
-        self.prior_mean = prior_mean if self.kernel.is_of_points else mean_of_rows(prior_mean)
+        self.prior_mean = mean_of_rows(prior_mean, kinds_of(self.kernel))
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         self.solver = solver_of(self.kernel, self.X, solver, self.noise, self.observed)
@@ -249,8 +251,9 @@ class GaussianProcess(Distribution):
             >>> process = bk.GaussianProcess(Matern52(lengthscale=2.0), [0.0, 10.0], noise=0.1)
             >>> figure = process.plot_samples(n=3)
         """
-        points = plot.points(X_new, self.X, self.columns)
-        f = GaussianProcess(self.kernel, points, 0.0, mean_at(self.prior_mean, points))
+        points = plot.points(X_new, points_of(self.X), self.columns)
+        rows, _ = new_rows(points, self.kernel, self.X, self.columns)
+        f = GaussianProcess(self.kernel, rows, 0.0, mean_at(self.prior_mean, rows))
         prior = Prediction(
             lambda: f.mean[None],
             lambda: (f.mean[None], f.variance[None]),
@@ -273,5 +276,8 @@ class GaussianProcess(Distribution):
         def at_rows(value):
             return value if jnp.ndim(value) == 0 else value[rows]
 
-        gp, mean = self.condition(y), evaluate_mean(new.prior_mean, new.X)
-        return ProcessPredictive(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))
+        gp, mean, X_new = self.condition(y), evaluate_mean(new.prior_mean, new.X), new.X
+        if X_new.ndim == 3 or self.X.ndim == 3:
+            X_new = as_rows(X_new) if X_new.ndim == 2 else X_new
+            gp = gp.measured(kinds_of(new.kernel) or RowKinds((), False))
+        return ProcessPredictive(gp, None, X_new[rows], at_rows(mean), at_rows(new.noise))

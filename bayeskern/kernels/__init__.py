@@ -23,6 +23,7 @@ from bayeskern.kernels.families.dot_product import AllSubsets, ArcCosine, Linear
 from bayeskern.kernels.families.hilbert_space import HilbertSpace
 from bayeskern.kernels.families.markov_rbf import MarkovRBF
 from bayeskern.kernels.families.periodic import Cosine, Periodic, Seasonal
+from bayeskern.kernels.families.spectral_mixture import SpectralMixture
 from bayeskern.kernels.families.stationary import (
     RBF,
     InverseMultiquadric,
@@ -31,7 +32,6 @@ from bayeskern.kernels.families.stationary import (
     Matern52,
     Multiquadric,
     RationalQuadratic,
-    SpectralMixture,
     Stationary,
     White,
 )

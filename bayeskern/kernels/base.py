@@ -52,6 +52,10 @@ class Kernel(CovarianceFunction):
         positive_definite: False if k is not positive definite; Gaussian processes refuse it.
         features_are_a_series: True if `features` is an infinite series, truncated at a degree.
         is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
+        depends_on_lag: True if k(x, z) is a function of x - z, given that its parts are: means
+            over intervals are then computed faster.
+        is_differentiable: False if functions drawn from it have no mean-square derivative;
+            derivatives as rows are then refused.
 
     Examples:
         >>> import jax
@@ -113,7 +117,7 @@ class Kernel(CovarianceFunction):
         """
         if not X.columns:
             return self.evaluate(X.lower, Z.lower)
-        if self.has_few_features:
+        if self.means_from_features:
             return self.features_of_means(X) @ self.features_of_means(Z).T
         factors = self.by_columns(X.d)
         if len(factors) > 1:

@@ -32,7 +32,7 @@ class CovarianceFunction(Parametrized):
         is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
         depends_on_lag: True if k(x, z) is a function of x - z, given that its parts are.
         is_differentiable: False if functions drawn from it have no mean-square derivative.
-        has_few_features: True if `features` is finite, and means of features give those of k.
+        means_from_features: True if means of k come from means of its features, which are finite.
     """
 
     positive_definite: ClassVar[bool] = True
@@ -40,7 +40,7 @@ class CovarianceFunction(Parametrized):
     is_a_function: ClassVar[bool] = True
     depends_on_lag: ClassVar[bool] = False
     is_differentiable: ClassVar[bool] = True
-    has_few_features: ClassVar[bool] = False
+    means_from_features: ClassVar[bool] = False
 
     # -- methods that a kernel defines --------------------------------------------------------
 

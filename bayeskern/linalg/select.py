@@ -173,8 +173,7 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
         choice = choose(C.kernel, C.X, solver.name, C.noise, C.observed)
     answer = solver.applicability(*C)
     error = answer.accuracy if isinstance(answer, Fits) else None
-    by_quadrature = C.kernel.quadrature_error(C.X)
-    if by_quadrature > 0.0:
+    if error is None and (by_quadrature := C.kernel.quadrature_error(C.X)) > 0.0:
         error = f"within {by_quadrature:.1g} of the largest variance, by quadrature"
     return choice._replace(error=error, loss=solver.error_estimate(C))
 

@@ -41,8 +41,8 @@ class Fits(NamedTuple):
     Attributes:
         cost: Cost of the log density with its gradient.
         accuracy: Error bound of the covariances in words; None if they are exact.
-        unverified: Condition that cannot be checked while JAX traces, in words. The automatic
-            choice then skips the solver; it has to be requested by name.
+        unverified: Condition that cannot be checked, such as one on traced times, in words. The
+            automatic choice then skips the solver; it has to be requested by name.
     """
 
     cost: Cost

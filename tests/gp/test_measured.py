@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 from scipy.stats import multivariate_normal
@@ -232,6 +233,51 @@ def test_a_latent_process_refuses_intervals():
     model = bk.LatentGP(RBF(), bk.likelihoods.Poisson())
     with pytest.raises(ValueError, match="observed at points, but X has intervals"):
         model.prepare(bk.Interval(START, END), np.array([1, 2, 3]))
+
+
+def test_means_over_boxes_need_a_prior_mean_that_is_a_number():
+    box = bk.Interval([[0.0, 0.0]], [[1.0, 2.0]])
+    assert bk.GaussianProcess(RBF(lengthscale=[1.0, 1.0]), box, NOISE, mean=3.0).mean[0] == 3.0
+    with pytest.raises(ValueError, match="mean is a function of a point"):
+        bk.GaussianProcess(RBF(lengthscale=[1.0, 1.0]), box, NOISE, mean=lambda x: x[0] * x[1])
+
+
+def test_inaccurate_quadrature_is_warned_about():
+    kernel = bk.kernels.Brownian() * bk.kernels.Seasonal(period=1.0)
+    # The start of the motion, a kink that the quadrature does not know, is inside the interval.
+    with pytest.warns(UserWarning, match="nodes of quadrature leave an error"):
+        process = bk.GaussianProcess(kernel, bk.Interval([-1.3, 0.2], [2.9, 4.1]), NOISE)
+    assert "by quadrature" in repr(process.explain())
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[0]], ids=["measured", "points"])
+def test_functions_of_measured_processes_are_plotted(rows):
+    process = bk.GaussianProcess(Matern32(), rows, NOISE, mean=1.0)
+    y = Y[: len(process.X)]
+    assert process.plot_samples(n=2).axes[0].lines
+    lines = process.condition(y).plot_samples(n=2).axes[0].lines
+    (dots,) = [line for line in lines if line.get_label() == "observed"]
+    # Integrals and slopes are not in the units of f, but an integral over a length of 1 is a mean.
+    expected = POINTS if rows is ROWS[0] else [*POINTS, 0.5]
+    np.testing.assert_array_equal(np.asarray(dots.get_xdata()), expected)
+
+
+def test_hand_written_models_predict_rows():
+    """A model that observed values predicts means, and the other way round."""
+
+    def model(X, y=None):
+        ell = numpyro.sample("ell", dist.LogNormal(0.0, 0.1))
+        numpyro.sample("y", bk.GaussianProcess(Matern32(ell), X, NOISE, mean=1.0), obs=y)
+
+    x, interval = np.linspace(0.0, 3.0, 8), bk.Interval(START, END)
+    for X, new in ((x, interval), ([x, interval], np.array([0.5, 1.5]))):
+        y = np.sin(np.arange(8.0 if X is x else 11.0))
+        posterior = bk.infer(model, X, y, method="map", seed=0, progress=False)
+        ell = float(posterior.draws["ell"].item())
+        gp = bk.GaussianProcess(Matern32(ell), X, NOISE, mean=1.0).condition(y)
+        ours, expected = posterior.predict(new), gp.predict(new, noise=NOISE)
+        np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-8)
+        np.testing.assert_allclose(ours.sd, expected.sd, rtol=1e-8)
 
 
 def test_an_interval_of_length_0_is_a_value():

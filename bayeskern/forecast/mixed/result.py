@@ -78,8 +78,10 @@ class MixedForecast(Forecast):
         """Distribution of the sums of `counts` (m,) fine steps at positions x (m,)."""
         assert self.combination is not None
         average = cast("QuantileAverage", predictive_of(self.combination, x, steps, self.seed))
-        shifts = np.array([[scale.shift] for scale in map(_affine, average.transformations)])
-        sizes = np.array([[scale.size] for scale in map(_affine, average.transformations)])
+        # Without a logarithm, the transformation of each structure is affine.
+        scales = cast("list[Scale]", average.transformations)
+        shifts = np.array([[scale.shift] for scale in scales])
+        sizes = np.array([[scale.size] for scale in scales])
         share = counts / self._pair.mean_count
         return QuantileAverage(
             average.weights,
@@ -163,11 +165,6 @@ class MixedForecast(Forecast):
     def posterior(self) -> None:
         """None: the model has no target for the inference methods."""
         return
-
-
-def _affine(transformation: Any) -> Scale:
-    """The scale of a structure, which is affine without a logarithm."""
-    return transformation
 
 
 @dataclass(frozen=True, eq=False, repr=False)

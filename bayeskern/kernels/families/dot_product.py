@@ -44,7 +44,7 @@ class Linear(Kernel):
          [0. 4. 8.]]
     """
 
-    has_few_features: ClassVar[bool] = True
+    means_from_features: ClassVar[bool] = True
 
     variance: Hyperparameter = hyperparameter(1.0, scalar=False)
     center: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
@@ -96,7 +96,7 @@ class Polynomial(Kernel):
          [1. 8.]]
     """
 
-    has_few_features: ClassVar[bool] = True
+    means_from_features: ClassVar[bool] = True
 
     degree: int = eqx.field(
         static=True, default=2, converter=lambda p: validation.positive_integer(p, "degree")
@@ -142,7 +142,7 @@ class AllSubsets(Kernel):
         [[10.]] [[1. 1. 2. 2.]]
     """
 
-    has_few_features: ClassVar[bool] = True
+    means_from_features: ClassVar[bool] = True
 
     variance: Hyperparameter = hyperparameter(1.0)
 

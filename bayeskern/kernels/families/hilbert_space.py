@@ -77,7 +77,7 @@ class HilbertSpace(Wrapper):
         True
     """
 
-    has_few_features: ClassVar[bool] = True
+    means_from_features: ClassVar[bool] = True
 
     inner: Stationary
     lower: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "lower"))

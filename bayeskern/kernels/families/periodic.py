@@ -207,7 +207,7 @@ class Cosine(Kernel):
     """
 
     depends_on_lag: ClassVar[bool] = True
-    has_few_features: ClassVar[bool] = True
+    means_from_features: ClassVar[bool] = True
 
     period: Hyperparameter = hyperparameter(1.0, constraints.positive, scalar=False)
     variance: Hyperparameter = hyperparameter(1.0)

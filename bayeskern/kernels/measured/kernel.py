@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +30,8 @@ from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 # Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
 # doubled until the covariances change by less than NODES_ERROR of the largest variance.
 MIN_NODES, MAX_NODES, NODES_ERROR = 8, 64, 1e-9
+# Errors above this share of the largest variance are warned about.
+WARNING_ERROR = 1e-6
 # Rows from which the error of the quadrature is estimated.
 ERROR_ROWS = 24
 
@@ -85,6 +88,14 @@ def points_of(X: jax.Array) -> jax.Array:
     return X if X.ndim == 2 else X[:, 0, :-1] + 0.5 * X[:, 1, :-1]
 
 
+def are_in_units_of_f(X: jax.Array) -> np.ndarray:
+    """Mask of points, and of measured rows that are values or means, (n,)."""
+    if X.ndim == 2:
+        return np.ones(len(X), bool)
+    rows = RowArrays.of(np.asarray(X))
+    return (rows.factor == 1.0) & ~rows.is_derivative
+
+
 class RowKinds(eqx.Module):
     """Kinds of rows for which a kernel is evaluated; all of them static.
 
@@ -105,7 +116,7 @@ class RowKinds(eqx.Module):
             return cls(tuple(range(rows.shape[2] - 1)), True)
         # NumPy, not JAX: under `jit`, JAX traces operations on known arrays too.
         parts = RowArrays.of(np.asarray(rows))
-        columns = np.flatnonzero(np.any(np.asarray(parts.sides) > 0.0, axis=0)).tolist()
+        columns = np.flatnonzero(np.any(parts.sides > 0.0, axis=0)).tolist()
         return cls(tuple(columns), bool(np.any(parts.is_derivative)))
 
     def __or__(self, other: RowKinds) -> RowKinds:
@@ -172,15 +183,28 @@ class Measured(Wrapper):
         return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
-        """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible."""
+        """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible.
+
+        Warns:
+            UserWarning: With the largest number of nodes, the error is above WARNING_ERROR.
+        """
         if any(map(is_traced, jax.tree.leaves((self, X)))) or not self._uses_nodes(X):
             return self
+        # Values and means alone: derivatives take long to compile, and need the same nodes.
+        of_means = Measured(self.inner, dataclasses.replace(self.kinds, has_derivatives=False))
         rows, error, nodes = _sample(X), math.inf, MIN_NODES
-        K = _evaluate(self._with_nodes(nodes), rows)
+        K = _evaluate(of_means._with_nodes(nodes), rows)
         while error > NODES_ERROR and nodes < MAX_NODES:
             coarse, nodes = K, 2 * nodes
-            K = _evaluate(self._with_nodes(nodes), rows)
+            K = _evaluate(of_means._with_nodes(nodes), rows)
             error = _largest_change(coarse, K)
+        if error > WARNING_ERROR:
+            warnings.warn(
+                f"means of {self.inner!r} over these intervals have no closed form, and {nodes} "
+                f"nodes of quadrature leave an error of about {error:.1g} of the largest variance. "
+                "Use shorter intervals, or a sum of kernels in place of the product.",
+                stacklevel=2,
+            )
         return self._with_nodes(nodes)
 
     def quadrature_error(self, X: jax.Array) -> float:
@@ -195,6 +219,8 @@ class Measured(Wrapper):
 
     def _uses_nodes(self, X: jax.Array) -> bool:
         """True if the number of nodes changes the computation, which is in no closed form."""
+        if not self.kinds.columns:
+            return False
         kernels = self._with_nodes(MIN_NODES), self._with_nodes(MAX_NODES)
         programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]
@@ -238,31 +264,55 @@ def measured(kernel: Kernel, kinds: RowKinds) -> Measured:
 class MeasuredMean(eqx.Module):
     """Prior mean of measured rows, from the mean of the process as a function of one point.
 
+    Means over intervals are by Gauss-Legendre quadrature.
+
     Attributes:
         f: Function from a point (d,) to a number.
-        nodes: Gauss-Legendre nodes of the means over intervals; static.
+        kinds: Kinds of rows.
+
+    Raises:
+        ValueError: Some rows are means along several columns.
     """
 
     f: Callable
-    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+    kinds: RowKinds
+
+    def __check_init__(self):
+        if len(self.kinds.columns) > 1:
+            raise ValueError(
+                "the mean is a function of a point, which has no means over boxes with sides in "
+                f"the columns {list(self.kinds.columns)}. Give the prior mean as a number, or as "
+                "an array with the prior mean of each row."
+            )
 
     def __call__(self, row: jax.Array) -> jax.Array:
         """Prior mean of one row (2, d + 1)."""
         rows = RowArrays.of(row[None])
         lower, sides, direction = rows.lower[0], rows.sides[0], rows.directions[0]
-        u, w = unit_nodes(self.nodes)
+        u, w = unit_nodes(self.kinds.nodes)
         mean = w @ jax.vmap(lambda u: one_number(self.f, lower + u * sides))(u)
         _, slope = jax.jvp(lambda x: one_number(self.f, x), (lower,), (direction,))
         return rows.factor[0] * jnp.where(rows.is_derivative[0], slope, mean)
 
 
-class ConstantMean(eqx.Module):
-    """Prior mean that is one number at all points."""
+class MeasuredLevel(eqx.Module):
+    """Prior mean of measured rows of a process whose mean is one number at all points.
+
+    Attributes:
+        value: The number.
+    """
 
     value: jax.Array
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.value
+    def __call__(self, row: jax.Array) -> jax.Array:
+        """Prior mean of one row (2, d + 1)."""
+        rows = RowArrays.of(row[None])
+        return self.value * jnp.where(rows.is_derivative[0], 0.0, rows.factor[0])
+
+
+def kinds_of(kernel: Kernel) -> RowKinds | None:
+    """Kinds of rows of a kernel of measured rows; None for a kernel of points."""
+    return kernel.kinds if isinstance(kernel, Measured) else None
 
 
 @eqx.filter_jit

@@ -53,8 +53,8 @@ class Interval(Functional):
             the shapes differ, or a number is NaN or infinite.
 
     References:
-        Jagadeeswaran and Hickernell (2019), on kernel means; Smith, Alvarez and Lawrence (2018),
-        "Gaussian process regression for binned data".
+        O'Hagan (1991), "Bayes-Hermite quadrature"; Smith, Alvarez and Lawrence (2018), "Gaussian
+        process regression for binned data".
 
     Examples:
         >>> import bayeskern as bk

@@ -22,7 +22,7 @@ def steps():
 
 
 class Dense:
-    """The same process on single days, written out: y = A f, with A the means over days."""
+    """Dense process on single days: y = A f, where each row of A is a mean over days."""
 
     def __init__(self, steps, kernel, values):
         first, end = steps.edges[[0, -1]]

@@ -45,7 +45,7 @@ INTERVALS = [
     (0.5, 0.501),
     (2.5, 2.5 + 1e-6),
 ]
-CLOSED = [
+CLOSED_FORM_KERNELS = [
     RBF(0.7, 2.0),
     Matern12(0.7),
     Matern32(0.7),
@@ -64,7 +64,7 @@ CLOSED = [
     HilbertSpace(RBF(0.7), -2.0, 4.0, m=20),
     AllSubsets(),
 ]
-BY_QUADRATURE = [
+QUADRATURE_KERNELS = [
     RationalQuadratic(0.7),
     SpectralMixture([1.0, 0.5], [[0.5], [1.0]], [[0.1], [0.3]]),
     Matern12(0.5) * Periodic(1.0),
@@ -103,20 +103,20 @@ def compare(kernel, rtol):
     assert measured.quadrature_error(rows.X) <= rtol
 
 
-@pytest.mark.parametrize("kernel", CLOSED[:3], ids=repr)
+@pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[:3], ids=repr)
 def test_means_in_closed_form(kernel):
     compare(kernel, 1e-11)
 
 
 @pytest.mark.slow
 @pytest.mark.core
-@pytest.mark.parametrize("kernel", CLOSED[3:], ids=repr)
+@pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[3:], ids=repr)
 def test_means_in_closed_form_of_other_kernels(kernel):
     compare(kernel, 1e-11)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", BY_QUADRATURE, ids=repr)
+@pytest.mark.parametrize("kernel", QUADRATURE_KERNELS, ids=repr)
 def test_means_by_quadrature(kernel):
     compare(kernel, 1e-9)
 
