@@ -93,7 +93,7 @@ def are_in_units_of_f(X: jax.Array) -> np.ndarray:
     if X.ndim == 2:
         return np.ones(len(X), bool)
     rows = RowArrays.of(np.asarray(X))
-    return (rows.factor == 1.0) & ~rows.is_derivative
+    return np.asarray((rows.factor == 1.0) & ~rows.is_derivative)
 
 
 class RowKinds(eqx.Module):
