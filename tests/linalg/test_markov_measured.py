@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 from bayeskern.kernels import (
     Brownian,
+    Constant,
     Cosine,
     IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
@@ -27,6 +28,7 @@ from bayeskern.linalg import Fits, NoisyGram, Refused
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.markov.schedule import Schedule
 from bayeskern.linalg.markov.solver import MarkovSolver
+from bayeskern.linalg.select import choose
 from tests.linalg.by_hand import check_factor, flat
 
 SOLVER, DENSE = MarkovSolver(), DenseSolver()
@@ -40,12 +42,13 @@ KERNELS = {
     "damped slope": IntegratedOrnsteinUhlenbeck(3.0, 0.1) + Matern32(0.4),
     "parabola": Polynomial(degree=2, variance=0.1, offset=0.4) + Matern32(0.4),
     "season": Seasonal(3.0, 1.0, harmonics=12) + 0.5 * Cosine(2.0) + Matern32(9.0),
+    "times a constant": Constant(2.0) * Matern32(0.1),
     "sum": 2.0 * Matern32(2.0) + Matern52(0.3, 0.5).named("fast"),
 }
 PRODUCTS = {
     "damped wave": Matern52(2.0, 1.3) * Cosine(1.5) + 0.1,
     "growing wave": Matern32(3.0).modulate(lambda t: 0.3 + 0.1 * t[0]) + 0.1,
-    "quasi-periodic": Periodic(1.5, 1.25, harmonics=9) * Matern52(4.0, 1.3),
+    "quasi-periodic": Periodic(1.5, 1.25, harmonics=14) * Matern52(4.0, 1.3),
 }
 ROUGH = ("matern12", "local level")
 
@@ -111,6 +114,26 @@ def test_products_by_quadrature_against_the_dense_solver(name):
     C, r = case(name, 40)
     check_density(C, r)
     check_factor(SOLVER.factor(C), np.asarray(C.dense()), 1e-8, 1e-8, 1e-8, 1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["damped wave", "quasi-periodic"])
+def test_stated_quadrature_error(name):
+    C, _ = case(name, 40)
+    n = len(C.X)
+    expected = np.asarray(C.kernel.evaluate(C.X))
+    kernel = measured(PRODUCTS[name], RowKinds(C.kernel.kinds.columns, True, 12))
+    coarse = C._replace(kernel=kernel, noise=jnp.zeros(n), observed=None)
+    K = np.asarray(jax.vmap(lambda b: SOLVER.multiply(coarse, b))(jnp.eye(n)))
+    error = np.max(np.abs(K - expected)) / np.max(np.diagonal(expected))
+    assert 1e-12 < error <= kernel.quadrature_error(C.X)
+
+
+def test_long_series_of_products_take_the_filter():
+    edges = np.arange(30_001.0)
+    X = Rows.read(Interval(edges[:-1], edges[1:])).X
+    choice = choose(measured(PRODUCTS["damped wave"], RowKinds.of(X)), X, noise=0.1)
+    assert choice.solver == "markov"
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ class Measured(Wrapper):
         Warns:
             UserWarning: With the largest number of nodes, the error is above WARNING_ERROR.
         """
-        if any(map(is_traced, jax.tree.leaves((self, X)))) or not self._uses_nodes(X):
+        if any(map(is_traced, jax.tree.leaves((self, X)))) or not self.uses_nodes(X):
             return self
         # Values and means alone: derivatives take long to compile, and need the same nodes.
         of_means = Measured(self.inner, dataclasses.replace(self.kinds, has_derivatives=False))
@@ -212,13 +212,13 @@ class Measured(Wrapper):
 
         It is estimated from some rows of X, and 0 if all covariances are in closed form.
         """
-        if not self._uses_nodes(X):
+        if not self.uses_nodes(X):
             return 0.0
         rows, finer = _sample(X), self._with_nodes(2 * self.kinds.nodes)
         return _largest_change(_evaluate(self, rows), _evaluate(finer, rows))
 
-    def _uses_nodes(self, X: jax.Array) -> bool:
-        """True if the number of nodes changes the computation, which is in no closed form."""
+    def uses_nodes(self, X: jax.Array) -> bool:
+        """True if some covariances of rows X are by quadrature, and not in closed form."""
         if not self.kinds.columns:
             return False
         kernels = self._with_nodes(MIN_NODES), self._with_nodes(MAX_NODES)

@@ -107,7 +107,7 @@ class StateSpace(eqx.Module):
             raise NoStateSpaceError(
                 f"its state has at least {size:,} numbers; the maximum is {MAX_STATE_SIZE}"
             )
-        return StateSpace(tuple(ProductTerm(a, b) for a in self.terms for b in other.terms))
+        return StateSpace(tuple(_product(a, b) for a in self.terms for b in other.terms))
 
     def scaled(self, scale: jax.Array) -> StateSpace:
         """Process whose kernel is multiplied by a number."""
@@ -202,6 +202,14 @@ class RescaledTerm(Term):
         if self.f is not None:
             return super().integral(t, d, nodes)
         return self.inner.integral(t, d, nodes).scaled(self.scale)
+
+
+def _product(first: Term, second: Term) -> Term:
+    """Term whose kernel is the product of the kernels of two terms."""
+    for one, other in ((first, second), (second, first)):
+        if one.constant_variance is not None:
+            return RescaledTerm(other, one.constant_variance)
+    return ProductTerm(first, second)
 
 
 def number(kernel: Parametrized, name: str) -> jax.Array:

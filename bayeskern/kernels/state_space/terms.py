@@ -71,6 +71,11 @@ class Term(eqx.Module):
         raise NoStateSpaceError("its state does not contain the derivative")
 
     @property
+    def constant_variance(self) -> jax.Array | None:
+        """Variance of a process that is one number at all times; None for other processes."""
+        return None
+
+    @property
     def has_closed_integral(self) -> bool:
         """True if `integral` is in closed form; otherwise it is by quadrature."""
         return False
@@ -264,6 +269,10 @@ class PolynomialTerm(DerivativesTerm):
     @property
     def copy_slope(self) -> jax.Array:
         return jnp.eye(self.b, k=-1)[:, 0]
+
+    @property
+    def constant_variance(self) -> jax.Array | None:
+        return self.variances[0] if self.order == 0 else None
 
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         return Integral.without_noise(_taylor(d, self.order + 1)[0, 1:])

@@ -87,20 +87,19 @@ class MarkovSolver(Solver):
         blocks = n / length + 3.0 * length
         bytes_of_rows = 8.0 * (8.0 + 6.0 * slots) * n
         operations = 12.0 * n * s**2 * (b + 4.0)
-        errors, unverified = [stated_error(kernel)], None
+        unverified = None
         if any(unknown):
             unverified = "the start of a trend cannot be compared with times that JAX traces"
         if isinstance(kernel, Measured) and slots > 0 and not space.has_closed_integrals:
             # A double integral for each of the two parts of a step.
             nodes = kernel.kinds.nodes
             operations += 50.0 * n * nodes**2 * b**3
-            errors.append(
-                f"integrals over each step by quadrature with {nodes} nodes, of unknown error"
-            )
-            unverified = "it integrates products of kernels by quadrature, whose error is unknown"
+            if not kernel.uses_nodes(X):
+                # The number of nodes is chosen for the dense solver, whose intervals are not
+                # shorter than the steps here; it needs none.
+                unverified = "it integrates by quadrature what the dense solver has in closed form"
         cost = Cost(operations, 8.0 * blocks * s * (s + 1) + bytes_of_rows)
-        accuracy = "; ".join(error for error in errors if error is not None) or None
-        return Fits(cost, accuracy, unverified)
+        return Fits(cost, stated_error(kernel), unverified)
 
     def prepare(self, kernel: Kernel, X) -> MarkovSolver:
         if is_traced(X):
