@@ -47,8 +47,8 @@ KERNELS = {"matern12": Matern12(1.4, 1.3), "brownian": Brownian(0.3, start=-1.0)
 BY_QUADRATURE = ("wave", "modulated")
 CLOSED_FORM_NAMES = [name for name in KERNELS if name not in BY_QUADRATURE]
 
-# Enough for nine sine waves over two periods.
-NODES = 48
+# Enough for ten sine waves over three periods.
+NODES = 64
 
 
 @pytest.mark.parametrize("name", few(KERNELS, "matern32", "integrated ou"))
@@ -110,9 +110,11 @@ def test_two_steps_make_one(name):
         q = B @ first.covariance + B @ Q.times(b) + then.covariance
         v = first.variance + 2.0 * b @ first.covariance + b @ Q.times(b) + then.variance
         for found, expected in zip((a, q, v), one, strict=True):
-            # Relative to the whole integral: the noise of a Markov RBF is a small part of it.
+            # Relative to the whole integral: the noise of a Markov RBF is a small part of it, and
+            # the products with its transitions of order 10 round numbers that cancel.
             size = np.max(np.abs(expected)) if found.ndim else a @ a + v
-            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * size)
+            rounding = 1e-9 if name == "markov rbf 10" else 1e-11
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=rounding * size)
 
 
 @pytest.mark.parametrize("name", few(SMOOTH, "matern32", "cosine"))

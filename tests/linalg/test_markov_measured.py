@@ -122,7 +122,7 @@ def test_stated_quadrature_error(name):
     C, _ = case(name, 40)
     n = len(C.X)
     expected = np.asarray(C.kernel.evaluate(C.X))
-    kernel = measured(PRODUCTS[name], RowKinds(C.kernel.kinds.columns, True, 12))
+    kernel = measured(PRODUCTS[name], RowKinds(C.kernel.kinds.columns, True, 8))
     coarse = C._replace(kernel=kernel, noise=jnp.zeros(n), observed=None)
     K = np.asarray(jax.vmap(lambda b: SOLVER.multiply(coarse, b))(jnp.eye(n)))
     error = np.max(np.abs(K - expected)) / np.max(np.diagonal(expected))
