@@ -65,6 +65,17 @@ def test_transition_against_scipy(order):
     np.testing.assert_allclose(Q, -1e-9 * (F + F.T), rtol=1e-6, atol=1e-6 * np.abs(Q).max())
 
 
+@pytest.mark.parametrize("order", [6, 10])
+def test_curvature_at_short_distances(order):
+    # The prior covariance of the state is I, so that k(r) is the first entry of exp(F r).
+    space, kernel = MarkovRBF(order=order).state_space().terms[0], MarkovRBF(order=order)
+    F = np.asarray(jax.jacobian(lambda u: space.transition(0.0, u)[0])(0.0))
+    curvature = jax.grad(jax.grad(lambda r: kernel(r[None], jnp.zeros(1))[0, 0]))
+    for r in (1e-6, 1e-3, 1.9e-3, 2.1e-3, 5e-3, 9.9e-3, 0.1):
+        expected = (F @ F @ expm(F * r))[0, 0]
+        np.testing.assert_allclose(curvature(jnp.array(r)), expected, rtol=1e-10)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("x", few([0.0, 0.009, 0.011, 2.0], 0.009))
 def test_lengthscale_derivatives_match_the_rbf(x):

@@ -197,11 +197,11 @@ def test_hessian_and_slope_in_the_times():
     found, expected = density(SOLVER), density(DENSE)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
     prepared = SOLVER.prepare(C.kernel, C.X)
-    direction = np.random.default_rng(3).normal(size=C.X.shape)
-    direction[:, :, 1] = 0.0
-    # Rows of length 0 remain values, and repeated times remain repeated.
-    direction *= np.asarray(C.X[:, 1:, :1] > 0.0)
-    direction[:, 1] = 0.0
+    # Along a change of all times, in which equal times remain equal.
+    start, side = np.asarray(C.X)[:, :, 0].T
+    direction = np.zeros(C.X.shape)
+    direction[:, 0, 0] = np.sin(start)
+    direction[:, 1, 0] = np.sin(start + side) - np.sin(start)
 
     def along(solver):
         return jax.jvp(

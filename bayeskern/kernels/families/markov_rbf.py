@@ -21,8 +21,9 @@ from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term, horner
 
-# Below this distance r the profile is computed by a series, with an error of order r^7.
-SERIES_MAX_DISTANCE = 0.01
+# Below this distance r the profile is computed by a series, with an error of order r^7; that of its
+# second derivative, the covariance of slopes, is of order r^5.
+SERIES_MAX_DISTANCE = 0.002
 # Below this step the transition is computed by a power series with this number of terms, accurate
 # to rounding. The rounding errors of eigenvectors would accumulate over many short steps.
 SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26

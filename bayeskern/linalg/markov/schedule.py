@@ -109,7 +109,10 @@ class Schedule(eqx.Module):
         )
 
     def steps(self, kinds: RowKinds, X: AnyArray) -> MeasuredSteps:
-        """Steps of the filter at rows X (n, 2, 2), which may be traced."""
+        """Steps of the filter at rows X (n, 2, 2), which may be traced.
+
+        Derivatives in X hold for changes in which equal times remain equal.
+        """
         rows = RowArrays.of(jnp.asarray(X))
         lower, side = rows.lower[:, 0], rows.sides[:, 0]
         end, rest = _sum(lower, side)
