@@ -135,7 +135,7 @@ def test_conversion_to_arviz(name, request):
     posterior = request.getfixturevalue(name)
     tree = posterior.to_arviz()
     assert set(tree.children) == {
-        *("posterior", "sample_stats", "log_likelihood", "posterior_predictive"),
+        *("posterior", "sample_stats", "log_likelihood", "log_prior", "posterior_predictive"),
         *("prior", "prior_predictive", "observed_data", "constant_data"),
     }
     assert list(tree.posterior.coords["feature"].values) == ["dose", "age"]
