@@ -172,9 +172,10 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
     if choice.solver != solver.name:
         choice = choose(C.kernel, C.X, solver.name, C.noise, C.observed)
     answer = solver.applicability(*C)
-    error = answer.accuracy if isinstance(answer, Fits) else None
-    if error is None and (by_quadrature := C.kernel.quadrature_error(C.X)) > 0.0:
-        error = f"within {by_quadrature:.1g} of the largest variance, by quadrature"
+    errors = [answer.accuracy if isinstance(answer, Fits) else None]
+    if (by_quadrature := C.kernel.quadrature_error(C.X)) > 0.0:
+        errors.append(f"within {by_quadrature:.1g} of the largest variance, by quadrature")
+    error = "; ".join(filter(None, errors)) or None
     return choice._replace(error=error, loss=solver.error_estimate(C))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from bayeskern.gp import GaussianProcess
 from bayeskern.kernels import (
     Brownian,
     Constant,
@@ -42,7 +43,7 @@ KERNELS = {
     "damped slope": IntegratedOrnsteinUhlenbeck(3.0, 0.1) + Matern32(0.4),
     "parabola": Polynomial(degree=2, variance=0.1, offset=0.4) + Matern32(0.4),
     "season": Seasonal(3.0, 1.0, harmonics=12) + 0.5 * Cosine(2.0) + Matern32(9.0),
-    "times a constant": Constant(2.0) * Matern32(0.1),
+    "times a constant": (0.5 * Constant(2.0)) * Constant(1.5) * Matern32(0.1),
     "sum": 2.0 * Matern32(2.0) + Matern52(0.3, 0.5).named("fast"),
 }
 PRODUCTS = {
@@ -127,6 +128,13 @@ def test_stated_quadrature_error(name):
     K = np.asarray(jax.vmap(lambda b: SOLVER.multiply(coarse, b))(jnp.eye(n)))
     error = np.max(np.abs(K - expected)) / np.max(np.diagonal(expected))
     assert 1e-12 < error <= kernel.quadrature_error(C.X)
+
+
+def test_errors_of_harmonics_and_quadrature_are_both_stated():
+    rows = Interval([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    process = GaussianProcess(PRODUCTS["quasi-periodic"], rows, 0.1, solver="markov")
+    error = str(process.explain().error)
+    assert "harmonics" in error and "by quadrature" in error
 
 
 def test_long_series_of_products_take_the_filter():

@@ -190,9 +190,7 @@ class Measured(Wrapper):
         """
         if any(map(is_traced, jax.tree.leaves((self, X)))) or not self.uses_nodes(X):
             return self
-        # Values and means alone: derivatives take long to compile, and need the same nodes.
-        of_means = Measured(self.inner, dataclasses.replace(self.kinds, has_derivatives=False))
-        rows, error, nodes = _sample(X), math.inf, MIN_NODES
+        of_means, rows, error, nodes = self._of_means, _sample(X), math.inf, MIN_NODES
         K = _evaluate(of_means._with_nodes(nodes), rows)
         while error > NODES_ERROR and nodes < MAX_NODES:
             coarse, nodes = K, 2 * nodes
@@ -221,9 +219,14 @@ class Measured(Wrapper):
         """True if some covariances of rows X are by quadrature, and not in closed form."""
         if not self.kinds.columns:
             return False
-        kernels = self._with_nodes(MIN_NODES), self._with_nodes(MAX_NODES)
+        kernels = (self._of_means._with_nodes(nodes) for nodes in (MIN_NODES, MAX_NODES))
         programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]
+
+    @property
+    def _of_means(self) -> Measured:
+        """Copy for values and means alone: derivatives take long to trace, and no other nodes."""
+        return Measured(self.inner, dataclasses.replace(self.kinds, has_derivatives=False))
 
     def _with_nodes(self, nodes: int) -> Measured:
         return Measured(self.inner, dataclasses.replace(self.kinds, nodes=nodes))

@@ -195,6 +195,11 @@ class RescaledTerm(Term):
         return self.inner.copy_slope
 
     @property
+    def constant_variance(self) -> jax.Array | None:
+        variance = self.inner.constant_variance
+        return None if self.f is not None or variance is None else self.scale * variance
+
+    @property
     def has_closed_integral(self) -> bool:
         return self.f is None and self.inner.has_closed_integral
 
@@ -206,9 +211,9 @@ class RescaledTerm(Term):
 
 def _product(first: Term, second: Term) -> Term:
     """Term whose kernel is the product of the kernels of two terms."""
-    for one, other in ((first, second), (second, first)):
-        if one.constant_variance is not None:
-            return RescaledTerm(other, one.constant_variance)
+    for factor, other in ((first, second), (second, first)):
+        if factor.constant_variance is not None:
+            return RescaledTerm(other, factor.constant_variance)
     return ProductTerm(first, second)
 
 

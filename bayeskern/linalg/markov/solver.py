@@ -87,7 +87,7 @@ class MarkovSolver(Solver):
         blocks = n / length + 3.0 * length
         bytes_of_rows = 8.0 * (8.0 + 6.0 * slots) * n
         operations = 12.0 * n * s**2 * (b + 4.0)
-        unverified = None
+        errors, unverified = [stated_error(kernel)], None
         if any(unknown):
             unverified = "the start of a trend cannot be compared with times that JAX traces"
         if isinstance(kernel, Measured) and slots > 0 and not space.has_closed_integrals:
@@ -95,11 +95,12 @@ class MarkovSolver(Solver):
             nodes = kernel.kinds.nodes
             operations += 50.0 * n * nodes**2 * b**3
             if not kernel.uses_nodes(X):
-                # The number of nodes is chosen for the dense solver, whose intervals are not
-                # shorter than the steps here; it needs none.
+                # Nodes are chosen for the intervals of the dense solver, which are not shorter than
+                # the steps here; this kernel needs none there.
                 unverified = "it integrates by quadrature what the dense solver has in closed form"
+                errors.append(f"integrated by quadrature with {nodes} nodes, of unknown error")
         cost = Cost(operations, 8.0 * blocks * s * (s + 1) + bytes_of_rows)
-        return Fits(cost, stated_error(kernel), unverified)
+        return Fits(cost, "; ".join(filter(None, errors)) or None, unverified)
 
     def prepare(self, kernel: Kernel, X) -> MarkovSolver:
         if is_traced(X):
