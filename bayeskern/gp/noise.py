@@ -29,7 +29,7 @@ from bayeskern.likelihoods import labels
 from bayeskern.linalg.dense import DenseFactor
 from bayeskern.linalg.root import draw
 
-# Values of the rows beside X and y: "variances", known variances, and "groups", indices of groups.
+# Further arrays with an entry per row: "variances", known variances, and "groups", group indices.
 Extra = dict[str, Array]
 
 
@@ -55,7 +55,7 @@ class NoiseModel(eqx.Module):
 
     @abstractmethod
     def at(self, values: Mapping[str, Any]) -> Any:
-        """The argument `noise` of `GPRegression` with the given values, by names of sites."""
+        """The argument `noise` of `GPRegression` after some hyperparameters are set, by site."""
 
     @abstractmethod
     def sample(self, X: Array) -> NoiseModel:
@@ -63,12 +63,16 @@ class NoiseModel(eqx.Module):
 
     @abstractmethod
     def variance(self, X: Array, extra: Extra) -> Array:
-        """Variance of this model at the rows of X (n, d), for a concrete model: () or (n,)."""
+        """Noise variance of the rows of X (n, d) without known variances: () or (n,).
+
+        The hyperparameters must be numbers.
+        """
 
     def variance_at_new(self, X: Array, X_new: Array, extra: Extra, key: Array) -> Array:
-        """Variance of this model at new rows X_new (m, d), with their `extra`: () or (m,).
+        """Noise variance of new rows X_new (m, d) without known variances: () or (m,).
 
         X: Rows of the data, (n, d).
+        extra: Groups of the new rows.
         key: Random key, for a model with `is_random`.
         """
         return self.variance(X_new, extra)
@@ -90,10 +94,10 @@ class NoiseModel(eqx.Module):
         return self
 
     def require_length(self, n: int) -> None:
-        """Raise ValueError if the model was made for another number of rows than n."""
+        """Raise ValueError if the model has variances for a number of rows other than n."""
 
     def is_zero(self, extra: Extra) -> np.ndarray:
-        """True where the variance of this model is the number 0: () or (n,)."""
+        """True where the variance of this model is known to be 0: () or (n,)."""
         return np.zeros((), bool)
 
     def read_extra(
@@ -103,7 +107,7 @@ class NoiseModel(eqx.Module):
 
         Raises:
             ValueError: If a length is wrong, a variance is negative or NaN, a group is unknown, or
-                a row has no noise at all.
+                the total variance of a row is 0.
         """
         extra = self.read_groups(groups, n)
         if variances is None:
@@ -122,7 +126,7 @@ class NoiseModel(eqx.Module):
     ) -> Extra:
         """Read the known variances and the groups of m new rows, to predict observations.
 
-        fitted: `extra` of the rows of the data; what they had, new rows need too.
+        fitted: `extra` of the rows of the data. If it has known variances, new rows need them too.
         """
         if variances is None and self.needs_variances(fitted):
             raise ValueError(
@@ -140,7 +144,7 @@ class NoiseModel(eqx.Module):
         return "variances" in fitted
 
     def read_groups(self, groups: Sequence | ArrayLike | None, n: int, hint: str = "") -> Extra:
-        """Indices of the groups of n rows, by "groups"; nothing for a model without groups.
+        """`{"groups": indices of the groups of n rows}`; empty for a model without groups.
 
         hint: Further advice in the error for missing groups.
         """
@@ -176,22 +180,23 @@ def noise_model(noise: Any) -> NoiseModel:
     return noise if isinstance(noise, NoiseModel) else GivenNoise(noise)
 
 
-def read_variances(name: str, value: ArrayLike, n: int | None, zero: bool = True) -> Array:
+def read_variances(name: str, value: ArrayLike, n: int | None, allow_zero: bool = True) -> Array:
     """Read one variance or n variances as an array (n,).
 
-    zero: False to refuse 0.
+    n: Number of rows; None for the length of the array.
     """
     if n is not None and np.ndim(value) == 0:
         value = np.full(n, value)
     array = validation.targets(value, n, name)
     if not validation.is_traced(array):
         numbers = np.asarray(array)
-        bad = ~(numbers >= 0.0 if zero else numbers > 0.0)
+        bad = ~(numbers >= 0.0 if allow_zero else numbers > 0.0)
         if bad.any():
             row = int(np.argmax(bad))
+            accepted = "0 or more" if allow_zero else "above 0"
             raise ValueError(
-                f"{name} must be {'0 or more' if zero else 'above 0'} in every row; row {row} has "
-                f"{numbers[row]:g}. They are variances: square the standard deviations."
+                f"{name} must be {accepted} in every row; row {row} has {numbers[row]:g}. They "
+                "are variances: square the standard deviations."
             )
     return array
 
@@ -202,10 +207,10 @@ def _with_known(noise: Array, extra: Extra) -> Array:
 
 
 def _require_noise(variances: np.ndarray, is_zero: np.ndarray) -> None:
-    without = (variances == 0.0) & is_zero
-    if without.any():
+    noiseless = (variances == 0.0) & is_zero
+    if noiseless.any():
         raise ValueError(
-            f"row {int(np.argmax(without))} has no noise: its value in variances is 0, and noise "
+            f"row {int(np.argmax(noiseless))} has no noise: its value in variances is 0, and noise "
             "is 0 too. Give it a variance above 0, or GPRegression a noise."
         )
 
@@ -223,7 +228,7 @@ class GivenNoise(NoiseModel):
         if hyper.is_specified(self.value) or not self.varies:
             hyper.check("noise", self.value, constraints.nonnegative)
         else:
-            read_variances("noise", self.value, None, zero=False)
+            read_variances("noise", self.value, None, allow_zero=False)
 
     @property
     def varies(self) -> bool:
@@ -242,7 +247,7 @@ class GivenNoise(NoiseModel):
         return per_point("noise", self.value, X.shape[0])
 
     def variance_at_new(self, X: Array, X_new: Array, extra: Extra, key: Array) -> Array:
-        # Variances of the rows of the data say nothing about new rows, which have their own.
+        # Variances given for the rows of the data do not apply to new rows.
         return jnp.zeros(()) if self.varies else jnp.asarray(self.value)
 
     def needs_variances(self, fitted: Extra) -> bool:
@@ -335,16 +340,16 @@ class NoiseProcess(NoiseModel):
     g ~ GP(0, kernel), as in Goldberg, Williams and Bishop (1997). `GPRegression(noise=kernel)` is
     short for `noise=NoiseProcess(kernel)`. The sites are `noise.level`, the hyperparameters of the
     kernel with the prefix `noise.`, `noise.white` (n,), standard normal, and the deterministic
-    `noise` = exp(level + L white), (n,), with k(X) = L L'. It takes O(n^3) operations. At m new
-    points, each draw of the posterior has a draw of the noise there, in O(n^2 m + m^3). A mean or
-    an integral has the noise at the middle of its interval.
+    `noise` = exp(level + L white), (n,), with k(X) = L L'. The cost is O(n^3) operations. At m new
+    points, the noise is drawn once for each draw of the posterior, in O(n^2 m + m^3) operations. A
+    mean or an integral has the noise at the midpoint of its interval.
 
     Args:
-        kernel: Covariance function of the log noise variance; a variance of 1 is a factor of about
-            7 up or down, at a probability of 0.95.
+        kernel: Covariance function of the log noise variance. With variance 1, the noise variance
+            lies within a factor of about 7 of exp(level) with probability 0.95.
         level: Mean of the log noise variance: a number, a distribution or `Free`. By default
-            N(log(v / 10), 2^2) for the variance v of y, set by `prepare`: a noise sd between 4 %
-            and 240 % of the sd of y, at a probability of 0.95.
+            N(log(v / 10), 2^2) for the variance v of y, set by `prepare`: the noise sd lies between
+            4 % and 220 % of the sd of y with probability 0.95.
         white: Values of `noise.white`, (n,); None to infer them.
 
     Raises:

@@ -229,8 +229,8 @@ class ConditionedGP(eqx.Module):
             ax: Axes to plot in; a new figure if None.
 
         Returns:
-            The figure, with the observations as dots; means over intervals at their midpoints,
-            integrals and derivatives not at all.
+            The figure, with the observations as dots. Means over intervals are shown at their
+            midpoints; integrals and derivatives are left out.
 
         Raises:
             ValueError: If there are several inputs, or the prior mean was given as an array.

@@ -160,8 +160,8 @@ def _require_inputs(d: int, X: Array) -> None:
 def mean_of_rows(mean: Array | Callable, kinds: RowKinds | None) -> Array | Callable:
     """Prior mean of measured rows, from the prior mean of the process at a point.
 
-    An array (n,) holds the prior means of the rows themselves, and is returned unchanged, as is the
-    prior mean of points, for kinds = None.
+    An array (n,) is returned unchanged: it holds the prior means of the rows themselves. For points
+    (`kinds` is None), any prior mean is returned unchanged.
     """
     if kinds is None or (not callable(mean) and jnp.ndim(mean) == 1):
         return mean

@@ -41,10 +41,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.measured.kernel import points_of
 from bayeskern.kernels.measured.rows import Rows
 from bayeskern.linalg import SOLVERS, Solver, solver_of
-from bayeskern.prediction.mixture import (
-    Prediction,
-    thin,
-)
+from bayeskern.prediction.mixture import Prediction, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, DoesNotApplyError, NoClosedFormError
 
@@ -71,12 +68,13 @@ class GPRegression(eqx.Module):
     Args:
         kernel: Covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
-        noise: Variance of the noise. `bk.from_sd` turns a prior on the sd into a prior on it.
+        noise: Variance of the noise. `bk.from_sd` turns a prior on the sd into a prior on the
+            variance.
 
             - A number, a prior or `Free`: one variance for all rows, the site `noise`.
             - An array (n,): a known variance for each row, as `noise=0` with `variances`.
-            - A dict such as `{"sensor A": prior, "sensor B": 0.1}`: one for each group of rows,
-              with the sites `noise.sensor A`, ...
+            - A dict such as `{"sensor A": prior, "sensor B": 0.1}`: a variance for each group of
+              rows, with the sites `noise.sensor A`, ...
             - A kernel: the log variance is a Gaussian process, as in `NoiseProcess`.
         mean: Prior mean: a number, a distribution, `Free`, or a function of one point.
         solver: Solver of the covariance matrix, as for `GaussianProcess`; `prepare` resolves
@@ -380,8 +378,8 @@ class GPRegression(eqx.Module):
             latent: Whether to predict f itself, rather than a new observation. Means, integrals
                 and derivatives are predicted without noise if no row of their kind was observed,
                 unless `variances` are given.
-            seed: Seed of the noise at new points, if its log is a process. The prediction is in
-                closed form given the noise, and its `sample` takes its own seed.
+            seed: Seed of the noise at new points, for a `NoiseProcess`. The prediction is in closed
+                form given the noise; its `sample` takes another seed.
             variances: Known noise variances of the new rows, a number or (m,). Required if the
                 data had them.
             groups: Group of each new row, (m,). Required if the noise has a variance for each

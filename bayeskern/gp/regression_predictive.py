@@ -41,9 +41,9 @@ def predictive_at(
 ) -> NewValues:
     """Distribution of the process at X_new, given one draw.
 
-    `name` selects a component, without mean. `noise` is the noise variance at X_new, a number or
-    (m,). `kinds` are those of X_new if it holds measured rows. With several outputs, the output
-    index runs fastest.
+    `name` selects a component, without the prior mean. `noise` is the noise variance at X_new, a
+    number or (m,). `kinds` are the kinds of the rows of X_new; None for points. With several
+    outputs, the output index runs fastest.
     """
     X, y, *rest = data
     gps = condition_columns(model.at(draw).process(X, *rest), y)
@@ -60,7 +60,7 @@ def condition_columns(process: GaussianProcess, y: Array) -> tuple[ConditionedGP
 
 
 def join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
-    """One process, or several independent ones as one distribution."""
+    """Joint distribution of independent processes, or the only process itself."""
     return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 
@@ -76,7 +76,7 @@ def predict_over(
     """Prediction of the process, or of its component `name`, mixed over S draws.
 
     noise: Noise variances of new observations at X_new, (S,) or (S, m); None to predict f.
-    kinds: Kinds of the rows of X_new if they are measured rows.
+    kinds: Kinds of the rows of X_new; None for points.
     """
     noise = jnp.zeros(count_draws(draws)) if noise is None else noise
     conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name, kinds)
@@ -116,7 +116,8 @@ def with_new_noise(
 ) -> tuple[dict[str, Array], Array]:
     """Draws, and the noise variance at X_new for each of the S draws: (S,) or (S, m).
 
-    If the noise is random given a draw, few draws are repeated, each with another noise.
+    If the noise is random given a draw, draws are repeated up to `MOST_DRAWS`, each with a new
+    draw of the noise.
     """
     repeats = MOST_DRAWS // count_draws(draws) if model.noise_model.is_random else 1
     draws = {name: jnp.repeat(values, repeats, axis=0) for name, values in draws.items()}

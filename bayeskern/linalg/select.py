@@ -110,7 +110,7 @@ def choose(
     fit = fits[solver]
     choice = Choice(solver, X.shape[0], fit.cost, others, fit.accuracy)
     if not _in_memory(choice.cost):
-        raise TooLargeError(_too_much(choice))
+        raise TooLargeError(_memory_message(choice))
     return choice
 
 
@@ -180,9 +180,9 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
 
 
 def _best(costs: dict[str, Cost]) -> str:
-    """Name of the fastest exact solver that fits in memory, or else of an approximation.
+    """Name of the fastest exact solver that fits in memory, or else of the fastest approximation.
 
-    If no solver fits in memory, the exact solver that needs the least.
+    If no solver fits in memory, the name of the exact solver that needs the least.
     """
     exact = {name: cost for name, cost in costs.items() if not SOLVERS[name].approximate}
     fitting = {name: cost for name, cost in costs.items() if _in_memory(cost)}
@@ -200,7 +200,7 @@ def _why_not(name: str, fit: Fits) -> str:
     if fit.unverified is not None:
         return fit.unverified
     if SOLVERS[name].approximate:
-        return "an approximation, taken where no exact solver fits in memory or where asked for"
+        return "an approximation, used if no exact solver fits in memory or on request"
     return _costs(fit.cost)
 
 
@@ -224,7 +224,7 @@ def _amount(number: float) -> str:
     return f"{number / 1000.0**thousands:.3g} {' kMGTP'[thousands].strip()}"
 
 
-def _too_much(choice: Choice) -> str:
+def _memory_message(choice: Choice) -> str:
     others = " ".join(f"Not {name}: {reason}." for name, reason in choice.others)
     needed, memory = _amount(choice.cost.bytes), _amount(validation.machine_memory())
     return (

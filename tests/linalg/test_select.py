@@ -77,7 +77,7 @@ def test_solver_depends_on_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))
     assert choice.solver == solver and choice.error is None
     first, *others = repr(choice).splitlines()
-    assert "not neighbors: an approximation, taken where no exact solver fits" in others[-1]
+    assert "not neighbors: an approximation, used if no exact solver fits" in others[-1]
     assert first.startswith(f"{solver}: about") and f"for {len(X):,} points" in first
     assert len(others) == len(SOLVERS) - 1
     assert any(why in other for other in others)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -19,17 +18,17 @@ from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.means.lags import LagFunction
 from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
-from bayeskern.kernels.state_space.terms import Term, horner
+from bayeskern.kernels.state_space.terms import Term, exponential_terms, horner
 
-# Below this distance r the profile is computed by a series, with an error of order r^7; that of its
-# second derivative, the covariance of slopes, is of order r^5.
+# Below this distance r the profile is computed by a series. Its error is of order r^7, and of order
+# r^5 in the second derivative, the covariance of slopes.
 SERIES_MAX_DISTANCE = 0.002
 # Below this step the transition is computed by a power series with this number of terms, accurate
 # to rounding. The rounding errors of eigenvectors would accumulate over many short steps.
 SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
 
 
-class Modes(NamedTuple):
+class UnitProcess(NamedTuple):
     """Process of lengthscale and variance 1: f = x[0], dx = F x dt + noise, x ~ N(0, I).
 
     Its kernel is k(r) = sum_j amplitudes_j exp(rates_j r) at the distance r.
@@ -58,6 +57,10 @@ class Modes(NamedTuple):
     powers: np.ndarray
     series: np.ndarray
     error: float
+
+    def transition(self, u: jax.Array) -> jax.Array:
+        """exp(F u), by eigenvectors."""
+        return jnp.real((self.V * jnp.exp(self.eigenvalues * u)) @ self.inverse)
 
 
 def _order(value) -> int:
@@ -109,21 +112,21 @@ class MarkovRBF(Stationary):
     @property
     def error(self) -> float:
         """Largest difference from the covariances of an RBF, relative to the variance."""
-        return _modes(self.order).error
+        return _unit_process(self.order).error
 
     def profile(self, u: jax.Array) -> jax.Array:
-        modes = _modes(self.order)
+        process = _unit_process(self.order)
         is_small = u < SERIES_MAX_DISTANCE**2
         r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
         # Conjugate pairs: the sum of a pair is twice the real part of either term.
-        upper = np.imag(modes.rates) > 0.0
-        rates, c = modes.rates[upper], 2.0 * modes.amplitudes[upper]
+        upper = np.imag(process.rates) > 0.0
+        rates, c = process.rates[upper], 2.0 * process.amplitudes[upper]
         angles = np.imag(rates) * r
         waves = np.real(c) * jnp.cos(angles) - np.imag(c) * jnp.sin(angles)
-        real = np.imag(modes.rates) == 0.0
-        decays = np.real(modes.amplitudes[real]) * jnp.exp(np.real(modes.rates[real]) * r)
+        real = np.imag(process.rates) == 0.0
+        decays = np.real(process.amplitudes[real]) * jnp.exp(np.real(process.rates[real]) * r)
         exact = jnp.sum(jnp.exp(np.real(rates) * r) * waves, axis=-1) + jnp.sum(decays, axis=-1)
-        return jnp.where(is_small, jnp.polyval(jnp.asarray(modes.series), u), exact)
+        return jnp.where(is_small, jnp.polyval(jnp.asarray(process.series), u), exact)
 
     def lag_function(self) -> LagFunction:
         return MarkovRBFLags(self.order)
@@ -155,15 +158,15 @@ class MarkovRBFLags(LagFunction):
         return MarkovRBF(order=self.order).profile(r * r)
 
     def first_integral(self, r: jax.Array) -> jax.Array:
-        modes = _modes(self.order)
-        c = modes.amplitudes / modes.rates
-        return jnp.sum(jnp.real(c * jnp.expm1(modes.rates * r[..., None])), axis=-1)
+        process = _unit_process(self.order)
+        c = process.amplitudes / process.rates
+        return jnp.sum(jnp.real(c * jnp.expm1(process.rates * r[..., None])), axis=-1)
 
     def second_integral(self, r: jax.Array) -> jax.Array:
-        modes = _modes(self.order)
-        c = modes.amplitudes / modes.rates**2
-        exponentials = jnp.sum(jnp.real(c * jnp.expm1(modes.rates * r[..., None])), axis=-1)
-        return exponentials - float(np.real(np.sum(c * modes.rates))) * r
+        process = _unit_process(self.order)
+        c = process.amplitudes / process.rates**2
+        exponentials = jnp.sum(jnp.real(c * jnp.expm1(process.rates * r[..., None])), axis=-1)
+        return exponentials - float(np.real(np.sum(c * process.rates))) * r
 
 
 class RationalTerm(Term):
@@ -183,19 +186,19 @@ class RationalTerm(Term):
         return self.variance * jnp.eye(self.order)
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-        modes, u = _modes(self.order), d / self.lengthscale
+        process, u = _unit_process(self.order), d / self.lengthscale
         is_short = u < SERIES_MAX_STEP
         short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
         # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
-        change = short * horner(modes.powers, short)
-        A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
+        change = short * horner(process.powers, short)
+        A = process.transition(long)
         identity = jnp.eye(self.order)
         Q = jnp.where(is_short, -(change + change.T + change @ change.T), identity - A @ A.T)
         return jnp.where(is_short, identity + change, A), self.variance * Q
 
     @property
     def copy_slope(self) -> jax.Array:
-        return jnp.asarray(_modes(self.order).F[0]) / self.lengthscale
+        return jnp.asarray(_unit_process(self.order).F[0]) / self.lengthscale
 
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         series, u = _integral_series(self.order), d / self.lengthscale
@@ -203,8 +206,8 @@ class RationalTerm(Term):
         short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
         by_series = [horner(c, short) for c in series[:3]]
         # With the prior covariance I, Cov(x(u), f(s)) is the first column of exp(F (u - s)).
-        modes, inverse, first = _modes(self.order), series.inverse, jnp.eye(self.order)[0]
-        A = jnp.real((modes.V * jnp.exp(modes.eigenvalues * long)) @ modes.inverse)
+        inverse, first = series.inverse, jnp.eye(self.order)[0]
+        A = _unit_process(self.order).transition(long)
         change = inverse @ (A - jnp.eye(self.order))
         a = change[0]
         closed = [
@@ -218,7 +221,7 @@ class RationalTerm(Term):
 
 
 class IntegralSeries(NamedTuple):
-    """Power series in the step u of the integral of the first number of x, for order s.
+    """Power series, in the step u, of the integral of f = x[0] over the step, for order s.
 
     Attributes:
         coefficients: Coefficients of x in the integral, shape (SERIES_TERMS, s), highest first.
@@ -235,11 +238,10 @@ class IntegralSeries(NamedTuple):
 
 @lru_cache
 def _integral_series(order: int) -> IntegralSeries:
-    F, noise = _modes(order).F, _modes(order).noise
-    powers = [np.eye(order)]
-    for k in range(1, SERIES_TERMS):
-        powers.append(powers[-1] @ F / k)
-    # The integral from 0 to u of exp(F w), its first row, and the responses to the noise.
+    F, noise = _unit_process(order).F, _unit_process(order).noise
+    powers = exponential_terms(F, SERIES_TERMS)
+    # First row of the integral of exp(F w) from 0 to u. Responses of x and of the integral to the
+    # noise.
     rows = [np.zeros(order), *(power[0] / (k + 1) for k, power in enumerate(powers))]
     response = np.array([power @ noise for power in powers])
     of_integral = np.array(rows) @ noise
@@ -250,7 +252,7 @@ def _integral_series(order: int) -> IntegralSeries:
 
 
 @lru_cache
-def _modes(order: int) -> Modes:
+def _unit_process(order: int) -> UnitProcess:
     numerator, denominator = _pade(2, order)
     zeros, poles = (_roots(p) for p in (numerator, denominator))
     # S(s) = N(x) / D(x) with x = -s^2 / 2; k is the sum of the residues of S(s) exp(s r) at the
@@ -259,7 +261,7 @@ def _modes(order: int) -> Modes:
     residues = polynomial.polyval(x, numerator) / (-poles * polynomial.polyval(x, slope))
     amplitudes = residues / np.real(np.sum(residues))
     F = _schwarz(polynomial.polyfromroots(poles).real)
-    # f = h'x is the numerator, a polynomial in d/dt, applied to the first number of the state.
+    # f = h'x is the numerator, as a polynomial in d/dt, applied to the first number of the state.
     h, power = np.zeros(order), np.eye(order)[0]
     for coefficient in polynomial.polyfromroots(zeros).real:
         h += coefficient * power
@@ -271,18 +273,24 @@ def _modes(order: int) -> Modes:
     noise = np.sqrt(-2.0 * F[-1, -1]) * H[:, -1]
     F = H @ F @ H
     eigenvalues, V = np.linalg.eig(F)
-    powers = list(
-        accumulate(
-            range(1, SERIES_TERMS + 1), lambda power, k: power @ F / k, initial=np.eye(order)
-        )
-    )
+    powers = exponential_terms(F, SERIES_TERMS + 1)
     # Odd powers of r below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
     r = np.linspace(0.0, 12.0, 2_401)
     k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
     error = float(np.abs(k - np.exp(-0.5 * r * r)).max())
-    fields = poles, amplitudes, eigenvalues, V, np.linalg.inv(V), F, noise, np.array(powers[:0:-1])
-    return Modes(*fields, series, error)
+    return UnitProcess(
+        rates=poles,
+        amplitudes=amplitudes,
+        eigenvalues=eigenvalues,
+        V=V,
+        inverse=np.linalg.inv(V),
+        F=F,
+        noise=noise,
+        powers=powers[:0:-1],
+        series=series,
+        error=error,
+    )
 
 
 def _pade(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:

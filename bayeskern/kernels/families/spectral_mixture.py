@@ -22,7 +22,7 @@ class SpectralMixture(Kernel):
     Args:
         weights: Variances of the Q components, shape (Q,), in the squared units of the output.
         means: Mean frequencies of the components, in cycles per unit of the input: shape (Q, d), or
-            (Q, 1) for all dimensions alike.
+            (Q, 1) for the same frequencies in all dimensions.
         scales: Standard deviations of the frequencies, in the same units and shapes.
 
     References:

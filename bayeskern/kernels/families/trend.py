@@ -58,11 +58,11 @@ class Times(NamedTuple):
     length: jax.Array
 
     def mean(self, f: Callable) -> jax.Array:
-        """Means of a piecewise polynomial f with a kink at time 0, of degree 4 at most."""
+        """Means of a piecewise polynomial f of degree 4 at most with a kink at time 0."""
         return mean_by_quadrature(f, self.lower, self.length, jnp.zeros(()), PIECEWISE_NODES)
 
     def mean_of_lag(self, f: Callable, other: Times) -> jax.Array:
-        """Means of a piecewise polynomial f(s - t) of degree 4 at most, even with a kink at 0."""
+        """Means of f(s - t), for a piecewise polynomial f of degree 4 at most with a kink at 0."""
         r0 = self.lower - other.lower - other.length
         return mean_by_quadrature(f, r0, self.length, other.length, PIECEWISE_NODES)
 

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 
 from bayeskern.core.quadrature import unit_nodes
 
-# From this length of the shorter interval on, in lengthscales, differences of second integrals
-# keep their digits; for shorter intervals the ramps are integrated by Gauss-Legendre quadrature,
-# which has an error below 1e-12 there with this number of nodes.
+# Length of the shorter interval, in lengthscales, above which differences of second integrals keep
+# their digits. Below it, the ramps are integrated by Gauss-Legendre quadrature with RAMP_NODES
+# nodes, with an error below 1e-12.
 SECOND_INTEGRAL_MIN_LENGTH, RAMP_NODES = 0.05, 3
-# Up to this many nodes, a function is evaluated at all nodes at once, otherwise at one at a time.
+# Largest number of nodes at which a function is evaluated at once; with more, one node at a time.
 MAX_NODES_AT_ONCE = 5
 # Intervals shorter than this, in lengthscales, at lags of one sign, are treated as points.
 POINT_MAX_LENGTH = 1e-5
@@ -36,11 +36,11 @@ POINT_MAX_LENGTH = 1e-5
 class LagFunction(ABC):
     """Even function k(r) of a lag r in lengthscales, with its integrals from 0.
 
-    Attributes:
-        has_kink: Whether a derivative of k jumps at the lag 0.
+    Subclasses are hashable. They define the integrals for r >= 0; the first integral is an odd
+    function of r, and the second an even one.
 
-    Subclasses are hashable. They define the integrals for r >= 0; for r < 0 the first integral is
-    odd, and the second even.
+    Attributes:
+        has_kink: True if a derivative of k jumps at the lag 0.
     """
 
     has_kink: ClassVar[bool] = True
@@ -65,7 +65,7 @@ def mean_in_closed_form(
 
     Args:
         function: The function k and its integrals.
-        r0: Smallest lag: the start of the interval of x minus the end of that of z, (n, m).
+        r0: Smallest lag: start of the interval of x minus end of the interval of z, (n, m).
         h: Length of the interval of x, an array that broadcasts to (n, m); 0 for a point.
         g: Length of the interval of z.
 
@@ -91,7 +91,7 @@ def _mean(function: LagFunction, r0: jax.Array, s: jax.Array, L: jax.Array) -> j
 
 @_mean.defjvp
 def _mean_jvp(function, primals, tangents):
-    # The derivatives are differences of means over one interval only, at an end of the other.
+    # Derivatives are differences of means over one interval, at the two ends of the other.
     (r0, s, L), (dr0, ds, dL) = primals, tangents
     mean = _mean(function, r0, s, L)
     at_start, at_end = _mean_over_one(function, r0, s), _mean_over_one(function, r0 + L, s)
@@ -108,8 +108,8 @@ def _mean_jvp(function, primals, tangents):
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _mean_over_one(function: LagFunction, r: jax.Array, g: jax.Array) -> jax.Array:
     """Mean of k over the lags from r to r + g."""
-    # Differences of means of short intervals are divided by short lengths once more: the means
-    # themselves must not lose digits.
+    # Derivatives divide differences of these means by the lengths of short intervals, so the means
+    # must keep all digits.
     is_long = g > SECOND_INTEGRAL_MIN_LENGTH
     by_difference = (_first(function, r + g) - _first(function, r)) / jnp.where(is_long, g, 1.0)
     by_nodes = _unit_integral(function.value, r, g, RAMP_NODES, jnp.ones_like, function.has_kink)
@@ -158,7 +158,7 @@ def mean_by_quadrature(
     It is exact if k is a polynomial of degree 2 nodes - 2 on each side of the lag 0.
 
     Args:
-        k: Even function of the lag, elementwise.
+        k: Function of the lag, elementwise.
         r0: Smallest lag, as in `mean_in_closed_form`.
         h: Length of the interval of x.
         g: Length of the interval of z.

@@ -1,8 +1,8 @@
 """Means of a kernel without closed form over pairs of intervals, by Gauss-Legendre quadrature.
 
-All intervals lie along one column. The kernel may have a kink where x = z, and nowhere else: the
-inner integral is divided at the point of z's interval closest to x, the outer integral at the
-points closest to the ends of z's interval.
+All intervals lie along one column. The kernel may have a kink at x = z only. The inner integral,
+over z, is divided at the point closest to x. The outer integral, over x, is divided at the points
+closest to the ends of the interval of z.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ class Measured(Wrapper):
         """State-space model of the process.
 
         Raises:
-            NoStateSpaceError: The process has none, or the rows are not functions of its state.
+            NoStateSpaceError: The process has no state-space model, or the rows are not functions
+                of its state.
         """
         space = self.inner.state_space()
         if space.white and (self.kinds.columns or self.kinds.has_derivatives):
@@ -179,11 +180,11 @@ class Measured(Wrapper):
         return self.of(self.inner.resolve(columns))
 
     def of(self, kernel: Kernel) -> Measured:
-        """Kernel of the same kinds of rows of another process."""
+        """Kernel of rows of the same kinds, for a process with the kernel `kernel`."""
         return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
-        """Copy with enough nodes for an error below NODES_ERROR at rows X, as far as possible.
+        """Copy with nodes for an error below NODES_ERROR at rows X, at most MAX_NODES.
 
         Warns:
             UserWarning: With the largest number of nodes, the error is above WARNING_ERROR.
@@ -208,7 +209,8 @@ class Measured(Wrapper):
     def quadrature_error(self, X: jax.Array) -> float:
         """Largest change of a covariance with twice the nodes, relative to the largest variance.
 
-        It is estimated from some rows of X, and 0 if all covariances are in closed form.
+        It is estimated from at most ERROR_ROWS rows of X. It is 0 if all covariances are in closed
+        form.
         """
         if not self.uses_nodes(X):
             return 0.0
@@ -216,7 +218,7 @@ class Measured(Wrapper):
         return _largest_change(_evaluate(self, rows), _evaluate(finer, rows))
 
     def uses_nodes(self, X: jax.Array) -> bool:
-        """True if some covariances of rows X are by quadrature, and not in closed form."""
+        """True if some covariances of rows X are computed by quadrature."""
         if not self.kinds.columns:
             return False
         kernels = (self._of_means._with_nodes(nodes) for nodes in (MIN_NODES, MAX_NODES))
@@ -225,7 +227,10 @@ class Measured(Wrapper):
 
     @property
     def _of_means(self) -> Measured:
-        """Copy for values and means alone: derivatives take long to trace, and no other nodes."""
+        """Copy for values and means alone.
+
+        Derivatives need the same number of nodes, and take long to trace.
+        """
         return Measured(self.inner, dataclasses.replace(self.kinds, has_derivatives=False))
 
     def _with_nodes(self, nodes: int) -> Measured:
@@ -258,7 +263,7 @@ class Measured(Wrapper):
 
 
 def measured(kernel: Kernel, kinds: RowKinds) -> Measured:
-    """The kernel for rows of these kinds too."""
+    """Kernel of measured rows, extended by rows of these kinds."""
     if isinstance(kernel, Measured):
         return Measured(kernel.inner, kernel.kinds | kinds)
     return Measured(kernel, kinds)

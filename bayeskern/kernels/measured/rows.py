@@ -164,7 +164,7 @@ class Rows(NamedTuple):
             ValueError: As `validation.inputs`, or parts of the list have different inputs.
         """
         is_traced = any(map(validation.is_traced, jax.tree.leaves(X)))
-        # What is known stays known, also where JAX traces a model.
+        # Known arrays stay known inside a model that JAX traces.
         with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
             return cls._read(X, name, required)
 
@@ -184,7 +184,7 @@ class Rows(NamedTuple):
                 "inputs in each part."
             )
         kinds = [RowKinds.of(rows) for rows in arrays]
-        # The values of a traced derivative are unknown, but not that it is one.
+        # JAX may trace the numbers of a derivative, but the type of the part is known.
         has_derivatives = any(isinstance(part, Derivative) for part in parts)
         columns = reduce(operator.or_, kinds).columns
         return cls(jnp.concatenate(arrays), names[0], RowKinds(columns, has_derivatives))
@@ -194,7 +194,10 @@ class Rows(NamedTuple):
         return self.X if kernel.is_of_points or self.X.ndim == 3 else as_rows(self.X)
 
     def kernel(self, kernel: Kernel) -> Kernel:
-        """Kernel of these rows, for a process with a kernel; a kernel of rows is not changed.
+        """Kernel of these rows.
+
+        Args:
+            kernel: Kernel of the process; a kernel of measured rows is returned unchanged.
 
         Raises:
             ValueError: A row is a derivative, and a part of the kernel has none.
@@ -204,7 +207,10 @@ class Rows(NamedTuple):
         return self.kernel_of_rows(kernel)
 
     def kernel_of_rows(self, kernel: Kernel) -> Measured:
-        """Kernel of measured rows of these kinds, for a process with a kernel of points or rows.
+        """Kernel of measured rows of these kinds.
+
+        Args:
+            kernel: Kernel of the process, of points or of measured rows.
 
         Raises:
             ValueError: X has points, or a row is a derivative and a part of the kernel has none.
@@ -219,7 +225,7 @@ class Rows(NamedTuple):
 
 
 def _are_rows(X: np.ndarray | jax.Array) -> bool:
-    """True for an array of measured rows; other arrays of three axes are mistakes."""
+    """True for an array of measured rows; False for other arrays with three axes."""
     if X.ndim != 3 or X.shape[1] != 2 or X.shape[2] < 2:
         return False
     if validation.is_traced(X):

@@ -79,7 +79,7 @@ class Repeated(eqx.Module):
         return (self.T @ X.T).T
 
     def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
-        """Derivative of tr(C'A X) in this matrix A, summed over the copies of each block."""
+        """Derivative of tr(C'A X) with respect to this A, summed over the copies of each block."""
         if self.copies == (1,):
             return Repeated((C @ X.T,), self.copies)
         parts = zip(self.blocks, self.copies, self._split(C), self._split(X), strict=True)
@@ -92,7 +92,7 @@ class Repeated(eqx.Module):
         return _split(X, [len(B) * m for B, m in zip(self.blocks, self.copies, strict=True)])
 
     def after(self, first: Repeated) -> Repeated:
-        """Product of this matrix and another one with blocks of the same sizes."""
+        """Product A B of this matrix A and B = `first`, with blocks of the same sizes."""
         pairs = zip(self.blocks, first.blocks, strict=True)
         return Repeated(tuple(_times(A, B) for A, B in pairs), self.copies)
 

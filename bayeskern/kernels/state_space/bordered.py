@@ -1,4 +1,4 @@
-"""Transitions of states with extra numbers below: integrals of the process.
+"""Transitions of a state extended by integrals of the process.
 
 The state is (x, z): z(t + d) = G x(t) + keep * z(t) + noise, and x does not depend on z.
 """
@@ -60,7 +60,7 @@ class Bordered(eqx.Module):
         return (self.T @ X.T).T
 
     def slope(self, C: Float[Array, "sK n"], X: Float[Array, "sK n"]) -> Bordered:
-        """Derivative of tr(C'M X) in this matrix M."""
+        """Derivative of tr(C'M X) with respect to this matrix M."""
         (of_x, of_z), (x, z) = self._split(C), self._split(X)
         return Bordered(self.A.slope(of_x, x), of_z @ x.T, jnp.sum(of_z * z, axis=1))
 

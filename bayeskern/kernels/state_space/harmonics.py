@@ -78,8 +78,11 @@ def count_harmonics(lengthscale: ArrayLike | Distribution | Free) -> int | None:
 
     Args:
         lengthscale: A number or a prior. For a prior, lengthscales that need more harmonics have a
-            probability of at most MAX_EXCLUDED_PROBABILITY. The result is None for traced numbers,
-            NaN and `Free`, or if more than MAX_HARMONICS are needed.
+            probability of at most MAX_EXCLUDED_PROBABILITY.
+
+    Returns:
+        The number. None for traced numbers, NaN, `Free` and priors without a cdf, or if more than
+        MAX_HARMONICS are needed.
     """
     if isinstance(lengthscale, Distribution):
         return _first(_mass_below(lengthscale) <= MAX_EXCLUDED_PROBABILITY)

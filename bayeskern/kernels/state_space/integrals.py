@@ -50,7 +50,7 @@ def by_quadrature(term: Term, t: jax.Array, d: jax.Array, nodes: int) -> Integra
         term: The term.
         t: Start of the step.
         d: Length of the step.
-        nodes: Number of nodes; the variance, a double integral, takes the square of it.
+        nodes: Number of nodes of a single integral; the variance, a double integral, has nodes^2.
     """
     u, w = unit_nodes(nodes)
 

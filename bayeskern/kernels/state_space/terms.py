@@ -344,7 +344,7 @@ def lower_gammas(x: jax.Array, highest: int) -> jax.Array:
     series = small ** (m + 1) * decay * horner(rising, small)
     head = [1.0 / math.factorial(j) for j in reversed(range(m + 1))]
     closed = math.factorial(m) * (1.0 - decay * horner(head, large))
-    # The barrier keeps XLA from computing both again for each m.
+    # The barrier keeps XLA from computing the integral and exp(-x) again for each m.
     highest_gamma, decay = jax.lax.optimization_barrier(
         (jnp.where(is_small, series, closed), decay)
     )
@@ -372,15 +372,21 @@ def _matern_series(order: int) -> tuple[np.ndarray, np.ndarray]:
     s = order + 1
     companion = np.diag(np.ones(order), 1)
     companion[-1] = [-float(math.comb(s, j)) for j in range(s)]
-    N, powers = companion + np.eye(s), [np.eye(s)]
-    for k in range(1, s):
-        powers.append(powers[-1] @ N / k)
-    columns = np.array([power[:, -1] for power in powers])
+    powers = exponential_terms(companion + np.eye(s), s)
+    columns = powers[:, :, -1]
     squares = np.zeros((s, s, 2 * order + 1))
     for k, column in enumerate(columns):
         for m, other in enumerate(columns):
             squares[:, :, k + m] += np.outer(column, other) / 2.0 ** (k + m + 1)
-    return np.array(powers), squares / _noise_integral(order, math.factorial(2 * order))
+    return powers, squares / _noise_integral(order, math.factorial(2 * order))
+
+
+def exponential_terms(F: np.ndarray, count: int) -> np.ndarray:
+    """Terms F^k / k! of the matrix exponential for k = 0, ..., count - 1: (count, s, s)."""
+    terms = [np.eye(len(F))]
+    for k in range(1, count):
+        terms.append(terms[-1] @ F / k)
+    return np.array(terms)
 
 
 def _noise_integral(p: int, gamma: jax.Array | int) -> jax.Array | float:
@@ -402,7 +408,7 @@ def _squared_decay(r: jax.Array) -> jax.Array:
     def closed(r):
         return r + 2.0 * jnp.expm1(-r) - 0.5 * jnp.expm1(-2.0 * r)
 
-    return _series_or(closed, 2, lambda k: 2.0**k - 2.0, r)
+    return _closed_or_series(closed, 2, lambda k: 2.0**k - 2.0, r)
 
 
 def _squared_integral(r: jax.Array) -> jax.Array:
@@ -412,11 +418,13 @@ def _squared_integral(r: jax.Array) -> jax.Array:
         G, next_gamma = lower_gammas(r, 1)
         return ((r - 1.0) ** 3 + 1.0) / 3.0 + 2.0 * (next_gamma - G) - 0.5 * jnp.expm1(-2.0 * r)
 
-    return _series_or(closed, 4, lambda k: 2.0**k - 2.0 * k - 2.0, r)
+    return _closed_or_series(closed, 4, lambda k: 2.0**k - 2.0 * k - 2.0, r)
 
 
-def _series_or(closed: Callable, lowest: int, coefficient: Callable, r: jax.Array) -> jax.Array:
-    """closed(r) for r >= 1, where it does not cancel, or a power series.
+def _closed_or_series(
+    closed: Callable, lowest: int, coefficient: Callable, r: jax.Array
+) -> jax.Array:
+    """closed(r) for r >= 1; for smaller r, where closed(r) would cancel, a power series.
 
     The series is the integral over (0, r) of the sum over k >= lowest of
     coefficient(k) (-w)^k / k!.
@@ -430,7 +438,7 @@ def _series_or(closed: Callable, lowest: int, coefficient: Callable, r: jax.Arra
 
 
 def horner(coefficients: Iterable, x: jax.Array) -> jax.Array:
-    """Polynomial in x with coefficients, numbers or arrays, of the highest power first.
+    """Polynomial in x; the coefficients are numbers or arrays, highest power first.
 
     Without a loop, unlike `jnp.polyval`, so that XLA fuses the operations.
     """

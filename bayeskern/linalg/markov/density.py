@@ -1,12 +1,12 @@
 """Log density of a state-space model, with a hand-written derivative.
 
-The derivative is a backward pass over the times. It propagates the gradient of the density of all
-later values in the mean and covariance of the state, from each time to the previous one. The pass
-takes about as long as the filter, and recomputes the filter block by block; automatic
-differentiation of the filter would take several times as long. Koopman and Shephard (1992), "Exact
-score for time series models in state space form".
+The derivative is a backward pass over the times. From each time to the previous one, it propagates
+the gradient of the log density of all later values with respect to the mean and covariance of the
+state. The pass recomputes the filter block by block and takes about as long as the filter;
+automatic differentiation of the filter would take several times as long. Koopman and Shephard
+(1992), "Exact score for time series models in state space form".
 
-In the code, g_x is the gradient of the log density in x.
+In the code, g_x is the gradient of the log density with respect to x.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def log_density(process: ObservedProcess, r: AnyArray) -> jax.Array:
         A number; -inf, with a gradient of 0, if K is not positive definite.
     """
     rows = (process.steps, process.noise, process.observed, process.sorted(r))
-    # As floats: gradients in integers could not be added up.
+    # As floats: gradients with respect to integers cannot be added.
     return _log_density(
         *jax.tree.map(lambda x: jnp.asarray(x, float), (process.space, process.initial.P, rows))
     )
@@ -63,11 +63,11 @@ def _log_density_jvp(primals, tangents):
 
 
 class FilterState(NamedTuple):
-    """Carry of the filter.
+    """State of the filter before a step.
 
     Attributes:
-        x: Mean of the state, shape (s,).
-        covariance: Covariance of the state.
+        x: Mean of the state of the process, shape (s,).
+        covariance: Covariance of the state of the process.
         total: Sum of v^2 / S + log S over the innovations v with variances S so far.
         positive: Whether all variances so far are positive.
     """
@@ -94,7 +94,7 @@ class FilterState(NamedTuple):
 
 
 def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
-    """Last state of the filter, and the state before each block."""
+    """Filter state after the last step, and before each block."""
 
     def over_block(state, block):
         steps, noise, observed, r = block
@@ -112,7 +112,7 @@ def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
 
 
 def _value_and_gradient(space: StateSpace, P, rows):
-    """Log density, and its gradients in the space, in P and in the rows."""
+    """Log density, and its gradients with respect to the space, P and the rows."""
     end, starts = _filter(space, P, rows)
 
     def over_block(carry, block):
@@ -145,11 +145,13 @@ def _step_back(state_gradient, data):
     """One step of the backward pass: gradients at a time from gradients at the next time.
 
     Args:
-        state_gradient: Gradients in the mean (s,) and covariance (s, s) of the next state.
+        state_gradient: Gradients with respect to the mean (s,) and covariance (s, s) of the next
+            state.
         data: Row, and the arrays saved by `FilterState.step`: x and P given the value, S, gain, v.
 
     Returns:
-        Gradients in the mean and covariance at this time; then in the row and in its residual.
+        Gradients with respect to the mean and covariance at this time; then with respect to the row
+        and its residual.
     """
     g_x, g_P = state_gradient
     row, x, P, S, gain, v = data
@@ -162,7 +164,7 @@ def _step_back(state_gradient, data):
     g_x, g_P = row.A.T @ g_x, row.A.T @ one_side
     # The update by the value: x = m + p v / S and P = M - p p' / S with the predicted mean m and
     # covariance M, p = M h, S = h'p + noise and v = y - h'm. The gain is p / S, so p = S gain and
-    # M = P + S gain gain'. e is minus the gradient in y.
+    # M = P + S gain gain'. e is minus the gradient with respect to y.
     u = g_P @ gain
     e = v / S - gain @ g_x
     g_S = 0.5 * row.observed * (jnp.square(v / S) - 1.0 / S) - (g_x @ gain) * v / S + gain @ u

@@ -23,7 +23,8 @@ from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.steps import Noise, PointSteps, Steps, Transition
 
-# Times per block. A block computes its transitions at once, and its states again for a gradient.
+# Times per block. The transitions of a block are computed at once. For a gradient, its states are
+# computed a second time.
 BLOCK_STEPS = 256
 # With larger states the blocks are shorter, so that they fit in the cache.
 MAX_STATE_OF_LONG_BLOCKS = 8
@@ -166,7 +167,7 @@ def block_length(size: int) -> int:
 def in_blocks(size: int, steps, noise, observed, *data) -> tuple:
     """Arrays of N rows, or pytrees of them, in blocks, padded with copies of the last row.
 
-    The copies are unobserved, and the last of the steps does not change the state.
+    The copies are unobserved, and the last step does not change the state.
     """
     length, n = block_length(size), len(noise)
     blocks = -(-n // length)
@@ -294,10 +295,10 @@ class MarkovFactor(Factor):
 def information(
     N: jax.Array, row: Row, gain: jax.Array, S: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Information about the state from the values after a time, and from that time on.
+    """Information about the state from the values after a time, without and with its own value.
 
-    N: information from the later values about the state at the next time. S: variance of the value.
-    De Jong (1989).
+    N: information about the state at the next time from the values after this time. S: variance of
+    the value at this time. De Jong (1989).
     """
     N_after = row.A.T @ N @ row.A
     # R'N_after R + h h'/S with the update R = I - gain h', as N_after + w h' + h w', which stays

@@ -15,7 +15,7 @@ from bayeskern.linalg.factor import AnyArray
 from bayeskern.linalg.markov.factor import ObservedProcess, take
 from bayeskern.linalg.markov.steps import MeasuredSteps
 
-# Times that differ by less than this number of rounding errors are taken for equal.
+# Times that differ by less than this number of rounding errors count as equal.
 MAX_ROUNDING_ERRORS = 4.0
 
 
@@ -56,8 +56,8 @@ class Schedule(eqx.Module):
         """Schedule of rows X (n, 2, 2), which are known numbers."""
         rows, is_start, is_interval = _events(X)
         n, lower = len(is_interval), np.asarray(X)[:, 0, 0]
-        # A start belongs to the next step. Starts are a step of their own if another start at a
-        # different time follows, and before the first row.
+        # A start belongs to the next step. It is a step of its own if a start at a different time
+        # follows, or if it is the last start before the first row.
         another = is_start[:-1] & is_start[1:] & (lower[rows[:-1]] != lower[rows[1:]])
         is_step = ~is_start
         is_step[:-1] |= another
@@ -111,7 +111,7 @@ class Schedule(eqx.Module):
     def steps(self, kinds: RowKinds, X: AnyArray) -> MeasuredSteps:
         """Steps of the filter at rows X (n, 2, 2), which may be traced.
 
-        Derivatives in X hold for changes in which equal times remain equal.
+        Derivatives with respect to X are correct for changes that keep equal times equal.
         """
         rows = RowArrays.of(jnp.asarray(X))
         lower, side = rows.lower[:, 0], rows.sides[:, 0]
@@ -168,10 +168,10 @@ def _events(X: AnyArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     lower, side = np.asarray(X)[:, :, 0].T
     rounding = MAX_ROUNDING_ERRORS * np.finfo(float).eps * (np.abs(lower) + side)
-    # An interval that rounding errors could reverse is a value.
+    # An interval shorter than its rounding error counts as a value.
     is_interval = side > rounding
     n, intervals = len(lower), np.flatnonzero(is_interval)
-    # Intervals end before others start at the same time, up to rounding, and share their slot.
+    # At equal times, up to rounding, ends come before starts: both intervals can share a slot.
     ends = np.where(is_interval, lower + side - rounding, lower)
     times = np.concatenate([ends, lower[intervals]])
     rows, is_start = np.concatenate([np.arange(n), intervals]), np.arange(len(times)) >= n
@@ -185,7 +185,7 @@ def _largest_overlap(rows, is_start, is_interval) -> int:
 
 
 def _slots(rows, is_start, is_interval) -> tuple[np.ndarray, int]:
-    """A slot for each row, which is free while the interval is open, and the number of slots."""
+    """Slot of each row, not shared while its interval is open, and the number of slots."""
     n_slots = _largest_overlap(rows, is_start, is_interval)
     slot = np.zeros(len(is_interval), int)
     if n_slots <= 1:

@@ -1,8 +1,7 @@
 """Posterior mean and variance of a state-space model at other times.
 
 The n times of the values and the m other times are sorted together; a forward and a backward pass
-take O(n + m) time. De Jong (1989), "Smoothing and interpolation with the
-state-space model".
+take O(n + m) time. De Jong (1989), "Smoothing and interpolation with the state-space model".
 """
 
 from __future__ import annotations
@@ -85,7 +84,8 @@ def variances(
     _, steps = process.scan(forward, process.initial)
 
     def backward(N, data):
-        # N: information of `information`, from the values after this time, then from this time on.
+        # N: information about the state from the values after this time. `information` adds the
+        # value at this time.
         row, S, gain, Ph = data
         _, N = information(N, row, gain, S)
         return N, (state_mask * row.h) @ Ph - Ph @ N @ Ph

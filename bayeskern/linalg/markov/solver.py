@@ -55,7 +55,7 @@ class MarkovSolver(Solver):
     ) -> Fits | Refused:
         d = X.shape[1] if kernel.is_of_points else X.shape[2] - 1
         if d != 1:
-            return Refused(f"there are {d} inputs, and time is one")
+            return Refused(f"there are {d} inputs, but a state-space form has one, the time")
         if not self._is_prepared_for(kernel, X):
             return Refused("the solver is prepared for other times")
         kernel = self._truncate(kernel)
