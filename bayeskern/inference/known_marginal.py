@@ -1,4 +1,4 @@
-"""Marginal distributions known by name: exact moments and quantiles in place of those of draws."""
+"""Known marginal distributions, whose exact moments and quantiles replace estimates."""
 
 from __future__ import annotations
 

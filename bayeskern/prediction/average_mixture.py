@@ -1,7 +1,7 @@
 """Equally weighted mixtures of averaged quantiles, for uncertain regressors.
 
-Each of S parts is a `QuantileAverage` at the same m times. The mixture follows the law of total
-probability, p(y) = sum_s p(y | regressors s) / S, so it is wider than its parts.
+Each of the S parts is a `QuantileAverage` at the same m times, for one draw of the regressors. The
+mixture is p(y) = sum_s p(y | regressors s) / S, the law of total probability.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from scipy.special import logsumexp
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 
-# Points of the distribution function at each time, in all parts together, and at all times.
-QUANTILE_POINTS, MAX_POINTS = 20_000, 4_000_000
+# Number of equally likely values of all parts at each time, and maximum number at all times.
+VALUES_PER_TIME, MAX_VALUES = 20_000, 4_000_000
 
 
 class AverageMixture(Quantiles):
-    """Mixture of S averaged quantiles at m times.
+    """Mixture of S averages of quantiles at m times.
 
     Args:
         parts: The S parts, one after the other, as one average at S m times.
@@ -43,13 +43,13 @@ class AverageMixture(Quantiles):
 
     def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles for probabilities q, (*q.shape, m), to about 1e-4 in probability."""
-        return np.quantile(self._points, np.asarray(q, float), axis=0, method="hazen")
+        return np.quantile(self._values, np.asarray(q, float), axis=0, method="hazen")
 
     @cached_property
-    def _points(self) -> np.ndarray:
+    def _values(self) -> np.ndarray:
         """Equally likely values at each time, (G S, m)."""
         S, m = self.count, len(self.parts.errors.scales) // self.count
-        G = max(16, min(QUANTILE_POINTS, MAX_POINTS // m) // S)
+        G = max(16, min(VALUES_PER_TIME, MAX_VALUES // m) // S)
         # Part s has the quantiles (g + u_s) / G: the probabilities of all parts are evenly spaced.
         offsets = np.random.default_rng(0).permutation((np.arange(S) + 0.5) / S)
         errors = self.parts.errors.quantile((np.arange(G)[:, None] + offsets) / G)

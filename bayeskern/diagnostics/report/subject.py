@@ -193,10 +193,10 @@ class Subject:
     @cached_property
     def sensitivities(self) -> dict[str, power_scaling.Sensitivity]:
         """Sensitivity to prior and likelihood of up to 80 parameters; empty if unknown."""
-        if power_scaling.why_not(self.posterior):
+        if power_scaling.reason_not_scalable(self.posterior):
             return {}
         densities = self.scaled_densities
-        if power_scaling.why_no_weights(densities):
+        if power_scaling.reason_not_weighted(densities):
             return {}
         draws = {name: x[:, densities.rows] for name, x in list(self.varying.items())[:80]}
         return power_scaling.sensitivities(draws, densities)

@@ -30,8 +30,8 @@ class MatchingOptions:
         max_shift: Largest distance of a weighted mean from the mean of all moved draws, in their
             sds, at which moments count as matched. A target beyond all draws has weights with a
             small k-hat and a large distance.
-        goal_khat: k-hat at which no further step is tried. Between it and its threshold, estimates
-            have a bias of several standard errors.
+        goal_khat: k-hat at which no further step is tried. Between this value and the threshold of
+            k-hat, estimates have a bias of several standard errors.
     """
 
     max_steps: int = 30
@@ -162,8 +162,8 @@ def match_moments(
         for step in _steps(moved.z, moved.weights.normal, options):
             new = _moved(proposal, log_target, step(moved.z), moved.steps + 1)
             # With a low k-hat, the moments decide.
-            nearer = max(moved.khat, new.khat) <= goal and new.shift < moved.shift
-            if nearer or (new.khat < moved.khat and moved.khat > goal):
+            is_closer = max(moved.khat, new.khat) <= goal and new.shift < moved.shift
+            if is_closer or (new.khat < moved.khat and moved.khat > goal):
                 moved, total = new, step.after(total)
                 break
         else:
@@ -180,7 +180,10 @@ def match_moments(
 
 
 def _moved(proposal: Proposal, log_target: LogDensity, z: np.ndarray, steps: int) -> Matched:
-    """All draws moved to z. The determinant of the map is a constant factor of the weights."""
+    """All draws moved to z.
+
+    The determinant of the map is a constant factor of the weights, and is left out.
+    """
     log_ratios = log_target(z) - proposal.log_density
     return Matched.of(z, pareto_smooth(log_ratios, proposal.efficiency), steps)
 

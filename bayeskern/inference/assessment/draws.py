@@ -57,16 +57,19 @@ type Move = Callable[[np.ndarray], Iterable[Moved]]
 class DensityLimits:
     """Limits of a comparison of draws with the density of a model.
 
+    Persistence is the largest correlation of moved draws with their starts.
+
     Attributes:
         min_weighted: Minimum number of draws from the Student t, if the density is not costly.
         max_weighted: Maximum number of these draws.
         enough_persistence: Persistence below which no further steps are taken.
-        max_persistence: Persistence at and above which moved draws depend too much on their starts
-            to vouch for them.
-        good_log_density_gap: Upper limit of the gap between the median log densities of
-            reference draws and of good draws, in nats for each coordinate: about (e^0.45 - 1) / 2
-            for normal draws whose sds are all too large by a quarter.
-        bad_log_density_gap: Gap at and above which draws are bad, for sds too large by e^0.5.
+        max_persistence: Persistence at and above which moved draws are too similar to their starts
+            to confirm them.
+        good_log_density_gap: Gap between the median log densities of reference draws and of the
+            draws, in nats per coordinate, below which draws are good. Normal draws whose sds are
+            all 25 % too large have this gap.
+        bad_log_density_gap: Gap at and above which draws are bad; sds that are 65 % too large have
+            it.
     """
 
     min_weighted: int = 4000
@@ -86,7 +89,8 @@ class Explored(NamedTuple):
     Attributes:
         regions: As in `assess_mcmc`.
         unvisited: As in `assess_mcmc`.
-        modes: Modes with a curvature that may hold much of the posterior, one order of each.
+        modes: Modes with a curvature that may hold much of the posterior, in one order of
+            exchangeable members.
         exchanges: Exchangeable members of the model.
         in_one_order: True if the draws do not have all orders of exchangeable members.
         evidence: Evidence on the search.
@@ -109,8 +113,8 @@ def assess_draws(posterior: Assessable, explored: Explored, move: Move) -> Trust
         move: Moves draws by steps of NUTS.
 
     Returns:
-        The worse of two verdicts: on the chains or the regions that draws without an order miss,
-        and on the draws in the light of the density.
+        The worse of two verdicts. The first is on the chains or, for draws without an order, on the
+        regions that they miss; the second is a comparison with the density of the model.
     """
     first = _assess_chains if posterior.is_mcmc else _assess_unordered
     trust = first(posterior, explored)
@@ -136,7 +140,7 @@ def _assess_chains(posterior: Assessable, explored: Explored) -> Trust:
 
 
 def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
-    """Verdict on draws without an order, from the regions that they miss and from their tails."""
+    """Verdict on draws without an order, by missed regions and heavy tails."""
     evidence = dict(explored.evidence)
     names, flat = scalar_columns(posterior.flat)
     broken = advice_if_not_finite(names, flat[None])
@@ -174,32 +178,32 @@ def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Tru
     """
     target, exchanges = posterior.fitted_target, explored.exchanges
     z = exchanges.sorted(posterior.z.reshape(-1, posterior.z.shape[-1]))
-    names, delivered = _numbers(posterior, z)
+    names, values = _numbers(posterior, z)
     differences = []
     if exchanges and not explored.in_one_order:
         differences.append(_difference_of_orders(posterior, exchanges))
     count = int(np.clip(len(z), DENSITY_LIMITS.min_weighted, DENSITY_LIMITS.max_weighted))
     if is_costly(target):
         count = WEIGHT_LIMITS.max_draws
-    nothing = Sample(z[:0], np.zeros(0), np.zeros(0))
-    wider = overdispersed_sample(target, None, nothing, z, count, posterior.progress)
-    weights = wider.weights
+    no_draws = Sample(z[:0], np.zeros(0), np.zeros(0))
+    reference = overdispersed_sample(target, None, no_draws, z, count, posterior.progress)
+    weights = reference.weights
     if is_reliable(weights):
-        _, weighted = _numbers(posterior, exchanges.sorted(wider.z))
-        shift = weighted_difference(delivered, weighted, y_weights=weights.normal)
+        _, weighted = _numbers(posterior, exchanges.sorted(reference.z))
+        shift = weighted_difference(values, weighted, y_weights=weights.normal)
         differences.append(Difference(shift, weights.ess))
         evidence = differences_evidence(names, weights, differences)
-        order = np.argsort(wider.log_p)
+        order = np.argsort(reference.log_p)
         half = np.searchsorted(np.cumsum(weights.normal[order]), 0.5)
-        trust = _verdict_on_differences(posterior, evidence, float(wider.log_p[order[half]]))
+        trust = _verdict_on_differences(posterior, evidence, float(reference.log_p[order[half]]))
         trust = trust or Trust("good", f"The draws fit the model: {CONFIRMED}.", evidence)
     else:
-        trust = _assess_moved(posterior, delivered, explored, move(z), differences, wider.weights)
-    return with_places(trust, posterior, wider)
+        trust = _assess_moved(posterior, values, explored, move(z), differences, weights)
+    return with_places(trust, posterior, reference)
 
 
 def _difference_of_orders(posterior: Assessable, exchanges: Exchanges) -> Difference:
-    """Difference of draws from the same draws with exchangeable members in random order."""
+    """Difference between draws and the same draws with exchangeable members in random order."""
     z = posterior.z.reshape(-1, posterior.z.shape[-1])
     shuffled = exchanges.shuffled(z, np.random.default_rng(0))
     shift = weighted_difference(_numbers(posterior, z)[1], _numbers(posterior, shuffled)[1])
@@ -217,8 +221,9 @@ def _verdict_on_differences(
 ) -> Trust | None:
     """`bad` or `caution` if draws differ from reference draws; otherwise None.
 
-    Each number may be right while their dependence is wrong. Then the draws have low densities.
-    Medians are compared, because rounding to the edge of a support spoils some densities.
+    The marginal distributions may be right while the dependence between them is wrong. The draws
+    then have low densities. Medians of the log densities are compared, because some densities are
+    wrong at draws that are rounded to the edge of a support.
 
     Args:
         posterior: The draws.
@@ -241,7 +246,7 @@ def _verdict_on_differences(
 
 def _assess_moved(
     posterior: Assessable,
-    delivered: np.ndarray,
+    values: np.ndarray,
     explored: Explored,
     moves: Iterable[Moved],
     differences: list[Difference],
@@ -249,12 +254,12 @@ def _assess_moved(
 ) -> Trust:
     """Verdict from draws after steps of NUTS.
 
-    An error e of a mean is r e after steps whose draws have the correlation r with their starts, so
-    that e is the difference divided by 1 - r.
+    If the moved draws have the correlation r with their starts, the steps reduce the error e of a
+    mean to r e. The mean changes by (1 - r) e, so e is this change divided by 1 - r.
 
     Args:
         posterior: The draws.
-        delivered: The numbers of all sites at all draws, sorted into one order, (S, m).
+        values: The numbers of all sites at all draws, sorted into one order, (S, m).
         explored: Result of the search for regions.
         moves: The draws after more and more steps.
         differences: Other differences.
@@ -268,7 +273,7 @@ def _assess_moved(
         if not max(np.max(persistence), between) > DENSITY_LIMITS.enough_persistence:
             break
     kept = 1.0 - np.minimum(persistence, DENSITY_LIMITS.max_persistence)
-    shift = Shift(*(part / kept for part in weighted_difference(delivered, end)))
+    shift = Shift(*(part / kept for part in weighted_difference(values, end)))
     effective = len(end) * np.square(np.min(kept))
     evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
     evidence["steps_moved"] = moved.steps
@@ -280,7 +285,7 @@ def _assess_moved(
         return trust
     if not evidence["persistence"] < DENSITY_LIMITS.max_persistence:
         advice = (
-            f"Nothing vouches for the draws: importance weights are not reliable (k-hat "
+            f"The draws cannot be confirmed: importance weights are not reliable (k-hat "
             f"{weights.khat:.2g}), and {moved.steps} steps of NUTS hardly change "
             f"{evidence['persistence_at']}. Compare with bk.infer(..., method='nuts'), or "
             "reparametrise the model."
@@ -299,8 +304,8 @@ def _divergence_caution(posterior: Assessable, moved: Moved, evidence: dict) -> 
     share = float(np.mean(moved.diverged) / moved.steps)
     evidence["moves_diverging"] = share
     evidence |= worst_entry("divergences_could_change", change, posterior.fitted_target.coordinates)
-    few = share < CHAIN_LIMITS.max_divergent_share
-    if few and evidence["divergences_could_change"] < CHAIN_LIMITS.max_mean_change_sds:
+    are_few = share < CHAIN_LIMITS.max_divergent_share
+    if are_few and evidence["divergences_could_change"] < CHAIN_LIMITS.max_mean_change_sds:
         return None
     advice = (
         f"NUTS diverges in {100.0 * share:.2g} % of its steps from these draws, so part of the "

@@ -8,16 +8,16 @@ import numpy as np
 
 from bayeskern.inference.optimization.modes import Optimum
 
-# Quantiles beyond which a draw is in a tail. A distant region with a share of a few per cent is the
-# tail of some number.
-TAILS = (0.02, 0.05, 0.1, 0.25)
+# Shares of the draws in a tail. A distant region with a share of a few per cent is a tail of some
+# number.
+TAIL_SHARES = (0.02, 0.05, 0.1, 0.25)
 
 
 def rank_persistence(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Largest of several correlations of moved draws with their starts, 0 or more.
 
-    Correlations of the ranks, of the ranks of distances from the median, and of the indicators of
-    both tails at each of `TAILS`. A constant has none.
+    The correlations are those of the ranks, of the ranks of distances from the median, and of the
+    indicators of both tails for each of `TAIL_SHARES`. The result for a constant is 0.
 
     Args:
         start: Numbers at the draws before the first step, (n, m).
@@ -35,7 +35,7 @@ def rank_persistence(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         _correlation(rankdata(x, axis=0), rankdata(y, axis=0))
         for x, y in ((start, end), (np.abs(start - centre), np.abs(end - centre)))
     ]
-    for share in TAILS:
+    for share in TAIL_SHARES:
         low, high = np.quantile(pooled, [share, 1.0 - share], axis=0)
         correlations += [
             _correlation(start < low, end < low),
@@ -53,7 +53,7 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def mode_persistence(modes: Sequence[Optimum], start: np.ndarray, end: np.ndarray) -> float:
-    """Agreement beyond chance of the nearest modes before and after the steps.
+    """Agreement, beyond chance, of the nearest modes before and after the steps.
 
     Cohen (1960), "A coefficient of agreement for nominal scales", equation 1.
 
@@ -75,7 +75,7 @@ def mode_persistence(modes: Sequence[Optimum], start: np.ndarray, end: np.ndarra
 
 
 def _surprise(modes: Sequence[Optimum], z: np.ndarray) -> np.ndarray:
-    """Minus twice the log density of the normal distribution at each mode, (modes, n)."""
+    """-2 log density of the normal distribution at each mode, up to a constant: (modes, n)."""
     return np.array([m.squared_distances(z) + 2.0 * _log_volume(m) for m in modes])
 
 

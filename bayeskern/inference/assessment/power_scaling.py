@@ -25,12 +25,16 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust, worst_entry
 
-# Powers of the prior or the likelihood, and the sensitivity from which it has an influence.
-POWERS, THRESHOLD = (0.99, 1.01), 0.05
-# Sensitivity to the prior that an advice calls a conflict. For a normal mean it is a shift of one
-# sd for e times the prior, and at most one in twenty priors that agree with the data reach it.
+# Powers of the prior or the likelihood.
+POWERS = (0.99, 1.01)
+# Sensitivity above which the prior or the likelihood has an influence.
+THRESHOLD = 0.05
+# Sensitivity to the prior above which advice mentions a conflict. The mean of a normal distribution
+# then shifts by one sd for the prior to the power e. At most one in twenty priors that agree with
+# the data exceed it.
 CONFLICT_THRESHOLD = 0.2
-# Fewer draws cannot be weighted; more are thinned, because a density may be costly.
+# Fewer than MIN_DRAWS draws cannot be weighted. More than MAX_DRAWS are thinned, because a density
+# may be costly.
 MIN_DRAWS, MAX_DRAWS = 100, 1000
 # Largest number of parameters whose sensitivity is computed for the advice of a verdict.
 MAX_PARAMETERS = 50
@@ -78,19 +82,19 @@ class Sensitivity(NamedTuple):
 
 
 def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
-    """A verdict whose advice names parameters about which priors and data disagree.
+    """Verdict whose advice names parameters about which priors and data disagree.
 
-    The verdict itself stays, because it is about the draws. It is computed only if the draws can be
-    used and the density is cheap; `bk.report` computes it in any case.
+    The verdict itself is on the draws and stays the same. Sensitivities are computed only if the
+    draws can be used and the density is cheap; `bk.report` always computes them.
     """
     is_known = "prior_sensitivity" in trust.evidence
     target = posterior.target
     if is_known or trust.verdict not in ("good", "caution") or target is None:
         return trust
-    if why_not(posterior) or is_costly(target):
+    if reason_not_scalable(posterior) or is_costly(target):
         return trust
     densities = scaled_densities(posterior)
-    if why_no_weights(densities):
+    if reason_not_weighted(densities):
         return trust
     draws = {
         name: values[:, densities.rows].reshape(-1, *values.shape[2:])
@@ -100,18 +104,18 @@ def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
     names, columns = scalar_columns(draws)
     by_chain = columns.T.reshape(len(names), *densities.log_prior.shape)
     by_name = dict(zip(names[:MAX_PARAMETERS], by_chain, strict=False))
-    found = {
+    conflicts = {
         name: s.prior for name, s in sensitivities(by_name, densities).items() if s.is_conflict
     }
-    if not found:
+    if not conflicts:
         return trust
-    worst = worst_entry("prior_sensitivity", np.array([*found.values()]), [*found])
-    advice = f"{trust.advice} {conflict_advice(worst['prior_sensitivity_at'], len(found))}"
+    worst = worst_entry("prior_sensitivity", np.array([*conflicts.values()]), [*conflicts])
+    advice = f"{trust.advice} {conflict_advice(worst['prior_sensitivity_at'], len(conflicts))}"
     return replace(trust, advice=advice.strip(), evidence=trust.evidence | worst)
 
 
 def conflict_advice(worst: object, count: int) -> str:
-    """The advice for `count` parameters in conflict; `worst` is the name of the worst."""
+    """Advice for `count` parameters in conflict, of which `worst` is the name of the worst."""
     others = "" if count == 1 else f" and {counted(count - 1, 'other parameter')}"
     return (
         f"The priors and the data disagree about {worst}{others} (power scaling). Check the "
@@ -119,8 +123,8 @@ def conflict_advice(worst: object, count: int) -> str:
     )
 
 
-def why_not(posterior: Assessable) -> str:
-    """Reason, as a key, why powers cannot be taken; "" if they can."""
+def reason_not_scalable(posterior: Assessable) -> str:
+    """Key of the reason why prior and likelihood cannot be scaled; "" if they can."""
     target = posterior.target
     if posterior.is_point:
         return "point"
@@ -136,11 +140,11 @@ def why_not(posterior: Assessable) -> str:
 
 
 def scaled_priors(target: Target) -> tuple[str, ...]:
-    """Latents whose priors are scaled: those at the top of the model, which depend on no other.
+    """Latents whose priors are scaled: latents that depend on no other latent.
 
-    Other priors are part of the model (Kallioinen et al. 2024, on hierarchical models). So are
-    priors of members of a plate, and of sites with at least one element per observation, unless
-    there are no other priors at the top.
+    The priors of other latents are part of the model (Kallioinen et al. 2024, on hierarchical
+    models). Latents in a plate, or with at least one element per observation, are left out too,
+    unless nothing else remains.
     """
     return eqx.filter_eval_shape(_scaled_priors, target)
 
@@ -164,8 +168,8 @@ def _scaled_priors(target: Target) -> tuple[str, ...]:
     top = [name for name, sources in provenance.items() if sources <= {name}]
     sizes = [np.prod(s.shape) for s in target.sites().values() if s.kind == "observed"]
     limit = max([*sizes, 2])
-    few = [name for name in top if name not in in_plate and np.prod(latents[name].shape) < limit]
-    return tuple(few or top)
+    small = [name for name in top if name not in in_plate and np.prod(latents[name].shape) < limit]
+    return tuple(small or top)
 
 
 def scaled_densities(posterior: Assessable) -> ScaledDensities:
@@ -195,14 +199,14 @@ def _log_probs(target: Target, draws: dict[str, jax.Array]) -> dict[str, jax.Arr
     return jax.lax.map(target.site_log_probs, draws)
 
 
-def why_no_weights(densities: ScaledDensities) -> str:
+def reason_not_weighted(densities: ScaledDensities) -> str:
     """Reason why draws cannot be weighted by a power of these densities, or ""."""
     priors = f"prior of {', '.join(densities.sites)}"
     for name, log in ((priors, densities.log_prior), ("likelihood", densities.log_likelihood)):
         x = log.ravel()
         if not np.isfinite(x).all():
             return f"The {name} is not finite at some draws, so it cannot be scaled."
-        # The spread of a flat density is rounding.
+        # The range of a constant density is rounding error.
         is_flat = np.ptp(x) <= 1e-12 * max(1.0, np.abs(x).max())
         if is_flat or has_even_tail(x) or has_even_tail(-x):
             return f"The {name} is the same at too many draws, so it cannot be scaled."
@@ -227,8 +231,8 @@ def sensitivities(
 
     def sensitivity(x: np.ndarray, by_power: list[np.ndarray]) -> float:
         lower, upper = by_power
-        found = array_stats.power_scale_sense(x[None], lower, upper, *POWERS)
-        return float(np.asarray(found).item())
+        value = array_stats.power_scale_sense(x[None], lower, upper, *POWERS)
+        return float(np.asarray(value).item())
 
     table = {}
     for name, values in draws.items():

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Sample statistics that a verdict or a report reads, by ArviZ's names, with names of nutpie.
+# Sample statistics that a verdict or a report reads: name in ArviZ or nutpie -> name in ArviZ.
 STATISTICS = {
     "diverging": "diverging",
     "energy": "energy",

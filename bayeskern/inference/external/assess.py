@@ -36,11 +36,11 @@ def assess(
     """Judge the inference of another program: PyMC, Stan, NumPyro, or any other.
 
     The model is written in NumPyro, and its density is the reference. Draws of a guide are weighted
-    by p / q, like those of SVI. Chains are judged by R-hat, effective draws and the statistics of
-    their steps, and modes that they miss are visited, as for NUTS. All other draws, and chains too,
-    are compared with draws weighted by the density of the model; where these weights are not
-    reliable, with the draws themselves after steps of NUTS. Exactly one of `draws`, `guide` and
-    `idata` is given.
+    by p / q, as for SVI. Chains are judged by R-hat, effective draws and the statistics of their
+    steps, and modes that they miss are visited, as for NUTS. In addition, chains and draws without
+    an order are compared with draws weighted by the density of the model. If these weights are not
+    reliable, they are compared with the same draws after steps of NUTS. Give exactly one of
+    `draws`, `guide` and `idata`.
 
     Args:
         model: A NumPyro model with the latent sites of the fit.

@@ -11,7 +11,7 @@ from bayeskern.core.formatting import counted
 from bayeskern.inference.model.evaluation import constrain, join_chains, unconstrain
 from bayeskern.inference.model.target import Target
 
-# Fewest draws of a chain: shorter chains have no R-hat.
+# Minimum number of draws of a chain; shorter chains have no R-hat.
 MIN_DRAWS = 4
 
 
@@ -38,7 +38,7 @@ def read_draws(target: Target, draws: Mapping[str, Any]) -> ExternalDraws:
         draws: Arrays by site, each (chains, draws, *site), or each (draws, *site).
 
     Raises:
-        TypeError: If `draws` is no mapping.
+        TypeError: If `draws` is not a mapping.
         ValueError: If names or shapes do not fit the model, with both lists. If a site has values
             that are not numbers, not finite or outside its support, or if a deterministic site
             differs from its values in the model; the message names the site.
@@ -71,7 +71,7 @@ def read_draws(target: Target, draws: Mapping[str, Any]) -> ExternalDraws:
 
 
 def _rows(target: Target, arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
-    """Shape (chains, draws) or (draws,) before the shape of each latent site."""
+    """Leading axes of the arrays of all latent sites: (chains, draws) or (draws,)."""
     rows = set()
     for latent in target.latents:
         shape = arrays[latent.name].shape if latent.name in arrays else ()

@@ -28,9 +28,9 @@ from bayeskern.inference.verdict import Trust
 # Options of the chains that visit regions without draws, as in `NUTS`.
 VISITS = KernelOptions(target_accept=np.asarray(0.8), max_tree_depth=10)
 VISIT_LENGTH = Plan(warmup=1000, draws=1000)
-# Evidence without a search, in too many coordinates.
+# Evidence if there are too many coordinates for a search.
 NO_SEARCH = {"unexplained_draws_followed": "not looked for"}
-# Most chains whose regions are searched for: they are compared in pairs.
+# Maximum number of chains that are compared in pairs, to find their regions.
 MAX_CHAINS = 32
 
 
@@ -98,7 +98,7 @@ def _modes(optimum: Optimum) -> list[Optimum]:
 
 
 def _zero_density(log_p: np.ndarray) -> str | None:
-    """Problem if the density is zero or NaN at some draws; else None."""
+    """Advice if the density is zero or NaN at some draws; else None."""
     zero = int(np.sum(~np.isfinite(log_p)))
     if not zero:
         return None
@@ -110,7 +110,7 @@ def _zero_density(log_p: np.ndarray) -> str | None:
 
 
 def _no_spread(target: Target, z: np.ndarray) -> str | None:
-    """Problem if a chain, or all draws, have the same value of a coordinate; else None."""
+    """Advice if a coordinate is constant in a chain or in all draws; else None."""
     fixed = np.argwhere(np.ptp(z, axis=1) == 0.0)
     if not len(fixed):
         return None

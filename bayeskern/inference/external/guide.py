@@ -41,18 +41,18 @@ MAX_DISTANCE_SDS = 0.1
 def fit_guide(
     target: Target, guide: Callable, params: Mapping[str, Any], seed: int, progress: bool
 ) -> Fit:
-    """Draws from a guide, judged like those of SVI; or its point, if it has no spread.
+    """Fit of draws from a guide, judged as for SVI; of its point if it has no spread.
 
     Args:
         target: The model.
         guide: A guide for its latent sites, or an autoguide.
-        params: Values of the parameters of the guide, in their constraints.
+        params: Constrained values of the parameters of the guide.
         seed: Seed of the draws and of the search for modes.
         progress: True to show a progress bar.
 
     Raises:
         ValueError: If the sites or the parameters do not fit, or the draws are not finite.
-        TypeError: If `params` is no mapping.
+        TypeError: If `params` is not a mapping.
     """
     q = _approximation(target, guide, params)
     z, log_q = q.draw(stream(seed, "draws"), DRAWS)
@@ -86,7 +86,7 @@ def _approximation(target: Target, guide: Callable, params: Mapping[str, Any]) -
     family = UserGuide(target, guide)
     unconstrained = family.unconstrained(params)
     if isinstance(family.guide, AutoLaplaceApproximation):
-        # Called as a guide it is the mode alone; its normal distribution comes after the fit.
+        # As a guide, it is the mode alone; `get_posterior` returns its normal distribution.
         normal, posterior = copy.copy(family.guide), family.guide.get_posterior(dict(params))
         normal._get_posterior = lambda: posterior
         family, unconstrained = UserGuide(target, normal), {}
@@ -96,7 +96,7 @@ def _approximation(target: Target, guide: Callable, params: Mapping[str, Any]) -
 def _narrow_mode(
     target: Target, optimum: Optimum, z: np.ndarray, log_q: np.ndarray, seed: int
 ) -> str | None:
-    """Problem if a mode inside the guide holds much of the posterior and few draws; else None.
+    """Advice if a mode inside the guide holds much of the posterior but few draws; else None.
 
     The mode is much narrower than the guide, so that weighted draws do not show it.
     """
@@ -114,12 +114,12 @@ def _narrow_mode(
     for mode, draws_share in suspects:
         _, log_integral = integral_in_ellipsoid(target, mode, seed)
         share = proportions([log_evidence, log_integral])[1]
-        least = share.value - 2.0 * share.error
-        if least > max(EXPLORATION.min_spike_share, 2.0 * draws_share):
+        min_share = share.value - 2.0 * share.error
+        if min_share > max(EXPLORATION.min_spike_share, 2.0 * draws_share):
             return (
-                f"A narrow mode holds at least {100.0 * least:.2g} % of the posterior, and "
+                f"A narrow mode holds at least {100.0 * min_share:.2g} % of the posterior, but "
                 f"{100.0 * draws_share:.2g} % of the draws of the guide. Take method='nuts' or "
-                "'smc', which give it its share."
+                "'smc', which draw from it in proportion to its share."
             )
     return None
 

@@ -48,7 +48,7 @@ class Plan:
     thin: int = 1
 
     def ends_window(self, stage: Stage) -> bool:
-        """True at the end of a window, unless the end of the warmup is already set."""
+        """True at the end of a window, unless the warmup is already set to end early."""
         return stage.done in window_ends(self.warmup) and stage.warmup == self.warmup
 
     def total(self, stage: Stage) -> int:
@@ -56,7 +56,7 @@ class Plan:
         return stage.warmup + self.draws
 
     def next_stop(self, stage: Stage) -> int:
-        """End of the window, of the warmup or of the chain that comes next."""
+        """Next end of a window, of the warmup or of the chain."""
         stops = [*window_ends(self.warmup), stage.warmup, self.total(stage)]
         return min(stop for stop in stops if stop > stage.done)
 
@@ -89,8 +89,8 @@ class ChainGroup:
         return Transitions.joined(self.stage.rows, axis=1)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Run to the end, or until `stop` is set; stretches do not change the draws."""
-        # The first draws measure the pace.
+        """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
+        # The first stretch measures the time of a draw.
         count = 10
         while not (self.finished or (stop is not None and stop.is_set())):
             left = self.plan.next_stop(self.stage) - self.stage.done
@@ -134,7 +134,7 @@ def sample(
         groups: The groups.
         workers: Threads, each of which runs one group at a time.
         progress: True to show a progress bar.
-        file: Checkpoint file, which is kept up to date.
+        file: Checkpoint file, which is rewritten from time to time and at the end.
         title: Title of the progress bar.
     """
     unfinished = [g for g in groups if not g.finished]

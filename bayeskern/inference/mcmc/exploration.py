@@ -201,7 +201,7 @@ class Exploration:
         return normal_log_integral(rise - float(value), tril), tril
 
     def _find_spikes(self, optimum: Optimum, seed: int) -> None:
-        """Find modes with much mass that chains leave at once and never return to.
+        """Find modes with much mass that chains leave at once, without a return.
 
         The central ellipsoid of a mode holds half of the normal distribution there. The integral
         over it, from draws of that distribution, is compared with the integral over the region of
@@ -234,7 +234,7 @@ class Exploration:
         return np.any(by_region, axis=0)
 
     def _visit_point(self, point: np.ndarray) -> None:
-        """Start a chain at a point, in a new region unless it reaches a known one."""
+        """Start a chain at a point; it adds a region unless it reaches a known one."""
         rows = self._sorted_visit(self._visit, point)
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):

@@ -92,12 +92,12 @@ def initial_points(
 ) -> list[InitialPoint]:
     """Start of each chain, with a finite density, and a root of the covariance there.
 
-    Chains take ends of the search that are as distant from one another as possible, and start two
-    posterior sds away, like draws of N(mode, 4 H^-1), with a root of H^-1. A mode with a negligible
-    share of the evidence is replaced by the best mode. If there is no valid mode,
-    or the mode is a spike to which no chain would return, as in a funnel, a chain starts at a
-    uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
-    starts at a draw from the prior or an end of the search.
+    Each chain takes an end of the search; these ends are as distant from one another as possible.
+    At a mode, the chain starts two posterior sds away, like a draw of N(mode, 4 H^-1), with a root
+    of H^-1. A mode with a negligible share of the evidence is replaced by the best mode. If the end
+    is not a valid mode, or is a spike to which no chain would return, as in a funnel, the chain
+    starts at a uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
+    starts at a draw from the prior or at an end of the search.
 
     Args:
         target: The model.
@@ -138,8 +138,8 @@ def _point_at_mode(
 ) -> InitialPoint | None:
     """Start near a mode; None if the mode is not representative of the posterior.
 
-    It is not if its curvature predicts the density around it badly, as at a spike, or if most of
-    the posterior lies in the box around the origin.
+    A mode is not representative if its curvature does not predict the density around it, as at a
+    spike, or if most of the posterior lies in the box around the origin.
     """
     max_potential, (tril, _) = _max_potential(mode), mode.inverse_root
     predicted = np.mean(around.below(max_potential)[: OPTIONS.draws])
@@ -249,7 +249,7 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
         if np.any(nearest > OPTIONS.same_mode_sds):
             chosen.append(int(np.argmax(nearest)))
         else:
-            # All other ends belong to chosen modes: repeat these in turn.
+            # All other ends belong to chosen modes, which are repeated in turn.
             chosen.append(chosen[len(chosen) % len(set(chosen))])
     return [int(high[i]) for i in chosen]
 

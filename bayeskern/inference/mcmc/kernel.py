@@ -40,7 +40,7 @@ class StepSizeOptions:
     Attributes:
         gamma: Inverse gain.
         t0: Number of steps that damp the first changes.
-        pull: Multiple of the last step size that the step size is pulled to.
+        pull: Multiple of the initial step size towards which dual averaging pulls.
     """
 
     gamma: float = 0.3
@@ -106,7 +106,7 @@ class ChainState(NamedTuple):
         key: Random key of the next step.
         log_step: State of the dual averaging of the log step size: its value, its average, the
             average excess of the target acceptance probability, the number of steps, and the value
-            that it is pulled to.
+            towards which it is pulled.
     """
 
     u: Array
@@ -149,7 +149,7 @@ class Transitions(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Draws that one compiled call takes; another stretch does not recompile.
+    """Draws of one compiled call, as arrays, so that other numbers do not recompile.
 
     Attributes:
         draws: Number of draws, at most MAX_CALL_DRAWS.

@@ -13,9 +13,10 @@ from bayeskern.core.batching import evenly
 
 # Weight of unit covariance in an update, in draws.
 PRIOR_DRAWS = 5.0
-# Stretch, or its inverse, below which a metric of low rank leaves out a vector: it may be noise.
+# A metric of low rank leaves out vectors whose stretch and its inverse are smaller: they may be
+# noise.
 MIN_STRETCH = 1.4
-# Draws whose space contains the vectors of a metric of low rank.
+# Number of draws whose span contains the vectors of a metric of low rank.
 BASIS_DRAWS = 50
 
 
@@ -140,7 +141,7 @@ class Metric(eqx.Module):
             # Metrics that are not comparable have not settled.
             bound = np.max(np.abs(np.log(other.scale / self.scale)))
             if self.rank:
-                # Outside of the space of all vectors, both inner maps are the identity.
+                # Outside the span of all vectors, both inner maps are the identity.
                 columns = np.concatenate([self.vectors, other.vectors], axis=1)
                 basis = _basis_of(columns)
                 images = _inner(basis.T, other.vectors, other.stretch)
@@ -152,9 +153,10 @@ class Metric(eqx.Module):
     def updated(self, z: np.ndarray, gradient: np.ndarray) -> Metric:
         """Metric of least Fisher divergence at draws.
 
-        Among normal distributions, the one of least mean squared distance between its gradients
-        and those of the posterior has the covariance C with C G C = X, for covariances X of the
-        draws and G of the gradients: their geometric mean. A diagonal C has the entries
+        The Fisher divergence is the mean squared distance between the gradients of the log
+        posterior density and of the log density of a normal distribution. It is least for the
+        covariance C with C G C = X, where X is the covariance of the draws and G that of the
+        gradients: C is the geometric mean of X and G^-1. A diagonal C has the entries
         sqrt(X_ii / G_ii). In coordinates u, `PRIOR_DRAWS` draws with unit covariance are added.
 
         Args:
@@ -190,7 +192,7 @@ class Metric(eqx.Module):
 
 
 def _basis_of(columns: np.ndarray) -> np.ndarray:
-    """Orthonormal basis (d, r) of the space of columns (d, m), which may be zero."""
+    """Orthonormal basis (d, r) of the span of columns (d, m); columns may be zero."""
     d, m = columns.shape
     if m >= d:
         return np.eye(d)

@@ -1,4 +1,4 @@
-"""Draws moved by steps of NUTS, which leave a sample of a posterior a sample of it.
+"""Draws moved by steps of NUTS, which leave the posterior distribution invariant.
 
 Draws from another distribution move towards the posterior. Gorham and Mackey (2015), "Measuring
 sample quality with Stein's method", measure the first, infinitesimal step of such a chain.
@@ -41,12 +41,12 @@ class StepOptions:
     Attributes:
         points: Number of draws that move.
         points_if_costly: The same number, if the density is costly.
-        steps: Steps of NUTS after which the moved draws are compared, in turn.
-        max_numbers: Array elements that all densities may compute, beyond which no further steps
-            are taken.
+        steps: Increasing numbers of steps of NUTS after which the moved draws are compared.
+        max_numbers: Number of array elements, computed by all densities, above which no further
+            steps are taken.
         accept: Range of the mean acceptance probability to which the step size is tuned.
-        accept_if_diverging: Mean acceptance probability up to which steps get smaller while a
-            draw diverges.
+        accept_if_diverging: Mean acceptance probability below which the step size is reduced while
+            a draw diverges.
         tuning_rounds: Maximum number of rounds of tuning, with one step each.
         max_tree_depth: Maximum number of doublings of a trajectory.
         max_dense_size: Coordinates up to which the mass matrix is full.
@@ -67,7 +67,7 @@ MOVES = StepOptions()
 
 
 def moved_draws(target: Target, z: np.ndarray, seed: int) -> Iterator[Moved]:
-    """Draws after more and more steps of NUTS, `MOVES.steps` in turn.
+    """Draws after increasing numbers of steps of NUTS, those of `MOVES.steps`.
 
     The mass matrix is the inverse covariance of the draws. The step size is tuned to the mean
     acceptance probability over all draws, in steps that are not counted.
@@ -101,7 +101,7 @@ class _Stepped(NamedTuple):
     Attributes:
         states: States at the draws, with a leading axis of draws.
         accept: Mean acceptance probability.
-        diverged: True for a draw of which a step diverged, (n,).
+        diverged: True for a draw with a divergent step, (n,).
         gradients: Number of gradients of all draws together.
     """
 
@@ -128,7 +128,7 @@ def _tuned(run: Callable[..., _Stepped], states: ChainState) -> tuple[ChainState
         last = run(states, step_size, 1)
         states, accept = last.states, last.accept
         if last.diverged.any() and accept < MOVES.accept_if_diverging:
-            # Steps that are right on average are too long in a narrow tail.
+            # A step size that suits most draws is too large in a narrow tail.
             step_size, has_diverged = 0.6 * step_size, True
         elif accept < low or (accept > high and not has_diverged):
             step_size *= np.exp(3.0 * (accept - 0.5 * (low + high)))

@@ -11,8 +11,10 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import counted
 from bayeskern.inference.mcmc.stage import Stage, divergent_draws
 
-# Seconds between two estimates, draws of each chain that an estimate needs, and coordinates in it.
-SECONDS, MIN_DRAWS, MAX_COORDINATES = 2.0, 50, 100
+# Seconds between two estimates.
+INTERVAL_SECONDS = 2.0
+# Minimum number of draws of each chain, and maximum number of coordinates, of an estimate.
+MIN_DRAWS, MAX_COORDINATES = 50, 100
 
 
 class RunNote:
@@ -26,7 +28,7 @@ class RunNote:
         now, diverging = time.monotonic(), int(divergent_draws(stages).sum())
         if all(stage.rows for stage in stages) and now >= self._due:
             self._ess = _smallest_ess([np.concatenate([r.z for r in s.rows], 1) for s in stages])
-            self._due = now + SECONDS
+            self._due = now + INTERVAL_SECONDS
         parts = [self._ess, counted(diverging, "divergence") if diverging else ""]
         return ", ".join(part for part in parts if part)
 

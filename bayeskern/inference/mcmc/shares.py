@@ -56,8 +56,8 @@ def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
     if not np.all(np.isfinite(values)):
         return [Estimate(np.nan, np.nan)] * len(values)
     shares = np.exp(values - logsumexp(values))
-    # slopes[k, j] = d log share_k / d a_j. 1 - share_k is the sum of the other shares: the
-    # subtraction may leave only rounding.
+    # slopes[k, j] = d log share_k / d a_j. 1 - share_k is computed as the sum of the other shares,
+    # because the subtraction may leave only rounding errors.
     others = 1.0 - np.eye(len(shares))
     slopes = np.diag(others @ shares) - others * shares
     variance = np.square(shares) * (np.square(slopes) @ np.square(errors))
@@ -88,7 +88,7 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     # The ellipsoid holds half of the mass of q.
     value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
     w = np.exp(ratios - logsumexp(ratios))
-    # Weights minus their mean: at a normal mode only rounding is left.
+    # Deviations of the weights from their mean: rounding errors only, if the mode is normal.
     return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
 
 

@@ -134,7 +134,7 @@ class Stage:
         return replace(self, states=states, done=self.last_window, rows=())
 
     def with_rows(self, rows: Transitions, index: int) -> Stage:
-        """Stage whose transitions are views of those of all chains.
+        """Stage whose transitions are views of the transitions of all chains.
 
         Args:
             rows: Transitions of all chains, (chains, draws, ...).

@@ -1,4 +1,4 @@
-"""Warmup of a chain: windows, at whose ends its metric is estimated anew."""
+"""Warmup of a chain in windows, with an estimate of the metric at the end of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WarmupOptions:
     Attributes:
         first_window_steps: Steps of the first window.
         growth: Ratio of the ends of later windows.
-        recent_share: Share of the draws so far that an estimate uses, the last ones.
+        recent_share: Share of the draws so far, the most recent, that an estimate uses.
         final_steps: Maximum number of steps after the last estimate, in which only the step size
             adapts.
         final_share: Maximum share of these steps in the warmup.
@@ -27,8 +27,8 @@ class WarmupOptions:
             coordinates leave more noise.
         min_steps: Steps before which the warmup does not end early.
         max_dense: Coordinates up to which the metric is dense by default.
-        max_low_rank: Coordinates up to which it is of low rank by default; beyond, the products
-            with its vectors cost more than they save if the density is cheap.
+        max_low_rank: Coordinates up to which it is of low rank by default. With more, products with
+            its vectors cost more than they save if the density is cheap.
         max_rank: Maximum rank of a metric of low rank.
         min_distinct: Number of different draws below which nothing is estimated.
     """
@@ -77,14 +77,14 @@ class RecentDraws(NamedTuple):
 
 
 def has_settled(old: Metric, new: Metric) -> bool:
-    """True if two estimates of a metric in a row hardly differ."""
+    """True if two successive estimates of a metric hardly differ."""
     is_low_rank = new.rank > 0 and new.matrix is None
     ratio = WARMUP.settled_ratio_low_rank if is_low_rank else WARMUP.settled_ratio
     return old.log_ratio(new) < np.log(ratio)
 
 
 def window_ends(warmup: int) -> list[int]:
-    """Steps after which the metric is estimated anew."""
+    """Steps after which the metric is estimated again."""
     last = warmup - final_steps(warmup)
     ends, end = [], WARMUP.first_window_steps
     while end < last:

@@ -24,7 +24,7 @@ MAX_BATCHES = 50
 class Goal:
     """Smallest bulk and tail ESS, and largest R-hat, of all unconstrained coordinates.
 
-    Both are computed from ranks, so that a scalar parameter has the values of its coordinate.
+    Both depend on ranks only, so a scalar parameter has the same values as its coordinate.
 
     Attributes:
         ess: Effective draws.
@@ -53,7 +53,7 @@ class Goal:
         return cls(**values)
 
     def is_reached(self, z: np.ndarray) -> bool:
-        """True if draws (chains, n, d) have these effective sample sizes and R-hats."""
+        """True if draws (chains, n, d) reach the goal."""
         varying = varies(z)
         if not np.any(varying):
             return False

@@ -44,10 +44,10 @@ class NUTS(Method):
     """The No-U-Turn sampler, with NumPyro's trajectories and a mass matrix by Fisher divergence.
 
     A search finds modes, and each chain starts two posterior sds from one of them; these modes are
-    as distant from one another as possible. An end of the search that no chain is connected to is
-    visited by an extra chain. If chains stay in several regions, the share of a region in the
-    posterior determines its number of draws; chains that agree are returned unchanged. If a few
-    draws diverge, their chains draw again, with smaller steps.
+    as distant from one another as possible. An extra chain visits each end of the search that no
+    chain is connected to. If chains stay in several regions, the share of a region in the posterior
+    determines its number of draws; chains that agree are returned unchanged. If a few draws
+    diverge, their chains draw again, with smaller steps.
 
     Args:
         chains: Number of chains.
@@ -69,8 +69,9 @@ class NUTS(Method):
             row, not chains. "report": the draws of the chains as they ran.
         init: Starts of the chains, as {site: value}. A value has the shape of the site, or a
             leading axis of chains. Other sites start near the modes, as without `init`.
-        known: Findings of an earlier fit of the same model, `posterior.findings`. Chains must reach
-            their points, as they must reach the ends of the search.
+        known: Findings of an earlier fit of the same model, `posterior.findings`. Extra chains
+            visit those points of the findings that no chain has reached, as they visit ends of the
+            search.
         evidence: True to estimate the log evidence by bridge sampling.
         until: Goal of the run, such as "ess=1000" or "ess=1000, rhat=1.005": chains take further
             batches of `draws`, at most 50, until the bulk and tail ESS and the R-hat (1.01 by
@@ -154,7 +155,7 @@ class NUTS(Method):
             ends, evidence = method._draw_again_if_divergent(target, stages, progress)
             rows = joined_rows(ends)
             if ends is stages:
-                # The draws are kept once.
+                # The stages refer to `rows`, so that the draws are stored once.
                 stages = ends = [s.with_rows(rows, i) for i, s in enumerate(stages)]
             exploration, weighs = method._explore(target, rows, ends[0].metrics[0], optimum, seed)
         evidence |= exploration.evidence
@@ -212,7 +213,7 @@ class NUTS(Method):
         progress: bool,
         file: CheckpointFile | None,
     ) -> tuple[NUTS, list[Stage], bool]:
-        """Run chains to the end; with a goal, by further batches of draws until it is reached.
+        """Run chains to the end; with a goal, take batches of draws until it is reached.
 
         Returns:
             This method with the number of draws taken, the stages, and False if a goal was not
@@ -237,7 +238,7 @@ class NUTS(Method):
         stages: list[Stage],
         progress: bool,
     ) -> tuple[list[Stage], dict[str, Any]]:
-        """Draw again with smaller steps from chains of which a few draws diverge.
+        """Run chains with a few divergent draws again, with smaller steps.
 
         Steps get smaller until no draw diverges or the target acceptance probability is 0.99. If
         many draws diverge, the model needs another parametrisation, not smaller steps.
@@ -335,7 +336,7 @@ class NUTS(Method):
         )
 
     def _weighed_fit(self, exploration: Exploration, evidence: dict[str, Any], seed: int) -> Fit:
-        """Fit with draws in proportion to the shares of regions, and in all orders alike."""
+        """Fit with draws in proportion to the shares of regions, in random order of members."""
         rows, regions, exchanges = exploration.rows, exploration.regions, exploration.exchanges
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)

@@ -1,7 +1,8 @@
 """Missing observations: the sites that have them, and how each is imputed.
 
-Values are missing at random: that a value is missing depends on no unobserved value, so that the
-mechanism needs no model (Rubin 1976, "Inference and missing data", Biometrika 63, 581-592).
+Values are assumed to be missing at random: whether a value is missing depends on observed values
+only, so that the mechanism needs no model (Rubin 1976, "Inference and missing data", Biometrika 63,
+581-592).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from bayeskern.protocols import (
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
-# Models that compute more than their log density take no handler.
+# Protocols of models with computations of their own, which a NumPyro handler would not reach.
 OWN_COMPUTATIONS = (
     PreparesData, HasMarginal, HasClosedForm, HasPredictive, HasLogLikelihood, ChoosesForm,
 )  # fmt: skip
@@ -45,7 +46,7 @@ SENTINELS = (-99, -999, -9999, -99999)
 
 
 def imputed(model: Callable, args: tuple, kwargs: dict) -> tuple[Callable, tuple, dict]:
-    """The model with its missing observations as latents or integrated out, and its arguments.
+    """Model whose missing observations are latents or integrated out, and its arguments.
 
     NaN, None and masked values of observed sites are missing.
 
@@ -141,13 +142,13 @@ def _require_latent(name: str, core: Distribution, kind: str, site: dict, target
         reason = f"{', '.join(map(repr, target.discrete))} is summed out"
     if reason:
         raise ValueError(
-            f"the missing values of {name!r} would have to be a latent, because other sites depend "
-            f"on them, and cannot: {reason}. Leave these rows out."
+            f"the missing values of {name!r} must be a latent, because other sites depend on them, "
+            f"but cannot be one: {reason}. Leave these rows out."
         )
 
 
 def _traced(target: Target) -> dict[str, dict]:
-    """Observed sites of an abstract trace; only kinds and shapes of their distributions hold."""
+    """Observed sites of an abstract trace: kinds and shapes of distributions, without values."""
     sites: dict[str, dict] = {}
 
     def run() -> None:
@@ -163,7 +164,7 @@ def _may_hold_none(x: Any) -> bool:
 
 
 def _with_nan(x: Any) -> Any:
-    """Numbers beside None, pandas.NA or masked values as floats with NaN; all else unchanged."""
+    """Numbers with NaN in place of None, pandas.NA and masked values; other objects unchanged."""
     if isinstance(x, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(x), np.nan, np.ma.getdata(x))
     values = np.asarray(x.to_numpy()) if hasattr(x, "to_numpy") else x
@@ -179,10 +180,10 @@ def _with_nan(x: Any) -> Any:
 
 
 def _refuse_sentinels(name: str, values: np.ndarray) -> None:
-    found = [code for code in SENTINELS if np.any(values == code)]
-    if found:
+    codes = [code for code in SENTINELS if np.any(values == code)]
+    if codes:
         raise ValueError(
-            f"{name!r} has no NaN, but {counted(int(np.sum(values == found[0])), 'value')} of "
-            f"{found[0]}, which often stands for a missing one. Pass np.where(y == {found[0]}, "
+            f"{name!r} has no NaN, but {counted(int(np.sum(values == codes[0])), 'value')} of "
+            f"{codes[0]}, which often stands for a missing one. Pass np.where(y == {codes[0]}, "
             "np.nan, y), or leave missing='impute' out."
         )

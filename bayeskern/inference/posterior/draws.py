@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class PosteriorDraws:
     """Draws from a posterior, or its mode as a single draw, with the results of the method.
 
-    Fields as in `Posterior`.
+    `Posterior` documents the fields.
     """
 
     method: str
@@ -105,7 +105,7 @@ class PosteriorDraws:
 
     @property
     def marginals(self) -> dict[str, KnownMarginal]:
-        """Marginal distributions of sites that are known by name, as of conjugate models."""
+        """Known marginal distributions by site, such as those of conjugate models."""
         return self.fit.marginals
 
     @property
@@ -179,7 +179,10 @@ class PosteriorDraws:
         return None if self.log_q is None else self.log_p_of_first(self.z.shape[1])
 
     def log_p_of_first(self, count: int) -> np.ndarray:
-        """log p(z) of the first draws from a known density, each computed once: (count,)."""
+        """log p(z) of the first `count` draws from a known density, (count,).
+
+        The log density of each draw is computed once.
+        """
         computed = sum(map(len, self._log_p_parts))
         if computed < count:
             z = self.z[0, computed:count]

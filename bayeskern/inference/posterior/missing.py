@@ -31,7 +31,7 @@ def missing_draws(
 
     Args:
         target: The model.
-        draws: Draws of its latents, each (chains, draws, *site). A single one, such as a mode,
+        draws: Draws of its latents, each (chains, draws, *site). A single draw, such as a mode,
             gets the conditional mean of the missing values.
         shape: Numbers of chains and of draws.
         seed: Seed of the fit.
@@ -43,7 +43,7 @@ def missing_draws(
     if not gaps:
         return {}
     flat = join_chains({s.name: draws[s.name] for s in target.latents})
-    # Another key: these draws must not repeat the random numbers of the fit.
+    # A key of their own, so that these draws do not repeat the random numbers of the fit.
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 5), math.prod(shape))
     size = sum(gap.missing.value.sum() for gap in gaps.values())
     function = eqx.Partial(_missing_at, target, math.prod(shape) == 1)

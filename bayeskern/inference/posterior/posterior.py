@@ -259,7 +259,7 @@ class Posterior(PosteriorDraws):
         return predictive.infer_discrete(self, seed)
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
-        """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.
+        """New data at the arguments of the fit, at `count` evenly spaced draws, chains joined.
 
         Returns:
             Each site (count, *data); empty if the model cannot draw its own observations.
@@ -271,9 +271,9 @@ class Posterior(PosteriorDraws):
 
         Values under `.to_event` are separate observations, masked observations are left out, and
         subsampled plates count in full, unscaled. A `numpyro.factor` is not an observation. For a
-        `GaussianProcess` it is log p(y_i | other observations, draw), at up to 200 evenly spaced
-        draws (Buerkner, Gabry and Vehtari 2021). It also has this form if discrete latents were
-        summed out; an event is then one observation.
+        `GaussianProcess`, values are log p(y_i | other observations, draw), at up to 200 evenly
+        spaced draws (Buerkner, Gabry and Vehtari 2021). They also have this form if discrete
+        latents were summed out; an event is then one observation.
 
         Returns:
             For each observed site (chains, draws, *data).
@@ -286,7 +286,7 @@ class Posterior(PosteriorDraws):
 
     @property
     def missing_values(self) -> dict[str, np.ndarray]:
-        """True for missing observations, by site; empty if none was imputed.
+        """Masks of the missing observations, by site; empty if none was imputed.
 
         Their draws are `draws["<site>_missing"]`. They count neither in the log likelihood nor in
         leave-one-out cross-validation.
@@ -348,7 +348,7 @@ class Posterior(PosteriorDraws):
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Names of elements with labels, "theta[A]", by their names with indices, "theta[0]"."""
+        """Map from names with indices, such as "theta[0]", to names with labels, "theta[A]"."""
         labels = {}
         for site, axes in self.axis_labels.items():
             for index in np.ndindex(*map(len, axes)):

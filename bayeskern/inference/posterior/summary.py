@@ -98,7 +98,8 @@ def _elements_by_row(data: xr.Dataset, options: dict) -> list[tuple[str, int]]:
     """Variable, and index of its flattened element, for each row of ArviZ's table."""
     import arviz as az
 
-    # A table of the indices themselves has the order of ArviZ, whatever the options select.
+    # ArviZ summarises the indices of the elements with the same selection of rows; the column of
+    # means then holds the index of each row.
     places = [
         (str(name), i) for name, x in data.items() for i in range(x[{"chain": 0, "draw": 0}].size)
     ]
@@ -115,7 +116,7 @@ def _elements_by_row(data: xr.Dataset, options: dict) -> list[tuple[str, int]]:
 
 
 def with_digits(table: pd.DataFrame) -> pd.DataFrame:
-    """ArviZ's table with all digits, displayed with as many as the sd justifies.
+    """ArviZ's table with all digits, of which it displays as many as the sd justifies.
 
     ArviZ itself shows two digits of each number, however small the sd: 1200 for 1234.56 ± 0.014.
     """
@@ -136,8 +137,9 @@ def texts(row: pd.Series) -> tuple[str, ...]:
     units = [name for name in numbers if not name.startswith(("ess_", "r_hat", "mcse_"))]
     shown = alike([numbers[name] for name in units], spread)
     in_units = dict(zip(units, shown, strict=True))
-    return tuple(in_units.get(name) or _mixing(name, value) for name, value in numbers.items())
+    return tuple(in_units.get(name) or _diagnostic(name, value) for name, value in numbers.items())
 
 
-def _mixing(name: str, value: float) -> str:
+def _diagnostic(name: str, value: float) -> str:
+    """R-hat, an effective sample size or a Monte Carlo standard error as text."""
     return f"{value:.3f}" if name == "r_hat" else number(value, 2 if "mcse" in name else 4)

@@ -137,7 +137,7 @@ def test_flat_prior_has_no_conflict():
     posterior = bk.infer(uniform, Y, method="laplace", progress=False)
     assert "disagree" not in posterior.trust.advice
     densities = power_scaling.scaled_densities(posterior)
-    assert "prior of mu is the same" in power_scaling.why_no_weights(densities)
+    assert "prior of mu is the same" in power_scaling.reason_not_weighted(densities)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ MAX_ROWS = 40
 
 def sensitivity(subject: Subject) -> Iterator[Block]:
     """Blocks of the section "Sensitivity to the prior"."""
-    if why := power_scaling.why_not(subject.posterior):
+    if why := power_scaling.reason_not_scalable(subject.posterior):
         yield block(why)
     elif not subject.varying:
         yield block("no_variation")
@@ -27,7 +27,7 @@ def sensitivity(subject: Subject) -> Iterator[Block]:
 
 def _power_scaling(subject: Subject) -> Iterator[Block]:
     densities = subject.scaled_densities
-    if why := power_scaling.why_no_weights(densities):
+    if why := power_scaling.reason_not_weighted(densities):
         yield missing(why)
         return
     table = subject.sensitivities

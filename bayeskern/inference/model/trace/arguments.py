@@ -65,7 +65,7 @@ class StaticArray:
 class StaticObject:
     """Copy of an unhashable object, such as a Namespace, compared by its contents.
 
-    A copy, because compiled functions would not notice a later change of the object.
+    It holds a copy, because compiled functions would not notice a later change of the object.
     """
 
     def __init__(self, value: object) -> None:
@@ -82,7 +82,7 @@ class StaticObject:
         try:
             return self is other or bool(self._value == other._value)
         except (TypeError, ValueError):
-            # `==` is ambiguous for objects that hold arrays; as different, they compile again.
+            # `==` is ambiguous for objects that hold arrays. Unequal objects compile again.
             return False
 
     def __hash__(self) -> int:
@@ -115,9 +115,11 @@ def model_arguments(
             has an argument of that name.
     """
     model_kwargs = dict(model_kwargs or {})
-    twice = sorted(kwargs.keys() & model_kwargs)
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given by name and in model_kwargs: give it once.")
+    duplicates = sorted(kwargs.keys() & model_kwargs)
+    if duplicates:
+        raise ValueError(
+            f"{', '.join(duplicates)} is given by name and in model_kwargs: give it once."
+        )
     named = {**kwargs, **model_kwargs}
     try:
         signature = inspect.signature(model)
@@ -207,7 +209,7 @@ def _missing_mask(array: Any, is_object: bool) -> np.ndarray:
     return np.asarray(pd.isna(np.asarray(array)))
 
 
-def refuse_no_numbers(owner: str, values: Any) -> None:
+def refuse_nonnumeric(owner: str, values: Any) -> None:
     """Raise ValueError if values are missing or not numeric.
 
     Args:
@@ -261,7 +263,7 @@ def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> E
     if isinstance(error, TypeError | ValueError) and not_numeric:
         try:
             for name, array in named_arrays(model, args, kwargs):
-                refuse_no_numbers(f"the argument {name!r}", array)
+                refuse_nonnumeric(f"the argument {name!r}", array)
         except ValueError as explanation:
             return explanation
     return None

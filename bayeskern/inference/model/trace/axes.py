@@ -58,7 +58,8 @@ def _axes(
     Raises ValueError if dims has too many names, or coords another number of labels than indices.
     """
     names: list[str | None] = [None] * len(shape)
-    # The names fit equal sizes only: a plate may be subsampled. Some values are not sites.
+    # Plate names apply only where sizes agree: a plate may be subsampled. Values that are not sites
+    # have none.
     if site and site.shape[: len(shape)] == tuple(shape):
         names = list(site.names[: len(shape)])
     own_names = list(dims.get(name, []))
@@ -100,8 +101,8 @@ def dataset(
         sites: Sites of the model, from `Target.sites`.
         coords: Labels along named axes.
         dims: Names for the axes of sites.
-        masks: Site name -> array of the shape of the site, True for the observations in `values`;
-            a site without a mask has all its observations.
+        masks: Masks by site, in the shape of the site: True for the observations in `values`. A
+            site without a mask has all its observations.
         sample_dims: Names of the first axes.
         rows: Indices of the kept draws of each chain; None for all draws.
         thinned: Note on thinned draws, an attribute of the data set.

@@ -47,10 +47,11 @@ class Gap(NamedTuple):
 class Imputed(Messenger):
     """Model whose missing values are latents, or are left out of the density.
 
-    A site whose values other sites depend on gets a latent `<site>_missing`, distributed as the
-    missing values given the observed ones, and passes the completed values on. Otherwise the
-    missing values are integrated out: the site has the density of its observed values. The entry
-    "missing" of a site in a trace is the distribution of its missing values.
+    If other sites depend on the values of a site, its missing values are a latent
+    `<site>_missing`, with their distribution given the observed values, and other sites receive the
+    completed values. Otherwise the missing values are integrated out: the site has the density of
+    its observed values. The entry "missing" of a site in a trace is the distribution of its missing
+    values.
 
     Args:
         fn: The model.
@@ -66,7 +67,8 @@ class Imputed(Messenger):
 
     @classmethod
     def tree_unflatten(cls, gaps: tuple[Gap, ...], children: tuple) -> Imputed:
-        # JAX unflattens trees of anything, but a Messenger refuses what cannot be called.
+        # JAX unflattens trees with placeholders, but a Messenger refuses objects that are not
+        # callable.
         imputed = object.__new__(cls)
         (imputed.fn,), imputed.gaps = children, gaps
         if callable(imputed.fn):
@@ -84,7 +86,8 @@ class Imputed(Messenger):
             return
         missing = gap.missing.value
         core, mask, events = separate(msg["fn"], value.shape)
-        # A value inside the support, for gradients; nothing depends on it.
+        # An observed value, which lies inside the support, for finite gradients; no result depends
+        # on it.
         filler = value.ravel()[np.argmin(missing)] if not missing.all() else 0.0
         value = jnp.where(missing & jnp.isnan(value), filler, value)
         msg["missing"] = MissingValues(core, value, gap.missing)
@@ -111,5 +114,5 @@ class Imputed(Messenger):
 
 
 def gaps_of(model: Callable | None) -> tuple[Gap, ...]:
-    """Missing values of a model; none for a model without."""
+    """Missing values of a model; empty if there are none."""
     return model.gaps if isinstance(model, Imputed) else ()

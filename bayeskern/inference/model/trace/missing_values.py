@@ -27,15 +27,15 @@ CONDITIONABLE = (dist.MultivariateNormal, dist.LowRankMultivariateNormal)
 def separate(
     fn: Distribution, shape: tuple[int, ...]
 ) -> tuple[Distribution, jax.Array | bool, int]:
-    """Separate the values of a distribution that are independent of one another.
+    """Remove masks and `.to_event`, so that independent values lie along batch axes.
 
     Args:
         fn: The distribution.
-        shape: Shape of the values, which may be more than `fn` has.
+        shape: Shape of the values; its batch shape may be larger than that of `fn`.
 
     Returns:
-        The distribution of the values, without masks and `.to_event`; its mask, True for values
-        that count; the number of axes under `.to_event`.
+        The distribution of the values; its mask, True for values that count in the density; the
+        number of axes under `.to_event`.
     """
     core, mask = _core(fn)
     batch = np.broadcast_shapes(core.batch_shape, shape[: len(shape) - core.event_dim])
@@ -58,13 +58,13 @@ def _core(fn: Distribution) -> tuple[Distribution, jax.Array | bool]:
 
 
 def entries(values: jax.Array, chosen: np.ndarray) -> jax.Array:
-    """Chosen entries along one last axis; `values` may have further axes in front."""
+    """Chosen entries, along one last axis; `values` may have further axes in front."""
     front = values.shape[: values.ndim - chosen.ndim]
     return values.reshape(*front, -1)[..., np.flatnonzero(chosen)]
 
 
 def with_entries(values: jax.Array, chosen: np.ndarray, new: jax.Array) -> jax.Array:
-    """Values with new ones at the chosen entries, the inverse of `entries`."""
+    """Values whose chosen entries are replaced by new ones, the inverse of `entries`."""
     return values.ravel().at[np.flatnonzero(chosen)].set(new).reshape(values.shape)
 
 
@@ -85,7 +85,7 @@ def observed_part(core: Distribution, missing: np.ndarray) -> Distribution:
 def completed(
     core: Distribution, start: jax.Array, value: jax.Array, missing: jax.Array | np.ndarray
 ) -> jax.Array:
-    """Values whose missing entries are those of `start`, given the observed ones.
+    """Values with missing entries taken from `start`, conditioned on the observed entries.
 
     Entries of a multivariate normal distribution are conditioned on the observed coordinates of
     their event by Matheron's rule: x + K_.o K_oo^-1 (value_o - x_o), with x = `start`. This maps a

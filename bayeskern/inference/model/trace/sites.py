@@ -152,7 +152,7 @@ def upstream_sites(
     arguments: tuple[tuple, dict] | None = None,
     shapes: dict[str, tuple[int, ...]] | None = None,
 ) -> Upstream:
-    """Observed sites that other sites depend on, by the provenance of the densities.
+    """Observed sites on which other sites depend, from the inputs of all densities.
 
     Args:
         target: The model.
@@ -165,9 +165,9 @@ def upstream_sites(
     args, kwargs = arguments or target.arguments
     shapes = {s.name: (shapes or {}).get(s.name, s.shape) for s in target.latents}
     provenance, data = _provenance(target, args, kwargs, shapes, is_density)
-    given = {n for n in data if any(n in origins for m, origins in provenance.items() if m != n)}
+    given = _used(provenance, data)
     fixed = {n for n in given if not provenance[n] & set(shapes)}
-    return Upstream(frozenset(given), frozenset(fixed))
+    return Upstream(given, frozenset(fixed))
 
 
 def used_values(target: Target) -> frozenset[str]:
@@ -177,12 +177,20 @@ def used_values(target: Target) -> frozenset[str]:
     provenance, data = _provenance(
         target, *target.arguments, shapes, lambda site: site["type"] in kinds
     )
-    used = {n for n in data if any(n in origins for m, origins in provenance.items() if m != n)}
-    return frozenset(used)
+    return _used(provenance, data)
+
+
+def _used(provenance: dict[str, frozenset[str]], data: set[str]) -> frozenset[str]:
+    """Observed sites on which other sites depend, from `_provenance`."""
+    return frozenset(
+        name
+        for name in data
+        if any(name in inputs for other, inputs in provenance.items() if other != name)
+    )
 
 
 def is_density(site: dict) -> bool:
-    """True for a sample site that is no factor."""
+    """True for a sample site that is not a factor."""
     return site["type"] == "sample" and not is_factor(site)
 
 
@@ -200,7 +208,8 @@ def _provenance(
         args: Its positional arguments.
         kwargs: Its named arguments.
         shapes: Shapes of the latents.
-        includes: True for sites whose density, or value of a deterministic, is looked at.
+        includes: Predicate for the sites whose inputs are traced: those of a density, or of the
+            value of a deterministic site.
     """
     latents = {name: jax.ShapeDtypeStruct(shape, float) for name, shape in shapes.items()}
     names: list[str] = []
@@ -211,7 +220,7 @@ def _provenance(
             if not includes(site):
                 continue
             names.append(name)
-            # Data in a scan are left out: only other steps depend on them.
+            # Data in a scan are left out: only other steps of the scan depend on them.
             in_scan = site.get("_control_flow_done", False)
             if site["type"] == "sample" and is_observed(site) and not in_scan:
                 value = jnp.asarray(site["value"])

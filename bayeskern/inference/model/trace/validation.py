@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from bayeskern.hyperparameters import innermost
-from bayeskern.inference.model.trace.arguments import refuse_no_numbers
+from bayeskern.inference.model.trace.arguments import refuse_nonnumeric
 from bayeskern.inference.model.trace.enumeration import require_enumerable
 from bayeskern.inference.model.trace.unnormalized import Unnormalized
 from bayeskern.protocols import ApproximatesLatent
@@ -23,8 +23,8 @@ def subsampled(trace: dict) -> set[str]:
 def require_valid(name: str, site: dict) -> None:
     """Raise ValueError, naming the site, if it cannot be fitted.
 
-    Rejects the names of axes of the draws, values whose shape does not fit the plates or the
-    distribution, and discrete latents that cannot be summed out.
+    The name must not be that of an axis of the draws, and the shape of the values must agree with
+    the plates and the distribution. It must be possible to sum out a discrete latent.
     """
     kind = site["type"]
     # ArviZ would lose a plate of such a name.
@@ -56,7 +56,7 @@ def is_kinked(site: dict) -> bool:
 
 
 def is_approximate(site: dict) -> bool:
-    """True if a site integrates a latent out approximately, which has to be assessed."""
+    """True if a site integrates a latent out by an approximation, which has to be assessed."""
     observed = site["type"] == "sample" and site["is_observed"]
     return observed and isinstance(innermost(site["fn"]), ApproximatesLatent)
 
@@ -111,7 +111,7 @@ def _require_data_shape(name: str, site: dict) -> None:
     value, fn = np.shape(site["value"]), site["fn"]
     if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
         return
-    refuse_no_numbers(f"the observed site {name!r}", site["value"])
+    refuse_nonnumeric(f"the observed site {name!r}", site["value"])
     expected = tuple(fn.shape())
     try:
         broadcast = np.broadcast_shapes(value, expected)
