@@ -51,11 +51,11 @@ class NoiseModel(eqx.Module):
 
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
-        """Every hyperparameter by the name of its site: a number, a distribution or `Free`."""
+        """Hyperparameters by site name, each a number, a distribution or `Free`."""
 
     @abstractmethod
     def at(self, values: Mapping[str, Any]) -> Any:
-        """The argument `noise` of `GPRegression` after some hyperparameters are set, by site."""
+        """Argument `noise` of `GPRegression` with hyperparameters set, by site name."""
 
     @abstractmethod
     def sample(self, X: Array) -> NoiseModel:

@@ -87,7 +87,7 @@ def mean_at(mean: Array | Callable, X_new: AnyArray) -> Array:
 
 
 def points_alone(X: Inputs) -> tuple[Array, tuple[str, ...] | None]:
-    """Read points (n, d) and the columns of a data frame; refuse intervals and derivatives."""
+    """Read points (n, d) and column names; refuse intervals and derivatives."""
     rows = Rows.read(X)
     if rows.kinds is not None:
         raise ValueError(
@@ -134,7 +134,7 @@ def number_of_inputs(X: Array) -> int:
 
 
 def observes_kinds_of(X: Array, X_new: Array) -> Array:
-    """1.0 for each new row of a kind that X has: value, mean or derivative; () or (m,)."""
+    """1.0 for new rows of a kind (value, mean, derivative) that X has: () or (m,)."""
     if X.ndim == 2 and X_new.ndim == 2:
         return jnp.ones(())
     old, new = (_kinds_one_hot(as_rows(rows) if rows.ndim == 2 else rows) for rows in (X, X_new))

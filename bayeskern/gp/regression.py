@@ -50,7 +50,9 @@ Labels = Sequence | ArrayLike
 
 
 class GPRegression(eqx.Module):
-    """Gaussian process regression with priors: y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
+    """Gaussian process regression with priors on the hyperparameters.
+
+    y = f(X) + e with f ~ GP(mean, kernel) and e ~ N(0, noise).
 
     It is itself a NumPyro model, model(X, y=None, mask=None). The latent function is integrated
     out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
@@ -166,7 +168,7 @@ class GPRegression(eqx.Module):
         return {**self.kernel.hyperparameters(), **self.noise_model.hyperparameters(), **mean}
 
     def for_method(self, name: str) -> Self:
-        """Return self, or raise DoesNotApplyError if the method `name` does not suit the noise."""
+        """Return self; raise DoesNotApplyError if a method does not suit the noise."""
         if name == "mle" and (reason := self.noise_model.reason_against_mle):
             raise DoesNotApplyError(
                 f"method='mle' does not apply to noise={self.noise!r}: {reason}. Use method='map', "

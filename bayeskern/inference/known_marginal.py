@@ -1,4 +1,4 @@
-"""Known marginal distributions, whose exact moments and quantiles replace estimates."""
+"""Known marginal distributions, with exact moments and quantiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KnownMarginal(NamedTuple):
         return KnownMarginal(self.family, tuple(x[index] for x in self.parameters))
 
     def __str__(self) -> str:
-        """The distribution as code, such as "Beta(16, 8)"; without parameters for an array."""
+        """The distribution as code, such as "Beta(16, 8)"; the family for an array."""
         if self.parameters[0].ndim:
             return self.family
         return f"{self.family}({', '.join(number(x, 4) for x in self.parameters)})"

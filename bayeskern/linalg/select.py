@@ -180,7 +180,7 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
 
 
 def _best(costs: dict[str, Cost]) -> str:
-    """Name of the fastest exact solver that fits in memory, or else of the fastest approximation.
+    """Name of the fastest solver that fits in memory; exact solvers come first.
 
     If no solver fits in memory, the name of the exact solver that needs the least.
     """

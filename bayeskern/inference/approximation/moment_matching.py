@@ -189,7 +189,7 @@ def _moved(proposal: Proposal, log_target: LogDensity, z: np.ndarray, steps: int
 
 
 def _mixture(proposal: Proposal, log_target: LogDensity, moved: Matched, total: Affine) -> Matched:
-    """Every second draw moved, with weights by the mixture of the proposal and its image."""
+    """Every second draw moved; weights by the mixture of proposal and image."""
     is_moved = np.arange(len(moved.z)) % 2 == 0
     z = np.where(is_moved[:, None], moved.z, proposal.z)
     log_own, log_image = proposal.log_density.copy(), proposal.log_density.copy()

@@ -164,7 +164,7 @@ def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
 
 
 def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Trust:
-    """Verdict on draws of unknown density, by comparison with the density of the model.
+    """Verdict on draws by comparison with the density of the model.
 
     Exchangeable members are sorted into one order before the comparison.
 
@@ -203,7 +203,7 @@ def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Tru
 
 
 def _difference_of_orders(posterior: Assessable, exchanges: Exchanges) -> Difference:
-    """Difference between draws and the same draws with exchangeable members in random order."""
+    """Difference of draws from the same draws with members in random order."""
     z = posterior.z.reshape(-1, posterior.z.shape[-1])
     shuffled = exchanges.shuffled(z, np.random.default_rng(0))
     shift = weighted_difference(_numbers(posterior, z)[1], _numbers(posterior, shuffled)[1])

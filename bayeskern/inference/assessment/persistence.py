@@ -75,7 +75,7 @@ def mode_persistence(modes: Sequence[Optimum], start: np.ndarray, end: np.ndarra
 
 
 def _surprise(modes: Sequence[Optimum], z: np.ndarray) -> np.ndarray:
-    """-2 log density of the normal distribution at each mode, up to a constant: (modes, n)."""
+    """-2 log density of the normal at each mode, up to a constant: (modes, n)."""
     return np.array([m.squared_distances(z) + 2.0 * _log_volume(m) for m in modes])
 
 

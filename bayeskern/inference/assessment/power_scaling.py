@@ -57,7 +57,7 @@ class ScaledDensities(NamedTuple):
 
 
 class Sensitivity(NamedTuple):
-    """Change of the distribution of one parameter by a power of the prior or the likelihood.
+    """Sensitivity of one parameter to powers of the prior and the likelihood.
 
     Attributes:
         prior: Sensitivity to the prior.
@@ -115,7 +115,7 @@ def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
 
 
 def conflict_advice(worst: object, count: int) -> str:
-    """Advice for `count` parameters in conflict, of which `worst` is the name of the worst."""
+    """Advice for `count` parameters in conflict; `worst` is the name of the worst."""
     others = "" if count == 1 else f" and {counted(count - 1, 'other parameter')}"
     return (
         f"The priors and the data disagree about {worst}{others} (power scaling). Check the "

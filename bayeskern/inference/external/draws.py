@@ -140,7 +140,7 @@ def _refuse_support(
 
 
 def _require_equal(name: str, values: np.ndarray, computed: np.ndarray, latent: bool) -> None:
-    """Raise ValueError if draws of a site differ from the values that the model computes."""
+    """Raise ValueError if draws of a site differ from the values in the model."""
     if values.shape != computed.shape:
         raise ValueError(
             f"the site {name!r} has shape {values.shape} in the draws and {computed.shape} in the "

@@ -1,4 +1,4 @@
-"""Draws of another program as a fit: a search for regions that they miss, and their verdict."""
+"""Draws of another program as a fit: search for missed regions, and verdict."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def fit_draws(
 
 
 def _modes(optimum: Optimum) -> list[Optimum]:
-    """Modes with a curvature that may hold much of the posterior, in one order of members."""
+    """Modes with a curvature that may hold much of the posterior, in one order."""
     return [
         mode
         for mode in (optimum, *optimum.influential)

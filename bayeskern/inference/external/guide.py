@@ -96,7 +96,7 @@ def _approximation(target: Target, guide: Callable, params: Mapping[str, Any]) -
 def _narrow_mode(
     target: Target, optimum: Optimum, z: np.ndarray, log_q: np.ndarray, seed: int
 ) -> str | None:
-    """Advice if a mode inside the guide holds much of the posterior but few draws; else None.
+    """Advice if a mode in the guide holds much mass but few draws; else None.
 
     The mode is much narrower than the guide, so that weighted draws do not show it.
     """
@@ -125,7 +125,7 @@ def _narrow_mode(
 
 
 def assess_guide_point(optimum: Optimum, z: np.ndarray) -> Trust:
-    """Verdict on a guide that is a single point z (d,), given the best mode of a search."""
+    """Verdict on a guide that is one point z (d,), given the best mode."""
     trust = assess_point(optimum)
     if trust.verdict == "bad":
         return trust

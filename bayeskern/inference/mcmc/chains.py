@@ -89,7 +89,7 @@ class ChainGroup:
         return Transitions.joined(self.stage.rows, axis=1)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
+        """Run to the end, or until `stop` is set; stretches do not affect the draws."""
         # The first stretch measures the time of a draw.
         count = 10
         while not (self.finished or (stop is not None and stop.is_set())):

@@ -160,7 +160,7 @@ class Exploration:
         self._visit_points(ends[relevant])
 
     def _visit_points(self, points: np.ndarray) -> None:
-        """Visit points (m, d) that are not connected to any chain, if much mass lies there."""
+        """Visit points (m, d) not connected to any chain, if much mass lies there."""
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
         while len(points) and self.visits < EXPLORATION.max_visits:
@@ -353,7 +353,7 @@ def _effect(share: float, steps: np.ndarray) -> float:
 
 
 def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
-    """True if an end of a search has a negligible share of the evidence, by Laplace's method.
+    """True if an end of a search has a negligible share, by Laplace's method.
 
     Where the density rises without bound, as in the neck of a funnel, there is no mode. The
     curvature at the end of the search, made positive, then gives a rough integral; no chain would

@@ -255,7 +255,7 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
 
 
 def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
-    """Draws from N(mode, H^-1), then points at `distances_sds` in one random direction."""
+    """Draws from N(mode, H^-1), then points at `distances_sds` in one direction."""
     *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.z)))
     white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
     return mode.z + white @ mode.inverse_root[0].T

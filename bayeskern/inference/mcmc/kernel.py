@@ -65,7 +65,7 @@ class KernelOptions(NamedTuple):
 
 
 class PreconditionedTarget(eqx.Module):
-    """A target in coordinates u, z = A u, in which its covariance is about the unit matrix.
+    """A target in coordinates u, z = A u, with a covariance of about I.
 
     Attributes:
         target: The model.
@@ -97,7 +97,7 @@ class InitialPoint(NamedTuple):
 
 
 class ChainState(NamedTuple):
-    """State of a chain between two steps: arrays of JAX, or of NumPy for compiled functions.
+    """State of a chain between two steps, as JAX or NumPy arrays.
 
     Attributes:
         u: Point, (d,).
@@ -166,7 +166,7 @@ class Stretch(NamedTuple):
 def take_steps(
     options: KernelOptions, target: Target, metric: Metric, state: ChainState, stretch: Stretch
 ) -> tuple[ChainState, Transitions, jax.Array]:
-    """State of a chain after some draws, its transitions, and the gradient at each draw.
+    """State of a chain after some draws; transitions and gradients of the draws.
 
     Only the first `stretch.draws` rows are valid. A draw counts as divergent if any of its steps
     diverged. Chains that run together have a leading axis of chains.

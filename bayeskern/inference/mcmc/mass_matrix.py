@@ -49,7 +49,7 @@ class MetricShape(NamedTuple):
 
 
 def require_mass_matrix(mass_matrix: str | SiteBlocks) -> None:
-    """Raise ValueError unless this is a kind of mass matrix or a list of tuples of names."""
+    """Raise ValueError unless this is a kind of mass matrix or a list of blocks."""
     if isinstance(mass_matrix, str):
         validation.one_of("mass_matrix", mass_matrix, KINDS)
         return

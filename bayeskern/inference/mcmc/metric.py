@@ -133,7 +133,7 @@ class Metric(eqx.Module):
         return _inner(gradient, self.vectors, 1.0 / self.stretch) / self.scale
 
     def log_ratio(self, other: Metric) -> float:
-        """Upper bound of |log| of the ratio of the sds of two metrics, over all directions.
+        """Upper bound, over all directions, of |log| of the ratio of two metrics' sds.
 
         It is attained for dense metrics of the same scale, and for diagonal ones.
         """

@@ -18,7 +18,7 @@ MIN_DRAWS, MAX_COORDINATES = 50, 100
 
 
 class RunNote:
-    """Note on running chains; the effective sample size is estimated every few seconds."""
+    """Note on running chains, with an effective sample size every few seconds."""
 
     def __init__(self) -> None:
         self._due, self._ess = 0.0, ""
@@ -34,7 +34,7 @@ class RunNote:
 
 
 def _smallest_ess(z: list[np.ndarray]) -> str:
-    """Smallest bulk ESS of chains z, each (chains, n, d), over evenly spaced coordinates."""
+    """Smallest bulk ESS of chains z, each (chains, n, d), over some coordinates."""
     from arviz_stats.base.array import array_stats  # slow to import
 
     count, d = min(x.shape[1] for x in z), z[0].shape[2]

@@ -19,7 +19,7 @@ from bayeskern.inference.optimization.modes import Optimum
 
 
 class NearestRegion:
-    """Finds the region of the draw nearest to a point, in the first halves of the chains.
+    """Finds the region of the draw nearest to a point, among first halves of chains.
 
     Args:
         regions: Chains of each region, (chains, n, d).
@@ -33,7 +33,7 @@ class NearestRegion:
         self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Index of the region of each point (m, d), -1 for a point that is not finite, (m,)."""
+        """Index of the region of each point (m, d), -1 if it is not finite, (m,)."""
         finite = np.all(np.isfinite(points), axis=1)
         points = np.where(finite[:, None], points, 0.0)
         index = self._tree.query(points @ self._to_unit)[1]

@@ -1,4 +1,4 @@
-"""Stage of a group of chains: states, metrics, recent draws of the warmup, and transitions."""
+"""Stage of a group of chains: states, metrics, draws and transitions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Stage:
         return replace(self, recent=tuple(draws.last(0) for draws in self.recent))
 
     def before_draws(self) -> Stage:
-        """Stage at the last window end of the warmup, from which only the step size adapts."""
+        """Stage at the last window end, from which only the step size adapts."""
         states = tuple(
             state.moved(metric, metric)
             for state, metric in zip(self.states, self.metrics, strict=True)

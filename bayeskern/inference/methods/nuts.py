@@ -41,7 +41,9 @@ MAX_DIVERGENT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class NUTS(Method):
-    """The No-U-Turn sampler, with NumPyro's trajectories and a mass matrix by Fisher divergence.
+    """The No-U-Turn sampler with a mass matrix by Fisher divergence.
+
+    NumPyro computes the trajectories.
 
     A search finds modes, and each chain starts two posterior sds from one of them; these modes are
     as distant from one another as possible. An extra chain visits each end of the search that no
@@ -275,7 +277,7 @@ class NUTS(Method):
         optimum: Optimum | None,
         seed: int,
     ) -> tuple[Exploration, bool]:
-        """Visit points that the chains have missed, and estimate the shares of all regions.
+        """Visit points that the chains have missed; estimate the shares of regions.
 
         Args:
             target: The model.
@@ -336,7 +338,7 @@ class NUTS(Method):
         )
 
     def _weighed_fit(self, exploration: Exploration, evidence: dict[str, Any], seed: int) -> Fit:
-        """Fit with draws in proportion to the shares of regions, in random order of members."""
+        """Fit with draws by the shares of regions, members in random order."""
         rows, regions, exchanges = exploration.rows, exploration.regions, exploration.exchanges
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)

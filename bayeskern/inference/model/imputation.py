@@ -46,7 +46,7 @@ SENTINELS = (-99, -999, -9999, -99999)
 
 
 def imputed(model: Callable, args: tuple, kwargs: dict) -> tuple[Callable, tuple, dict]:
-    """Model whose missing observations are latents or integrated out, and its arguments.
+    """Impute missing observations: make them latents, or integrate them out.
 
     NaN, None and masked values of observed sites are missing.
 
@@ -148,7 +148,7 @@ def _require_latent(name: str, core: Distribution, kind: str, site: dict, target
 
 
 def _traced(target: Target) -> dict[str, dict]:
-    """Observed sites of an abstract trace: kinds and shapes of distributions, without values."""
+    """Observed sites of an abstract trace, which has shapes but no values."""
     sites: dict[str, dict] = {}
 
     def run() -> None:
@@ -164,7 +164,10 @@ def _may_hold_none(x: Any) -> bool:
 
 
 def _with_nan(x: Any) -> Any:
-    """Numbers with NaN in place of None, pandas.NA and masked values; other objects unchanged."""
+    """Replace None, pandas.NA and masked values among numbers by NaN.
+
+    Other objects are returned unchanged.
+    """
     if isinstance(x, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(x), np.nan, np.ma.getdata(x))
     values = np.asarray(x.to_numpy()) if hasattr(x, "to_numpy") else x

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws:
-    """Draws from a posterior, or its mode as a single draw, with the results of the method.
+    """Draws from a posterior, or its mode as one draw, with results of the method.
 
     `Posterior` documents the fields.
     """
@@ -150,7 +150,7 @@ class PosteriorDraws:
 
     @property
     def known_target(self) -> Target:
-        """The model and its data; ValueError if the posterior was loaded without the model."""
+        """The model and its data; ValueError if loaded without the model."""
         self.require_model()
         assert self.target is not None
         return self.target
@@ -213,7 +213,7 @@ class PosteriorDraws:
 
     @cached_property
     def importance_weights(self) -> Weights | None:
-        """Smoothed weights p / q of the draws; None if q is unknown or the weights overflow."""
+        """Smoothed weights p / q of draws; None if q is unknown or weights overflow."""
         log_ratios = self.log_ratios
         # Log ratios with a larger range have no significant digits left.
         if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < 1e15:

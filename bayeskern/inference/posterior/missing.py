@@ -1,4 +1,4 @@
-"""Draws of missing observations that were integrated out, and labels of their axes."""
+"""Draws of missing observations that were integrated out; labels of their axes."""
 
 from __future__ import annotations
 

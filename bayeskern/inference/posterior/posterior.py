@@ -259,7 +259,7 @@ class Posterior(PosteriorDraws):
         return predictive.infer_discrete(self, seed)
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
-        """New data at the arguments of the fit, at `count` evenly spaced draws, chains joined.
+        """New data at the arguments of the fit, at `count` evenly spaced draws.
 
         Returns:
             Each site (count, *data); empty if the model cannot draw its own observations.
@@ -343,12 +343,12 @@ class Posterior(PosteriorDraws):
 
     @cached_property
     def axis_labels(self) -> dict[str, list[list[str]]]:
-        """Labels along the axes of each site; empty if no axis of the posterior has labels."""
+        """Labels along the axes of each site; empty if no axis has labels."""
         return arviz.axis_labels(self, self._parameters()) if self.coords else {}
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Map from names with indices, such as "theta[0]", to names with labels, "theta[A]"."""
+        """Map from names with indices, "theta[0]", to names with labels, "theta[A]"."""
         labels = {}
         for site, axes in self.axis_labels.items():
             for index in np.ndindex(*map(len, axes)):
@@ -357,7 +357,7 @@ class Posterior(PosteriorDraws):
         return labels
 
     def save(self, path: str | Path) -> None:
-        """Write the posterior to a netCDF file, which `bk.load`, ArviZ and xarray can read.
+        """Write the posterior to a netCDF file for `bk.load`, ArviZ and xarray.
 
         Args:
             path: Name of the file, which is written whole or not at all.

@@ -130,7 +130,7 @@ def with_digits(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def texts(row: pd.Series) -> tuple[str, ...]:
-    """Each number of a row of the table as text, with digits by the column "sd" or "mad"."""
+    """Numbers of a row of the table as text, with digits by "sd" or "mad"."""
     numbers = {str(name): float(value) for name, value in row.items()}
     spread = numbers.get("sd", numbers.get("mad", np.nan))
     # Other columns describe mixing, and are not in the units of the number.

@@ -29,7 +29,7 @@ SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
 
 
 class UnitProcess(NamedTuple):
-    """Process of lengthscale and variance 1: f = x[0], dx = F x dt + noise, x ~ N(0, I).
+    """Process with unit lengthscale: f = x[0], dx = F x dt + noise, x ~ N(0, I).
 
     Its kernel is k(r) = sum_j amplitudes_j exp(rates_j r) at the distance r.
 
@@ -221,7 +221,7 @@ class RationalTerm(Term):
 
 
 class IntegralSeries(NamedTuple):
-    """Power series, in the step u, of the integral of f = x[0] over the step, for order s.
+    """Power series, in the step u, of the integral of f = x[0] over the step.
 
     Attributes:
         coefficients: Coefficients of x in the integral, shape (SERIES_TERMS, s), highest first.

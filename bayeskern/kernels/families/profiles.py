@@ -1,4 +1,4 @@
-"""Stationary profiles: Matern profiles, and functions of the lag with their integrals.
+"""Profiles of stationary kernels, and functions of the lag with integrals.
 
 Rasmussen and Williams (2006), section 4.2.1.
 """

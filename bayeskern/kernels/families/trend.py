@@ -62,7 +62,7 @@ class Times(NamedTuple):
         return mean_by_quadrature(f, self.lower, self.length, jnp.zeros(()), PIECEWISE_NODES)
 
     def mean_of_lag(self, f: Callable, other: Times) -> jax.Array:
-        """Means of f(s - t), for a piecewise polynomial f of degree 4 at most with a kink at 0."""
+        """Means of f(s - t), for a piecewise polynomial f as in `mean`."""
         r0 = self.lower - other.lower - other.length
         return mean_by_quadrature(f, r0, self.length, other.length, PIECEWISE_NODES)
 
@@ -76,7 +76,7 @@ class Trend(Kernel):
 
     @abstractmethod
     def _covariance(self, s: jax.Array, t: jax.Array) -> jax.Array:
-        """Covariance for variance 1 at times s and t since the start, arrays that broadcast."""
+        """Covariance for variance 1 at times s and t since the start; they broadcast."""
 
     @abstractmethod
     def _covariance_of_means(self, s: Times, t: Times) -> jax.Array:
@@ -338,7 +338,7 @@ def _on_the_same_side(s, t, covariance):
 
 @lru_cache
 def _remainder_series() -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (-1)^j / (j + 2)! of `remainder`, and coefficients of its derivative.
+    """Coefficients (-1)^j / (j + 2)! of `remainder`, and those of its derivative.
 
     The series are accurate to rounding for r <= 1.
     """

@@ -179,7 +179,7 @@ def _ramps(k, r0, r3, s, nodes: int, has_kink: bool = True):
 
 
 def _unit_integral(k, start, length, nodes: int, weight: Callable, has_kink: bool = True):
-    """Integral of weight(u) k(start + length u) over u from 0 to 1, cut at the kink of k."""
+    """Integral over (0, 1) of weight(u) k(start + length u), cut at the kink of k."""
     if not has_kink:
         u, w = unit_nodes(nodes)
         return sum(b * weight(a) * k(start + length * a) for a, b in zip(u, w, strict=True))

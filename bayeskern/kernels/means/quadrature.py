@@ -1,4 +1,4 @@
-"""Means of a kernel without closed form over pairs of intervals, by Gauss-Legendre quadrature.
+"""Means of kernels over pairs of intervals by Gauss-Legendre quadrature.
 
 All intervals lie along one column. The kernel may have a kink at x = z only. The inner integral,
 over z, is divided at the point closest to x. The outer integral, over x, is divided at the points
@@ -38,7 +38,7 @@ def mean_of_kernel(kernel: CovarianceFunction, X: Boxes, Z: Boxes) -> jax.Array:
 
 
 def mean_of_features(kernel: CovarianceFunction, X: Boxes) -> jax.Array:
-    """Means of the features of a kernel over boxes with sides along one column: (n, m)."""
+    """Means of features of a kernel over boxes with sides along one column: (n, m)."""
     if not X.columns:
         return kernel.features(X.lower, None)
     column = _only_column(kernel, X)

@@ -30,9 +30,9 @@ from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 # Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
 # doubled until the covariances change by less than NODES_ERROR of the largest variance.
 MIN_NODES, MAX_NODES, NODES_ERROR = 8, 64, 1e-9
-# Errors above this share of the largest variance are warned about.
+# Error, as a share of the largest variance, above which a warning is given.
 WARNING_ERROR = 1e-6
-# Rows from which the error of the quadrature is estimated.
+# Number of rows from which the error of the quadrature is estimated.
 ERROR_ROWS = 24
 
 
@@ -207,10 +207,10 @@ class Measured(Wrapper):
         return self._with_nodes(nodes)
 
     def quadrature_error(self, X: jax.Array) -> float:
-        """Largest change of a covariance with twice the nodes, relative to the largest variance.
+        """Largest change of a covariance if the number of nodes is doubled.
 
-        It is estimated from at most ERROR_ROWS rows of X. It is 0 if all covariances are in closed
-        form.
+        The change is relative to the largest variance, and estimated from at most ERROR_ROWS rows
+        of X. It is 0 if all covariances are in closed form.
         """
         if not self.uses_nodes(X):
             return 0.0
@@ -270,7 +270,7 @@ def measured(kernel: Kernel, kinds: RowKinds) -> Measured:
 
 
 class MeasuredMean(eqx.Module):
-    """Prior mean of measured rows, from the mean of the process as a function of one point.
+    """Prior mean of measured rows of a process whose mean is a function of a point.
 
     Means over intervals are by Gauss-Legendre quadrature.
 

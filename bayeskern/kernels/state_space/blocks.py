@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 
 class Weighted(eqx.Module):
-    """Covariance matrix with diagonal blocks B_i x diag(w_i); x is the Kronecker product.
+    """Covariance matrix with diagonal blocks B_i x diag(w_i), Kronecker products.
 
     Attributes:
         blocks: B_i, shapes (b_i, b_i).
@@ -79,7 +79,7 @@ class Repeated(eqx.Module):
         return (self.T @ X.T).T
 
     def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
-        """Derivative of tr(C'A X) with respect to this A, summed over the copies of each block."""
+        """Derivative of tr(C'A X) with respect to the blocks of this matrix A."""
         if self.copies == (1,):
             return Repeated((C @ X.T,), self.copies)
         parts = zip(self.blocks, self.copies, self._split(C), self._split(X), strict=True)

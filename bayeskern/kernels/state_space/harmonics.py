@@ -92,7 +92,7 @@ def count_harmonics(lengthscale: ArrayLike | Distribution | Free) -> int | None:
 
 
 def _mass_below(prior: Distribution) -> np.ndarray:
-    """Prior probability below each of `least_lengthscales`; NaN if the prior has no cdf."""
+    """Prior probability below each of `least_lengthscales`; NaN if it has no cdf."""
     try:
         return np.asarray(prior.cdf(least_lengthscales()))
     except NotImplementedError:
@@ -100,5 +100,5 @@ def _mass_below(prior: Distribution) -> np.ndarray:
 
 
 def _first(suffices: np.ndarray) -> int | None:
-    """Smallest number of harmonics that suffices, from a mask over 1, 2, ... harmonics."""
+    """Smallest sufficient number of harmonics, from a mask over 1, 2, ..."""
     return int(np.argmax(suffices)) + 1 if suffices.any() else None

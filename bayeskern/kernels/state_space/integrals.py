@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Integral(NamedTuple):
-    """Integral a'x(t) + e of a process over (t, t + d), with its state x(t) and a noise e.
+    """Integral a'x(t) + e of a process over (t, t + d), with state x and noise e.
 
     Attributes:
         coefficients: a, shape (s,).
@@ -33,9 +33,9 @@ class Integral(NamedTuple):
         return cls(coefficients, jnp.zeros_like(coefficients), jnp.zeros(()))
 
     def scaled(self, scale: jax.Array) -> Integral:
-        """Integral of a process whose variance is multiplied by a number, in the same state.
+        """Integral of a process whose variance is multiplied by a number.
 
-        The variances of the state are multiplied, the coefficients are not.
+        The variances of the state are multiplied too; the coefficients stay unchanged.
         """
         return Integral(self.coefficients, scale * self.covariance, scale * self.variance)
 

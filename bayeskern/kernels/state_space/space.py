@@ -27,7 +27,7 @@ MAX_STATE_SIZE = 200
 
 
 class StateSpace(eqx.Module):
-    """A process in time with state x(t) ~ N(0, P(t)) and f(t) = h(t)'x(t) + white noise.
+    """Process f(t) = h(t)'x(t) + white noise in time, with state x(t) ~ N(0, P(t)).
 
     f is a sum of independent terms, and x concatenates their states. Times are scalars.
 

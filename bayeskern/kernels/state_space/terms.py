@@ -45,7 +45,10 @@ class Term(eqx.Module):
     def transition(
         self, t: jax.Array, d: jax.Array
     ) -> tuple[Float[Array, "b b"], Float[Array, "b b"]]:
-        """Transition matrix A, and noise covariance Q of a copy of variance 1, from t to t + d."""
+        """Transition matrix A and noise covariance Q from t to t + d.
+
+        Q is the noise covariance of a copy of variance 1.
+        """
 
     @property
     def weights(self) -> Float[Array, " m"]:
@@ -363,7 +366,7 @@ def _lower_gammas_jvp(highest, primals, tangents):
 
 @lru_cache
 def _matern_series(order: int) -> tuple[np.ndarray, np.ndarray]:
-    """(C + I)^k / k!, (p + 1, s, s), and weights of the incomplete gammas in Q, (s, s, 2 p + 1).
+    """(C + I)^k / k!, (p + 1, s, s), and weights of gammas in Q, (s, s, 2 p + 1).
 
     Here p = order and s = p + 1. C is the companion matrix of (1 + D)^s, with
     exp(C u) = exp(-u) sum_k (C + I)^k u^k / k!. Q is the integral over u of c c', where c is the
@@ -382,7 +385,7 @@ def _matern_series(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exponential_terms(F: np.ndarray, count: int) -> np.ndarray:
-    """Terms F^k / k! of the matrix exponential for k = 0, ..., count - 1: (count, s, s)."""
+    """First terms F^k / k! of the series of exp(F), k = 0, 1, ...: (count, s, s)."""
     terms = [np.eye(len(F))]
     for k in range(1, count):
         terms.append(terms[-1] @ F / k)
@@ -424,7 +427,7 @@ def _squared_integral(r: jax.Array) -> jax.Array:
 def _closed_or_series(
     closed: Callable, lowest: int, coefficient: Callable, r: jax.Array
 ) -> jax.Array:
-    """closed(r) for r >= 1; for smaller r, where closed(r) would cancel, a power series.
+    """closed(r) for r >= 1; a power series for smaller r, where it would cancel.
 
     The series is the integral over (0, r) of the sum over k >= lowest of
     coefficient(k) (-w)^k / k!.
@@ -450,7 +453,7 @@ def _matrix(rows) -> jax.Array:
 
 
 def _taylor(d, order: int) -> jax.Array:
-    """Matrix that maps the derivatives of a polynomial at t to its derivatives at t + d."""
+    """Matrix from the derivatives of a polynomial at t to those at t + d."""
     zero = jnp.zeros_like(d)
     return _matrix(
         [

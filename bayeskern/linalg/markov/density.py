@@ -142,7 +142,7 @@ def _value_and_gradient(space: StateSpace, P, rows):
 
 
 def _step_back(state_gradient, data):
-    """One step of the backward pass: gradients at a time from gradients at the next time.
+    """Gradients at a time from the gradients at the next time.
 
     Args:
         state_gradient: Gradients with respect to the mean (s,) and covariance (s, s) of the next

@@ -165,9 +165,9 @@ def block_length(size: int) -> int:
 
 
 def in_blocks(size: int, steps, noise, observed, *data) -> tuple:
-    """Arrays of N rows, or pytrees of them, in blocks, padded with copies of the last row.
+    """Arrays of N rows, or pytrees of them, in blocks padded with the last row.
 
-    The copies are unobserved, and the last step does not change the state.
+    The rows that pad a block are unobserved, and the last step does not change the state.
     """
     length, n = block_length(size), len(noise)
     blocks = -(-n // length)
@@ -295,7 +295,7 @@ class MarkovFactor(Factor):
 def information(
     N: jax.Array, row: Row, gain: jax.Array, S: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Information about the state from the values after a time, without and with its own value.
+    """Information about the state from later values, and with the current value.
 
     N: information about the state at the next time from the values after this time. S: variance of
     the value at this time. De Jong (1989).

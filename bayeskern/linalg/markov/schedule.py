@@ -1,4 +1,4 @@
-"""Schedule of the filter for measured rows: order of the starts and ends of intervals."""
+"""Schedule of the filter for measured rows: order of starts and ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Schedule(eqx.Module):
 
     @property
     def n_slots(self) -> int:
-        """Number of slots K: the largest number of intervals that are open at the same time."""
+        """Number of slots K: the largest number of intervals open at the same time."""
         return self.slots.shape[1]
 
     @classmethod
@@ -185,7 +185,7 @@ def _largest_overlap(rows, is_start, is_interval) -> int:
 
 
 def _slots(rows, is_start, is_interval) -> tuple[np.ndarray, int]:
-    """Slot of each row, not shared while its interval is open, and the number of slots."""
+    """Slot of each row, not shared while its interval is open; number of slots."""
     n_slots = _largest_overlap(rows, is_start, is_interval)
     slot = np.zeros(len(is_interval), int)
     if n_slots <= 1:
@@ -200,7 +200,10 @@ def _slots(rows, is_start, is_interval) -> tuple[np.ndarray, int]:
 
 
 def _sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """a + b, and its rounding error. Knuth (1998), "The Art of Computer Programming", 4.2.2."""
+    """a + b and its rounding error.
+
+    Knuth (1998), "The Art of Computer Programming", section 4.2.2.
+    """
     total = a + b
     b_rounded = total - a
     return total, (a - (total - b_rounded)) + (b - b_rounded)

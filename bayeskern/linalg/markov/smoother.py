@@ -25,7 +25,10 @@ def weighted_covariances(
 
 
 def product(process: ObservedProcess, weights: AnyArray) -> jax.Array:
-    """Sum over observed rows i of weights_i Cov(f_i, f_j), for each row j, without the noise."""
+    """sum_i weights_i Cov(f_i, f_j) over observed rows i, for each row j.
+
+    f does not include the noise.
+    """
     a, space = process.sorted(weights), process.space
 
     def forward(carry, data):

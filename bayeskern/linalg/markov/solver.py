@@ -236,7 +236,7 @@ def _first_time(X) -> float:
 
 
 def _sampler(kernel: Kernel | None, t) -> Callable:
-    """Function from a key to a draw of the process at times t (n,), without white noise."""
+    """Function from a key to a draw of the process at t (n,), without white noise."""
     if kernel is None or kernel.state_space().size == 0:
         return lambda key: jnp.zeros(t.shape)
     # A jitter, because the covariance matrix without noise may be singular up to rounding.

@@ -182,7 +182,7 @@ def without_static(arguments: Any) -> Any:
 
 
 def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, np.ndarray]]:
-    """Arrays, frames and numbers among the arguments, with their names: `X`, `data['x']`."""
+    """Arrays, frames and numbers of the arguments by name: `X`, `data['x']`."""
     try:
         named = inspect.signature(model).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
@@ -198,7 +198,7 @@ def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, 
 
 
 def _missing_mask(array: Any, is_object: bool) -> np.ndarray:
-    """True for each element that is masked, or an object such as None, NaN, NaT or pandas.NA."""
+    """True for elements that are masked, None, NaN, NaT or pandas.NA."""
     if isinstance(array, np.ma.MaskedArray):
         return np.ma.getmaskarray(array)
     if not is_object:

@@ -1,4 +1,4 @@
-"""NumPyro effect handlers: values at latent sites, full plates, and new draws of data."""
+"""NumPyro effect handlers: values of latents, full plates, new draws of data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _path(path: Iterable[Any]) -> str:
 
 
 def is_network(site: dict) -> bool:
-    """True if a param site holds a tree of arrays, as networks of equinox and Flax are."""
+    """True if a param site holds a tree of arrays, such as a network."""
     return site["type"] == "param" and not jax.tree_util.all_leaves([site["value"]])
 
 

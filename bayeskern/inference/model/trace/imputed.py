@@ -102,7 +102,7 @@ class Imputed(Messenger):
         msg["fn"], msg["value"] = observed.to_event(events), value
 
     def _sample_outside(self, name: str, fn: MissingValues) -> jax.Array:
-        """Sample site outside of the plates and handlers that the model itself has entered."""
+        """Sample site outside the plates and handlers that the model has entered."""
         stack = primitives._PYRO_STACK
         first = next(i for i, handler in enumerate(stack) if handler is self)
         inner = stack[first:]

@@ -1,4 +1,4 @@
-"""Distributions of the missing values of an observed site, and of its observed values alone."""
+"""Distributions of the missing and of the observed values of a site."""
 
 from __future__ import annotations
 
@@ -74,6 +74,9 @@ def observed_part(core: Distribution, missing: np.ndarray) -> Distribution:
     Args:
         core: Distribution of all values, from `separate`.
         missing: True for missing values, in the shape of the values.
+
+    Returns:
+        A distribution of all values, whose density leaves the missing ones out.
     """
     event_axes = tuple(range(-core.event_dim, 0))
     absent = missing.all(axis=event_axes)
@@ -85,7 +88,7 @@ def observed_part(core: Distribution, missing: np.ndarray) -> Distribution:
 def completed(
     core: Distribution, start: jax.Array, value: jax.Array, missing: jax.Array | np.ndarray
 ) -> jax.Array:
-    """Values with missing entries taken from `start`, conditioned on the observed entries.
+    """Values with missing entries of `start`, conditioned on observed entries.
 
     Entries of a multivariate normal distribution are conditioned on the observed coordinates of
     their event by Matheron's rule: x + K_.o K_oo^-1 (value_o - x_o), with x = `start`. This maps a
@@ -117,13 +120,13 @@ def drawn_where_missing(fn: Distribution, value: jax.Array, key: jax.Array) -> j
 
 
 def _of_observed(K: jax.Array, missing: jax.Array | np.ndarray) -> jax.Array:
-    """Covariance of the observed coordinates, with the identity in place of missing ones."""
+    """Covariance of observed coordinates, with the identity for missing ones."""
     kept = ~missing[..., :, None] & ~missing[..., None, :]
     return jnp.where(kept, K, jnp.eye(K.shape[-1]))
 
 
 class PartOfNormal(Distribution):
-    """Observed coordinates of a multivariate normal distribution; draws have all coordinates.
+    """Observed coordinates of a multivariate normal; draws have all coordinates.
 
     Args:
         core: The distribution of all coordinates, perhaps expanded.

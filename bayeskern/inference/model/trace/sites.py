@@ -71,7 +71,7 @@ class ModelSite(NamedTuple):
 
 
 def inspect_sites(target: Target) -> dict[str, ModelSite]:
-    """Latent, discrete, deterministic and observed sites by name, from an abstract trace."""
+    """Latent, discrete, deterministic and observed sites by name."""
     return dict(eqx.filter_eval_shape(_sites, target))
 
 
@@ -171,7 +171,7 @@ def upstream_sites(
 
 
 def used_values(target: Target) -> frozenset[str]:
-    """Observed sites on whose values another site depends, factors and deterministics included."""
+    """Observed sites on which any site depends, also factors and deterministics."""
     shapes = {s.name: s.shape for s in target.latents}
     kinds = ("sample", "deterministic")
     provenance, data = _provenance(
@@ -201,7 +201,7 @@ def _provenance(
     shapes: dict[str, tuple[int, ...]],
     includes: Callable[[dict], bool],
 ) -> tuple[dict[str, frozenset[str]], set[str]]:
-    """Latents and observed sites on which each site depends, and names of the observed sites.
+    """Latents and observed sites on which each site depends; observed sites.
 
     Args:
         target: The model.

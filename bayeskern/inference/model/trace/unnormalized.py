@@ -16,7 +16,7 @@ from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 
 
 class Unnormalized(dist.ImproperUniform):
-    """Distribution of z (size,) with density exp(f(z)) / Z, which cannot be drawn from."""
+    """Distribution of z (size,) with density exp(f(z)) / Z, which has no `sample`."""
 
     pytree_aux_fields = ("f",)
 

@@ -56,7 +56,7 @@ def is_kinked(site: dict) -> bool:
 
 
 def is_approximate(site: dict) -> bool:
-    """True if a site integrates a latent out by an approximation, which has to be assessed."""
+    """True if a site integrates a latent out by an approximation, to be assessed."""
     observed = site["type"] == "sample" and site["is_observed"]
     return observed and isinstance(innermost(site["fn"]), ApproximatesLatent)
 
