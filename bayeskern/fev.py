@@ -1,4 +1,4 @@
-"""Forecasts for the tasks of fev, the forecast evaluation library behind public leaderboards.
+"""Forecasts for tasks of fev, the library behind public forecast leaderboards.
 
 Each target of each series is forecast by itself, as in `bayeskern.forecast`.
 
@@ -47,8 +47,7 @@ def predict(
     prediction for each series; a warning says how many there are.
 
     Args:
-        task: The task. Its static columns, its columns of the past only and columns of text are
-            not used.
+        task: The task. Static columns, text, and columns known only in the past are not used.
         regressors: Give each known dynamic column a linear effect. A column with missing values is
             left out of the series concerned.
         workers: Number of processes; None for one per core, 1 to run in this process.
@@ -198,7 +197,7 @@ def _seasonal_naive(y: np.ndarray, task: Task) -> np.ndarray:
 
 
 def _report_failures(results: Sequence[np.ndarray | str]) -> None:
-    """Warn of series that the seasonal naive forecast stands in for; raise if these are all."""
+    """Warn of series that cannot be forecast; raise ValueError if none can be."""
     problems = Counter(result for result in results if isinstance(result, str))
     if not problems:
         return

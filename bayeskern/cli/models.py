@@ -105,7 +105,7 @@ def compare(
     if not posteriors:
         first = failures[methods[0]]
         if len(methods) > 1 and len({*map(str, failures.values())}) == 1:
-            # If all methods fail alike, the mistake is in the model.
+            # If all methods fail with one error, the mistake is in the model.
             raise first
         reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
         raise ValueError(reasons) from first
@@ -125,10 +125,11 @@ def report(
     output: Path = Path("report.html"),
     seed: Whole = 0,
 ) -> None:
-    """Write a report on saved posteriors, such as out/posterior.nc, or on a saved forecast.
+    """Write a report on saved posteriors, or on saved forecasts.
 
     Args:
-        posteriors: One file, or several posteriors to compare; or a folder of forecasts.
+        posteriors: A file such as out/posterior.nc, several posteriors to compare, a saved
+            forecast, or a folder of forecasts.
         model: The fitted model, as for `bayeskern fit`, for sections that need it.
         output: The HTML file.
         seed: Random seed.

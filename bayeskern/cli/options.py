@@ -40,7 +40,7 @@ class Reading:
         sheet: Sheet of a workbook.
         encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
         timezone: Time zone of local times, such as Europe/Berlin, or the column that holds it.
-        skip_rows: Number of rows above the header; by default titles and empty rows are recognised.
+        skip_rows: Number of rows above the header; by default titles and empty rows are detected.
     """
 
     time: str | None = None

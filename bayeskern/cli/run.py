@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # Flushed here, so that a failure to write is reported below and not at exit.
             _flush()
     except BrokenPipeError:
-        # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
+        # The reader, such as `head`, has closed the pipe; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except (CycloptsError, ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:

@@ -42,7 +42,8 @@ def update(
     Args:
         saved: A file that `forecast --save` wrote, or a folder that `forecast-many --folder` wrote.
         new: A file with new values; rows of earlier times are skipped.
-        id: Column that names the series, for a folder; by default as it was forecast.
+        id: Column that names the series, for a folder; by default the column that `forecast-many`
+            used.
         level: Probability of an interval of a single forecast, such as 0.8; may be repeated.
         save: File or folder for the updated forecast; by default the saved one is replaced.
         report: Write the report too.

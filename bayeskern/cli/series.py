@@ -42,7 +42,9 @@ def forecast(
     report: Annotated[bool, Parameter(negative="--no-report")] = True,
     output: Path = Path("out"),
 ) -> None:
-    """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
+    """Forecast a series and write a table, plots and a report.
+
+    Writes forecast.csv, forecast.png, components.png and report.html.
 
     Args:
         series: A data set (see `bayeskern datasets`), or a file with times and values: CSV or
@@ -67,14 +69,14 @@ def forecast(
         raise ValueError(f"--also excludes {name}: leave out one of the two.")
     if save is not None:
         require_not_input(files.require_file(save, "forecast.nc"), series)
-    # Imported while the model is fitted: on two cores that takes no time.
+    # Imported while the model is fitted, to save time.
     threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
     options = modelling.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     # The backtest comes first: it rejects bad input before the slower forecast is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, also=also, **options)
-    # Totals may fail, so they are computed before any file is written.
+    # Totals may raise an error, so they are computed before any file is written.
     sums = None if total is None else future.totals(total, levels)
     say(bk.summary(future, level=levels[-1]))
     if sums is not None:
@@ -185,7 +187,9 @@ def anomalies(
     modelling: Modelling = Modelling(),  # noqa: B008
     output: Path = Path("out"),
 ) -> None:
-    """Find values that are improbable given all others; write anomalies.csv and anomalies.png.
+    """Find values that are improbable given all others.
+
+    Writes anomalies.csv and anomalies.png.
 
     Args:
         series: A data set or a file.

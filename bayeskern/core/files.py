@@ -50,16 +50,17 @@ def _unwritable(folder: Path, reason: object) -> OSError:
     return OSError(f"cannot write to {folder}: {reason}; choose another folder")
 
 
-# Renames that wait for the end of the block `together`: pairs of a temporary file and its target.
+# Renames at the end of the block `together`, as pairs of a temporary file and its target.
 _waiting: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("waiting", default=None)
 
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Let the files that `atomic_write` writes in this block appear together at its end.
+    """Make the files written by `atomic_write` in this block appear together.
 
-    If the block fails, none of them appears. Blocks may be nested: the outermost one decides. Only
-    a process that is killed during the renames, a fraction of a millisecond, leaves some of them.
+    They appear at the end of the block, and none of them if it fails. In nested blocks the
+    outermost one decides. Only a process that is killed during the renames, which take a fraction
+    of a millisecond, leaves some of the files.
 
     Raises:
         OSError: A target is a folder.
@@ -135,8 +136,8 @@ def _require_no_folder(path: Path) -> None:
 
 
 def _prefix() -> str:
-    """Start of the names of temporary files; the number of the process follows."""
-    # Processes of another machine, which may share the folder, have numbers of their own.
+    """Prefix of the names of temporary files, before the number of the process."""
+    # Another machine that shares the folder may have processes with the same numbers.
     machine = re.sub(r"[^\w.]", "", socket.gethostname())[:64]
     return f".bayeskern-{machine}-"
 
@@ -150,7 +151,7 @@ def remove_stale(folder: Path) -> None:
     for name in os.listdir(folder):
         match = pattern.fullmatch(name)
         if match and not _is_running(int(match[1])):
-            # Another process may remove it at the same time, or own the folder.
+            # Another process may remove the file at the same time, or own the folder.
             with suppress(OSError):
                 (folder / name).unlink()
 
@@ -161,6 +162,6 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        # It belongs to another user.
+        # The process belongs to another user.
         return True
     return True

@@ -1,4 +1,4 @@
-"""Format numbers and names as text that is safe to show; the spread of numbers decides digits."""
+"""Numbers, names and tables as text that is safe to show."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 # A spread below this fraction of the values counts as rounding error.
 ROUNDING_ERROR = 1e-13
-# Longest message of an error, in characters.
+# Maximum length of an error message, in characters.
 MAX_MESSAGE_LENGTH = 2000
 
 
 def printable(text: object) -> str:
-    r"""Text on one line without characters that control a terminal or the order of letters.
+    r"""Text on one line without characters that control the terminal.
 
     Line breaks and tabs become spaces. Other control characters, marks of text direction, invisible
     characters and lone surrogates are written as in Python, such as \x1b and \u202e.
@@ -44,7 +44,7 @@ def _printable_character(character: str) -> str:
 
 
 def printable_lines(text: object) -> str:
-    """Text of several lines, each of them `printable`."""
+    """Text of several lines, each made `printable`."""
     return "\n".join(map(printable, str(text).split("\n")))
 
 
@@ -55,7 +55,7 @@ def message_of(error: BaseException | str, max_length: int = MAX_MESSAGE_LENGTH)
 
 @contextmanager
 def printable_errors() -> Iterator[None]:
-    """Make the message of a ValueError from the block, or the decorated function, printable."""
+    """Make the message of a ValueError printable, in a block or a decorated function."""
     try:
         yield
     except ValueError as error:
@@ -66,7 +66,7 @@ def printable_errors() -> Iterator[None]:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Text of a CSV cell that no spreadsheet runs as a formula.
+    """Text of a CSV cell that spreadsheets do not run as a formula.
 
     An apostrophe is put before = + - @ at the start of the cell, and after characters that may
     start another cell. Numbers stay as they are. Lone surrogates, which no file can hold, become
@@ -89,7 +89,7 @@ def counted(number: int | str, noun: str, plural: str = "") -> str:
 
 
 def number(x: SupportsFloat, digits: int = 3) -> str:
-    """A number with three significant digits, whole numbers in full; a dash for NaN."""
+    """Number with `digits` significant digits, whole numbers in full; a dash for NaN."""
     x = float(x)
     if x != x:
         return "-"
@@ -108,7 +108,7 @@ def three_digits(x: ArrayLike) -> np.ndarray:
 
 
 def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
-    """Numbers as text with equally many decimals, for comparison side by side.
+    """Numbers as text with the same number of decimals, for comparison.
 
     The decimals resolve a hundredth of the spread, and give the largest number at least `digits`
     significant digits. A number close to 0 among positive numbers, such as the end of a heavy tail,
@@ -117,7 +117,7 @@ def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
     Args:
         values: The numbers.
         spread: Their sd; if it is 0 or unknown, each number is formatted separately.
-        digits: Fewest significant digits of the largest number.
+        digits: Minimum number of significant digits of the largest number.
     """
     values = np.asarray(values, float)
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
@@ -128,7 +128,7 @@ def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
     if largest > 0.0:
         decimals = max(decimals, digits - 1 - int(np.floor(np.log10(largest))))
     tiny = largest < 1e-4
-    # With fixed decimals these would have one digit or none.
+    # With fixed decimals, these numbers would have one digit or none.
     near_0 = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, decimals))) & (not tiny)
     separate = near_0 | ~np.isfinite(values)
     return tuple(
@@ -138,7 +138,7 @@ def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
 
 
 def _fixed(x: float, decimals: int, tiny: bool) -> str:
-    """A number with `decimals` decimals, at least 0; extreme ones with an exponent."""
+    """Number with `decimals` decimals; tiny and huge ones with an exponent."""
     if x != 0.0 and (tiny or abs(x) >= 1e7):
         return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + decimals)}e}"
     return f"{x:z,.{max(0, decimals)}f}"

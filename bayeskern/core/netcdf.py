@@ -1,9 +1,9 @@
-"""NetCDF files with a checksum and a group of our own, written whole or not at all.
+"""NetCDF files with a checksum and the state of an object.
 
-Other programs read the further groups. Our group holds the state of an object, as JSON with arrays
-(`json_arrays`), and the name and the version of its format. A file is composed in memory, and the
-SHA-256 digest of its bytes follows the last one: HDF5 ignores bytes after the end of the file that
-its header states.
+The group "bayeskern" holds the state, as JSON with arrays (`json_arrays`), and the name and the
+version of its format. Other programs can read the other groups. A file is composed in memory, and
+the SHA-256 digest of its bytes is appended to them: HDF5 ignores bytes beyond the end that the
+header of a file states.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     # xarray takes a while to import.
     import xarray as xr
 
-# Name of our group.
+# Name of the group with the state.
 GROUP = "bayeskern"
 _MARK = b"bayeskern sha256 "
 _DIGEST_LENGTH = len(_MARK) + 64
@@ -36,11 +36,11 @@ _DIGEST_LENGTH = len(_MARK) + 64
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files.
+    """Format of a kind of files.
 
     Attributes:
         name: Name of the format, such as "bayeskern forecast".
-        version: Newest version, which is written.
+        version: Version that is written, and the newest that can be read.
         classes: Dataclasses and named tuples that the state may contain.
         digest_since: First version with a digest.
     """
@@ -52,7 +52,7 @@ class Format:
 
     @property
     def noun(self) -> str:
-        """Kind of object in the files."""
+        """Kind of object in the files, such as "forecast"."""
         return self.name.rpartition(" ")[2]
 
 
@@ -63,8 +63,8 @@ class Stored:
     Attributes:
         source: Name of the file, for messages.
         groups: Groups for other programs.
-        own: Our group; None if there is none.
-        has_digest: True if the file has a digest, which is right.
+        own: Group with the state; None if there is none.
+        has_digest: True if the file has a digest, which has been verified.
     """
 
     source: str
@@ -111,7 +111,7 @@ class Stored:
 
 
 def to_bytes(groups: xr.DataTree, state: dict[str, Any], format: Format) -> bytes:
-    """Contents of a file with groups for other programs, and with the state of an object."""
+    """Contents of a file with groups for other programs and the state of an object."""
     import xarray as xr
 
     arrays: dict[str, np.ndarray] = {}
@@ -135,7 +135,10 @@ def to_bytes(groups: xr.DataTree, state: dict[str, Any], format: Format) -> byte
 
 @contextmanager
 def _locks_of_this_process() -> Iterator[None]:
-    """Keep xarray from asking a Dask cluster for locks, which fails for files in memory."""
+    """Keep xarray from asking a Dask cluster for locks.
+
+    Asking for them fails for files in memory.
+    """
     if "dask" not in sys.modules:
         yield
         return
@@ -149,7 +152,7 @@ def from_bytes(content: bytes, source: object) -> Stored:
     """Groups and state of a file with these contents.
 
     Raises:
-        ValueError: The contents differ from the ones that were saved, or are not a netCDF file.
+        ValueError: The contents have changed since they were saved, or are not a netCDF file.
     """
     import h5py
     import xarray as xr
@@ -174,7 +177,7 @@ def from_bytes(content: bytes, source: object) -> Stored:
 
 
 def write(content: bytes, path: str | Path, example: str) -> None:
-    """Write the contents of a file, whole or not at all.
+    """Write the contents of a file, completely or not at all.
 
     Args:
         content: The contents.
@@ -206,7 +209,10 @@ def read(path: str | Path) -> Stored:
 
 
 def _split(joined: np.ndarray, layout: str) -> dict[str, np.ndarray]:
-    """Arrays by name from their joined bytes; `layout` lists name, type and shape of each."""
+    """Arrays by name from their joined bytes.
+
+    layout: JSON list of the name, type and shape of each array.
+    """
     arrays, start = {}, 0
     for name, dtype, shape in json.loads(layout):
         size = np.dtype(dtype).itemsize * math.prod(shape)

@@ -61,7 +61,7 @@ class Progress:
             enabled: False for no output at all.
             delay: Seconds after which the bar appears.
             estimate: True to print the remaining time if there is no terminal.
-            even: False if the steps take too different times for an estimate, also on a terminal.
+            even: False if the times of steps differ too much for an estimate, even on a terminal.
         """
         # Only the first of several processes shows the bar.
         process_index, _ = processes()
@@ -70,8 +70,8 @@ class Progress:
         title = printable(title)
         self._title, self._total, self._done = title, total, 0.0
         self._estimate = enabled and estimate and not terminal
-        # Time and work done after the first step, and number of steps since. The first step is no
-        # measure: it starts processes, loads libraries and fills caches.
+        # Time and work done after the first step, and number of steps since. The first step is not
+        # representative: it starts processes, loads libraries and fills caches.
         self._first: tuple[float, float] | None = None
         self._steps = 0
         self._expected_end = 0.0
@@ -109,7 +109,7 @@ class Progress:
         self.to(self._done + cost)
 
     def _print_estimate(self, now: float) -> None:
-        """Print the remaining time if it is known, and again if it becomes twice as long."""
+        """Print the remaining time once it is known, and again if it doubles."""
         if self._first is None:
             self._first = now, self._done
             return

@@ -57,7 +57,7 @@ class ForecastSummary(NamedTuple):
     def of(
         cls, f: Forecast, levels: Sequence[float] = LEVELS, verdict: bool = True
     ) -> ForecastSummary:
-        """Summary of a forecast, with intervals of some levels, and with or without a verdict."""
+        """Summary of a forecast with intervals at `levels` and, optionally, its verdict."""
         table = f.to_frame(levels)
         columns = {name: table[name].to_numpy() for name in table.columns}
         remarks = f.remarks
@@ -74,7 +74,7 @@ class ForecastSummary(NamedTuple):
         return cls(np.empty(0), {}, "", (), problem, {})
 
     def record(self) -> dict[str, Any]:
-        """The summary as JSON values."""
+        """Summary as JSON values."""
         dated = self.times.dtype.kind == "M"
         times = (self.times.astype(np.int64) if dated else self.times).tolist()
         columns = {name: values.tolist() for name, values in self.columns.items()}
@@ -82,7 +82,7 @@ class ForecastSummary(NamedTuple):
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> ForecastSummary:
-        """The inverse of `record`."""
+        """Summary from the result of `record`."""
         dtype, times = record["times"]
         columns = {name: np.array(values) for name, values in record["columns"].items()}
         remarks = tuple(record["remarks"])
@@ -92,19 +92,20 @@ class ForecastSummary(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecasts(Mapping[Any, Forecast]):
-    """Forecasts of many series, by name, in the order of the input. Returned by `forecast_many`.
+    """Forecasts of many series by name, as returned by `forecast_many`.
 
-    `forecasts["store 12"]` is a `Forecast`. Series without a forecast are in `failed` only.
+    `forecasts["store 12"]` is a `Forecast`. The order is that of the input. Series without a
+    forecast are only in `failed`.
 
     Attributes:
         ids: Name of each series, also of series without a forecast.
-        found: Forecast of each series in numbers, or the reason why there is none.
+        found: Summary of each forecast, or the reason why there is none.
         id_name: Column of the names.
         time_name: Column of the times.
         backend: Kind of the input frame, "pandas" or "polars".
         remarks: Decisions made while reading the file or the frame.
-        sources: For each series the forecast, or its file, or the contents of its file; text if
-            the forecast cannot be kept, None if there is none.
+        sources: For each series its forecast, or the path or contents of the file of its forecast;
+            a reason as text if the forecast cannot be kept; None if there is no forecast.
         update_remarks: Remarks on the latest `update`; they are not saved.
     """
 
@@ -163,13 +164,13 @@ class Forecasts(Mapping[Any, Forecast]):
     def __contains__(self, name: object) -> bool:
         return name in self._indices and name not in self.failed
 
-    # Of the objects: that of mappings would read all forecasts.
+    # Equality by identity: comparing two mappings would read all their forecasts.
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @cached_property
     def _latest(self) -> Memory:
-        """Forecasts that were read last: a forecast is often used several times."""
+        """Cache of the forecasts that were read last."""
         return Memory(8)
 
     @cached_property
@@ -178,7 +179,7 @@ class Forecasts(Mapping[Any, Forecast]):
 
     @cached_property
     def _indices_of_text(self) -> dict[str, int]:
-        """Name as text, as a file has it -> index of the series."""
+        """Index of each series by its name as text, for names read from a file."""
         return {str(name): i for i, name in enumerate(self.ids)}
 
     @property
@@ -199,8 +200,8 @@ class Forecasts(Mapping[Any, Forecast]):
     ) -> Forecasts:
         """Continue the forecasts after new values, without fitting again.
 
-        Series without new values keep their forecasts, and series without a forecast their
-        reasons. A remark names series whose new values cannot be used, and new series.
+        Series without new values keep their forecasts. Series without a forecast stay without one.
+        A remark names new series, and series whose new values cannot be used.
 
         Args:
             source: A file or a frame with a row for each new value of each series; rows of earlier
@@ -247,11 +248,12 @@ class Forecasts(Mapping[Any, Forecast]):
 
     @property
     def scores(self) -> pd.DataFrame:
-        """Data frame with a row for each forecast: its verdict and its scores at past origins.
+        """Data frame with the verdict and the past scores of each forecast.
 
-        The columns are verdict, past_values (their number), error_ratio and crps_ratio (below 1 if
-        the forecast beats the seasonal-naive forecast), coverage_80 and coverage_95 (shares). They
-        are missing if the verdict was not requested or the series is too short.
+        The columns are verdict, past_values (the number of scored values), error_ratio and
+        crps_ratio (below 1 if the forecast beats the seasonal-naive forecast), coverage_80 and
+        coverage_95 (shares). They are missing if the verdict was not requested or the series is too
+        short.
         """
         import pandas as pd  # slow to import
 
@@ -329,7 +331,7 @@ class Forecasts(Mapping[Any, Forecast]):
         return {"problem": problem} if problem is not None else self[name].to_dict(levels)
 
     def export(self, path: str | Path) -> Path:
-        """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
+        """Write the frame as CSV, or as Parquet for a name in .parquet; return its path."""
         import narwhals as nw  # slow to import
 
         path, frame = Path(path), nw.from_native(self.to_frame())
@@ -341,9 +343,9 @@ class Forecasts(Mapping[Any, Forecast]):
         return path
 
     def save(self, folder: str | Path) -> None:
-        """Write all forecasts to a folder, which `bk.load` reads: a file for each, and an index.
+        """Write a file for each forecast, and an index, to a folder for `bk.load`.
 
-        A process that is killed leaves the earlier contents of the folder.
+        If the process is killed, the folder keeps its earlier contents.
 
         Raises:
             OSError: If the folder is not writable, or holds other files.
@@ -395,7 +397,10 @@ class Forecasts(Mapping[Any, Forecast]):
 
 
 def contents_or_forecast(f: Forecast) -> bytes | Forecast:
-    """Contents of the file of a forecast, which take less memory; itself if it has no file."""
+    """Contents of the file of a forecast, or the forecast if it cannot be saved.
+
+    The contents take less memory than the forecast.
+    """
     try:
         return contents(f, with_tables=False)
     except ValueError:
@@ -403,14 +408,17 @@ def contents_or_forecast(f: Forecast) -> bytes | Forecast:
 
 
 def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
-    """Entry of an index of forecasts, of JSON values. Names that JSON lacks become text."""
+    """Index entry of a forecast, as JSON values.
+
+    A name that is not a number or text becomes text.
+    """
     kept = name.item() if isinstance(name, np.generic) else name
     kept = kept if isinstance(kept, str | int | float) else str(kept)
     return {"name": kept, "summary": summary.record()}
 
 
 def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry]) -> Forecasts:
-    """Forecasts of the entries of a folder; nothing is read before it is needed."""
+    """Forecasts of the entries of a folder; each file is read when it is needed."""
     found = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
     files = [None if entry.file is None else folder.path / entry.file for entry in entries]
     ids = tuple(entry.record["name"] for entry in entries)

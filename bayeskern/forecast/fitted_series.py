@@ -24,7 +24,7 @@ from bayeskern.inference import Posterior
 if TYPE_CHECKING:
     import pandas as pd
 
-# Cache of the latest components: reports show them at several levels.
+# Cache of the latest components, which reports show at several levels.
 _components = Memory(4)
 
 
@@ -95,7 +95,10 @@ class FittedSeries:
 
     @property
     def is_discrete(self) -> bool:
-        """True if single values have positive probabilities: counts, ranks, values at a bound."""
+        """True if single values have positive probability.
+
+        Such values are counts, ranks, and values at a bound.
+        """
         choices = self.choices
         whole = choices.likelihood is not None and choices.likelihood.whole
         return choices.ranks or whole or bool(np.isin(self.series.values, choices.bounds).any())

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Most values of a fit that reaches back to the first gap; the time of a fit is cubic in it.
+# Maximum number of values in a fit that includes the first gap; the time of a fit is cubic in it.
 MAX_FITTED = 2_000
-# Values before the first gap that the fit contains, if there are as many.
+# Number of fitted values before the first gap, if available.
 VALUES_BEFORE_GAP = 100
 
 
@@ -40,8 +40,8 @@ VALUES_BEFORE_GAP = 100
 class FilledSeries:
     """A series with predictions of its missing values. Returned by `fill_gaps`.
 
-    The predictive distribution of the missing values is given all observed values, earlier and
-    later ones, and averaged over the structures of the forecast and their hyperparameters.
+    The predictive distribution of the missing values conditions on all observed values, before and
+    after them. It averages over the structures of the forecast and their hyperparameters.
 
     Attributes:
         forecast: The forecast of the series, with its structures and draws.
@@ -97,7 +97,7 @@ class FilledSeries:
 
     @cached_property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the intervals, (n,) each; the value itself where it is known."""
+        """Lower and upper ends of the intervals, (n,) each; the value where known."""
         tail = 0.5 * (1.0 - self.level)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
@@ -118,7 +118,7 @@ class FilledSeries:
         return completed
 
     def _completed(self, predictions: Callable[[], np.ndarray]) -> np.ndarray:
-        """The observed values, and predictions () -> (m,) of the missing ones."""
+        """Values of the series, with `predictions()`, (m,), in place of missing ones."""
         values = self.series.values.copy()
         if self.missing.any():
             values[self.missing] = predictions()
@@ -179,8 +179,8 @@ def fill_gaps(
 ) -> FilledSeries:
     """Predict the missing values of a series from all values before and after them.
 
-    Missing are empty cells and, on a regular time axis, steps without a row. Rows without a value
-    at the end are left to `forecast`.
+    Empty cells count as missing, and so do steps of a regular time axis without a row. Rows without
+    a value at the end are predicted by `forecast` instead.
 
     The fit contains all values from shortly before the first gap on, at most 2000 unless
     `StructuralModel(last=...)` says otherwise; earlier gaps are left out, with a remark.

@@ -50,7 +50,7 @@ def summarise(
     try:
         content = contents(f, with_tables=False)
     except ValueError as reason:
-        # A kernel with a function cannot be saved; the forecast is still of use.
+        # A kernel with a function cannot be saved; the summary is still useful.
         content = str(reason)
     return Outcome(summary, content, _fingerprint(series))
 
@@ -74,12 +74,12 @@ def _run_into(
     readers: SeriesReaders,
     run: Run,
 ) -> list[Outcome | str]:
-    """Outcome for each series, in order; each forecast is written as soon as it is finished.
+    """Outcome for each series, in order, with each forecast written when finished.
 
     Args:
         folder: The folder.
         header: Header of its index.
-        resume: Use forecasts of equal series that are in the folder already.
+        resume: Reuse forecasts in the folder whose series are unchanged.
         work: Function of a series.
         readers: The series.
         run: Processes or machines.
@@ -109,7 +109,7 @@ def _run_into(
             raise ValueError(outcome.content)
         record = record_of(name, outcome.summary) | {"fingerprint": outcome.fingerprint}
         entries[i] = entry = folder.append(record, outcome.content)
-        # The contents are in the folder, and no longer in memory.
+        # Keep the path instead of the contents, to free their memory.
         return outcome._replace(content=folder.path / str(entry.file))
 
     results = run_all(work, [readers.functions[i] for i in missing], run, receive)
@@ -120,7 +120,7 @@ def _run_into(
 
 
 def _known_entries(folder: Folder, header: dict[str, Any], resume: bool) -> dict[str, Entry]:
-    """Entries of an earlier run by name; the folder is ready for further entries."""
+    """Entries of an earlier run by name; prepares the folder for new entries."""
     if not folder.exists:
         folder.start(header)
         return {}

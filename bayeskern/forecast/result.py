@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
-# Joint draws behind totals.
+# Number of joint draws for totals.
 TOTAL_DRAWS = 4_000
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast(FittedSeries, Quantiles):
-    """Predictive distribution of the next `horizon` values of a series. Returned by `forecast`.
+    """Predictive distribution of the next `horizon` values, as `forecast` returns it.
 
     Quantiles are weighted averages of the quantiles of the fitted structures, each averaged over
     its hyperparameters. For counts and shares they are the quantiles of a mixture over structures
@@ -115,7 +115,7 @@ class Forecast(FittedSeries, Quantiles):
 
     @cached_property
     def look_back(self) -> RollingOriginScores | None:
-        """Scores of forecasts from earlier origins of the series; None if it is too short."""
+        """Scores of rolling-origin forecasts; None if the series is too short."""
         if self.combination is None:
             return None
         # `update` does not refit: the earlier origins belong to the fitted series.
@@ -149,14 +149,14 @@ class Forecast(FittedSeries, Quantiles):
         return remarks_on(self)
 
     def scenario(self, values: Mapping[str, Any] | None = None, /, **regressors: Any) -> Forecast:
-        """Forecast for other future values of regressors and events, without fitting again.
+        """Forecast for other future values of regressors and events.
 
-        The structures, the draws of their hyperparameters and all other regressors stay the same.
-        `compare_scenarios` shows the differences between scenarios.
+        Nothing is fitted again: the structures, the draws of their hyperparameters and all other
+        regressors stay the same. `compare_scenarios` shows the differences between scenarios.
 
         Args:
-            values: Name of a regressor or event -> its future values, for names that are no Python
-                names, such as `{"unit price": 4.5}`.
+            values: Name of a regressor or event -> its future values, for names that are not Python
+                identifiers, such as `{"unit price": 4.5}`.
             **regressors: Future values by name: a number; one number for each future time; a pandas
                 Series indexed by time, whose other times are ignored; or dates, for a regressor of
                 zeros and ones and for events. Uncertain values are draws of shape (S, horizon), or
@@ -166,7 +166,7 @@ class Forecast(FittedSeries, Quantiles):
 
         Returns:
             The forecast in the scenario. With uncertain regressors it is a mixture over their
-            draws; its components are those at the mean of the regressors.
+            draws; its components are computed at the mean of the regressors.
 
         Raises:
             ValueError: If the forecast has no effects, a name is unknown, or values do not suit the
@@ -203,8 +203,8 @@ class Forecast(FittedSeries, Quantiles):
             times: Times of the new values, (m,); the next times of the series if None.
             regressors: Regressors and events by name, at the times of the new values and over the
                 horizon after them, (m + horizon,), in the forms of `scenario`; or a frame of them.
-                Values that are known already need not be repeated; a series indexed by time and a
-                frame may have the other times only. Holidays are known.
+                Known values need not be repeated: a frame, or a series indexed by time, may contain
+                the other times only. Holidays are always known.
 
         Returns:
             The forecast of the `horizon` values after the longer series.
@@ -273,13 +273,14 @@ class Forecast(FittedSeries, Quantiles):
     # -- output -------------------------------------------------------------------------------
 
     def to_frame(self, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
-        """Data frame with a row for each future time, indexed by time in the zone of the series.
+        """Data frame with a row for each future time.
 
         Args:
             levels: Probabilities of the central intervals.
 
         Returns:
-            Columns median, mean, sd and, for each level, such as 0.95, lower_95 and upper_95.
+            Columns median, mean, sd and, for each level, such as 0.95, lower_95 and upper_95. The
+            index holds the times in the zone of the series.
         """
         import pandas as pd  # slow to import
 
@@ -356,16 +357,16 @@ class Forecast(FittedSeries, Quantiles):
     def save(self, path: str | Path) -> None:
         """Write the forecast to a netCDF file, which `bk.load` and xarray can read.
 
-        The loaded forecast predicts, updates, plots and reports as this one; nothing is fitted
+        The loaded forecast predicts, updates, plots and reports like this one. Nothing is fitted
         again, and nothing is pickled.
 
         Args:
-            path: Name of the file, such as "sales.nc", which is written whole or not at all.
+            path: Name of the file, such as "sales.nc". It is written completely or not at all.
 
         Raises:
             OSError: If the path is a folder or cannot be written to.
-            ValueError: If a kernel of the user contains a function; or for the name of a table or
-                a picture, which `export` writes.
+            ValueError: If a kernel of the user contains a function, or the suffix is that of a
+                table or a picture, which `export` writes.
         """
         if Path(path).suffix in (".csv", ".png", ".html", ".parquet", ".xlsx"):
             raise ValueError(
@@ -376,9 +377,10 @@ class Forecast(FittedSeries, Quantiles):
         write(contents(self), path, "forecast.nc")
 
     def to_csv(self, levels: float | Sequence[float] = LEVELS) -> str:
-        """CSV text with a row for each future time and the columns of `to_frame`, to ten digits.
+        """CSV text with a row for each future time and the columns of `to_frame`.
 
-        The column "verdict" holds the verdict; the first row adds its reason.
+        Numbers have ten digits. The column "verdict" holds the verdict; the first row adds its
+        reason.
         """
         import pandas as pd  # slow to import
 
@@ -388,7 +390,7 @@ class Forecast(FittedSeries, Quantiles):
         return csv_text(pd.DataFrame({**self._table(levels), "verdict": reasons}, index=index))
 
     def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, Any]:
-        """Plain Python values, ready for JSON and for the parameters and metrics of trackers.
+        """Plain Python values, ready for JSON and for experiment trackers.
 
         Args:
             levels: Probabilities of the central intervals.
@@ -424,7 +426,7 @@ class Forecast(FittedSeries, Quantiles):
         return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
 
     def explain(self) -> str:
-        """Three sentences in plain words: level, trend and season, uncertainty and accuracy."""
+        """Three sentences on the level, the trend and season, and the uncertainty."""
         return explain(self)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# Joint draws behind a comparison.
+# Number of joint draws of each scenario.
 PAIRED_DRAWS = 4_000
 COLUMNS = (
     "median",
@@ -63,13 +63,16 @@ class ScenarioComparison:
 
     @property
     def of_shares(self) -> bool:
-        """True if the values are shares, whose mean over the horizon is shown instead of sums."""
+        """True if the values are shares.
+
+        For shares, tables show the mean over the horizon instead of the total.
+        """
         likelihood = self.first.choices.likelihood
         return likelihood is not None and not likelihood.whole
 
     @property
     def _totals(self) -> dict[str, np.ndarray]:
-        """Sums over the horizon by scenario and draw, (4000, 1) each; means of shares."""
+        """Totals over the horizon by scenario, (4000, 1) each; for shares, means."""
         combine = np.mean if self.of_shares else np.sum
         return {name: combine(d, axis=1, keepdims=True) for name, d in self.draws.items()}
 
@@ -80,10 +83,10 @@ class ScenarioComparison:
             level: Probability of the central intervals.
 
         Returns:
-            Columns median, lower and upper of the total (of shares: of the mean); difference,
-            difference_lower and difference_upper from the reference; percent, the difference in
-            percent of the reference's median; and probability, that the total exceeds the
-            reference's. The last five are NaN for the reference.
+            Columns median, lower and upper of the total, or of the mean for shares; difference,
+            difference_lower and difference_upper from the reference; percent (the difference
+            relative to the median of the reference); and probability (of a larger total than in the
+            reference). The last five are NaN for the reference.
         """
         import pandas as pd  # slow to import
 
@@ -135,7 +138,7 @@ class ScenarioComparison:
 
 
 def _percent(probability: float) -> str:
-    """Probability in percent, without the certainty that draws cannot show."""
+    """Probability in percent, never 0 or 100, which draws cannot establish."""
     if not 0.005 <= probability <= 0.995:
         return "> 99 %" if probability > 0.5 else "< 1 %"
     return f"{100.0 * probability:.0f} %"
@@ -144,15 +147,15 @@ def _percent(probability: float) -> str:
 def compare_scenarios(
     forecasts: Mapping[str, Forecast], reference: str | None = None, seed: int = 0
 ) -> ScenarioComparison:
-    """Compare scenarios of one forecast: totals, and differences with their own intervals.
+    """Compare scenarios of one forecast by totals and paired differences.
 
     The differences are computed from paired joint draws: draw i of all scenarios has the same
     hyperparameters, function of time, coefficients of the effects and noise. The interval of a
     difference thus shows how uncertain the effect of the scenario is, and is usually much narrower
     than the intervals of the forecasts.
 
-    A regressor is a cause only if the data say so: the difference is what the model expects from
-    the association in the past.
+    The differences extrapolate past associations. They are causal effects only if the regressor is
+    a cause.
 
     Args:
         forecasts: The forecast and its scenarios by name, as in
@@ -166,7 +169,7 @@ def compare_scenarios(
     Raises:
         ValueError: If there are fewer than two scenarios, the reference is not one of them, or the
             forecasts are not scenarios of one forecast.
-        TypeError: If `forecasts` holds anything else.
+        TypeError: If a value of `forecasts` is not a `Forecast`.
 
     Examples:
         ```python
@@ -232,7 +235,7 @@ def _paired_draws(forecasts: list[Forecast], base: Forecast, seed: int) -> np.nd
         assert effects is not None
         columns.append(effects.Z[None, -m:] if effects.draws is None else effects.draws)
     rng = np.random.default_rng(seed)
-    # The same draw of uncertain regressors in all scenarios with the same number of draws.
+    # Scenarios with equal numbers of draws of uncertain regressors use the same draw.
     places = rng.permutation((np.arange(PAIRED_DRAWS) + 0.5) / PAIRED_DRAWS)
     firsts = np.cumsum([0, *map(len, columns)])
     rows = np.array([
@@ -247,7 +250,7 @@ def _paired_draws(forecasts: list[Forecast], base: Forecast, seed: int) -> np.nd
 def _table(
     draws: Mapping[str, np.ndarray], reference: str, level: float
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Columns of the table by scenario, (m,) each, from draws (n, m)."""
+    """Columns of the table, (m,) each, by scenario, from draws (n, m)."""
     tail = 0.5 * (1.0 - validation.level(level))
     base, probabilities = draws[reference], [0.5, tail, 1.0 - tail]
     rows: dict[str, dict[str, np.ndarray]] = {}
@@ -260,7 +263,7 @@ def _table(
             ends = np.quantile(difference, probabilities, axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 percent = 100.0 * ends[0] / np.abs(np.median(base, axis=0))
-            # Ties, as between counts, are divided evenly.
+            # Ties, which are frequent for counts, have weight one half.
             probability = np.mean((difference > 0.0) + 0.5 * (difference == 0.0), axis=0)
             columns += [*ends, percent, probability]
         rows[name] = dict(zip(COLUMNS, columns, strict=True))

@@ -1,4 +1,4 @@
-"""Parallel forecasts on the cores of this machine or on the machines of a Dask scheduler."""
+"""Parallel forecasts on the cores of this machine or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Run(NamedTuple):
         scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
             processes.
         progress: Show a progress bar.
-        max_starts: Largest number of times that processes are started, if some are killed.
+        max_starts: Maximum number of times that the processes are started, if some are killed.
     """
 
     workers: int | None = None
@@ -49,8 +49,8 @@ def run_all[Result](
         work: Function of a series.
         reads: A function () -> Series for each series.
         run: Processes or machines.
-        receive: (number of the series, result) -> the result to be returned, called with each
-            result as soon as it arrives.
+        receive: Function (index of the series, result) -> result to return, called as soon as a
+            result arrives.
     """
     workers, scheduler = run.workers, run.scheduler
     if workers is not None:
@@ -149,7 +149,7 @@ def _run_on_dask(
 ) -> Iterator[tuple[int, Any]]:
     """Numbered results from the workers of a Dask scheduler, as they arrive.
 
-    batch_size: Series per message; a larger batch saves the time of messages.
+    batch_size: Number of series per message; a larger one saves the time of messages.
     """
     with extras.needed_for("scheduler=", package="distributed", extra="dask"):
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed

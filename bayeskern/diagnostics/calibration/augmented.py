@@ -1,4 +1,4 @@
-"""A model given its data and a second data set with the same latents."""
+"""Model of a second data set with the same latents as the given data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ REPLICATE = " (replicate)"
 
 
 class AugmentedModel(eqx.Module):
-    """log p(z | y) + log p(y' | z) as a model of y': the latents of both data sets are the same.
+    """Model of a second data set y' with the latents z of the data y.
 
-    The model runs twice: with its own data, and with the data y' at the same values of its
-    continuous latents. The second run adds only its observed sites, so that a `numpyro.factor`
-    counts once. Discrete latents of the second run are new ones; they are summed out, as when y'
-    is drawn. The density of y' is neither scaled nor subsampled, because y' is drawn from the
-    distribution itself.
+    Its log density is log p(z | y) + log p(y' | z). The model runs twice: with its own data, and
+    with the data y' at the same values of its continuous latents. The second run adds only its
+    observed sites, so that a `numpyro.factor` counts once. Discrete latents of the second run are
+    independent of those of the first; they are summed out, as when y' is drawn. The density of y'
+    is neither scaled nor subsampled, because y' is drawn from the distribution itself.
 
     Attributes:
         target: The model and its data y.
@@ -48,14 +48,14 @@ class AugmentedModel(eqx.Module):
 
 
 class _Replicate(handlers.block):
-    """Hides all sites but those in `shown`, which get other names and lose their scale."""
+    """Messenger that hides all sites but `shown`, which it renames and unscales."""
 
     def __init__(self, fn: Any, shown: Collection[str]) -> None:
         super().__init__(fn, hide_fn=lambda msg: self._is_hidden(msg, shown))
 
     @staticmethod
     def _is_hidden(msg: Any, shown: Collection[str]) -> bool:
-        # NumPyro marks the first steps of a scan by this word.
+        # NumPyro prefixes the names of the first steps of a scan.
         is_site = msg["type"] in ("sample", "deterministic", "param")
         return is_site and msg["name"].replace("_PREV_", "") not in shown
 
@@ -73,7 +73,7 @@ class _Replicate(handlers.block):
 
 
 def augmented_target(target: Target, data: dict[str, np.ndarray]) -> Target:
-    """Target of the augmented model at the first of several data sets (simulations, *site).
+    """Target of the augmented model at the first data set of (simulations, *site).
 
     Raises DoesNotApplyError for discrete states in a scan, which cannot be summed out twice, and
     for missing values that are latents, which the second data set does not have.

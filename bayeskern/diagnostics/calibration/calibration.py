@@ -1,4 +1,4 @@
-"""Results of simulation-based calibration: ranks of the truth, and their faults."""
+"""Results of simulation-based calibration: ranks of the truth, and faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Calibration:
     Attributes:
         method: Name of the method that was checked.
         draws: Number of draws among which the truth was ranked.
-        level: Least probability that no parameter has a fault if the method is right.
+        level: Minimum probability that no fault is reported if the method is right.
         truth: Values that the data were simulated from.
         ranks: Number of draws below the truth, 0, ..., draws.
         uniforms: (rank + U(0, 1)) / (draws + 1); exactly uniform if the method is right.
@@ -89,7 +89,10 @@ class Calibration:
 
     @property
     def band(self) -> ecdf_band.Band:
-        """Band of the ECDF of one parameter's ranks; all stay inside with probability `level`."""
+        """Band of the ECDF of the ranks of one parameter.
+
+        If the method is right, the ECDFs of all parameters stay inside with probability `level`.
+        """
         return ecdf_band.band(self.fitted, 1.0 - (1.0 - self.level) / len(self.uniforms))
 
     @property
@@ -213,7 +216,7 @@ class Calibration:
         return f"{self.method} at these data" if self.at_data else self.method
 
     def worst(self, count: int) -> list[str]:
-        """Names of the `count` parameters with the smallest p-values, in the order of the model."""
+        """Names of the `count` parameters with the smallest p-values, in model order."""
         worst = set(sorted(self.p_values, key=lambda name: self.p_values[name])[:count])
         return [name for name in self.uniforms if name in worst]
 
@@ -253,7 +256,7 @@ class Calibration:
 def _fault(name: str, u: np.ndarray) -> str:
     """Fault of a posterior whose ranks u (n,) in (0, 1) are not uniform."""
     n = len(u)
-    # Distance of the mean rank from 1/2 in standard errors; more than three show a bias.
+    # Distance of the mean rank from 1/2 in standard errors; more than three indicate a bias.
     z = np.sqrt(12.0 * n) * (np.mean(u) - 0.5)
     is_biased = abs(z) > 3.0
     if name == LIKELIHOOD and is_biased:
@@ -276,7 +279,10 @@ def _fault(name: str, u: np.ndarray) -> str:
 
 
 def _two_decimals(x: float) -> str:
-    """A number with two decimals; a huge one, of a chain that never moved, in short form."""
+    """Number with two decimals, or with an exponent if it is huge.
+
+    The z-scores of a chain that never moved are huge.
+    """
     return f"{x:.2f}" if abs(x) < 1000 else f"{x:.0e}"
 
 

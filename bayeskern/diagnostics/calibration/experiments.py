@@ -52,7 +52,7 @@ def given_data(
 ) -> Experiment:
     """Truths from a posterior, and fits of its data together with data drawn at them.
 
-    The form of the model is the one that was fitted: with latents integrated out, if they were.
+    The model has the form in which it was fitted, such as with latents integrated out.
     """
     if posterior.target is None:
         raise ValueError(
@@ -93,7 +93,7 @@ def given_data(
         ) from reason
     template = augmented_target(target, data)
     fits = refit_template(template, data, method, _seeds(seed, simulations))
-    # Sites of the form that was fitted, such as rotated weights, are not sites of the model.
+    # Sites of the fitted form, such as rotated weights, are not sites of the model.
     ranked = [name for name in latents if name in posterior.draws]
     if posterior.marginalized is not None:
         ranked += [name for name in target.deterministics if name in posterior.draws]
@@ -102,9 +102,10 @@ def given_data(
 
 
 def _truth_rows(posterior: Posterior, count: int) -> np.ndarray:
-    """Indices of `count` draws of a posterior, by systematic resampling if they have weights.
+    """Indices of `count` draws of a posterior, resampled if they have weights.
 
-    Truths from a wrong posterior would hide its fault, and reliable weights correct them.
+    Truths from a wrong posterior hide its fault; systematic resampling by reliable weights corrects
+    them.
     """
     weights = posterior.importance_weights
     if weights is None or not is_reliable(weights):
@@ -113,7 +114,7 @@ def _truth_rows(posterior: Posterior, count: int) -> np.ndarray:
 
 
 def _require_rankable(target: Target) -> None:
-    """Raise ValueError if a model has no latents, or one with the name of the log likelihood."""
+    """Raise ValueError if a model has no latents, or one has a reserved name."""
     target.require_latents()
     target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def rank_plot(
     uniforms: dict[str, np.ndarray], band: Band, verdicts: dict[str, str], title: str
 ) -> Figure:
-    """A panel for each parameter; curves that leave the band are orange.
+    """Plot a panel for each parameter; curves that leave the band are orange.
 
     Args:
         uniforms: Ranks scaled to (0, 1), (n,), by parameter.
@@ -38,7 +38,7 @@ def rank_plot(
         panel.tick_params(labelsize=8)
     for panel in panels[len(uniforms) :]:
         panel.set_visible(False)
-    # Panels above a gap in the last row need labels of their own.
+    # Panels above an empty place in the last row need tick labels too.
     for panel in panels[max(0, len(uniforms) - columns) : len(uniforms)]:
         panel.tick_params(labelbottom=True)
     fig.suptitle(textwrap.fill(title, 34 * max(columns, 2)), fontsize=10, parse_math=False)
@@ -48,7 +48,7 @@ def rank_plot(
 
 
 def curve(panel: Axes, u: np.ndarray, band: Band) -> None:
-    """Draw the ECDF of u (n,) minus the uniform one, orange if it leaves the band."""
+    """Draw the ECDF of u (n,) minus the uniform ECDF, orange if it leaves the band."""
     grid = np.concatenate([[0.0], band.grid, [1.0]])
     lower = np.concatenate([[0.0], band.lower - band.grid, [0.0]])
     upper = np.concatenate([[0.0], band.upper - band.grid, [0.0]])

@@ -65,7 +65,7 @@ def refit(
 def refit_template(
     template: Target, data: dict[str, np.ndarray], method: Method, seeds: list[int]
 ) -> Iterator[Callable[[], Posterior]]:
-    """Yield a function for each data set that fits it, for a model of the data by site.
+    """Yield a function for each data set that fits a model of the data by site.
 
     Args:
         template: Target of a model with one argument, the data by site.
@@ -133,7 +133,7 @@ def _in_batches(
                 targets + targets[-1:] * padding, batch_seeds + batch_seeds[-1:] * padding
             )
         except FAILURES:
-            # One of the data sets failed; each is fitted alone.
+            # One of the data sets failed, so each of them is fitted alone.
             for target, seed in zip(targets, batch_seeds, strict=True):
                 yield partial(fit_target, method, target, seed)
             continue

@@ -1,4 +1,4 @@
-"""Simulation-based calibration of a method, at given data or on average over the prior."""
+"""Simulation-based calibration of a method, at given data or over the prior."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def calibrate(
     are uniform for every parameter, and for the log likelihood, which exposes methods that ignore
     the data.
 
-    If the posterior itself is wrong, the true values z are too, and the fault is harder to find.
+    If the posterior itself is wrong, so are the true values z, and the fault is harder to detect.
     Draws with reliable importance weights are resampled by them. Otherwise take z from a method
     that you trust: `calibrate(nuts_posterior, method="svi")` checks SVI at the same data.
 
@@ -70,7 +70,7 @@ def calibrate(
         simulations: Number of simulated data sets, at least ten.
         seed: Seed of the simulations and of the fits.
         draws: Number of draws among which the truth is ranked.
-        level: Least probability that no parameter has a fault if the method is right.
+        level: Minimum probability that no fault is reported if the method is right.
         progress: True to show a progress bar.
         model_kwargs: Named arguments of the model whose names are options of `calibrate` too.
         **kwargs: Other named arguments of the model.
@@ -160,8 +160,8 @@ def _rank(
         count: Number of draws among which the truth is ranked.
 
     Returns:
-        By parameter, the log likelihood last: an array of the truth, the number of draws below it,
-        the number equal to it, the posterior mean and the posterior sd, (5,).
+        An array (5,) for each parameter, and last for the log likelihood: the truth, the number of
+        draws below it, the number of draws equal to it, the posterior mean and the posterior sd.
     """
     target = posterior.target
     assert target is not None

@@ -1,4 +1,4 @@
-"""Posteriors of one model side by side: cost, trust, evidence and differences."""
+"""Posteriors side by side: cost, verdict, log evidence and differences."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare(
     Raises:
         ValueError: If `posteriors` is not a dict or is empty, if `reference` is not one of its
             names, or if a posterior shares no site with the reference.
-        TypeError: If `posteriors` holds anything else.
+        TypeError: If a value of `posteriors` has another type.
     """
     if not isinstance(posteriors, dict) or not posteriors:
         raise ValueError(
@@ -126,9 +126,8 @@ class Comparison:
             (stacking weight and its bootstrap error), elpd_difference and elpd_difference_error
             (from the largest elpd). Unknown values are NaN.
         parameters: Differences from the reference, by posterior and by parameter, named as in
-            `posterior.summary()`: mean_error (in
-            sds of the reference), sd_ratio, and wasserstein (1-Wasserstein distance of the
-            marginals, in sds of the reference).
+            `posterior.summary()`: mean_error (in sds of the reference), sd_ratio, and wasserstein
+            (1-Wasserstein distance of the marginals, in sds of the reference).
         remarks: Remarks on missing values. The elpd, log evidence and ELBO of a posterior are left
             out if its data differ from those of the reference (or, without a reference, of the
             first posterior that has such a value).
@@ -219,7 +218,7 @@ HEADINGS = (
 
 
 def _is_good_reference(posterior: Posterior) -> bool:
-    """True if the method is exact for many draws, and its verdict is good."""
+    """True if the method is exact in the limit of many draws, and its verdict good."""
     converges = posterior.method in ("exact", "smc") or posterior.is_mcmc
     return converges and posterior.trust.verdict == "good"
 
@@ -248,7 +247,7 @@ def _table_row(posterior: Posterior, result: CrossValidation | None) -> dict:
 
 
 def _leave_one_out(posterior: Posterior) -> CrossValidation | None:
-    """Leave-one-out of all sites with several observations; None if one of them has none."""
+    """Leave-one-out of all sites with several observations; None if a site fails."""
     if posterior.is_point:
         return None
     try:
@@ -266,7 +265,7 @@ def _leave_one_out(posterior: Posterior) -> CrossValidation | None:
 def _stacking(
     posteriors: dict[str, Posterior], results: dict[str, CrossValidation]
 ) -> dict[str, dict[str, float]]:
-    """Stacking weights and differences in elpd, by name; empty for posteriors of one model."""
+    """Stacking weights and differences in elpd; empty for posteriors of one model."""
     if len(results) < 2 or are_one_model([posteriors[name] for name in results]):
         return {}
     if len({result.labels for result in results.values()}) > 1:
@@ -283,7 +282,7 @@ def _stacking(
 
 
 def _too_influential(results: Mapping[str, CrossValidation]) -> Iterator[str]:
-    """Remark on observations that are too influential, if there are any."""
+    """Yield a remark if observations are too influential."""
     counts = [f"{name} {len(r.unreliable)}" for name, r in results.items() if len(r.unreliable)]
     if counts:
         listed = ", ".join(counts)
@@ -297,7 +296,7 @@ def _too_influential(results: Mapping[str, CrossValidation]) -> Iterator[str]:
 def _with_other_data(
     posteriors: dict[str, Posterior], table: dict[str, dict], reference: str | None
 ) -> tuple[list[str], str | None]:
-    """Names of posteriors whose data differ from a baseline's, and the baseline.
+    """Names of posteriors whose data differ from those of a baseline, and its name.
 
     Only posteriors with an elpd, ELBO or log evidence are considered. The baseline is the reference
     if it has one of them, otherwise the first such posterior.

@@ -1,4 +1,4 @@
-"""Comparison of forecasts of one series, also with models of statsforecast."""
+"""Comparison of forecasts and of models of statsforecast on one series."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Peer(Protocol):
     def forecast(self, y: np.ndarray, h: int, level: list[float]) -> Mapping[str, np.ndarray]:
         """Forecasts (h,) by name.
 
-        The names are "mean" and, for each level in percent, those of the ends of its interval, such
-        as "lo-80" and "hi-80".
+        The names are "mean" and, for each level in percent, the ends of the interval, such as
+        "lo-80" and "hi-80".
         """
         ...
 
@@ -53,8 +53,8 @@ class ForecastComparison:
         steps: Horizon of each forecast, in steps.
         origins: Number of origins.
         count: Number of values that are scored.
-        table: Scores by model: mae, rmse and crps in the units of the series; coverage_80 and so
-            on, the share of values inside the central intervals.
+        table: Scores by model: mae, rmse and crps in the units of the series; and coverage_80 and
+            others, the shares of values inside the central intervals.
     """
 
     series: str
@@ -172,7 +172,7 @@ def _score_peer(
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
     """Quantiles of a peer at SCORED_PROBABILITIES: (probabilities, ahead)."""
-    # The p-quantile is an end of the interval of level |200 p - 100| %; the mean serves as median.
+    # The p-quantile is an end of the |200 p - 100| % interval. The mean stands in for the median.
     widths = np.round(200.0 * np.abs(SCORED_PROBABILITIES - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
     forecasts = model.forecast(y=past, h=ahead, level=levels)

@@ -71,9 +71,9 @@ def _row(
 
 
 def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
-    """Range of the x axis, without the far tails, which would squeeze the densities."""
+    """Range of the x axis, without the extreme tails."""
     ends = np.array([np.quantile(x, (0.002, 0.998)) for x in draws])
-    # A posterior that is far too wide must not hide the others.
+    # A posterior that is much too wide must not squeeze the others.
     low, high = np.median(ends, axis=0)
     low, high = (
         min(low, *ends[:, 0][ends[:, 0] > low - 2 * (high - low)], low),

@@ -16,9 +16,9 @@ from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.inference import Estimate, Posterior
 from bayeskern.inference.posterior.netcdf import log_density
 
-# Bootstrap samples of the observations, for the errors of the weights.
+# Number of bootstrap samples of the observations.
 BOOTSTRAPS = 100
-# Excess of a derivative of the mean log score at which weights count as optimal.
+# Tolerance by which a derivative of the mean log score may exceed its bound at the optimum.
 GRADIENT_TOL = 1e-3
 
 
@@ -26,8 +26,8 @@ class Stacked(NamedTuple):
     """Result of stacking for one model.
 
     Attributes:
-        weight: Weight of the model in the average of predictive distributions that predicts
-            left-out observations best.
+        weight: Weight of the model in the best average of predictive distributions for left-out
+            observations.
         elpd_difference: Difference of its elpd from the largest elpd.
     """
 
@@ -36,7 +36,7 @@ class Stacked(NamedTuple):
 
 
 def stacked(results: Mapping[str, CrossValidation], seed: int = 0) -> dict[str, Stacked]:
-    """Stacking weights of several models, with errors by the bootstrap over observations.
+    """Stacking weights of several models, with bootstrap errors.
 
     Args:
         results: Leave-one-out of the same observations, by name of the model.
@@ -65,9 +65,10 @@ def stacked(results: Mapping[str, CrossValidation], seed: int = 0) -> dict[str, 
 
 
 def stacking_weights(densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Weights w that maximise sum_i counts_i log sum_k w_k densities_ik, which sum to one.
+    """Stacking weights w, which sum to one.
 
-    ArviZ's `compare` finds the same weights, but not for observations that count several times.
+    They maximise sum_i counts_i log sum_k w_k densities_ik. `compare` of ArviZ computes the same
+    weights, but without counts.
 
     Args:
         densities: Predictive density of each left-out observation by each model, (n, K).
@@ -95,13 +96,13 @@ def stacking_weights(densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
     )
     weights = np.clip(optimum.x, 0.0, 1.0)
     weights = weights / np.sum(weights)
-    # At the maximum no derivative exceeds 1, their average with these weights.
+    # At the maximum, no derivative exceeds the average of all derivatives with these weights, 1.
     _, gradient = score(weights)
     return weights if -np.min(gradient) < 1.0 + GRADIENT_TOL else np.full(models, np.nan)
 
 
 def are_one_model(posteriors: list[Posterior]) -> bool:
-    """True if posteriors have the same sites and, as far as it is known, the same density."""
+    """True if posteriors have the same sites and, if known, the same density."""
     first, *others = posteriors
     return all(_same_model(first, other) for other in others)
 
@@ -110,7 +111,7 @@ def _same_model(a: Posterior, b: Posterior) -> bool:
     shapes = [{name: v.shape[2:] for name, v in p.draws.items()} for p in (a, b)]
     if shapes[0] != shapes[1]:
         return False
-    # A form of the model that suits a method may have other latents.
+    # A method may have fitted a form of the model with other latents.
     if a.target is None or b.target is None or a.target.latents != b.target.latents:
         return True
     densities = [log_density(p.known_target, a.draws) for p in (a, b)]

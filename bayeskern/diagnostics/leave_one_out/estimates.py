@@ -1,4 +1,4 @@
-"""Estimates of log p(y_i | other observations), with the evidence for them."""
+"""Estimates of log p(y_i | other observations), with their diagnostics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Estimates(NamedTuple):
     Attributes:
         elpd: log p(y_i | other observations).
         in_sample: log p(y_i | all observations).
-        khat: Pareto k-hat of the weights, and after moment matching or a refit of the weights times
-            p(y_i | draw), if that is larger.
-        psis_khat: Pareto k-hat of the draws as they are.
+        khat: Pareto k-hat of the weights. After moment matching or a refit, the larger one of this
+            and the k-hat of the weights times p(y_i | draw).
+        psis_khat: Pareto k-hat of the weights by PSIS, before moment matching or a refit.
         error: Monte Carlo standard error of `elpd`.
         how: PSIS, MATCHED or REFITTED.
     """
@@ -48,7 +48,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         elpd: log p(y_i | other observations).
-        khat: Pareto k-hat of the weights, or of the weights times p(y_i | draw) if that is larger.
+        khat: The larger k-hat of the weights and of the weights times p(y_i | draw).
         error: Monte Carlo standard error of `elpd`.
     """
 
@@ -74,6 +74,6 @@ def log_mean(
         Vehtari, Gelman and Gabry (2017), section 2.3; Owen (2013), equation 9.9.
     """
     log = np.asarray(logsumexp(log_weights + log_values, axis=0))
-    # Weights times relative deviations, which do not overflow in this form.
+    # Weights times relative deviations, in a form that does not overflow.
     relative = np.exp(log_weights + log_values - log) - np.exp(log_weights)
     return log, np.sqrt(np.sum(np.square(relative), axis=0) / efficiency)

@@ -1,4 +1,4 @@
-"""Leave-one-out cross-validation: PSIS, moment matching where it fails, refits on request."""
+"""Leave-one-out cross-validation by PSIS, moment matching and refits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bayeskern.inference.model.evaluation import PROGRESS_DELAY_SECONDS
 from bayeskern.inference.posterior.log_likelihood import masks_of, spread_constants
 from bayeskern.protocols import HasLogLikelihood
 
-# Observations that a report or a comparison matches; the most influential ones are taken.
+# Maximum number of observations that a report or a comparison matches, most influential first.
 MAX_MATCHED = 20
 #: Errors of single refits; compiled code raises RuntimeError.
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
@@ -42,7 +42,7 @@ def loo(
     seed: int = 0,
     progress: bool = True,
 ) -> CrossValidation:
-    """Leave-one-out cross-validation: how well each observation is predicted by the others.
+    """Leave-one-out cross-validation: predict each observation by the others.
 
         elpd = sum_i log p(y_i | y without y_i)
 
@@ -66,10 +66,10 @@ def loo(
 
     Raises:
         ValueError: If the posterior is a point estimate, has fewer than two observations or no
-            pointwise log likelihood, or if an option has no meaning. If refits are needed and
-            impossible: the model is not loaded, the method is unknown, or the model has its own
-            log likelihood.
-        TypeError: If `posterior` is no posterior, or `refit` is neither a string nor a method.
+            pointwise log likelihood, or if an option is invalid. If refits are needed and
+            impossible: the model is not loaded, the method is unknown, or the model has its own log
+            likelihood.
+        TypeError: If `posterior` is not a posterior, or `refit` is neither a string nor a method.
 
     References:
         Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
@@ -128,7 +128,7 @@ def loo_by_site(
         progress: True to show a progress bar on a terminal.
 
     Returns:
-        For each of these sites the result, or a sentence saying why it is unavailable.
+        Result of each site, or a sentence with the reason why it is unavailable.
     """
     efficiency = relative_efficiency(posterior)
     by_site: dict[str, CrossValidation | str] = {}
@@ -159,7 +159,7 @@ def loo_by_site(
 def _rows_to_match(
     posterior: Posterior, khat: np.ndarray, threshold: float, max_matched: int | None
 ) -> np.ndarray:
-    """Indices of the observations whose moments are matched; arguments as in `loo_by_site`."""
+    """Indices of the observations to match. Arguments as in `loo_by_site`."""
     rows = worst_first(khat, threshold)
     if posterior.target is None:
         return rows[:0]
@@ -169,13 +169,13 @@ def _rows_to_match(
 
 
 def worst_first(khat: np.ndarray, threshold: float) -> np.ndarray:
-    """Indices of k-hats above the threshold, the largest first; NaN is larger than any number."""
+    """Indices of k-hats above the threshold, largest first, with NaN as infinity."""
     order = np.argsort(-np.where(np.isnan(khat), np.inf, khat), kind="stable")
     return order[~(khat[order] <= threshold)]
 
 
 def _psis(values: np.ndarray, efficiency: float) -> Estimates | str:
-    """PSIS of log likelihoods (chains, draws, *site), or why it is unavailable."""
+    """PSIS of log likelihoods (chains, draws, *site), or the reason why it failed."""
     psis = psis_loo(values, efficiency)
     if isinstance(psis, str):
         return psis
@@ -196,19 +196,19 @@ def _psis(values: np.ndarray, efficiency: float) -> Estimates | str:
 def _match(
     estimates: Estimates, matching: Matching, site: str, rows: np.ndarray, progress: bool
 ) -> None:
-    """Replace the estimates of some observations where moment matching lowers their k-hat."""
+    """Replace the estimates of `rows` where moment matching lowers their k-hat."""
     title = "leave-one-out: moment matching"
     with Progress(title, len(rows), progress, delay=PROGRESS_DELAY_SECONDS) as bar:
         for row in rows:
             left_out = matching.leave_out(matching.observation(site, row))
-            # An unknown k-hat is worse than any other.
+            # NaN is worse than any other k-hat.
             if left_out.khat < np.nan_to_num(estimates.khat[row], nan=np.inf):
                 estimates.set(row, left_out, MATCHED)
             bar.advance()
 
 
 def _labels(posterior: Posterior, site: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Names of the unmasked observations of a site whose log likelihoods have a shape."""
+    """Names of the unmasked observations of a site with `shape` log likelihoods."""
     indices = list(np.ndindex(shape))
     has_masks = posterior.target is not None and not isinstance(
         posterior.target.model, HasLogLikelihood
@@ -220,7 +220,7 @@ def _labels(posterior: Posterior, site: str, shape: tuple[int, ...]) -> tuple[st
 
 
 def joined(by_site: dict[str, CrossValidation | str]) -> CrossValidation:
-    """One result for all sites that have one."""
+    """Combine the results of all sites; a site without a result becomes a remark."""
     results = [result for result in by_site.values() if isinstance(result, CrossValidation)]
     reasons = {site: reason for site, reason in by_site.items() if isinstance(reason, str)}
     if not results:
@@ -252,7 +252,7 @@ def _refit_method(posterior: Posterior, refit: str | Method) -> Method:
             )
         return refit
     if posterior.method == "exact":
-        # There is no closed form without one observation.
+        # The closed form is not known without one observation.
         return NUTS()
     if posterior.method not in METHODS:
         raise ValueError(
@@ -279,7 +279,7 @@ class Refits:
     progress: bool
 
     def run(self, result: CrossValidation, posterior: Posterior) -> CrossValidation:
-        """The result with refits of the observations with the highest k-hats."""
+        """Replace the estimates with the highest k-hats by those of refits."""
         matching = Matching.of(posterior, 1, 1.0)
         # A model without latents has no k-hat.
         assert matching is not None

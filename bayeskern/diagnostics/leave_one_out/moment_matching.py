@@ -1,4 +1,4 @@
-"""Leave-one-out by moment matching, where an observation is too influential for PSIS."""
+"""Leave-one-out by moment matching, for observations too influential for PSIS."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _densities(
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Draws of a posterior, ready to be matched to the posterior without one observation.
+    """Draws of a posterior, to be matched to the posterior without one observation.
 
     Attributes:
         target: The model and its data.
@@ -119,7 +119,7 @@ class Matching:
 
 
 def as_proposal(posterior: Posterior, count: int, efficiency: float) -> Proposal:
-    """Draws of a posterior, in unconstrained coordinates of its model, and their log density.
+    """Draws of a posterior in unconstrained coordinates, and their log density.
 
     Draws of an approximation whose density is unknown beyond the draws (after loading a file, or
     with latents integrated out) count as draws of the posterior, as in PSIS.
@@ -152,7 +152,8 @@ def left_out(
     """
     weights = pareto_smooth(log_ratios, efficiency)
     elpd, error = log_mean(weights.log, log_likelihood, efficiency)
-    # Both the weights of the posterior without y_i and those of the posterior with it matter.
+    # Weights of the posterior without y_i and weights of the posterior with y_i must both be
+    # reliable.
     with_observation = pareto_smooth(log_ratios + log_likelihood, efficiency)
     khat = np.max([matched.khat, weights.khat, with_observation.khat])
     return LeftOut(float(elpd), float(khat), float(error))

@@ -17,7 +17,7 @@ from bayeskern.inference.approximation.psis import has_even_tail
 
 
 def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
-    """Pointwise PSIS-LOO of one site, or a sentence saying why it is unavailable.
+    """Pointwise PSIS-LOO of one site, or a sentence with the reason for its failure.
 
     Warnings are silenced, because callers show the k-hats.
 

@@ -55,9 +55,9 @@ def refit_without(
 ) -> tuple[LeftOut, Trust]:
     """Estimate log p(y_i | other observations) by a fit without the observation.
 
-    It is the mean of p(y_i | draw) over the draws of this fit. For an outlier hardly any of these
-    draws counts: then draws are moved towards the posterior of all observations, p(y_i | draw)
-    times the density of the fit, and weighted.
+    The estimate is the mean of p(y_i | draw) over the draws of this fit. For an outlier, a few
+    draws dominate this mean. The draws are then moved towards the posterior of all observations,
+    p(y_i | draw) times the density of the fit, and weighted.
 
     Args:
         template: Result of `template_without`.
@@ -98,7 +98,7 @@ class ModelWithoutOne(eqx.Module):
 
 
 class _WithoutOne(Messenger):
-    """Leaves an observation out of the density of its site."""
+    """Messenger that leaves an observation out of the density of its site."""
 
     def __init__(self, fn, site: str, index: jax.Array, shape: tuple[int, ...], by_event: bool):
         self.site, self.index, self.shape, self.by_event = site, index, shape, by_event
@@ -142,7 +142,10 @@ class WithoutOne(Distribution):
         return jnp.asarray(self.base.sample(key, sample_shape))
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        """Log density of the other values: log p(y) - log p(y_i | y_-i) if they are dependent."""
+        """Log density of the other values.
+
+        It is log p(y) - log p(y_i | y_-i) if the values are dependent.
+        """
         total = jnp.asarray(self.base.log_prob(value))
         if isinstance(innermost(self.base), HasPointwise):
             one = density(self.base, value)[0].reshape(-1)[self.index]

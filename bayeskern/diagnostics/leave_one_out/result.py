@@ -17,11 +17,11 @@ from bayeskern.inference.verdict import VERDICTS, WIDTH, Trust, worst_entry
 if TYPE_CHECKING:
     import pandas as pd
 
-# Names of observations in a sentence.
+# Maximum number of observation names in a sentence.
 MAX_NAMES = 5
-# Without importance weights beyond this k-hat, the estimate of an observation has no mean.
+# Above this k-hat, the estimate of an observation by importance sampling has no finite mean.
 MAX_KHAT = 1.0
-# Differences in elpd that are smaller do not matter.
+# Smaller errors of the elpd do not matter.
 MAX_MONTE_CARLO_ERROR = 1.0
 GOOD = (
     "good",
@@ -94,7 +94,7 @@ class CrossValidation:
         evidence = {"monte_carlo_error": self.monte_carlo_error}
         evidence |= worst_entry("khat", self.estimates.khat, self.labels)
         objections = [*self._draws(), *self._influence(), *self._refits(), *self._noise()]
-        # The first of the worst ones.
+        # The first objection with the worst verdict.
         verdict, advice = max(objections, key=lambda o: VERDICTS.index(o[0]), default=GOOD)
         return Trust(verdict, advice, evidence)
 

@@ -51,7 +51,7 @@ SECTIONS: dict[str, tuple[str, Callable]] = {
     "calibration": ("Calibration of the method", calibration_of),
     "fitted": ("Model, priors and data", fitted),
 }
-# Sections on each of several posteriors that differ from those above.
+# Sections that replace those above in the chapter on one of several posteriors.
 OWN_SECTIONS: dict[str, tuple[str, Callable]] = {
     "answer": ("Estimates", estimates),
     "verdict": ("Evidence for the verdict", evidence),
@@ -82,7 +82,7 @@ def report(
     title: str | None = None,
     progress: bool = True,
 ) -> Path:
-    """Write a report on a posterior, several posteriors or a forecast to one HTML file.
+    """Write a report on posteriors or forecasts to one HTML file.
 
     The answer comes first, with its picture and numbers, then the verdict on it. The sections after
     it cover the fit to the data, sensitivity to the prior, convergence, the model with its priors
@@ -159,7 +159,7 @@ def add_calibrations(
     calibration: Calibration | Mapping[str, Calibration] | bool,
     progress: bool,
 ) -> None:
-    """Set the calibrations of the subjects; they are computed if `calibration` is True.
+    """Set the calibrations of the subjects, computed if `calibration` is True.
 
     Raises as `report` does.
     """
@@ -209,7 +209,7 @@ class Section(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[str, list[Block]]]:
-        """Consecutive blocks with one fold: title of the fold, or "", and the blocks."""
+        """Title of each fold, or "" for none, and its consecutive blocks."""
         return [(fold, list(blocks)) for fold, blocks in groupby(self.blocks, lambda b: b.fold)]
 
 
@@ -282,7 +282,7 @@ def _chapter(
 
 
 def _circumstances(subject: Subject) -> Iterator[Block]:
-    """Circumstances of a fit, whose model is described elsewhere."""
+    """Circumstances of a fit; the model is described elsewhere."""
     return circumstances(subject.seed, fit_numbers(subject))
 
 
@@ -294,7 +294,7 @@ def _sections(subject: Subject | ForecastSubject, single: bool) -> dict[str, tup
         return {k: v for k, v in shown.items() if k != "calibration" or has_calibration}
     # The forecast of a constant series has no structures and no fit.
     f = subject.forecast
-    # The other sections describe a process that is observed at single times.
+    # The other sections need a process that is observed at single times.
     has_process = f.parts and f.choices.fine_steps is None
     ids = FORECAST_SECTIONS if has_process else ("answer", "verdict", "fitted")
     return {id: FORECAST_SECTIONS[id] for id in ids}

@@ -1,4 +1,4 @@
-"""The report on many forecasts: a table of all, the worst first, and a section for each."""
+"""Report on many forecasts: a table, worst first, and a section for each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import number_format
 
-# Bytes of all figures together: the worst forecasts are shown in full.
+# Maximum number of bytes of all figures; those of the worst forecasts are kept.
 MAX_FIGURE_BYTES = 3_000_000
-# Verdicts, the worst first; a series without a forecast comes before all.
+# Verdicts, worst first. Series without a forecast come before all others.
 ORDER = ("bad", "caution", "not assessable", "", "good")
 
 
@@ -30,7 +30,7 @@ class SeriesRow(NamedTuple):
     Attributes:
         number: Number of the row, counted from 1.
         id: Name of the series.
-        summary: Its forecast in numbers.
+        summary: Summary of its forecast.
         next_value: Median of the first step, with its interval, in words.
         error: Error relative to the seasonal-naive forecast, in words; "" if it is unknown.
         figure: SVG of the forecast; None if there is none.
@@ -111,7 +111,7 @@ def _subtitle(forecasts: Forecasts) -> str:
 
 
 def _advice(rows: Sequence[SeriesRow]) -> str:
-    """Conclusion: what to look at first."""
+    """Sentence with the conclusion."""
     without = sum(row.summary.problem is not None for row in rows)
     bad = sum(row.summary.verdict == "bad" for row in rows)
     if without or bad:

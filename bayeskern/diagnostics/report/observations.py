@@ -23,12 +23,12 @@ from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# Number of replicates that condition on the data, which are costly.
+# Number of replicates if they condition on the data, which is costly.
 COSTLY_REPLICATES = 100
-# With fewer observations, shares are too uncertain to show.
+# Minimum number of observations for shares to be shown.
 MIN_OBSERVATIONS = 20
 
-# Outcomes that are classes.
+# Outcomes whose values are classes.
 CLASSES = ("binary", "ordinal", "categorical")
 
 How = Literal["left_out", "fitted_with", "in_sample"]
@@ -46,8 +46,9 @@ class Observations:
         mean: Prediction of each observation, (n,), or None.
         pit: Probability integral transform, (n,), uniform if the model is right; or None.
         outcome: Kind of the observations.
-        how: "left_out": each observation is predicted from all the others; "fitted_with": likewise,
-            at hyperparameters fitted to all observations; "in_sample": predicted with itself.
+        how: "left_out" if each observation is predicted from all the others; "fitted_with" if it
+            is, but at hyperparameters fitted to all observations; "in_sample" if it is part of the
+            fit.
         predictions: Draws of each observation of a class from its prediction, (S, n), or None.
         log_density: Log density of each left-out y, (n,), if it has a closed form.
         loo: Leave-one-out, or None.
@@ -116,7 +117,10 @@ def observations(subject: Subject) -> list[Observations]:
 
 
 def _outcome(kind: Outcome | None, y: np.ndarray, replicates: np.ndarray | None) -> Outcome:
-    """Kind of observations: `kind` by their distribution, or by their values if it is None."""
+    """Kind of observations, from their distribution or else from their values.
+
+    kind: Kind by the distribution of the site; None if unknown.
+    """
     arrays = [y] if replicates is None else [y, replicates]
     values = [np.unique(x) for x in arrays]
     if kind != "continuous" and all(np.isin(x, (0, 1)).all() for x in values):
@@ -207,7 +211,7 @@ def _replicates_at_point(subject: Subject) -> dict[str, np.ndarray]:
 
 
 def _loo(subject: Subject, name: str) -> tuple[CrossValidation | None, str]:
-    """Leave-one-out of a site, or None; and the reason for None."""
+    """Leave-one-out of a site, or None with the reason."""
     group = subject.group("log_likelihood")
     if subject.posterior.is_point:
         loo = "LOO needs a spread of the parameters, and a point estimate has none."
@@ -223,9 +227,9 @@ def _loo(subject: Subject, name: str) -> tuple[CrossValidation | None, str]:
 def _predicted(
     subject: Subject, name: str, y: np.ndarray, replicates: np.ndarray | None, classes: bool
 ) -> dict[str, Any]:
-    """Fields of Observations on the prediction of each observation; None without replicates.
+    """Fields of `Observations` that concern predictions; None without replicates.
 
-    With `classes`, draws from the predictions are among them.
+    classes: Add draws from the predictions.
     """
     if replicates is None:
         return {"mean": None, "pit": None, "how": "in_sample"}
@@ -246,7 +250,7 @@ def _predicted(
 
 
 def _resampled(replicates: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Equally weighted draws of each column, from weighted ones (S, n): systematic resampling."""
+    """Resample weighted draws (S, n) of each column systematically."""
     count, columns = replicates.shape
     points = (rng.permutation(count) + 0.5) / count
     return np.stack(

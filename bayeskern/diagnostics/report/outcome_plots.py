@@ -23,7 +23,7 @@ from bayeskern.diagnostics.report.style import GREY, INK, panels, title
 
 # Probability of the bands.
 BAND = 0.95
-# The report has labels of its own.
+# The report adds its own labels.
 NO_LABELS: dict[str, Any] = {"title": False, "xlabel": False, "ylabel": False}
 
 
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
     Attributes:
         name: Title of its panel.
-        y: 1 where it happened, (n,).
+        y: 1 where the event happened, (n,).
         draws: Draws of y, (S, n); their means are the predicted probabilities.
     """
 
@@ -42,7 +42,10 @@ class Event(NamedTuple):
 
 
 def calibration(events: Sequence[Event]) -> Figure:
-    """Frequency of each event by its predicted probability, by isotonic regression."""
+    """Plot the frequency of each event by its predicted probability.
+
+    The frequency is estimated by isotonic regression.
+    """
     fig, axes = panels(len(events), columns=3, height=2.1 if len(events) > 1 else 2.8)
     by_axis = {f"event{i}": (ax, e) for i, (ax, e) in enumerate(zip(axes, events, strict=True))}
     visuals = {
@@ -64,10 +67,13 @@ def calibration(events: Sequence[Event]) -> Figure:
 
 
 def residuals(event: Event, covariates: Mapping[str, np.ndarray]) -> Figure:
-    """Observed frequency minus predicted probability of an event, by each covariate (n,)."""
+    """Plot observed frequency minus predicted probability of an event.
+
+    There is a panel for each covariate (n,).
+    """
     fig, axes = panels(len(covariates), columns=2, height=2.1)
     is_large = len(event.y) > 400
-    # Pixels do not take the colours of the page.
+    # A rasterised image cannot adapt to the colours of the page.
     marker = {"color": "#2a86c6" if is_large else BLUE, "rasterized": is_large, "size": 9}
     visuals = {
         "markers": marker,
@@ -103,7 +109,8 @@ def rootogram(ax: Any, y: np.ndarray, replicates: np.ndarray, low: int, high: in
         "credible_interval": {"color": BLUE},
         "grid": False,
     }
-    # Counts outside of the panel become one value: ArviZ takes its time for each distinct one.
+    # Counts outside the panel become one value, because the time of ArviZ grows with the number of
+    # distinct values.
     shown = np.clip(replicates, low - 1, high + 1).astype(int)
     counts = Event("", y.astype(int), shown)
     options = {"ci_prob": BAND, "point_estimate": "mean", "visuals": visuals}

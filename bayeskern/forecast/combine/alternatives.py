@@ -1,4 +1,4 @@
-"""Forecasts for alternatives of the future regressors, and joint draws of several of them.
+"""Forecasts and joint draws for alternative values of the future regressors.
 
 The alternatives are draws of uncertain regressors, or scenarios. They share the structures and the
 draws of the hyperparameters; joint draws share the function of time, the coefficients and the
@@ -29,8 +29,8 @@ from bayeskern.prediction.response_mixture import ResponseMixture
 
 # Pairs of a draw of the hyperparameters and a draw of the regressors in a mixture of counts.
 RESPONSE_PAIRS = 192
-# Matrices of the size of the joint covariance: those of each structure, and those of all threads
-# while they are computed. Bytes of joint draws of two scenarios for each step.
+# Memory in matrices of the size of the joint covariance, kept for each structure and temporary in
+# all threads; and bytes for each step of the joint draws of two scenarios.
 KEPT_MATRICES, TEMPORARY_MATRICES, BYTES_OF_DRAWS = 2, 16, 1e6
 
 
@@ -87,7 +87,7 @@ class Alternatives:
         return np.sqrt([self.design.variances(e.covariance) for e in self.elements])
 
     def predictive(self, steps: np.ndarray) -> AverageMixture | ResponseMixture:
-        """Equally weighted mixture of the forecasts, `steps` (m,) ahead, counted from 0."""
+        """Equally weighted mixture over the alternatives, `steps` (m,) ahead from 0."""
         A, K = len(self.Z), len(self.parts)
         means, sds = self.means.reshape(K, -1), self.sds.reshape(K, -1)
         parts = self._average(means, sds).with_errors(self.combination.errors(np.tile(steps, A)))
@@ -108,8 +108,8 @@ class Alternatives:
     ) -> np.ndarray:
         """Joint draws under several alternatives at once.
 
-        The errors of a draw are those of one structure, chosen with its weight, so that their
-        correlation is the average over the structures.
+        Each draw takes its errors from one structure, chosen with the probability of its weight.
+        The correlation of the errors is thus the average over the structures.
 
         Args:
             rows: Alternatives of each draw, (J, n).
@@ -141,7 +141,7 @@ class Alternatives:
         return np.array(values)
 
     def _average(self, means: np.ndarray, sds: np.ndarray) -> QuantileAverage:
-        """Average of the structures at these means and sds, (K, ...)."""
+        """Average of the structures with these means and sds, (K, ...)."""
         scales = [part.fitted.scale for part in self.parts]
         bounds = self.combination.choices.bounds
         return QuantileAverage(self.weights, scales, means, sds, bounds=bounds)
@@ -149,7 +149,7 @@ class Alternatives:
 
 @dataclass(frozen=True, eq=False)
 class LatentAlternatives(Alternatives):
-    """Forecasts of counts or shares for A alternatives, at C draws of the hyperparameters."""
+    """Forecasts of counts or shares for A alternatives at C hyperparameter draws."""
 
     @cached_property
     def members(self) -> list[tuple[Part, int]]:
@@ -165,7 +165,7 @@ class LatentAlternatives(Alternatives):
 
     @cached_property
     def elements(self) -> list[ElementMoments]:
-        """Moments of the elements at each draw, computed once for repeated draws."""
+        """Moments of the elements at each draw, computed once for equal draws."""
         known: dict[tuple[int, int], ElementMoments] = {}
         for part, row in self.members:
             if (id(part), row) not in known:
@@ -201,7 +201,7 @@ class LatentAlternatives(Alternatives):
         return response_mixture(fits, weights, zs, moments, paths)
 
     def _latent_draws(self, c: int, alternatives: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        """Latent process under alternatives (n,), from deviations (n, p), not standardised."""
+        """Latent process under alternatives (n,), from deviations (n, p) of elements."""
         scale = self.members[c][0].fitted.scale
         g = self.means[c, alternatives] + self.design.sums(alternatives, deviations)
         return scale.shift + scale.size * g
@@ -213,7 +213,8 @@ class LatentAlternatives(Alternatives):
         predictives: Sequence[Any],
         rng: np.random.Generator,
     ) -> np.ndarray:
-        # All scenarios take the same quantile of the distribution of a count given its mean.
+        # All scenarios use the same quantile of the distribution of a value given its latent
+        # process.
         J, n = rows.shape
         members = rng.choice(len(self.members), n, p=self.weights / self.weights.sum())
         uniform = rng.random((n, len(self.x_new)))
@@ -231,7 +232,7 @@ class LatentAlternatives(Alternatives):
 
 
 def require_memory(combination: Combination, Z: np.ndarray) -> None:
-    """Raise ValueError if joint draws under alternatives Z (A, m, k) do not fit into memory."""
+    """Raise ValueError if joint draws for Z (A, m, k) do not fit into memory."""
     effects = combination.choices.effects
     assert effects is not None
     m, nonlinear = Z.shape[1], np.moveaxis(Z[..., effects.linear :], -1, 0)
@@ -239,7 +240,7 @@ def require_memory(combination: Combination, Z: np.ndarray) -> None:
     count = len(combination.parts)
     if combination.choices.likelihood is not None:
         count = max(count, MIXTURE_DRAWS)
-    # Bytes a m^2 + b m for m steps.
+    # The memory for m steps is a m^2 + b m bytes.
     a = 8.0 * (KEPT_MATRICES * count + TEMPORARY_MATRICES) * (p / m) ** 2
     b, memory = BYTES_OF_DRAWS, validation.machine_memory()
     needed = a * m**2 + b * m

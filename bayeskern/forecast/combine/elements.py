@@ -1,9 +1,12 @@
-"""Future values of one structure as sums of elements, for many alternatives of the regressors.
+"""Future values as sums of elements, for many alternatives of the regressors.
 
-Without noise, a transformed future value is f_i = g_i + sum_j b_j z_ij + sum_l h_l(z_il), with a
-function of time g, coefficients b of linear effects, and non-linear effects h. The elements g_i,
-b_j and h_l(z) have one joint normal distribution at each draw of the hyperparameters, whatever the
-regressors are. The moments of any alternative are therefore sums of a few elements.
+Without noise, a transformed future value of one structure is
+
+    f_i = g_i + sum_j b_j z_ij + sum_l h_l(z_il),
+
+with a function of time g, coefficients b of linear effects, and non-linear effects h. The elements
+g_i, b_j and h_l(z) have one joint normal distribution at each draw of the hyperparameters, whatever
+the regressors are. The moments of any alternative are therefore sums of a few elements.
 """
 
 from __future__ import annotations
@@ -102,7 +105,7 @@ class ElementMoments:
             if not (np.isfinite(m).all() and np.isfinite(C).all()):
                 continue
             C[times, times] += draws.fitted.excess_noise(z)
-            # Differences from the first mean, so that no digits cancel.
+            # Differences from the first mean, to avoid cancellation.
             shift = m if shift is None else shift
             total, mean = total + share, mean + share * (m - shift)
             second = second + share * (C + np.outer(m - shift, m - shift))

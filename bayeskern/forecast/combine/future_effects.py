@@ -1,4 +1,4 @@
-"""Other future values of regressors and events, at the same draws of the hyperparameters."""
+"""New future values of regressors and events, at the same hyperparameter draws."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scenario_of(
     values: Mapping[str, Any],
     seed: int,
 ) -> tuple[Series, Combination]:
-    """The series with remarks, and the structures with other future values of some columns.
+    """Series with remarks, and structures with other future values of some columns.
 
     Args:
         combination: The structures of the forecast; None for a constant series.
@@ -80,7 +80,7 @@ def scenario_of(
 def continued(
     combination: Combination, old: Series, series: Series, horizon: int, values: Any, seed: int
 ) -> Combination:
-    """The structures with effects at the new values of a longer series, and after them.
+    """Structures with effects at the new times of a longer series and after them.
 
     Arguments as in `extended_effects`.
 
@@ -142,13 +142,14 @@ def extended_effects(
 def _planned(
     effects: Effects, old: Series, series: Series, horizon: int, times: np.ndarray
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Known values of all columns at times (m,), NaN where unknown, (m, k); and unseen holidays.
+    """Known values of all columns at times (m,), and names of unseen holidays.
 
-    Columns that are uncertain in a scenario are unknown.
+    The values have shape (m, k), NaN where unknown. Columns that are uncertain in a scenario are
+    unknown.
     """
     calendar = series.calendar
-    # Events and holidays are found on all times, since the periods of a calendar start at its
-    # first time.
+    # Events and holidays are located among all times, since the periods of a calendar are counted
+    # from its first time.
     all_times = np.append(series.times, calendar.future(horizon))
     sources = effects.sources or EffectSources()
     events, holidays, future_only = sources.columns(all_times, len(series.times), calendar)
@@ -166,7 +167,7 @@ def _planned(
 
 
 def with_effects(combination: Combination, effects: Effects) -> Combination:
-    """The structures with other effects, which must be the same at the times of the data."""
+    """Structures with other effects, which must agree at the times of the data."""
     old = combination.choices.effects
     choices = replace(combination.choices, effects=effects)
     parts = []
@@ -191,7 +192,7 @@ def _extrapolated(effects: Effects, horizon: int, names: Iterable[str]) -> list[
 
 
 def _with_columns(effects: Effects, values: np.ndarray, draws: dict[str, np.ndarray]) -> np.ndarray:
-    """Values (S, m, k) with some columns replaced by draws (S, m) or known values (1, m)."""
+    """Values (S, m, k) with columns replaced by draws (S, m) or known values (1, m)."""
     count = max([len(values), *map(len, draws.values())])
     result = np.repeat(values, count // len(values), axis=0)
     for name, column in draws.items():
@@ -200,7 +201,7 @@ def _with_columns(effects: Effects, values: np.ndarray, draws: dict[str, np.ndar
 
 
 def _columns(effects: Effects, values: Any, series: Series) -> dict[str, Any]:
-    """Values by name, from a mapping or from a frame with its times in a column or its index."""
+    """Values by name, from a mapping or a frame with times."""
     if hasattr(values, "columns"):
         import pandas as pd  # slow to import
 

@@ -1,4 +1,4 @@
-"""The time column and the value column of a table, as named by the user or as guessed."""
+"""Time column and value column of a table, named by the user or guessed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIME_NAMES = (
 NIXTLA_ID, NIXTLA_TIME, NIXTLA_VALUE = "unique_id", "ds", "y"
 # Common names of a column of time zones.
 ZONE_NAMES = ("timezone", "time_zone", "time zone", "tz")
-# Name of the values if each row is an event.
+# Name of the values if the rows of an event log are counted.
 COUNT_NAME = "count"
 # Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
@@ -99,7 +99,9 @@ def choose_columns(
 
 
 def split_id(columns: Mapping[str, Any], options: ReadOptions) -> tuple[dict[str, Any], str | None]:
-    """Separate the column unique_id, unless an option names it, from the columns of one series.
+    """Separate the column unique_id from the columns of one series.
+
+    The column stays if an option names it.
 
     Returns:
         The other columns, and the name of the series; None without such a column.
@@ -146,7 +148,7 @@ def split_zones(
 
 
 def choose_time(names: Sequence[str], time: str | None) -> str:
-    """Name of the time column: `time`, else a column with a usual name, else the first."""
+    """Name of the time column: `time`, else one with a usual name, else the first."""
     if time is not None:
         return validation.one_of("time", time, names)
     if not names:
@@ -156,7 +158,7 @@ def choose_time(names: Sequence[str], time: str | None) -> str:
 
 
 def _join_parts_of_time(columns: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Join columns such as year and month, or date and time of day, into one time column.
+    """Join columns such as year and month, or date and time, into one time column.
 
     Returns:
         The columns, and the name of the joined column; None if no columns were joined.
@@ -176,7 +178,10 @@ def _join_parts_of_time(columns: dict[str, Any]) -> tuple[dict[str, Any], str | 
 
 
 def _join(unit: str, row: Sequence[str]) -> str:
-    """Join the parts of a time, the last one a `unit`: "2019-01"; "" if a part is missing."""
+    """Join the parts of a time, such as "2019-01"; "" if a part is missing.
+
+    unit: Name of the last part.
+    """
     if not all(row):
         return ""
     if unit == "time":

@@ -34,7 +34,7 @@ class SizeLimit:
     """Largest size of a file in memory, unpacked and as a table.
 
     Attributes:
-        megabytes: The limit; the environment variable BAYESKERN_MAX_FILE_MB sets another one.
+        megabytes: The limit; the environment variable BAYESKERN_MAX_FILE_MB overrides it.
         bytes_per_cell: Memory of a cell as a Python object, such as a short text.
         bytes_per_step: Memory of a step of a regular grid, its time and its value.
         bytes_per_tag_byte: Memory of parsed XML for each of its bytes.
@@ -47,7 +47,7 @@ class SizeLimit:
 
     @classmethod
     def of_environment(cls) -> SizeLimit:
-        """The limit in the environment, or the default one.
+        """Limit set in the environment, or the default.
 
         Raises:
             ValueError: If the variable is not a positive number.
@@ -78,7 +78,7 @@ class SizeLimit:
             path: The file.
             size: Bytes of its content.
             cells: Number of its cells.
-            part: The part of the file with the cells.
+            part: Description of the part of the file that holds the cells.
         """
         total = size + self.bytes_per_cell * cells
         if total > self.bytes:
@@ -116,7 +116,10 @@ class SizeLimit:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn errors of a parser, which have many types for broken files, into UnreadableError."""
+    """Turn any error of a parser into UnreadableError.
+
+    Broken files raise errors of many types.
+    """
     try:
         yield
     except (ImportError, MemoryError, UnreadableError):
@@ -160,7 +163,7 @@ def require_cells(path: Path, content: bytes, marks: bytes, limit: SizeLimit) ->
 
 
 def read_parquet(path: Path, content: bytes, limit: SizeLimit) -> dict[str, list[Any]]:
-    """Cells of each column of a Parquet file, after checks of its declared size and its columns.
+    """Cells of each column of a Parquet file, after checks of its metadata.
 
     Raises:
         ValueError: If the table exceeds the limit, has no columns, or its columns hold lists or
@@ -185,7 +188,7 @@ def read_parquet(path: Path, content: bytes, limit: SizeLimit) -> dict[str, list
             )
         if len(set(names)) < len(names):
             raise UnreadableError(f"{path} has two columns of the same name: {', '.join(names)}.")
-        # Text that is repeated a million times stays one object in memory.
+        # Repeated text stays one object in memory.
         texts = [f.name for f in fields if pa.types.is_string(f.type)]
         options = {"read_dictionary": texts, "page_checksum_verification": True}
         table = pq.ParquetFile(io.BytesIO(content), **options).read()
@@ -214,7 +217,7 @@ def _cells(column: pd.Series) -> list[Any]:
 
 
 def read_sheets(path: Path, content: bytes, limit: SizeLimit) -> dict[str, pd.DataFrame]:
-    """Cells of each sheet of an Excel workbook; cells keep their types, None where empty.
+    """Cells of each sheet of an Excel workbook, with their types; None if empty.
 
     Raises:
         ValueError: If the workbook, or the rectangle of a sheet, exceeds the limit.
@@ -255,7 +258,7 @@ def _memory_of_part(part: Any, limit: SizeLimit) -> float:
 
 
 def _rows(sheet: Any) -> Iterator[list[Any]]:
-    """Cells of each row, without the empty ones at its end."""
+    """Cells of each row, without empty cells at its end."""
     for row in sheet.rows:
         # Formulas with errors, type "e", have no value.
         cells = [None if c.data_type == "e" or c.value == "" else _number(c.value) for c in row]

@@ -1,6 +1,7 @@
-"""Tables in files: CSV and similar text, Excel, Parquet and JSON, each optionally gzipped.
+"""Tables in CSV and similar text, Excel, Parquet and JSON files.
 
-The content determines the type of a file, because file names are often wrong.
+Each file may be gzipped. The content determines the type of a file, because file names are often
+wrong.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _read_text(path: Path, content: bytes, encoding: str | None, skip_rows: int 
             f"{path} is not a CSV file: {error}. Is a quotation mark left open?"
         ) from None
     rows = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
-    # The lines are skipped already.
+    # `skip_rows` lines have been skipped above.
     table = drop_totals(join_header(trim(rows, None if skip_rows is None else 0)))
     rows = table.rows
     return _with_header(
@@ -172,7 +173,10 @@ def _read_text(path: Path, content: bytes, encoding: str | None, skip_rows: int 
 
 
 def _delimiter_of(lines: Sequence[str]) -> str:
-    """The most frequent delimiter of the header, outside quotes, or of the lines below a title."""
+    """Most frequent delimiter of the header, or of the lines below a title.
+
+    Text in quotes does not count.
+    """
     if not lines:
         return ","
     unquoted = [re.sub(r'"[^"]*"', "", line) for line in lines[:1000]]
@@ -184,7 +188,7 @@ def _delimiter_of(lines: Sequence[str]) -> str:
         (typical, count), *_ = counts.most_common(1) or [(0, 0)]
         return count / len(unquoted) if typical > 0 else 0.0
 
-    # Another delimiter stands beside a name in some line: "3,5" is a number.
+    # Another delimiter must occur beside a letter in some line: "3,5" may be a number.
     others = [
         mark
         for mark in DELIMITERS
@@ -311,7 +315,7 @@ def _read_workbook(
         )
     cells = filled[name].to_numpy(object)
     rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells]
-    # The first used column is the first of the table.
+    # The table starts at the first column with a cell.
     first = min(i for row in rows for i, cell in enumerate(row) if cell is not None)
     table = trim([row[first:] for row in rows], skip_rows)
     is_used = np.array([[cell is not None for cell in row] for row in table.rows])

@@ -1,6 +1,6 @@
-"""Rows of a sheet or a text file around its table: titles, notes, two header rows, totals.
+"""Titles, notes, totals and double headers around the table of a file.
 
-Each row that is left out, and each header that is joined, is reported by a remark.
+A remark reports each row that is left out, and each header that is joined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TableRows(NamedTuple):
     Attributes:
         rows: The header and the rows below it; cells are text or typed values.
         above: Number of rows above the header.
-        remarks: The rows that were left out, in words.
+        remarks: Remarks on rows that were left out or joined.
     """
 
     rows: Rows
@@ -39,11 +39,12 @@ class TableRows(NamedTuple):
 def trim(rows: Rows, skip_rows: int | None) -> TableRows:
     """Leave out titles, notes and empty rows around a table.
 
-    A title is a single cell above a header of several columns, a note a single text below it.
+    A title is a single cell above a header of several columns. A note is a single text below the
+    table.
 
     Args:
         rows: All rows, with None or "" for empty cells.
-        skip_rows: Number of rows above the header, which then has no titles; None to find titles.
+        skip_rows: Number of rows to skip above the header; None to find titles.
     """
     start, end, remarks = skip_rows or 0, len(rows), ()
     filled = [_filled(row) for row in rows]
@@ -75,14 +76,15 @@ def join_header(table: TableRows) -> TableRows:
     rows = table.rows
     if len(rows) < 3 or len(rows[1]) != len(rows[0]) or not _filled(rows[1]):
         return table
-    # Names hold no data; groups may be years above some of the columns. Mostly the first cell of
-    # the second row decides, and a table may have thousands of columns.
+    # Column names are not data. Groups in the first row may be years, but in fewer columns than a
+    # row of data. The second row is tested first: its first cell often decides, and a table may
+    # have thousands of columns.
     if any(map(_is_data, rows[1])) or not _data_columns(rows[0]) < _data_columns(rows[2]):
         return table
     top = [_text(cell) for cell in rows[0]]
     names = []
     for column, lower in enumerate(_text(cell) for cell in rows[1]):
-        # A group stands above its first column only.
+        # A group is written above its first column only.
         if not top[column] and column and lower:
             top[column] = top[column - 1]
         names.append(" ".join(dict.fromkeys(part for part in (top[column], lower) if part)))
@@ -119,7 +121,7 @@ def _text(cell: Any) -> str:
 
 
 def _left_out(place: str, kind: str, texts: Sequence[str]) -> str:
-    """Remark on rows that are left out: the first row, 'Sales', is a title and is left out."""
+    """Remark such as "the first row, 'Sales', is a title and is left out"."""
     text = texts[0] if len(texts[0]) <= 40 else f"{texts[0][:37]}..."
     if len(texts) == 1:
         return f"the {place} row, {text!r}, is a {kind} and is left out"
@@ -144,7 +146,7 @@ def _data_columns(row: Sequence[Any]) -> set[int]:
 
 def _is_data(cell: Any) -> bool:
     """True for a number or a date."""
-    # Text is checked by patterns first, because the readers take milliseconds.
+    # Patterns are tried first, because the readers take milliseconds.
     if isinstance(cell, str):
         if not re.search(r"\d", cell):
             return False
@@ -154,7 +156,7 @@ def _is_data(cell: Any) -> bool:
 
 
 def _is_number(cell: Any) -> bool:
-    """True for a number in any notation; a word for a missing value is none."""
+    """True for a number in any notation, but not for a word for a missing value."""
     import pandas as pd  # slow to import
 
     if is_missing(pd.Series([cell], dtype=object)).all():
@@ -167,7 +169,7 @@ def _is_date(cell: Any) -> bool:
 
 
 def is_readable(reader: Callable, *arguments: Any) -> bool:
-    """True if a reader accepts the arguments, perhaps in two ways."""
+    """True if a reader accepts the arguments, even if they are ambiguous."""
     try:
         reader(*arguments)
     except AmbiguousError:

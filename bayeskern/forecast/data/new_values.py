@@ -45,7 +45,7 @@ def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -
 
     Args:
         source: Path of a file, a frame, or a pandas series with times as its index. Plain values,
-            and values that this function has read, are returned as they are.
+            and results of this function, are returned unchanged.
         series: The series that the values continue.
         options: How the source is read; None for the names and the notation of the series.
 
@@ -127,7 +127,7 @@ def values_after(
 
 def _revised(series: Series, times: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
     """Remark if values at earlier times differ from the values of the series."""
-    # The fit may have started later, or left out values.
+    # The fitted series may start later, or lack values.
     known = dict(zip(series.times.tolist(), series.values.tolist(), strict=True))
     unit = times.astype(series.times.dtype).tolist()
     pairs = [(known[t], v) for t, v in zip(unit, values.tolist(), strict=True) if t in known]

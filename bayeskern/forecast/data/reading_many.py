@@ -1,4 +1,4 @@
-"""Many series, as rows of one frame or file, or in a mapping or a list."""
+"""Many series from the rows of one frame or file, a mapping or a list."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
 
 
 def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesReaders:
-    """Readers of the series in the rows of a table; column `id` or unique_id names the series."""
+    """Readers of the series in the rows of a table.
+
+    The column `id`, or by default unique_id, names the series.
+    """
     if id is None and NIXTLA_ID in table.columns:
         id = NIXTLA_ID
     if id is None and options.value is None:
@@ -111,7 +114,8 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
         raise
     except ValueError:
         pass
-    # Local times are located by series: in each, the second of two equal times is the later one.
+    # Local times become UTC series by series: of two equal times of one series, the second is the
+    # later one.
     is_local = (zones or options.timezone) and not is_aware(times)
     if any(isinstance(cell, str | float) for cell in times[:1]):
         try:
@@ -151,9 +155,9 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
 
 
 def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
-    """Readers of the series of a table in which each column but the time is a series.
+    """Readers of the series of a table with a series in each column but the time.
 
-    Raises ValueError if a column does not hold numbers: it may be the names of series in rows.
+    Raises ValueError if a column does not hold numbers; it may hold names of series.
     """
     known_time = INDEX_COLUMN if INDEX_COLUMN in table.columns else options.time
     columns, zones, notes = split_zones(table.columns, options)

@@ -1,4 +1,4 @@
-"""Variables with known future values: columns of a table, events and public holidays."""
+"""Variables with known future values: table columns, events, public holidays."""
 
 from __future__ import annotations
 
@@ -112,9 +112,10 @@ def known_at(
 def on_dates(
     events: Mapping[str, Any], times: np.ndarray, calendar: Calendar
 ) -> dict[str, np.ndarray]:
-    """Indicator of each event, by name: 1 at times whose day, week or month contains its dates.
+    """Indicator of each event by name.
 
-    Raises ValueError for an event outside the times.
+    It is 1 at times whose day, week or month contains a date of the event. Raises ValueError for an
+    event outside the times.
     """
     columns = {}
     for name, dates in events.items():
@@ -133,7 +134,7 @@ def contain_dates(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np
     unit = "M8[M]" if "month" in calendar.kind else "M8[D]"
     if calendar.kind not in ("month", "business month", "day"):
         return np.isin(wall.astype(unit), days).astype(float)
-    # Number each period of the calendar, from 0 at the first time.
+    # Numbers of the periods of the calendar, from 0 at the first time.
     first, every = wall[0].astype(unit).astype(int), int(calendar.every)
     periods, event_periods = ((t.astype(unit).astype(int) - first) // every for t in (wall, days))
     return np.isin(periods, event_periods).astype(float)
@@ -210,7 +211,7 @@ def holiday_columns(
     for name, days in dates.items():
         indicator = contain_dates(times, np.array(days), calendar)
         occurrences = int(indicator[:count].sum())
-        # An indicator that is 1 at all times, as may happen in a short series, equals the level.
+        # An indicator that is 1 throughout a short series cannot be told apart from the level.
         if 0 < occurrences < count:
             columns[name] = indicator
         elif occurrences == 0 and indicator.any():

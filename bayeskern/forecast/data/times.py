@@ -96,7 +96,10 @@ def read_times(
 def read_written_times(
     values: Any, name: str, date_format: str | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Times as by `parse_times`, decimals that are months included, and remarks on them."""
+    """Times as in `parse_times`, but with decimals such as 1993.12 as months.
+
+    Returns the times and remarks on such months.
+    """
     texts: list[str] = []
     if isinstance(next(iter(values), None), str):
         texts = [str(value).strip() for value in values]
@@ -107,7 +110,7 @@ def read_written_times(
     if months is None:
         return parse_times(values, name, date_format), ()
     if months.iso is not None:
-        # The text of a row that is no month is left, for the message.
+        # A row that is not a month keeps its text, for the error message.
         values = [iso or text for iso, text in zip(months.iso, texts, strict=True)]
     return parse_times(values, name, date_format), (months.remark,)
 
@@ -146,7 +149,7 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         _refuse_hours_of_digits(array, name)
         array = array.astype(np.int64).astype(f"M8[{unit}]")
     if array.dtype.kind == "M":
-        # Differences of later or earlier times overflow.
+        # Differences between times outside these years overflow.
         years = array.astype("M8[Y]").astype(np.int64) + 1970
         outside = "{} is not in the years 1 to 9999; check the time, or drop the row".format
         _require((years >= 1) & (years <= 9999), array, name, outside)
@@ -158,7 +161,7 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
 
 
 def epoch_unit(values: Any) -> str | None:
-    """Unit of times since 1970, as numbers or digits: "s", "ms", "us" or "ns"; None otherwise."""
+    """Unit of times since 1970: "s", "ms", "us" or "ns"; None for other times."""
     array = np.asarray(values)
     if array.dtype.kind in "OU" and len(array) and re.fullmatch(r"\d{10,19}", str(array[0])):
         try:
@@ -175,7 +178,7 @@ def epoch_unit(values: Any) -> str | None:
 
 
 def _refuse_hours_of_digits(seconds: np.ndarray, name: str) -> None:
-    """Raise AmbiguousError if all numbers may be seconds since 1970 or hours: 2019011321."""
+    """Raise AmbiguousError if all numbers may be epochs or hours, as 2019011321."""
     texts = [str(int(second)) for second in seconds]
     if all(HOURS_OF_DIGITS.fullmatch(text) for text in texts):
         as_epoch = np.datetime64(int(seconds[0]), "s")
@@ -199,7 +202,7 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
     _require(present, array, name, lambda _: "the time is missing; drop the row or fill it in")
     values = [value.strip() if isinstance(value, str) else value for value in array]
     dates = (dt.date, np.datetime64, pd.Period)
-    # A column holds one kind of value. Booleans are refused; Python counts them as numbers.
+    # A column holds one kind of value. Booleans, which Python counts as numbers, are refused.
     kinds = (str, dates, numbers.Real)
     kind = next((k for k in kinds if isinstance(values[0], k)), ())
     fits = [isinstance(v, kind) and not isinstance(v, bool | np.bool_) for v in values]
@@ -231,7 +234,7 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
         months = read_point_months(texts, name)
         iso = months.iso if months else _iso_dates(texts, name)
     if iso is None or date_format == NUMBER_FORMAT:
-        # A zero leads a month, 01.93, or an integer, 007, but no decimal.
+        # A month (01.93) or an integer (007) may have a leading zero, a decimal may not.
         number = re.compile(r"[+-]?(\d+\.?|(0|[1-9]\d*)?\.\d+)([eE][+-]?\d+)?", re.ASCII)
         _require([bool(number.fullmatch(text)) for text in texts], texts, name, _unreadable)
         return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
@@ -251,7 +254,7 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
 
 
 def _iso_dates(texts: list[str], name: str) -> list[str] | None:
-    """Dates in ISO 8601, "" for unreadable ones; None if the first row is a number."""
+    """Dates in ISO 8601, "" if unreadable; None if the first row is a number."""
     dates: Sequence[str] = texts
     weekdays: Sequence[int | None] = ()
     if split_weekday(texts[0])[1] is not None:
@@ -277,7 +280,7 @@ def _unreadable(value: str) -> str:
 
 
 def _require_alike(aware: Sequence[bool], values: Sequence, name: str) -> None:
-    """Raise ValueError if only some times are aware: have an offset or a zone."""
+    """Raise ValueError if only some times have an offset or a zone."""
     article = "no" if aware[0] else "an"
     problem = "{!r} has {} offset or zone, unlike row 1; give one in all rows or in none".format
     _require(np.equal(aware, aware[0]), values, name, lambda value: problem(value, article))
@@ -286,7 +289,7 @@ def _require_alike(aware: Sequence[bool], values: Sequence, name: str) -> None:
 def _require(
     valid: ArrayLike, values: Sequence | np.ndarray, name: str, problem: Callable[[str], str]
 ) -> None:
-    """Raise ValueError with the row and the problem of the first value that is not valid."""
+    """Raise ValueError for the first invalid value, with its row and its problem."""
     if not np.all(valid):
         row = int(np.argmin(valid))
         raise ValueError(f"{name}, row {row + 1}: {problem(str(values[row]))}.")

@@ -68,7 +68,7 @@ def require_zone(name: Any) -> str:
 def local_to_utc(wall: np.ndarray, zones: str | Iterable[str], name: str) -> np.ndarray:
     """Convert written local times to naive UTC.
 
-    Of two equal times, where clocks go back, the earlier row has the earlier meaning.
+    Where clocks go back, the first of two equal times is the earlier one.
 
     Args:
         wall: Local times, (n,), in the order of the rows.

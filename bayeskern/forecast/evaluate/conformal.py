@@ -40,7 +40,7 @@ class ConformalOptions:
 
     Attributes:
         max_origins: Largest number of past origins.
-        significance: Probability of a remark on a calibrated forecast, at most.
+        significance: Maximum probability of a remark on a calibrated forecast.
     """
 
     max_origins: int = 200
@@ -55,7 +55,7 @@ class PastTails:
     """Tail probabilities of the values that followed past origins.
 
     Attributes:
-        tails: Probability of a value at least as far on the same side of the median, (N,).
+        tails: Probability of a value at least as far from the median, on the same side, (N,).
         steps: Steps ahead, counted from 0, (N,).
         origins: Number of known values at the origin, (N,); increasing.
         discrete: True if interval ends have positive probability, so that the intervals may hold
@@ -127,13 +127,13 @@ class PastTails:
 
 
 def binomial_p_value(successes: int, count: int, probability: float, lower: bool = False) -> float:
-    """Exact p-value of a binomial count: the probability of all counts at most as likely.
+    """Exact p-value of a binomial count, summed over all counts at most as likely.
 
     Args:
         successes: Observed count.
         count: Number of trials.
         probability: Probability of a success.
-        lower: Only counts of at most `successes`.
+        lower: Sum over the counts of at most `successes` instead.
     """
     k = np.arange(count + 1)
     log_mass = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
@@ -228,8 +228,7 @@ class ConformalIntervals:
         """Data frame with a row for each future time.
 
         Returns:
-            Columns lower and upper, bayesian_lower and bayesian_upper, and the number of past
-            errors.
+            Columns lower, upper, bayesian_lower, bayesian_upper and past_errors (their number).
         """
         import pandas as pd  # slow to import
 
@@ -247,7 +246,7 @@ class ConformalIntervals:
         )
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Plot the forecast with its Bayesian interval, and the conformal ends as dashed lines.
+        """Plot the Bayesian interval, and the conformal interval as dashed lines.
 
         Args:
             ax: Axes to draw in; a new figure if None.

@@ -47,7 +47,7 @@ def scan(evidence: NumpyEvidence, z: np.ndarray, trend: str, margin: int = 0) ->
         evidence: Log joint density of n values.
         z: Hyperparameters, (d,).
         trend: Trend of the structure; the level alone changes if it is STEADY.
-        margin: Number of first and of last values that no change separates from the others.
+        margin: Smallest number of values before and after a change.
     """
     with evidence.threads():
         precision, weighted = evidence.conditioned(z).precision()
@@ -79,9 +79,9 @@ def scan(evidence: NumpyEvidence, z: np.ndarray, trend: str, margin: int = 0) ->
 def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
     """Fit with one more change of level and slope, from the mode of a fit.
 
-    All times of the change are equally probable a priori. The log prior of the result counts all
-    times that explain the change: p(y) of a change at any time is p(y) of this one, divided by the
-    posterior probability of its time.
+    All times of the change are equally probable a priori. The log prior of the result accounts for
+    all times of the change: p(y) given a change at any time is p(y) given this time, divided by the
+    posterior probability of this time.
     """
     changes = (*fitted.structure.changes, time)
     structure = fitted.structure._replace(changes=changes)
@@ -94,10 +94,10 @@ def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
 
 
 def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> Fitted | None:
-    """Fit with one more change, at its most probable time; None if the series is too short.
+    """Fit with a further change at its most probable time; None for a short series.
 
-    Without the change, a wandering level explains it. So the time is searched again at the
-    hyperparameters of a fit with the change.
+    The hyperparameters of a fit without the change explain it by a wandering level. Its time is
+    therefore searched a second time, at the hyperparameters of a fit with the change.
 
     Args:
         fits: Structures at their modes.
@@ -121,11 +121,11 @@ def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> F
 
 
 def _scan_of(fitted: Fitted, at: Fitted, margin: int) -> ChangeScan:
-    """Scan of a fit, at its own hyperparameters or at those of the fit with a change."""
+    """Scan of `fitted` at the hyperparameters of `at`."""
     z = np.array([at.mode_by_name[name] for name in fitted.evidence.names])
     return scan(cast("NumpyEvidence", fitted.evidence), z, fitted.structure.trend, margin)
 
 
 def _sums_after(a: np.ndarray) -> np.ndarray:
-    """Sums of the rows i, i + 1, ... of an array, for each i."""
+    """Sum of the rows from i to the last one of an array, for each i."""
     return np.cumsum(a[::-1], axis=0)[::-1]

@@ -33,7 +33,7 @@ class Draws:
         z: Draws in unconstrained coordinates, (S, d).
         log_ratios: Log importance ratios, log p - log q, (S,).
         next_times: Sorted times of likely predictions or new values, (m,).
-        computed: Joint distribution of the values at `next_times`, if it is computed already.
+        computed: Joint distribution of the values at `next_times`, if already computed.
     """
 
     fitted: Fitted
@@ -44,7 +44,7 @@ class Draws:
 
     @cached_property
     def predictive(self) -> JointPredictive | None:
-        """Joint distribution of the values at `next_times` for each draw; None without times."""
+        """Joint distribution at `next_times` for each draw; None without times."""
         if self.computed is not None or len(self.next_times) == 0:
             return self.computed
         return self.fitted.evidence.predictive(self.z, self.next_times)
@@ -137,7 +137,7 @@ class Draws:
 
     def posterior(self, seed: int) -> Posterior:
         """The draws as a posterior of the hyperparameters."""
-        # Importance sampling needs no precise mode, but users see `posterior.optimum`.
+        # Importance sampling does not need a precise mode, but users see `posterior.optimum`.
         fitted = self.fitted.polished()
         z = self.z if self.is_point else self.resampled(len(self.z), seed)
         fit = Fit(

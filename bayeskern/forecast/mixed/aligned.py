@@ -16,17 +16,18 @@ from bayeskern.forecast.model.learned import frequency_of, learned
 
 # Relative difference between a total and the sum of its fine values that counts as rounding.
 ROUNDING_TOL = 1e-3
-# Largest number of totals and of fine values that are fitted: the fit takes cubic time.
+# Maximum numbers of totals and of fine values in a fit, whose time is cubic in them.
 MAX_TOTALS, MAX_FINE_VALUES = 240, 400
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Totals over finished periods, and fine values that reach into the unfinished one.
+    """Totals over finished periods, and fine values up to the present.
 
     Attributes:
         totals: Totals of all finished periods.
-        fine: Fine values, without gaps, from the start of a period or a later time on.
+        fine: Fine values without gaps. They may start within a period, and may end within the
+            unfinished one.
     """
 
     totals: Series
@@ -74,7 +75,7 @@ class Aligned:
         }
         return FineSteps(
             step=calendar.step,
-            # As many later periods as a forecast may compute ahead of updates and for its words.
+            # Enough periods beyond the horizon for `likely_times` and for sentences on the seasons.
             edges=self.edges(2 * count + horizon + 36),
             mean_count=self.mean_count,
             seasons=seasons,
@@ -85,8 +86,8 @@ class Aligned:
     def chosen(self) -> np.ndarray:
         """Mask of the fine values to fit.
 
-        The last fine value of a period with a total is left out if all are known: the total
-        implies it.
+        If all fine values of a period with a total are known, the last one is left out, because the
+        total implies it.
         """
         observed, calendar = self.totals.observed, self.totals.calendar
         ends = self.edges(int(calendar.steps()[-1]) + 1)
@@ -135,7 +136,7 @@ def aligned(totals: Series, fine: Series, last: int | None = None) -> Aligned:
 
 
 def _recent(pair: Aligned) -> Aligned:
-    """The pair with at most `MAX_FINE_VALUES` fine values, from the start of a period on."""
+    """Pair with at most `MAX_FINE_VALUES` fine values, from the start of a period."""
     if len(pair.fine.values) <= MAX_FINE_VALUES:
         return pair
     edges = pair.edges(int(pair.totals.calendar.steps()[-1]) + 2)
@@ -148,7 +149,7 @@ def _recent(pair: Aligned) -> Aligned:
 
 
 def _without_unfinished(pair: Aligned) -> Series:
-    """The totals, checked against the fine values, without the sum of an unfinished period.
+    """Totals, checked against the fine values, without that of an unfinished period.
 
     Raises:
         ValueError: Fine values do not add up to a total, or end before the totals or begin after
@@ -193,7 +194,7 @@ def _without_unfinished(pair: Aligned) -> Series:
 
 
 def _with_finished_periods(pair: Aligned) -> Aligned:
-    """The pair with totals of periods after the last total whose fine values are all known."""
+    """Pair with totals of later periods whose fine values are all known."""
     count = int(pair.totals.calendar.steps()[-1]) + 1
     later = len(pair.fine.values) // 2 + 1
     edges = pair.edges(count + later)[count:]
@@ -244,7 +245,7 @@ def _indices(fine: Calendar, times: np.ndarray) -> np.ndarray:
 
 
 def _first_months(calendar: Calendar, times: np.ndarray) -> np.ndarray:
-    """First month of the period at each time: named by its first day, or by its last day."""
+    """First month of the period at each time, which is its first or its last day."""
     months = calendar.wall(times).astype("M8[M]")
     return months if calendar.day == 1 else months - np.timedelta64(int(calendar.every) - 1, "M")
 
@@ -281,7 +282,7 @@ def _require_finer(periods: Calendar, fine: Series) -> None:
 
 
 def _require_complete(fine: Series) -> None:
-    """Raise ValueError, with the first missing time, unless a series has a value at each step."""
+    """Raise ValueError unless a series has a value at each step."""
     missing = np.flatnonzero(~np.isfinite(fine.on_grid()))
     if len(missing):
         time = fine.calendar.labels(fine.calendar.grid(0)[missing[:1]])[0]

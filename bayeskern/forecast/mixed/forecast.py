@@ -1,4 +1,4 @@
-"""Forecast totals over periods from their history and from recent values of a finer frequency."""
+"""Forecast totals from their history and from recent values of finer frequency."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayeskern.forecast.model.transformation import is_constant
 def forecast_mixed(
     series: Series, also: Any, horizon: int | str, request: Request, seed: int
 ) -> MixedForecast:
-    """Forecast a series of totals that continues in values of a finer frequency.
+    """Forecast a series of totals that continues in values of finer frequency.
 
     Args:
         series: Totals over months, quarters or years.
@@ -60,7 +60,7 @@ def forecast_mixed(
 
 
 def _require_supported(series: Series, request: Request) -> None:
-    """Raise ValueError, with its name, for an option that also= excludes."""
+    """Raise ValueError for the first option that also= excludes."""
     model = request.model
     options = {
         "regressors": series.regressors,
@@ -70,7 +70,7 @@ def _require_supported(series: Series, request: Request) -> None:
     }
     names = ("log", "changes", "robust", "kernel", "effect_kernels", "method")
     options |= {f"StructuralModel({name}=...)": getattr(model, name) for name in names}
-    # A bound of 0 is one of totals and of days; other bounds are not.
+    # A bound of 0 holds for totals and for their days alike; other bounds do not.
     options |= {
         f"StructuralModel({name}=...) other than 0": bound or None
         for name, bound in (("lower", model.lower), ("upper", model.upper))

@@ -26,7 +26,7 @@ def mixed(f: MixedForecast, levels: float | Sequence[float], whole: bool) -> Fig
     left, right = fig.subplots(1, 2, width_ratios=(1.5, 1.0))
     plot.forecast(f, left, levels, whole)
     nowcast(f.nowcast, right, levels)
-    # The note of a single panel would meet the title; the legend is the same in both panels.
+    # The note of a single panel would overlap the title; the legend is the same in both panels.
     left.set_title("", loc="right")
     for ax in (left, right):
         if (legend := ax.get_legend()) is not None:
@@ -36,13 +36,13 @@ def mixed(f: MixedForecast, levels: float | Sequence[float], whole: bool) -> Fig
 
 
 def nowcast(n: Nowcast, ax: Axes | None, levels: float | Sequence[float]) -> Figure:
-    """Plot the values of the unfinished period, seen and forecast, and those before it."""
+    """Plot observed and forecast values of the unfinished period, and the one before."""
     ax = figure().subplots() if ax is None else ax
     levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
     fine, rest = n.forecast.fine, n.rest
     calendar, count = fine.calendar, n.count
     wall = calendar.wall(fine.times)
-    # The period before shows what is usual.
+    # The previous period, for comparison.
     shown, begin = slice(-(n.seen_count + count), None), wall[-n.seen_count]
     x = calendar.wall(np.concatenate([fine.times[-1:], calendar.future(count - n.seen_count)]))
     last = fine.values[-1]

@@ -1,4 +1,4 @@
-"""Forecast of totals from two frequencies, and the nowcast of the unfinished period."""
+"""Forecast of totals from two frequencies, and nowcast of the unfinished period."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ IDENTITY = Scale(False, 0.0, 1.0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixedForecast(Forecast):
-    """Forecast of totals over periods. Returned by `forecast(totals, horizon, also=values)`.
+    """Forecast of totals over periods, from `forecast(totals, horizon, also=values)`.
 
     A `Forecast` of the totals, with the distribution of the unfinished period as `nowcast`. Past
-    forecasts, components and conformal intervals are those of totals of a period of average length:
-    mean of the finer values times the average number of them. The verdict rests on forecasts of the
-    totals from earlier totals, without the finer values.
+    forecasts, components and conformal intervals describe totals over a period of average length:
+    the mean of the finer values times their average number. The verdict rests on forecasts from
+    earlier totals, without the finer values.
 
     Attributes:
         pair: The totals and the finer values on one grid.
@@ -54,7 +54,7 @@ class MixedForecast(Forecast):
 
     @cached_property
     def nowcast(self) -> Nowcast | None:
-        """Distribution of the unfinished period; None if the finer values end with the totals."""
+        """Distribution of the unfinished period; None if the totals are up to date."""
         return Nowcast(self) if self._seen.size else None
 
     @cached_property
@@ -131,8 +131,8 @@ class MixedForecast(Forecast):
     ) -> Any:
         """Plot the totals with their forecast and, beside it, the unfinished period.
 
-        Arguments and result are those of `Forecast.plot`. In axes of one's own and by plotly, the
-        totals alone; `nowcast.plot()` shows the unfinished period.
+        Arguments and result are those of `Forecast.plot`. With `ax` or plotly, only the totals are
+        drawn; `nowcast.plot()` shows the unfinished period.
         """
         if self.nowcast is None or ax is not None or backend != "matplotlib":
             return super().plot(ax, levels, whole, backend)
@@ -158,18 +158,20 @@ class MixedForecast(Forecast):
 
     @property
     def model(self) -> None:
-        """None: no model of a single frequency describes both."""
+        """None, because no model of a single frequency describes both."""
         return
 
     @property
     def posterior(self) -> None:
-        """None: the model has no target for the inference methods."""
+        """None, because the model has no target for the inference methods."""
         return
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Nowcast(Quantiles):
-    """Distribution of the total of the unfinished period: values seen, plus forecast of the rest.
+    """Distribution of the total of the unfinished period.
+
+    The total is the sum of the values seen and of the forecast of the rest.
 
     Attributes:
         forecast: The forecast, whose first step is the unfinished period.
@@ -184,22 +186,22 @@ class Nowcast(Quantiles):
 
     @property
     def seen(self) -> float:
-        """Sum of the values seen."""
+        """Sum of the observed values of the period."""
         return float(np.sum(self.forecast._seen))
 
     @property
     def seen_count(self) -> int:
-        """Number of values seen."""
+        """Number of observed values of the period."""
         return len(self.forecast._seen)
 
     @property
     def count(self) -> int:
-        """Number of values of the whole period."""
+        """Number of values of the whole period, observed or not."""
         return int(np.diff(self.forecast._edges[:2])[0])
 
     @property
     def share(self) -> float:
-        """Share of the period that is seen, in numbers of values."""
+        """Share of the values of the period that are observed."""
         return self.seen_count / self.count
 
     @property
@@ -212,7 +214,7 @@ class Nowcast(Quantiles):
 
     @cached_property
     def rest(self) -> QuantileAverage:
-        """Distribution of each value of the rest of the period, (count - seen_count,)."""
+        """Joint distribution of the remaining values of the period, (count - seen_count,)."""
         return self.forecast._rest()
 
     @property
@@ -230,7 +232,7 @@ class Nowcast(Quantiles):
         return self.forecast.quantile(q)[..., 0]
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the path of the sum, from the first value seen to the end of the period.
+        """Joint draws of the running total, from the first value to the whole period.
 
         Args:
             n: Number of paths.
@@ -244,7 +246,7 @@ class Nowcast(Quantiles):
         return np.cumsum(np.hstack([seen, self.rest.sample(n, seed)]), axis=1)
 
     def plot(self, ax: Axes | None = None, levels: float | Sequence[float] = LEVELS) -> Figure:
-        """Plot the values of the period, seen and forecast with intervals, and those before.
+        """Plot observed and forecast values of the period, and the previous period.
 
         Args:
             ax: Axes to draw in; a new figure if None.

@@ -34,7 +34,7 @@ class EffectSources(NamedTuple):
     def columns(
         self, times: np.ndarray, count: int, calendar: Calendar
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], tuple[str, ...]]:
-        """Indicators of events and of holidays by name, and holidays of the future only.
+        """Indicators of events and of holidays by name, and names of unseen holidays.
 
         Args:
             times: Times of the series and of the forecast, (m,).
@@ -51,24 +51,24 @@ class EffectSources(NamedTuple):
 class Effects:
     """Additive effects of regressors, holidays and events on a standardised series.
 
-    The effects sum to sum_j b_j z_j + sum_i g_i(z_i), with b_j ~ N(0, 1) and a Gaussian process
-    g_i with its own kernel. A column z of zeros and ones is not standardised: its effect is the
-    change while it is 1. Any other column is standardised over the fitted values: its effect is a
-    difference from the average. At positions without regressors there is no effect.
+    The effects sum to sum_j b_j z_j + sum_i g_i(z_i), with b_j ~ N(0, 1) and a Gaussian process g_i
+    with its own kernel. A column z of zeros and ones is not standardised: its effect is the change
+    while it is 1. Any other column is standardised over the fitted values: its effect is a
+    difference from the average. At positions without regressors, the effect is 0.
 
     Attributes:
         columns: Names of the columns, (k,); columns with a linear effect b_j come first.
         components: Component of each column: its own name, or "holidays" for all holidays.
-        units: Change of z_j for one unit of column j: (k,).
+        units: Change of z_j for one unit of column j, (k,).
         positions: Sorted positions in the calendar, (m,).
         Z: Values of all columns at these positions, (m, k).
         step: Step of the calendar.
         kernels: Kernels of the last columns, the effects g_i.
         unseen: Holidays that occur only in the future.
-        is_indicator: True for columns of zeros and ones: (k,).
-        center: Value of each column at which z is 0: (k,); 0 if empty.
-        draws: Joint draws of the columns at the last positions, those of the forecast, if they are
-            uncertain: (S, horizon, k). `Z` holds their means.
+        is_indicator: True for columns of zeros and ones, (k,).
+        center: Value of each column at which z is 0, (k,); 0 for all columns if empty.
+        draws: Joint draws of the columns at the forecast positions, the last ones, (S, horizon, k).
+            `Z` holds their means. None if no column is uncertain.
         sources: Sources of the indicator columns.
     """
 
@@ -152,12 +152,15 @@ class Effects:
         )
 
     def per_sd(self) -> np.ndarray:
-        """Change of each linear z_j for one sd of its column; NaN for indicators: (linear,)."""
+        """Change of each linear z_j for one sd of its column, (linear,).
+
+        NaN for indicators.
+        """
         is_indicator = np.array(self.is_indicator, bool)[: self.linear]
         return np.where(is_indicator, np.nan, 1.0)
 
     def per_tenth(self) -> np.ndarray:
-        """Change of each linear z_j for 10 % of the mean of its column: (linear,).
+        """Change of each linear z_j for 10 % of the mean of its column, (linear,).
 
         NaN for indicators, and for columns with values that are not positive.
         """
@@ -194,9 +197,10 @@ class Effects:
     # -- elements: coefficients, and non-linear effects at given values ------------------------
 
     def element_covariance(self, x: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
-        """Prior covariance of all effects at x (n,) with their elements: (n, linear + sum_i q_i).
+        """Prior covariance of all effects at x (n,) with their elements.
 
-        The elements are the coefficients b_j, and each g_i at `values` (q_i,) of its column.
+        The elements are the coefficients b_j, and each g_i at `values` (q_i,) of its column. The
+        shape is (n, linear + sum_i q_i).
         """
         rows, known = self._columns_at(x)
         blocks = [rows[:, : self.linear]]
@@ -253,7 +257,7 @@ def effects_of(
             falls on the times.
     """
     calendar, count = series.calendar, int(series.observed.sum())
-    # Effects also hold at missing values whose regressors are known.
+    # Effects are also known at missing values whose regressors are known.
     gaps = series.times[~series.observed]
     if series.regressors is not None:
         gaps = gaps[series.regressors.covers(gaps)]

@@ -19,14 +19,14 @@ import numpy as np
 from bayeskern.forecast.model.learned import Learned
 from bayeskern.kernels.derivatives import Pairs
 
-# Parts of a period, within each of which the slow components are constant.
+# Number of parts of a period; the slow components are constant within a part.
 PARTS = 3
 # Positions closer than this share of a period are equal.
 POSITION_TOL = 1e-6
 
 
 class StepIntervals(NamedTuple):
-    """Means over intervals of fine steps, of any shape (...).
+    """Intervals of fine steps over which means are taken; arrays of any shape (...).
 
     Attributes:
         start: First step of each interval.
@@ -45,8 +45,8 @@ class StepIntervals(NamedTuple):
 class FineSteps:
     """Periods of a series as intervals of fine steps.
 
-    Positions x count periods in units of `step`. Whole numbers of periods are the periods
-    themselves; `positions` between them are single fine steps.
+    A position x is `step` times a number of periods. A whole number stands for the whole period
+    that starts there; other positions stand for single fine steps.
 
     Attributes:
         step: Length of a period, in the unit of the positions.
@@ -117,12 +117,12 @@ class FineSteps:
 
 
 def _part_of(index: np.ndarray, count: np.ndarray | int) -> np.ndarray:
-    """Part of a period in which its step `index`, of `count` steps, lies."""
+    """Index of the part that contains step `index` of a period of `count` steps."""
     return np.floor(PARTS * (index + 0.5) / count).astype(int)
 
 
 class Blocks:
-    """Covariances of means over intervals, from covariances of single steps and of parts.
+    """Covariances of means over intervals, from those of single steps and of parts.
 
     With H(l + 1) - 2 H(l) + H(l - 1) = k(l) and H(0) = 0, the sum of k(s - t) over a <= s < b and
     c <= t < d is H(b - c) - H(a - c) - H(b - d) + H(a - d): the second integral of a stationary
@@ -161,28 +161,28 @@ class Blocks:
         self._lag_count = steps.lags.lag.shape[0]
 
     def of_parts(self, K: np.ndarray) -> np.ndarray:
-        """Covariances of the means, from covariances K of the parts, at the nodes or their lags."""
+        """Covariances of the means, from covariances K of the parts at the nodes."""
         K = self.nodes.spread(K)
         if self._is_outer:
             return self._left @ K @ self._right.T
         return np.einsum("mp,mpq,mq->m", self._left, K, self._right)
 
     def part_weights(self, A: np.ndarray) -> np.ndarray:
-        """Weights of the nodes for which their sum is that of weights A of the means."""
+        """Weights W of the nodes with sum(W * K) = sum(A * of_parts(K))."""
         return self._left.T @ A @ self._right
 
     def of_lags(self, k: np.ndarray) -> np.ndarray:
-        """Covariances of the means, from covariances k (D,) of steps at lags 0, 1, ..., D - 1."""
+        """Covariances of the means, from covariances k (D,) of steps at lags 0 to D - 1."""
         H = np.append(0.0, np.cumsum(np.cumsum(k) - 0.5 * k[0])[:-1])
         return sum(sign * H[lags] for sign, lags in self._terms) / self._sizes
 
     def lag_weights(self, A: np.ndarray) -> np.ndarray:
-        """Weights (D,) of the lags for which their sum is that of weights A of the means."""
+        """Weights w (D,) of the lags with sum(w * k) = sum(A * of_lags(k))."""
         A = A / self._sizes
         of_H = np.zeros(self._lag_count)
         for sign, lags in self._terms:
             of_H += sign * np.bincount(lags.ravel(), A.ravel(), self._lag_count)
-        # H(l) = sum over i < l of the sums of k(j), j <= i, each minus k(0) / 2.
+        # H(l) is the sum over i < l of k(0) + ... + k(i) - k(0) / 2.
         of_sums = np.append(np.cumsum(of_H[:0:-1])[::-1], 0.0)
         weights = np.cumsum(of_sums[::-1])[::-1]
         weights[0] -= 0.5 * of_sums.sum()

@@ -1,6 +1,6 @@
-"""Future values of regressors and events as users give them: numbers, draws, distributions.
+"""Future values of regressors and events: numbers, draws or distributions.
 
-Values that are uncertain become joint draws, one row for each draw and one column for each time.
+Uncertain values become joint draws, with a row for each draw and a column for each time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.data.zones import to_utc
 from bayeskern.prediction.mixture import Quantiles
 
-# Joint draws of regressors given by a distribution or a forecast, and most draws of an array.
+# Number of joint draws of a distribution or a forecast, and maximum number of draws of an array.
 DISTRIBUTION_DRAWS, MAX_DRAWS = 400, 1_000
 ACCEPTED = (
     "a number, one number for each time, a pandas Series indexed by time, draws of shape (S, {m}), "
@@ -51,16 +51,16 @@ class RegressorForecast(Protocol):
 
 
 def table_of(regressors: Any) -> tuple[Any, dict[str, RegressorForecast]]:
-    """Regressors of a dict as a frame with the means of forecasts; and the forecasts by name.
+    """Frame of regressors from a dict, with means for forecasts; and the forecasts.
 
-    Other forms of regressors are returned as they are.
+    Regressors in any other form are returned unchanged.
 
     Args:
         regressors: Name -> pandas Series indexed by time, or forecast of the regressor; or any
             other form that `forecast` takes.
 
     Raises:
-        ValueError: A regressor of a dict is neither.
+        ValueError: A value of the dict is neither a pandas Series nor a forecast.
     """
     if not isinstance(regressors, Mapping):
         return regressors, {}
@@ -87,7 +87,7 @@ def table_of(regressors: Any) -> tuple[Any, dict[str, RegressorForecast]]:
 
 @dataclass(frozen=True, eq=False)
 class FutureTimes:
-    """Times at which users give regressors, and the words for them in messages.
+    """Times at which regressors are required, and their name in messages.
 
     Attributes:
         calendar: Calendar of the series.
@@ -205,7 +205,7 @@ class FutureTimes:
             )
 
     def _by_time(self, name: str, value: Any) -> np.ndarray | None:
-        """Values of a pandas Series at the times, (1, m); None if its index holds row numbers."""
+        """Values of a pandas Series at the times, (1, m); None for row numbers as index."""
         if np.ndim(value) != 1:
             raise ValueError(
                 f"{name} must be {ACCEPTED.format(m=len(self.times))}; got a "
@@ -304,7 +304,7 @@ def _are_numbers(array: np.ndarray) -> bool:
 
 
 def _holds_dates(value: Any) -> bool:
-    """True for dates, and for an empty list of them."""
+    """True for dates and for an empty list."""
     array = np.atleast_1d(np.asarray(value, object))
     if array.ndim != 1:
         return False
@@ -314,7 +314,7 @@ def _holds_dates(value: Any) -> bool:
 
 
 def _drawn(value: Any, count: int, m: int, seed: int) -> np.ndarray:
-    """Draws of a distribution, (count, m) if its shape suits the times.
+    """Draws of a distribution, (count, m) if its shape matches the times.
 
     Draws of a univariate distribution with a quantile function are a Latin hypercube: each of
     `count` equally likely intervals has one draw at each time (McKay, Beckman and Conover, 1979).

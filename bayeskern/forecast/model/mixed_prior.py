@@ -1,4 +1,4 @@
-"""Prior of a process that is observed in totals over periods and in single fine steps."""
+"""Prior of a process observed in totals over periods and in single fine steps."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bayeskern.kernels.derivatives import Pairs
 
 # Trend whose learned priors describe the deviations of fine steps from a level.
 LEARNED_FROM = "reverting"
-# Smallest step size, in sds of the totals.
+# Minimum step size, in sds of the totals.
 MIN_STEP_SIZE = 1e-3
 
 
 class MixedPrior:
-    """`ProcessPrior` of means over intervals of fine steps, whose noise is part of the process.
+    """`ProcessPrior` of means over intervals of fine steps.
 
-    The noise of a fine step is independent of all others. Means over overlapping intervals share
-    the noise of their common steps, so that a total and its days are exactly coherent, and the
-    variance of the noise of new values is 0.
+    The noise is part of the process. The noise of a fine step is independent of all others. Means
+    over overlapping intervals share the noise of their common steps, so that a total and its days
+    are exactly coherent, and the variance of the noise of new values is 0.
 
     Args:
         slow: Trend and seasons of the periods, constant within each part of a period; no noise.
@@ -82,12 +82,12 @@ class MixedPrior:
 
 
 def fast_prior(steps: FineSteps, step_size: float) -> NumpyPrior:
-    """Prior of seasons within a period, deviations of a few fine steps, and noise.
+    """Prior of seasons within a period, short-term deviations, and noise.
 
     Args:
         steps: The intervals.
-        step_size: Typical change from one fine step to the next, in sds of the totals, for fine
-            steps multiplied by the average number of them in a period.
+        step_size: Typical change between consecutive fine steps, after multiplication by the
+            average number of fine steps in a period, in sds of the totals.
     """
     learned, size = steps.learned.priors[LEARNED_FROM], max(step_size, MIN_STEP_SIZE)
 

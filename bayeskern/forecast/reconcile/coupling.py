@@ -1,4 +1,4 @@
-"""Joint draws of several forecasts: their marginal distributions and a Gaussian copula.
+"""Joint draws of several forecasts, by a Gaussian copula of their distributions.
 
 Draws of each series at each step are put in the rank order of correlated normal errors (Clark et
 al., 2004, "The Schaake shuffle"; Wilks, 2015, "Multivariate ensemble model output statistics using
@@ -30,10 +30,10 @@ class CouplingOptions:
 
     Attributes:
         max_origins: Largest number of past origins.
-        max_origins_with_likelihood: The same with a likelihood, which takes an inner optimisation
-            for each origin.
-        previous_weight: Number of independent errors that the correlation at the previous step
-            counts as in the estimate at the next step.
+        max_origins_with_likelihood: Largest number with a likelihood, which needs an inner
+            optimisation for each origin.
+        previous_weight: Weight of the correlation at the previous step in the estimate at the next
+            step, as a number of independent errors.
     """
 
     max_origins: int = 200
@@ -86,9 +86,9 @@ class Coupling:
     def normal_paths(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of the normal errors, (count, horizon, n).
 
-        At each step they have the correlation `by_step`. Between steps each series has the
-        correlation of its root if the roots are equal; otherwise a correlated series follows the
-        others.
+        At each step, the errors have the correlation `by_step`. Between steps, each series has the
+        correlation of its root, exactly if all roots and all `by_step` are equal, otherwise mixed
+        with those of correlated series.
         """
         n, horizon, _ = self.roots.shape
         shocks = rng.standard_normal((count, horizon, n))
@@ -127,7 +127,7 @@ def root_of_paths(paths: np.ndarray) -> np.ndarray:
     ranks = pd.DataFrame(paths).rank().to_numpy()
     scores = np.asarray(ndtri(ranks / (len(paths) + 1.0)))
     correlation = correlation_of(scores)
-    # Steps of a smooth path can be equal to rounding.
+    # Consecutive steps of a smooth path can be equal up to rounding.
     root = np.linalg.cholesky(correlation + 1e-8 * np.eye(len(correlation)))
     return root / np.linalg.norm(root, axis=1, keepdims=True)
 
@@ -176,7 +176,7 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
 
 
 def normal_errors(past: Combination) -> np.ndarray:
-    """Errors of past forecasts as normal scores, (N,); the middle rank of a count."""
+    """Errors of past forecasts as normal scores, (N,); mid-ranks for counts."""
     if isinstance(past.past, QuantileAverage):
         return past.residuals
     assert past.past is not None

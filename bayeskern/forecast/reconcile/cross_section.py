@@ -125,7 +125,7 @@ def reconcile(
 
 
 def _notes(fitted: Sequence[Any], errors: np.ndarray) -> tuple[str, ...]:
-    """Remarks on sums that were forecast here, and on unknown correlations."""
+    """Remarks on sums that were forecast here and on unknown correlations."""
     notes = []
     if fitted:
         shown = ", ".join(map(str, fitted[:3])) + (", ..." if len(fitted) > 3 else "")
@@ -141,7 +141,7 @@ def _notes(fitted: Sequence[Any], errors: np.ndarray) -> tuple[str, ...]:
 
 
 def _require_alike(forecasts: Mapping[Any, Forecast]) -> None:
-    """Raise unless all are forecasts of the same regular future times."""
+    """Raise an error unless all are forecasts at the same regular future times."""
     wrong = next((name for name, f in forecasts.items() if not isinstance(f, Forecast)), None)
     if wrong is not None:
         kind = type(forecasts[wrong]).__name__
@@ -182,7 +182,7 @@ def _recent(f: Forecast, count: int) -> np.ndarray:
 
 
 def _sum_of(name: Any, tree: Hierarchy, forecasts: Mapping[Any, Forecast]) -> Series:
-    """Series of the sum of bottom series, from the first time at which all have values."""
+    """Series of the sum of bottom series, from the first time with values of all."""
     parts = [forecasts[tree.bottom[j]] for j in tree.leaves_of(name)]
     count = min(len(f.series.on_grid()) for f in parts)
     values = np.sum([_recent(f, count) for f in parts], axis=0)

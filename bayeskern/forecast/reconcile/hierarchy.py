@@ -13,7 +13,7 @@ import numpy as np
 
 from bayeskern.core.formatting import counted, short
 
-# Names of the level of all series together and of the level of the bottom series.
+# Names of the levels of the sum of all series and of the bottom series.
 TOTAL, BOTTOM = "total", "bottom"
 MAX_NAMES = 5
 
@@ -23,7 +23,7 @@ class Hierarchy:
     """Series that are sums of bottom series.
 
     Attributes:
-        names: Names of the n series: sums first, the widest first, then the b bottom series.
+        names: Names of the n series: the sums, widest first, then the b bottom series.
         levels: Level of each series.
         sums: Matrix of zeros and ones, (n - b, b): the bottom series of each sum.
     """
@@ -99,7 +99,10 @@ class Hierarchy:
 
     @classmethod
     def of_groups(cls, columns: Mapping[str, Sequence[Any]]) -> Hierarchy:
-        """Hierarchy of all series, the groups of each column, and the last column's series."""
+        """Hierarchy of the total, the groups of each column, and the bottom series.
+
+        The last column names the bottom series.
+        """
         *groups, bottom = columns
         names = columns[bottom]
         empty = next((name for name in columns if any(map(_is_empty, columns[name]))), None)
@@ -168,7 +171,7 @@ class Hierarchy:
         return rows
 
     def require_forecasts(self, names: Collection[Any]) -> None:
-        """Raise ValueError for a bottom series without a forecast, or the reverse."""
+        """Raise ValueError if bottom series and forecasts do not match."""
         missing = [name for name in self.bottom if name not in names]
         if missing:
             close = difflib.get_close_matches(str(missing[0]), [*map(str, names)], n=1)
@@ -186,7 +189,7 @@ class Hierarchy:
 
 
 def _listed(names: Sequence[Any]) -> str:
-    """The first names, with the number of all: "3 series ('a', 'b', 'c')"."""
+    """Number of series and the first names: "3 series ('a', 'b', 'c')"."""
     shown = ", ".join(short(repr(name), 60) for name in names[:MAX_NAMES])
     dots = ", ..." if len(names) > MAX_NAMES else ""
     return f"{counted(len(names), 'series', 'series')} ({shown}{dots})"

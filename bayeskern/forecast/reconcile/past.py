@@ -19,7 +19,7 @@ from bayeskern.forecast.result import Forecast
 if TYPE_CHECKING:
     import pandas as pd
 
-# Draws of a past forecast: quantiles at evenly spaced probabilities.
+# Number of draws of a past forecast, which are quantiles at evenly spaced probabilities.
 PAST_DRAWS = 500
 # Row of the scores of all series together.
 ALL = "all series"
@@ -56,8 +56,8 @@ def crps(draws: np.ndarray, actual: np.ndarray) -> np.ndarray:
 def energy_score(draws: np.ndarray, actual: np.ndarray, shifts: int = 10) -> float:
     """Energy score of joint draws (D, n), in random order, of values (n,).
 
-    E||x - y|| - E||x - x'|| / 2 (Gneiting and Raftery, 2007, equation 22), with pairs of draws a
-    few places apart.
+    E||x - y|| - E||x - x'|| / 2 (Gneiting and Raftery, 2007, equation 22). The second mean is taken
+    over the draws and the same draws rolled by a number of places, for `shifts` such numbers.
     """
     distance = np.mean(np.linalg.norm(draws - actual, axis=1))
     places = np.unique(np.linspace(1, len(draws) - 1, shifts).astype(int))
@@ -66,7 +66,7 @@ def energy_score(draws: np.ndarray, actual: np.ndarray, shifts: int = 10) -> flo
 
 
 def past_points(forecasts: Sequence[Forecast], coupling: Coupling) -> list[PastPoint]:
-    """Past forecasts from up to ten common origins in the second half of the shortest series."""
+    """Past forecasts from up to ten origins in the second half of the shortest series."""
     oldest = min(map(_oldest_origin, forecasts))
     if oldest < 1:
         return []
@@ -90,7 +90,7 @@ def _ages(f: Forecast) -> np.ndarray:
 
 
 def _oldest_origin(f: Forecast) -> int:
-    """Largest age of an origin at which half of the values are known; 0 if there is none."""
+    """Age of the oldest origin at which half of the values are known; 0 without one."""
     ages, least = _ages(f), max(MIN_KNOWN, f.season_in_steps + 2)
     return int(ages[max(len(ages) // 2, least) - 1]) if len(ages) > least else 0
 
@@ -134,7 +134,9 @@ def past_quantiles(
 def score_table(
     points: Sequence[PastPoint], projector: Projector, seed: int
 ) -> pd.DataFrame | None:
-    """Mean scores of past forecasts, before and after the reconciliation; lower is better.
+    """Mean scores of past forecasts, before and after the reconciliation.
+
+    Lower scores are better.
 
     Returns:
         A row for each level and one for all series: the number of series and, for the base and the

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def panel(
     series: CoherentForecast, ax: Axes | None = None, level: float = 0.8, alone: bool = True
 ) -> Figure:
-    """Plot the history of a series, and its forecast before and after the reconciliation.
+    """Plot a series with its forecast before and after the reconciliation.
 
-    alone: Add a legend.
+    alone: True for the only panel of a figure, which then has a legend of its own.
     """
     ax = figure().subplots() if ax is None else ax
     base, past = series.base, series.base.series
@@ -56,7 +56,7 @@ def panel(
 
 
 def grid(selection: Sequence[CoherentForecast], level: float = 0.8) -> Figure:
-    """Plot several series, a panel each, two beside one another."""
+    """Plot several series in panels, two per row."""
     fig, axes = panels(len(selection), 2)
     for ax, series in zip(axes, selection, strict=True):
         panel(series, ax, level, alone=False)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoherentForecast(Quantiles):
-    """Forecast of one series of a hierarchy, as draws that add up with those of the others.
+    """Forecast of one series of a hierarchy, as draws that add up across series.
 
     Attributes:
         name: Name of the series.
         level: Level of the hierarchy.
         base: Forecast before the reconciliation.
-        draws: Joint draws of the future path, (D, horizon). Row d of all series belongs together.
+        draws: Joint draws of the future path, (D, horizon). Row d of all series is one joint draw.
     """
 
     name: Any
@@ -75,7 +75,7 @@ class CoherentForecast(Quantiles):
         return self.draws[rng.choice(len(self.draws), n, replace=n > len(self.draws))]
 
     def to_frame(self, level: float | Sequence[float] = LEVELS) -> pd.DataFrame:
-        """Data frame with a row for each future time and the columns of `Forecast.to_frame`.
+        """Data frame with the rows and columns of `Forecast.to_frame`.
 
         Args:
             level: Probabilities of the central intervals.
@@ -88,7 +88,7 @@ class CoherentForecast(Quantiles):
         return pd.DataFrame(table, index=index)
 
     def totals(self, every: str, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
-        """Sums over calendar periods, as `Forecast.totals`; those of all series add up."""
+        """Sums over calendar periods, as `Forecast.totals`, which add up across series."""
         return totals(self.base.series, lambda: self.draws, self.mean, every, levels)
 
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
@@ -101,7 +101,7 @@ class CoherentForecast(Quantiles):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoherentForecasts(Mapping):
-    """Forecasts that add up, by name. Returned by `reconcile` and `reconcile_temporal`.
+    """Forecasts that add up, by name, from `reconcile` or `reconcile_temporal`.
 
     A mapping: `reconciled["North"]` is a `CoherentForecast`.
 
@@ -171,7 +171,7 @@ class CoherentForecasts(Mapping):
             levels: Probabilities of the central intervals.
 
         Returns:
-            Columns level, series, the time, and those of `Forecast.to_frame`.
+            Columns level and series, the time, and the columns of `Forecast.to_frame`.
         """
         import pandas as pd  # slow to import
 
@@ -196,7 +196,7 @@ class CoherentForecasts(Mapping):
         return written
 
     def plot(self, names: Sequence[Any] | None = None, level: float = 0.8) -> Figure:
-        """Plot histories and forecasts before and after the reconciliation, a panel for each name.
+        """Plot forecasts before and after the reconciliation, in a panel for each series.
 
         Args:
             names: Series to show; the first six by default.

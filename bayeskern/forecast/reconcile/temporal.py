@@ -44,7 +44,7 @@ PERIODS = {
     "second": {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800},
 }
 PERIODS["business month"] = PERIODS["month"]
-# Correlation of the forecast error of a block with that of the sum of its steps: 0.80 to 0.99 in
+# Correlation between the forecast errors of a block and of the sum of its steps: 0.80 to 0.99 in
 # simulations (benchmarks/results/agreement.txt).
 AGREEMENT = 0.9
 
@@ -65,10 +65,10 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TemporalBlocks:
-    """Blocks of all levels within a number of steps, and the correlations of their errors.
+    """Blocks of all levels within a number of steps, and correlations of their errors.
 
     Attributes:
-        levels: The levels, the longest blocks first, single steps last.
+        levels: The levels, from the longest blocks to single steps.
         steps: Number of steps.
         roots: Cholesky factor of the correlation of the errors of each level.
         spreads: Spread of the forecast of each step, (horizon,).
@@ -86,7 +86,7 @@ class TemporalBlocks:
 
     @cached_property
     def sums(self) -> np.ndarray:
-        """Steps of each block that has more than one step, (blocks, steps)."""
+        """Matrix of zeros and ones from steps to blocks of several steps, (blocks, steps)."""
         rows = [
             np.repeat(np.eye(count), level.size, axis=1)
             for level, count in zip(self.levels[:-1], self.counts[:-1], strict=True)
@@ -105,10 +105,10 @@ class TemporalBlocks:
 
     @cached_property
     def loadings(self) -> np.ndarray:
-        """Normal errors of all blocks from independent normal numbers, rows of norm 1.
+        """Matrix from independent normal numbers to normal errors of all blocks.
 
         The error of a block is `AGREEMENT` times the error of the sum of its steps, standardised,
-        plus an error of its own.
+        plus an independent error. Rows have norm 1.
         """
         *roots, root = self.roots
         root = root[: self.steps, : self.steps]
@@ -124,14 +124,14 @@ class TemporalBlocks:
 
     @property
     def within(self) -> np.ndarray:
-        """Correlation of errors within levels, 0 between levels: (n, n)."""
+        """Correlation of errors within levels, and 0 between levels, (n, n)."""
         roots = (r[:n, :n] for r, n in zip(self.roots, self.counts, strict=True))
         return np.asarray(block_diag(*(root @ root.T for root in roots)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemporallyReconciled(CoherentForecasts):
-    """Forecasts of one series over periods that add up. Returned by `reconcile_temporal`.
+    """Forecasts of one series over periods that add up, from `reconcile_temporal`.
 
     `reconciled["year"]` is the forecast of sums over blocks of twelve months, the first of which
     begins after the last value.
@@ -148,10 +148,10 @@ class TemporallyReconciled(CoherentForecasts):
 
     @cached_property
     def scores(self) -> pd.DataFrame | None:
-        """Mean scores of rolling-origin forecasts of one longest block, as in `Reconciled.scores`.
+        """Mean scores of rolling-origin forecasts, as in `Reconciled.scores`.
 
-        None if the series is too short, or if the longest block does not hold whole blocks of
-        another level.
+        Each forecast covers one block of the longest period. None if the series is too short, or if
+        the longest block does not hold whole blocks of another level.
         """
         levels, size = self.blocks.levels, self.blocks.levels[0].size
         if any(size % level.size for level in levels):
@@ -272,7 +272,10 @@ def _name_of_step(calendar: Calendar) -> str:
 
 
 def _size_of(period: str | int, calendar: Calendar, horizon: int) -> int:
-    """Number of steps of a period. Raises ValueError unless it is from 2 to the horizon."""
+    """Number of steps of a period.
+
+    Raises ValueError unless it is between 2 and the horizon.
+    """
     if isinstance(period, str):
         lengths = PERIODS.get(calendar.kind, {})
         steps = {name: length / _units(calendar) for name, length in lengths.items()}

@@ -1,4 +1,4 @@
-"""Weights of a reconciliation: base forecasts of all series to coherent bottom series.
+"""Weights that turn base forecasts of all series into coherent bottom series.
 
 Minimum trace (MinT): Wickramasuriya, Athanasopoulos and Hyndman (2019), "Optimal forecast
 reconciliation for hierarchical and grouped time series through trace minimization", JASA. Base
@@ -7,8 +7,8 @@ metric W^-1 are
 
     y - W C' (C W C')^-1 C y,    C = [I, -A],
 
-where A are the sums and C y the amounts by which the base forecasts do not add up. This form takes
-series whose variance is 0.
+where A are the sums and C y the amounts by which the base forecasts do not add up. This form allows
+series with variance 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from bayeskern.forecast.reconcile.hierarchy import Hierarchy
 
 METHODS = ("mint", "wls", "ols", "bottom-up", "top-down")
-# Fewest common errors from which correlations between series are estimated.
+# Minimum number of common errors from which correlations between series are estimated.
 MIN_ERRORS = 8
 # Ends of the 68 % interval, one standard deviation from the mean of a normal distribution.
 SPREAD_PROBABILITIES = (0.15865525393145707, 0.5, 0.8413447460685429)
@@ -29,8 +29,8 @@ SPREAD_PROBABILITIES = (0.15865525393145707, 0.5, 0.8413447460685429)
 def shrunk_correlation(errors: np.ndarray) -> np.ndarray:
     """Correlation matrix of errors, shrunk towards the identity.
 
-    The intensity is the estimate of the optimal one: Schaefer and Strimmer (2005), "A shrinkage
-    approach to large-scale covariance matrix estimation", section 2.2, target D.
+    The shrinkage intensity is the estimate of its optimum by Schaefer and Strimmer (2005), "A
+    shrinkage approach to large-scale covariance matrix estimation", section 2.2, target D.
 
     Args:
         errors: Errors of n series at T times, (T, n). A series without variance is uncorrelated.
@@ -63,7 +63,8 @@ def projection(sums: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     a, b = sums.shape
     constraints = np.hstack([np.eye(a), -sums])
     across = constraints @ covariance
-    # The pseudo-inverse leaves sums alone whose base forecast and bottom series have no variance.
+    # The pseudo-inverse does not change sums whose base forecast and bottom series have no
+    # variance.
     gain = across.T @ np.linalg.pinv(across @ constraints.T, rcond=1e-12, hermitian=True)
     return (np.eye(a + b) - gain @ constraints)[a:]
 
@@ -81,8 +82,8 @@ def bottom_weights(
         method: A name in `METHODS`.
         hierarchy: The hierarchy.
         medians: Medians of the base forecasts, (n,).
-        spreads: Their standard deviations or a multiple of them, (n,).
-        correlation: Correlation of their errors, (n, n).
+        spreads: Standard deviations of the base forecasts, or a common multiple of them, (n,).
+        correlation: Correlation of the errors of the base forecasts, (n, n).
 
     Raises:
         ValueError: "top-down" needs one sum of all series, and medians with a positive sum.
@@ -110,9 +111,9 @@ def bottom_weights(
 
 
 def spreads_of(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Medians, and half of the 68 % intervals, of draws (D, n): (n,) each.
+    """Medians and half widths of the 68 % intervals of draws (D, n), (n,) each.
 
-    The half is the sd of a normal distribution, and exists for heavy tails without a variance.
+    For a normal distribution, the half width is the sd. It is finite even if the variance is not.
     """
     low, medians, high = np.quantile(draws, SPREAD_PROBABILITIES, axis=0)
     return medians, 0.5 * (high - low)
@@ -120,7 +121,7 @@ def spreads_of(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Projector:
-    """Base draws of all series to coherent draws.
+    """Projection of base draws of all series onto coherent draws.
 
     Attributes:
         hierarchy: The hierarchy.

@@ -1,4 +1,4 @@
-"""Files of forecasts: netCDF with the series, the forecast and the state of the fit."""
+"""NetCDF files of forecasts, with the series, the forecast and the fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Folders of forecasts: a file for each series, and an index that grows as series finish.
+"""Folders of forecasts, with a file for each series and an index.
 
-Each line of the index is JSON followed by its SHA-256 digest. A process that is killed leaves at
-most one incomplete line at the end, which is ignored. `replace` writes a new index in one step.
+The index grows as series finish. Each line of the index is JSON followed by its SHA-256 digest. A
+process that is killed leaves at most one incomplete line at the end, which is ignored. `replace`
+writes a new index in one step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Entry:
     """One series of a folder.
 
     Attributes:
-        record: Description of the series and its forecast, of JSON values.
+        record: Description of the series and its forecast, as JSON values.
         file: Name of the file of the forecast; None if there is no forecast.
     """
 
@@ -57,14 +58,14 @@ class Folder:
         """Write an index without entries.
 
         Args:
-            header: What all series have in common, of JSON values.
+            header: Values that all series share, as JSON values.
 
         Raises:
             OSError: If the folder is not writable, or holds other files but no index.
         """
         require_writable(self.path)
         if self.path.is_dir():
-            # A run that was killed before it wrote the index.
+            # Left by a run that was killed before it wrote the index.
             remove_stale(self.path)
         if self.path.is_dir() and not self.exists and any(self.path.iterdir()):
             raise OSError(
@@ -82,11 +83,13 @@ class Folder:
     def replace(
         self, header: dict[str, Any], records: Iterable[tuple[dict[str, Any], bytes | None]]
     ) -> None:
-        """Write all files and a new index; a process that is killed leaves the old entries.
+        """Write all files and a new index.
+
+        If the process is killed, the folder keeps its earlier entries.
 
         Args:
-            header: What all series have in common, of JSON values.
-            records: For each series a description, and the contents of the file of its forecast.
+            header: Values that all series share, as JSON values.
+            records: Description of each series, and the contents of the file of its forecast.
         """
         if not self.exists:
             self.start(header)
@@ -103,7 +106,7 @@ class Folder:
                 file.unlink(missing_ok=True)
 
     def read(self) -> tuple[dict[str, Any], list[Entry]]:
-        """The header, and the last entry of each series, in the order of the first ones.
+        """Header and latest entry of each series, in order of first appearance.
 
         Raises:
             FileNotFoundError: The folder has no index.
@@ -124,7 +127,7 @@ class Folder:
             raise ValueError(
                 f"{self.path} was written by a newer version of bayeskern: update bayeskern."
             )
-        # A resumed run adds a second entry for a series that has changed.
+        # A resumed run appends a new entry for a series that has changed.
         latest = {str(e["record"]["name"]): Entry(e["record"], e["file"]) for e in entries}
         return header["header"], [*latest.values()]
 
@@ -155,7 +158,7 @@ class Folder:
             path.write_bytes(b"".join([_line(first), *others]))
 
     def _write(self, record: dict[str, Any], content: bytes) -> str:
-        """Write a file; return its name, which no other content has."""
+        """Write a file; return its name, which is unique to the content."""
         digest = hashlib.sha256(content).hexdigest()[:12]
         # A name may be a path, empty or long.
         words = re.sub(r"[^A-Za-z0-9]+", "-", str(record["name"])).strip("-")[:40]

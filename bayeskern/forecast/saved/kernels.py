@@ -15,15 +15,17 @@ from bayeskern import kernels
 from bayeskern.hyperparameters import Free, from_sd
 from bayeskern.kernels import Kernel
 
-# Prior of a variance that `from_sd` made from the prior of a standard deviation.
+# Name in files for the prior of a variance from `from_sd`.
 _FROM_SD = "from_sd"
 
 
 def to_plain(value: Any) -> Any:
-    """A kernel, or a value within a kernel, as numbers, arrays, text, lists and dictionaries.
+    """Kernel, or a value within a kernel, as plain values.
+
+    Plain values are numbers, arrays, text, lists and dictionaries.
 
     Raises:
-        ValueError: The value is a function, or a kernel or a distribution from elsewhere.
+        ValueError: The value is a function, or a kernel or distribution of another package.
     """
     if isinstance(value, Kernel) and getattr(kernels, type(value).__name__, None) is type(value):
         return {"kernel": type(value).__name__, "fields": _plain_fields(value)}
@@ -65,7 +67,7 @@ def _plain_prior(prior: dist.Distribution) -> dict[str, Any]:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`; a list becomes a tuple."""
+    """Value from the result of `to_plain`; a list becomes a tuple."""
     match value:
         case {"kernel": name, "fields": plain}:
             kernel = object.__new__(getattr(kernels, name))

@@ -1,8 +1,8 @@
-"""The state of a forecast as plain values, and the forecast from its state.
+"""State of a forecast as plain values, and the forecast from its state.
 
 The state holds the series, the options, and for each structure the mode and the draws of the
 hyperparameters. Covariances are computed again. The log density at each mode is compared with its
-value in the file, so that a file is never read with another model than the one that was fitted.
+value in the file, so that a file is never read with a model other than the fitted one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
 
-# Classes that a file keeps by name.
+# Classes whose instances a file stores by the name of the class.
 CLASSES = (
     Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors, Series,
     Structure, Weighing, Width,
@@ -37,7 +37,7 @@ CLASSES = (
 
 
 def state_of(f: FittedSeries) -> dict[str, Any]:
-    """State of a fitted series, of the classes `CLASSES` and plain values.
+    """State of a fitted series, from plain values and instances of `CLASSES`.
 
     Raises:
         ValueError: A kernel of the user cannot be saved.
@@ -60,7 +60,7 @@ def fields_of(state: dict[str, Any], before: FittedSeries | None) -> dict[str, A
 
     Args:
         state: The result of `state_of`.
-        before: The series as it was fitted, if `state` is its state after an update.
+        before: The series at the time of the fit, if `state` is its state after an update.
 
     Raises:
         ValueError: The structures of this version differ from the saved structures.

@@ -1,4 +1,4 @@
-"""A forecast in plain words: level, trend and season, uncertainty and past accuracy."""
+"""Plain words on the level, pattern, uncertainty and past accuracy of a forecast."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 def explain(f: Forecast) -> str:
-    """Three sentences on a forecast: where it goes, why, and how far to trust it."""
+    """Three sentences on the level, the pattern and the reliability of a forecast."""
     if not f.parts:
         value = f"{f.median[0]:,.6g}"
         return (
@@ -36,7 +36,7 @@ def explain(f: Forecast) -> str:
 
 
 def _level(f: Forecast) -> str:
-    """Sentence on the last value, the forecast, and the change of its average."""
+    """Sentence on the last value, the forecast, and the change of the average."""
     show, series = predictive_format(f), f.series
     last = series.values[series.observed][-1]
     at = moments(f, np.append(series.times[series.observed][-1:], f.times))
@@ -49,13 +49,13 @@ def _level(f: Forecast) -> str:
 
 
 def _of_name(f: Forecast) -> str:
-    """Name of the values, as " of sales"; empty for values without a name."""
+    """Phrase " of sales" for values named sales; empty for values without a name."""
     name = f.series.value_name
     return "" if name == "value" else f" of {printable(short(name, 40))}"
 
 
 def _change(f: Forecast) -> str:
-    """Change of the average from the known values before: text after the forecast."""
+    """Clause that compares the average of the forecast with earlier values."""
     grid, (lower, upper) = f.series.on_grid(), f.interval(0.8)
     lag = round(max(f.seasons.values(), default=0.0) / f.series.calendar.step)
     if lag:
@@ -141,7 +141,7 @@ def _trend(f: Forecast) -> str:
 
 
 def _seasons(f: Forecast) -> Iterator[str]:
-    """Swing of each season over its next period, and the times of its ends."""
+    """Clause on the swing of each season over its next period."""
     calendar = f.series.calendar
     for name, period in f.seasons.items():
         steps = max(2, round(period / calendar.step))
@@ -167,7 +167,7 @@ def _seasons(f: Forecast) -> Iterator[str]:
 
 
 def _two_digits(value: float, size: float | None = None) -> str:
-    """Absolute value, to two significant digits of `size` (default: of itself)."""
+    """Absolute value, to two significant digits of `size` (by default its own)."""
     size = abs(value if size is None else size)
     return rounded(abs(value), int(1 - np.floor(np.log10(size)))) if size > 0.0 else "0"
 
@@ -181,7 +181,7 @@ def _cycle(f: Forecast, period: float) -> str:
 
 
 def _phases(f: Forecast, times: np.ndarray, period: float) -> list[str]:
-    """Months, weekdays or hours of times within a period, such as " (May)"."""
+    """Month, weekday or hour of each time within a period, such as " (May)"."""
     calendar = f.series.calendar
     if calendar.unit != "years":
         return ["" for _ in times]

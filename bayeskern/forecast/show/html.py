@@ -1,4 +1,4 @@
-"""Results as HTML for notebooks: a picture and a table, without scripts or styles of the page."""
+"""Results as HTML for notebooks, as a picture and a table without scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def of_forecast(f: Forecast, rows: int = 12) -> str:
-    """A forecast: words, verdict, picture and the next values."""
+    """Forecast as words, verdict, picture and table of the next values."""
     head, cells, left_out = value_table(f, rows)
     note = f"{counted(left_out, 'step')} before the last one left out" if left_out else ""
     return _page(
@@ -37,7 +37,7 @@ def of_forecast(f: Forecast, rows: int = 12) -> str:
 
 
 def of_backtest(result: Backtest) -> str:
-    """A backtest: the picture and the scores."""
+    """Backtest as picture and table of scores."""
     head = ["", *(name.replace("_", " ") for name in next(iter(result.scores.values())))]
     cells = [
         [model, *(f"{value:.3g}" for value in scores.values())]
@@ -48,7 +48,7 @@ def of_backtest(result: Backtest) -> str:
 
 
 def of_anomalies(result: Anomalies, rows: int = 12) -> str:
-    """Anomalies: the picture and the values outside."""
+    """Anomalies as picture and table of the values outside."""
     f, outside = result.forecast, np.flatnonzero(result.outside)
     lower, upper = result.interval
     spread = float(np.std(result.values)) or 1.0
@@ -67,7 +67,7 @@ def of_anomalies(result: Anomalies, rows: int = 12) -> str:
 
 
 def of_filled(result: FilledSeries, rows: int = 12) -> str:
-    """A series with its missing values predicted: the picture and the predictions."""
+    """Filled series as picture and table of the predictions."""
     f, missing = result.forecast, np.flatnonzero(result.missing)
     lower, upper = result.interval
     digits = int(2 - np.floor(np.log10(float(np.std(result.values)) or 1.0)))
@@ -84,7 +84,7 @@ def of_filled(result: FilledSeries, rows: int = 12) -> str:
 
 
 def of_forecasts(result: Forecasts, rows: int = 20) -> str:
-    """Forecasts of many series: the next value of each."""
+    """Forecasts of many series as a table of the next value of each."""
     import narwhals as nw  # slow to import
 
     frame = nw.from_native(result.to_frame())
@@ -105,7 +105,7 @@ def of_forecasts(result: Forecasts, rows: int = 20) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A cell of a frame as text, empty if it is missing."""
+    """Cell of a frame as text, empty if missing."""
     # NaN and NaT differ from themselves.
     if value is None or value != value:
         return ""
@@ -113,7 +113,7 @@ def _cell(value: Any) -> str:
 
 
 def _remarks(remarks: Sequence[str]) -> list[str]:
-    """The remarks as one paragraph; none without remarks."""
+    """Remarks as one paragraph; empty without remarks."""
     return [f"Remarks: {'; '.join(remarks)}."] if remarks else []
 
 
@@ -123,7 +123,7 @@ def _text(text: str) -> str:
 
 
 def _page(title: str, words: Sequence[str], figure: Figure | None, table: str) -> str:
-    """A block of HTML; title and words are escaped, the table is HTML."""
+    """Block of HTML; title and words are escaped, the table is HTML already."""
     texts = "".join(f"<p>{_text(text)}</p>" for text in words)
     picture = "" if figure is None else _picture(figure, title)
     return (

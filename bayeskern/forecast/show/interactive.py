@@ -25,7 +25,7 @@ def forecast(f: Forecast, levels: float | Sequence[float], start: int) -> Any:
     Args:
         f: The forecast.
         levels: Probabilities of the central intervals.
-        start: First step of the history in view; earlier steps are reached by zooming out.
+        start: First step of the history in view; zooming out shows earlier steps.
 
     Returns:
         A plotly.graph_objects.Figure.
@@ -39,7 +39,7 @@ def forecast(f: Forecast, levels: float | Sequence[float], start: int) -> Any:
     calendar, show = f.series.calendar, predictive_format(f)
     grid, future = calendar.wall(calendar.grid(0)), calendar.wall(f.times)
     figure = graph_objects.Figure()
-    # Bands share a hover label with the median, which shows the numbers.
+    # The hover label of the median shows the intervals too.
     for i, level in enumerate(levels):
         lower, upper = f.interval(level)
         opacity = 0.12 + 0.4 * (i + 1) / (len(levels) + 1.0)
@@ -78,7 +78,7 @@ def forecast(f: Forecast, levels: float | Sequence[float], start: int) -> Any:
         text=texts,
         hovertemplate="%{text}<extra></extra>",
     )
-    # Plotly reads tags in titles: a name is text.
+    # Plotly interprets tags in titles.
     title = f"{escape(printable(f.series.name))}: {f.horizon} steps ahead"
     figure.update_layout(
         title={"text": title},

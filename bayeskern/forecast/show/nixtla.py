@@ -1,4 +1,4 @@
-"""Names of columns as in statsforecast, utilsforecast and the other libraries of Nixtla."""
+"""Names of columns as in the libraries of Nixtla, such as statsforecast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIDES = {"lower": "lo", "upper": "hi"}
 def renamed(
     columns: Mapping[str, list[Any]], names: str, id_name: str, time_name: str
 ) -> dict[str, list[Any]]:
-    """Columns of the forecasts of many series, under the names of another library.
+    """Columns of the forecasts of many series with the names of another library.
 
     Args:
         columns: Columns of `Forecasts.to_frame`.

@@ -38,7 +38,7 @@ def forecast(
     levels: float | Sequence[float] = (0.5, 0.8, 0.95),
     whole: bool = False,
 ) -> Figure:
-    """Plot the history and the forecast, its median with a fan of central intervals.
+    """Plot the history, and the median of the forecast with central intervals.
 
     whole: Show the whole history, rather than its last seasons.
     """
@@ -77,8 +77,8 @@ def components(
 ) -> Figure:
     """Plot the components over history and future, in panels on one time axis.
 
-    The cycles of a smooth trend are drawn as a part of it. History and forecast determine the sum
-    of the two, but hardly each of them: a higher trend with lower cycles fits as well.
+    The cycles of a smooth trend are drawn as a part of it. The data determine their sum better than
+    either of them: a higher trend with lower cycles fits as well.
 
     Args:
         f: The forecast.
@@ -109,7 +109,7 @@ def components(
         ax.plot(x, interval["median"], color=color, linewidth=1.3)
         note = unit
         if name != f.components[0]:
-            # The line marks no effect: a factor of 1 or a difference of 0.
+            # The line marks the absence of an effect: a factor of 1 or a difference of 0.
             ax.axhline(1.0 if f.scale.log else 0.0, color=NOTE_COLOR, linewidth=0.7, zorder=0)
             if f.scale.log:
                 note = f"factor of the {unit}" if unit else "factor"
@@ -160,7 +160,7 @@ def filled(result: FilledSeries, ax: Axes | None = None) -> Figure:
     series, missing, (lower, upper) = result.series, result.missing, result.interval
     x = series.calendar.wall(result.times)
     ax.plot(x, series.values, color=HISTORY_COLOR, linewidth=1.0, label="observed")
-    # Lines join a prediction to its neighbours: to the observed values on both sides of a gap.
+    # Lines join predictions to the observed values on both sides of a gap.
     beside = missing | np.append(missing[1:], False) | np.append(False, missing[:-1])
     median, low, high = (np.where(beside, y, np.nan) for y in (result.values, lower, upper))
     label = f"{100 * result.level:.6g} % interval given all others"
@@ -200,7 +200,7 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
 
 
 def shade(weight: float) -> tuple[float, ...]:
-    """Forecast colour, lighter for a smaller weight; opaque, so that the legend matches."""
+    """Opaque forecast colour, lighter for a smaller weight."""
     from matplotlib.colors import to_rgb  # slow to import
 
     return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FORECAST_COLOR))
@@ -217,7 +217,10 @@ def first_shown(f: Forecast) -> int:
 
 
 def _first_of_components(f: Forecast) -> int:
-    """First step of the components: more periods of the shortest season would be a solid band."""
+    """First step shown of the components.
+
+    More periods of the shortest season would look like a solid band.
+    """
     count = int(f.series.calendar.steps()[-1]) + 1
     if not f.seasons:
         return 0
@@ -236,7 +239,7 @@ def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
 
 
 def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
-    """Add titles, the label of the values, and a legend below the panel; return the figure."""
+    """Add titles, the label of the values and a legend; return the figure."""
     # No math: names may contain dollar signs.
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
@@ -248,7 +251,7 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
 
 
 def plain_numbers(ax: Axes) -> None:
-    """Write numbers on the y axis in full, with thousands, unless they are very large or small."""
+    """Write numbers on the y axis in full, unless they are very large or small."""
     from matplotlib.ticker import FuncFormatter  # slow to import
 
     low, high = ax.get_ylim()

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def summary(f: Forecast, rows: int = 36, level: float = 0.95) -> str:
-    """Summary of a forecast: the series, the structures, the verdict and the next values.
+    """Summary of a forecast, with its series, structures, verdict and next values.
 
     Args:
         f: The forecast.
-        rows: Largest number of future times to show; the last one is shown in any case.
+        rows: Largest number of future times to show; the last one is always shown.
         level: Probability of the intervals.
 
     Returns:
@@ -66,7 +66,10 @@ def summary(f: Forecast, rows: int = 36, level: float = 0.95) -> str:
 
 
 def _effects(f: Forecast) -> str:
-    """Text of the six clearest effects, by distance from no effect in interval widths."""
+    """Text of the six clearest effects.
+
+    Effects are sorted by their distance from no effect, in widths of their intervals.
+    """
     effects = f.choices.effects
     if effects is None:
         return ""
@@ -86,7 +89,7 @@ def _effects(f: Forecast) -> str:
 
 
 def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
-    """Lines of a table of all future values, or of the first ones and the last."""
+    """Lines of a table of the future values, or of the first ones and the last."""
     head, cells, left_out = value_table(f, rows, level)
     lines = right_aligned([head, *cells])
     if left_out:
@@ -99,11 +102,11 @@ def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
 def value_table(
     f: Forecast, rows: int, level: float = 0.95
 ) -> tuple[list[str], list[list[str]], int]:
-    """Head and rows of a table of future values, and the number of steps left out.
+    """Head and rows of a table of future values, and the number of omitted steps.
 
     Args:
         f: The forecast.
-        rows: Largest number of rows; if steps are left out, they are those before the last one.
+        rows: Largest number of rows; steps before the last one are omitted if necessary.
         level: Probability of the intervals.
     """
     lower, upper = f.interval(level)
@@ -115,7 +118,7 @@ def value_table(
 
 
 def _step_labels(f: Forecast) -> list[str]:
-    """Future times as text: months, such as 2024-02, if each step is one or more of them."""
+    """Future times as text; months such as 2024-02 if steps are whole months."""
     calendar, times = f.series.calendar, f.times
     if calendar.regular and calendar.kind in ("month", "business month") and not calendar.clock:
         return [str(month) for month in calendar.wall(times).astype("M8[M]")]
@@ -123,7 +126,7 @@ def _step_labels(f: Forecast) -> list[str]:
 
 
 def predictive_format(f: Forecast) -> Callable[[float], str]:
-    """Number formatter for predictions, to about a tenth of the smallest predictive sd."""
+    """Number formatter for predictions, to a tenth of the smallest predictive sd."""
     likelihood, y = f.choices.likelihood, f.series.values[f.series.observed]
     of_ranks = f.choices.ranks and np.array_equal(y, np.round(y))
     if of_ranks or (likelihood is not None and likelihood.whole):

@@ -1,4 +1,4 @@
-"""Forecasts and backtests as plain Python values, for JSON and experiment trackers."""
+"""Forecasts and backtests as plain values, for JSON and experiment trackers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _series(series: Series) -> dict[str, Any]:
 
 
 def _times(series: Series, times: np.ndarray) -> list[Any]:
-    """Times as ISO 8601 text, with the offset if there is a time zone; numbers stay numbers."""
+    """Times as ISO 8601 text, with the offset in a time zone; numbers as numbers."""
     calendar = series.calendar
     if calendar.kind == "number":
         return times.tolist()
@@ -104,12 +104,12 @@ def _times(series: Series, times: np.ndarray) -> list[Any]:
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:
-    """Metrics that are finite: trackers take no None."""
+    """Finite metrics, because trackers reject None."""
     return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
 def _plain(value: Any) -> Any:
-    """Nested value of dictionaries, lists and scalars without NumPy; None if not finite."""
+    """Nested dictionaries, lists and scalars without NumPy; None if not finite."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):

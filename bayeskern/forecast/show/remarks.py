@@ -20,7 +20,7 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
         constant = "the series is constant: the forecast is flat and its interval has no width"
         return (*f.series.remarks, constant)
     remarks, y = list(f.series.remarks), f.series.values[f.series.observed]
-    # Ten values hardly determine the hyperparameters.
+    # Ten values barely determine the hyperparameters.
     if len(y) <= 10:
         consequence = "the intervals rest on the priors more than on the series"
         if f.parts[0].draws.is_point:
@@ -56,7 +56,7 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
             f"{outlier} is far from its leave-one-out prediction: leave it out if it is an error"
             f"{advice}"
         )
-    # Larger counts are nearly continuous.
+    # Larger counts are approximately continuous.
     if np.min(y) >= 0 and np.median(y) <= 10.0 and np.array_equal(y, np.round(y)):
         remarks.append(
             "the values are small counts, but the model is for continuous values: try "
@@ -81,7 +81,7 @@ def _outlier(f: Forecast) -> str | None:
     fitted = f.parts[0].fitted
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])
     distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
-    # Finer values beside totals come after them, and have no time of the series.
+    # Finer values (also=) follow the totals, and their times are not in the series.
     distance = distance[: int(f.series.observed.sum())]
     worst = int(np.argmax(distance))
     if not distance[worst] > 5.0:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def write_files(folder: str | Path, contents: Mapping[str, str | Figure]) -> list[Path]:
-    """Write texts and figures, given by file name, to a folder; return their paths.
+    """Write texts and figures by file name to a folder; return their paths.
 
-    If one of them cannot be written, none is.
+    If one of them cannot be written, none of them is.
     """
     paths = [Path(folder) / name for name in contents]
     with together():
@@ -32,7 +32,7 @@ def write_files(folder: str | Path, contents: Mapping[str, str | Figure]) -> lis
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """CSV of a table and its index: numbers to ten digits, and no text that is a formula."""
+    """CSV of a table and its index, with ten digits and without formulas."""
     safe = table.map(_safe).rename(columns=_safe).rename_axis(_safe(table.index.name))
     if safe.index.dtype.kind == "O":
         safe.index = safe.index.map(_safe)
@@ -40,7 +40,7 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def spreadsheet_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """The frame without text that a spreadsheet would run, in cells and in names of columns."""
+    """Frame whose cells and column names a spreadsheet does not run as formulas."""
     import narwhals as nw  # slow to import
 
     cells = {name: frame[name].to_list() for name in frame.columns}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def comparison(result: ScenarioComparison, level: float, fig: Figure | None = None) -> Figure:
-    """Plot medians with central intervals, and below the differences from the reference."""
+    """Plot scenarios with central intervals, and differences from the reference."""
     fig = figure((9.0, 6.4)) if fig is None else fig
     above, below = fig.subplots(2, 1, gridspec_kw={"height_ratios": [3, 2]})
     f = result.first
@@ -58,5 +58,5 @@ def comparison(result: ScenarioComparison, level: float, fig: Figure | None = No
 
 
 def _colors(count: int) -> list[str]:
-    """A colour for each scenario; they repeat after eight."""
+    """Colour of each scenario; colours repeat after eight scenarios."""
     return [COLORS[i % len(COLORS)] for i in range(count)]

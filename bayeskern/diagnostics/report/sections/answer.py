@@ -1,4 +1,4 @@
-"""The answer: the question, the verdict in brief, a picture and the main numbers."""
+"""Section with the question, the verdict in brief, a picture and main numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(subject: Subject) -> Iterator[Block]:
 
 
 def question(subject: Subject) -> str:
-    """The question that a model puts to its data."""
+    """Question that the model answers, in words."""
     data = {name: values.size for name, values in subject.posterior.observed().items()}
     if not data:
         return f"What does the model say about {listed(subject.posterior.flat)}?"
@@ -37,13 +37,13 @@ def question(subject: Subject) -> str:
 
 
 def _sites(subject: Subject) -> str:
-    """The sites of a posterior, with the number of their elements."""
+    """Names of the sites of a posterior, with the number of their elements."""
     sizes = {site: x[0].size for site, x in subject.posterior.flat.items()}
     return listed(site if n == 1 else f"{site} ({n:,})" for site, n in sizes.items())
 
 
 def estimates(subject: Subject) -> Iterator[Block]:
-    """The picture and the numbers of a posterior; folded, what else there is to see."""
+    """Main figure and table of a posterior, and further ones in folds."""
     if has_function(subject):
         yield from process(subject)
         shown = ""

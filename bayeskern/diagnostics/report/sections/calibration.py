@@ -16,7 +16,7 @@ from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.forecast.evaluate.scores import COVERAGES
 
 block = partial(Block, "calibration")
-# Largest number of panels, and of rows of the table.
+# Maximum number of panels, and of rows of the table.
 MAX_PANELS = 9
 
 
@@ -44,7 +44,7 @@ def calibration(subject: Subject) -> Iterator[Block]:
 
 
 def ranks(result: Calibration, names: Mapping[str, str]) -> Figure:
-    """Plot the ECDF of the ranks minus the uniform one.
+    """Plot the ECDF of the ranks minus the uniform ECDF.
 
     Args:
         result: The calibration.

@@ -14,11 +14,11 @@ from bayeskern.diagnostics.report.outcome_plots import Event, calibration, resid
 from bayeskern.diagnostics.report.style import as_svg
 
 block = partial(Block, "classes")
-# Numbers in all draws of one event, and draws of an event.
+# Maximum number of elements in the draws of an event, and of the draws.
 MAX_NUMBERS, MAX_DRAWS = 2_000_000, 4000
-# Largest number of panels with events, and with covariates.
+# Maximum number of panels with events, and with covariates.
 MAX_EVENTS, MAX_COVARIATES = 9, 4
-# Smallest sd of predicted probabilities that can be compared with frequencies.
+# Minimum sd of predicted probabilities that can be compared with frequencies.
 MIN_SD = 0.01
 
 
@@ -57,7 +57,7 @@ def class_calibration(
     by_covariate = {name: x[order] for name, x in list(covariates.items())[:MAX_COVARIATES]}
     if not by_covariate:
         return
-    # Of several events, the one nearest to even odds says most.
+    # The event with the most even odds is the most informative one.
     middle = min(checked, key=lambda event: abs(event.y.mean() - 0.5))
     figure = as_svg(residuals, middle, by_covariate)
     more = len(covariates) - len(by_covariate)
@@ -98,7 +98,7 @@ def overall_score(y: np.ndarray, left_out: bool) -> float:
 
 
 def _likeliest(site: Observations) -> Block:
-    """Share of observations in their likeliest class."""
+    """Share of observations whose likeliest class is right."""
     assert site.predictions is not None
     codes = np.arange(_count(site))
     chances = np.stack([(site.predictions == code).mean(axis=0) for code in codes], axis=1)

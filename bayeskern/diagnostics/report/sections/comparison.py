@@ -33,7 +33,7 @@ VERDICTS = ("good", "caution", "not assessable", "bad")
 
 @dataclass
 class Compared:
-    """The subjects of a report on several posteriors."""
+    """Subjects of a report on several posteriors."""
 
     subjects: Sequence[Subject]
 
@@ -55,7 +55,7 @@ class Compared:
 
     @property
     def best(self) -> Subject:
-        """The reference of the comparison; without one, the first with the best verdict."""
+        """Reference of the comparison, or else the first subject with the best verdict."""
         if self.result.reference is not None:
             return next(s for s in self.subjects if s.name == self.result.reference)
         return min(self.subjects, key=lambda s: VERDICTS.index(s.posterior.trust.verdict))

@@ -1,4 +1,4 @@
-"""Convergence: chains, an approximation and its weights, a point, or a solve."""
+"""Section on the convergence of chains, approximations, optima and solvers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _chains(subject: Subject) -> Iterator[Block]:
 
 
 def _chain_details(subject: Subject, names: list[str]) -> Iterator[Block]:
-    """Mixing by parameter, ranks, energy and divergences."""
+    """Mixing by parameter, ranks, energy and divergences of the chains."""
     stats = subject.posterior.sample_stats
     yield _mixing(subject, names[:12])
     if subject.posterior.shape[0] > 1:
@@ -86,7 +86,7 @@ def _mixing(subject: Subject, names: list[str]) -> Block:
 
 
 def _divergences(subject: Subject, diverging: np.ndarray) -> Iterator[Block]:
-    """Number of divergent draws, and the parameters with the most unusual means there."""
+    """Number of divergent draws, and parameters whose means are unusual there."""
     yield block("divergences", diverging=diverging)
     if not diverging.any():
         return
@@ -130,7 +130,7 @@ def _approximation(subject: Subject) -> Iterator[Block]:
 
 
 def ranks(draws: dict[str, np.ndarray]) -> Figure:
-    """Plot the ECDF of each chain's ranks minus the uniform one, for each parameter.
+    """Plot the ECDF of the ranks of each chain minus the uniform ECDF, by parameter.
 
     draws: Draws (chains, draws) by parameter.
     """
@@ -140,7 +140,7 @@ def ranks(draws: dict[str, np.ndarray]) -> Figure:
         _ranks_of_chains(ax, x)
         title(ax, name)
         ax.tick_params(labelsize=7.5)
-    # Panels above a gap in the last row need labels of their own.
+    # Panels above an empty place in the last row need labels too.
     for ax in axes[-columns:]:
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("rank, as a share", fontsize=8)
@@ -154,8 +154,8 @@ def _ranks_of_chains(ax, x: np.ndarray) -> None:
     ess = float(array_stats.ess(x[None])[0])
     grid = np.linspace(0.0, 1.0, 60)
     shares = (rankdata(x).reshape(x.shape) - 0.5) / x.size
-    # Band around 0: the 99 % point of Kolmogorov's distribution (several chains are compared) over
-    # the square root of the effective draws per chain.
+    # Band around 0: the 99 % quantile of Kolmogorov's distribution over the square root of the
+    # effective draws per chain; 99 % because several chains are compared.
     width = 1.63 / np.sqrt(max(ess, 4.0) / len(x))
     ax.fill_between(grid, -width, width, color=GREY, alpha=0.25, linewidth=0)
     ecdfs = [np.searchsorted(np.sort(chain), grid) / len(chain) for chain in shares]
@@ -169,7 +169,7 @@ def _ranks_of_chains(ax, x: np.ndarray) -> None:
 
 
 def elbo(trace: np.ndarray) -> Figure:
-    """Plot the ELBO by step, averaged over blocks of steps, without low first values."""
+    """Plot the ELBO by step, averaged over blocks of steps."""
     fig, ax = panel(2.2)
     parts = np.array_split(np.arange(len(trace)), min(len(trace), 300))
     means = np.array([np.mean(trace[part]) for part in parts])
@@ -177,7 +177,7 @@ def elbo(trace: np.ndarray) -> Figure:
     finite = means[np.isfinite(means)]
     last = finite[len(finite) // 2 :]
     spread = max(float(np.ptp(last)), 1e-3 * (1.0 + abs(float(np.median(last)))))
-    # Low first values are cut off at 12 times the range of the second half.
+    # The axis cuts off low first values, at 12 times the range of the second half.
     low = max(float(finite.min()), float(np.median(last)) - 12.0 * spread)
     ax.set_ylim(low - 0.5 * spread, float(finite.max()) + 0.5 * spread)
     ax.set_xlabel("step")

@@ -119,12 +119,12 @@ def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None =
 
 
 def _labels(site: Observations, rows: np.ndarray, count: int) -> list[str]:
-    """Labels of observations `rows` out of `count`; indices if y is not that long."""
+    """Labels of observations `rows` out of `count`; indices if y has another length."""
     return [site.labels[i] if count == len(site.y) else str(i) for i in rows]
 
 
 def intervals(site: Observations, remark: Block | None = None) -> Iterator[Block]:
-    """Coverage of the intervals of single observations; folded, residuals and calibration.
+    """Coverage of the intervals of single observations, and residuals in a fold.
 
     remark: Explanation of the scale of the folded figures.
     """
@@ -152,7 +152,7 @@ def intervals(site: Observations, remark: Block | None = None) -> Iterator[Block
 
 
 def predictive_check(y: np.ndarray, replicates: np.ndarray, outcome: Outcome) -> Figure:
-    """Observed data y (n,) among replicates (S, n) of the model."""
+    """Plot observed data y (n,) among replicates (S, n) of the model."""
     fig, ax = panel(2.4)
     low, high = _shown(y, replicates)
     if has_rootogram(y, replicates, outcome):
@@ -175,7 +175,7 @@ def has_rootogram(y: np.ndarray, replicates: np.ndarray, outcome: Outcome) -> bo
 
 
 def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: float) -> None:
-    # At most 40 lines: more could not be told apart.
+    # At most 40 lines, because more could not be told apart.
     for row in replicates[evenly(len(replicates), 40)]:
         curve = density(row, low, high)
         if curve is not None:
@@ -188,7 +188,7 @@ def _densities(ax, y: np.ndarray, replicates: np.ndarray, low: float, high: floa
 
 
 def _counts(ax, y: np.ndarray, replicates: np.ndarray, values: np.ndarray) -> None:
-    """Bars of how often each of the whole numbers `values` occurs."""
+    """Draw the frequency of each of the whole numbers `values`."""
     counts = np.stack([(replicates == value).sum(axis=1) for value in values], axis=1)
     low, median, high = np.quantile(counts, (0.025, 0.5, 0.975), axis=0)
     observed = [np.sum(y == value) for value in values]
@@ -210,7 +210,7 @@ def _shown(y: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
 
 
 def residuals(predicted: np.ndarray, y: np.ndarray) -> Figure:
-    """Residual of each observation, by its prediction."""
+    """Plot the residual of each observation by its prediction."""
     fig, ax = panel(2.4)
     ax.axhline(0.0, color=GREY, linewidth=0.9)
     points(ax, predicted, y - predicted)
@@ -220,7 +220,7 @@ def residuals(predicted: np.ndarray, y: np.ndarray) -> Figure:
 
 
 def _pit(values: np.ndarray) -> Figure:
-    """Histogram of the PIT, and the 95 % band of bars if it is uniform."""
+    """Plot the histogram of the PIT, with a 95 % band for a uniform PIT."""
     fig, ax = panel(2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
     low, high = binom.interval(0.95, len(values), 1.0 / bins)
@@ -238,7 +238,7 @@ def _inside_interval(pit_values: np.ndarray, level: float) -> np.ndarray:
 
 
 def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: int) -> Figure:
-    """Coverage at COVERAGES in groups of equal size by predicted value."""
+    """Plot the coverage at COVERAGES in groups of equal size by predicted value."""
     fig, ax = panel(2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
     medians = [float(np.median(predicted[part])) for part in parts]
@@ -257,7 +257,7 @@ def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: in
 
 
 def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> None:
-    """Share of true values by group in %, with intervals of Clopper and Pearson."""
+    """Draw the share of True by group in %, with intervals of Clopper and Pearson."""
     shares = np.array([group.mean() for group in groups])
     tests = [binomtest(int(group.sum()), len(group)) for group in groups]
     ends = np.array([test.proportion_ci(0.95) for test in tests]).T
@@ -266,7 +266,7 @@ def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> Non
 
 
 def _khat(loo: CrossValidation) -> Figure:
-    """Pareto k-hat of each observation, before and after moment matching, and its threshold."""
+    """Plot the Pareto k-hat of each observation, with that before moment matching."""
     fig, ax = panel(2.2)
     before, values = loo.estimates.psis_khat, loo.estimates.khat
     index = np.arange(len(values))

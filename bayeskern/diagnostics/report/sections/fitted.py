@@ -30,7 +30,7 @@ def fitted(subject: Subject) -> Iterator[Block]:
 
 
 def model_and_data(subject: Subject) -> Iterator[Block]:
-    """Priors, data and, folded, the source of the model."""
+    """Priors and data, and the source of the model in a fold."""
     yield from _priors(subject)
     yield from _data(subject)
     yield from folded("Source of the model", _model(subject))
@@ -49,7 +49,7 @@ def fit_numbers(subject: Subject) -> dict[str, Any]:
 
 
 def circumstances(seed: int, numbers: dict[str, Any]) -> Iterator[Block]:
-    """Folded: versions of the software, the seed of the report, and other numbers by name."""
+    """Versions of the software, the seed of the report and other numbers, in a fold."""
     versions = {p: version(p) for p in ("bayeskern", "numpyro", "jax", "arviz", "numpy")}
     rows = {"Python": platform.python_version(), **versions, "seed of this report": seed, **numbers}
     yield from folded("Circumstances", [block("circumstances", rows=rows.items())])
@@ -68,7 +68,7 @@ def _model(subject: Subject) -> Iterator[Block]:
 
 
 def source(model: Any) -> tuple[str, str]:
-    """Source code or repr of a model (or ""), and a sentence about it (or "")."""
+    """Source code or repr of a model, and a sentence about it; "" if unavailable."""
     while isinstance(model, Messenger | partial):
         model = model.fn if isinstance(model, Messenger) else model.func
     model_class = type(model)

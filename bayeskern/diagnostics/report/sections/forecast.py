@@ -26,7 +26,7 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.printing import value_table
 
 block = partial(Block, "forecast")
-# Longer tables of values are folded.
+# Maximum number of rows of a table that is not folded.
 MAX_ROWS_IN_VIEW = 12
 
 
@@ -93,7 +93,7 @@ def components(subject: ForecastSubject) -> Iterator[Block]:
 
 
 def structures(subject: ForecastSubject) -> Iterator[Block]:
-    """Blocks of the section "Structures": weights, hyperparameters of the first."""
+    """Blocks of the section "Structures": weights, and hyperparameters of the first."""
     f, process = subject.forecast, subject.process
     likelihood = f.choices.likelihood
     yield block("weights", rows=[_structure(f, part) for part in f.parts])

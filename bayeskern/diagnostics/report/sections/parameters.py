@@ -1,4 +1,4 @@
-"""The posterior in figures and tables: intervals, prior against posterior, pairs."""
+"""Posterior in figures and tables: intervals, prior against posterior, pairs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from bayeskern.diagnostics.report.subject import ScalarParameter, Subject
 from bayeskern.inference.posterior.summary import texts
 
 block = partial(Block, "parameters")
-# Largest numbers of parameters in the first table, in the figure of intervals, and of densities
-# that a reader takes in at a glance.
+# Maximum number of parameters in the first table, in the figure of intervals, and in the main
+# figure of densities.
 MAX_ROWS, MAX_INTERVALS, MAX_DENSITIES = 20, 40, 3
 
 
 def main_figure(subject: Subject) -> str:
-    """Name of the figure that shows the posterior best: "prior", "intervals", or "" for none."""
+    """Name of the main figure of a posterior: "prior", "intervals", or "" for none."""
     names = subject.first_of_each_site(MAX_INTERVALS)
     if subject.posterior.is_point or not names:
         return ""
@@ -42,7 +42,7 @@ def main_figure(subject: Subject) -> str:
 
 
 def figures(subject: Subject, name: str) -> Iterator[Block]:
-    """The figure of a name, as from `main_figure`, or the reason why there is none."""
+    """Figure with a name from `main_figure`, or the reason why there is none."""
     if subject.posterior.is_point:
         yield block("point")
     elif not subject.varying:
@@ -57,7 +57,10 @@ def figures(subject: Subject, name: str) -> Iterator[Block]:
 
 
 def table(subject: Subject) -> Iterator[Block]:
-    """Mean, sd and interval of the first parameters; sites of more than 100 are only named."""
+    """Mean, sd and interval of the first parameters.
+
+    Sites with more than 100 elements are only named.
+    """
     shown, large = _in_tables(subject)
     if shown:
         first = shown[:MAX_ROWS]
@@ -78,9 +81,9 @@ def table(subject: Subject) -> Iterator[Block]:
 
 
 def more(subject: Subject, shown: str) -> Iterator[Block]:
-    """Folded parts: the whole table, intervals, priors and pairs.
+    """Whole table, intervals, priors and pairs, in folds.
 
-    shown: Name of the figure that is in view already.
+    shown: Name of the main figure, which is not repeated.
     """
     in_tables, _ = _in_tables(subject)
     if len(in_tables) > MAX_ROWS or (in_tables and subject.posterior.has_chains):
@@ -96,7 +99,7 @@ def more(subject: Subject, shown: str) -> Iterator[Block]:
 
 
 def _joined(subject: Subject, names: list[str]) -> dict[str, np.ndarray]:
-    """The draws of parameters, (S,) each, with chains joined."""
+    """Draws of parameters, (S,) each, with chains joined."""
     return {name: subject.varying[name].ravel() for name in names}
 
 
@@ -117,7 +120,7 @@ def _whole_table(subject: Subject, shown: list[ScalarParameter]) -> Iterator[Blo
 
 
 def _summary(subject: Subject, shown: list[ScalarParameter], kind: str | None = None) -> Any:
-    """The table of `posterior.summary` for some parameters."""
+    """Table of `posterior.summary` for some parameters."""
     known = {p.name: m for p in shown if (m := subject.known_marginal(p)) is not None}
     draws = {p.name: subject.draws(p) for p in shown}
     return subject.summary(draws, known, **({} if kind is None else {"kind": kind}))
@@ -176,7 +179,7 @@ def against_prior(
             curve(ax, *posterior, BLUE, "posterior")
         x, prior = priors[name]
         if prior is not None:
-            # Without the tails of the prior, which would squeeze the posterior.
+            # The tails of the prior would squeeze the posterior.
             shown = prior > 0.01 * np.nanmax(prior)
             ax.plot(x[shown], prior[shown], color=GREY, linestyle="--", label="prior")
         title(ax, name)
@@ -191,7 +194,7 @@ def against_prior(
 
 
 def forest(draws: dict[str, np.ndarray]) -> Figure:
-    """Median, 50 % and 95 % interval of each parameter from draws (S,)."""
+    """Plot the median, 50 % and 95 % intervals of each parameter from draws (S,)."""
     levels = (0.025, 0.25, 0.5, 0.75, 0.975)
     quantiles = {name: np.quantile(x, levels) for name, x in draws.items()}
     groups = _by_size(quantiles)

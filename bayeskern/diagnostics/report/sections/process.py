@@ -44,7 +44,7 @@ def has_function(subject: Subject) -> bool:
 
 
 def process(subject: Subject) -> Iterator[Block]:
-    """The functions of a model, and their components in words; folded, figures and kernels."""
+    """Functions of a model, and their components in words, figures and kernels."""
     for observed in subject.processes:
         if len(subject.processes) > 1:
             yield heading(f"Process {observed.site}")
@@ -82,7 +82,7 @@ def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
 
 def _grids(X: np.ndarray, axis: InputAxis) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield (name, values, points (160, d)) along each input, the others at medians."""
-    # At most 6 inputs: more would make the figure too long.
+    # At most 6 inputs, because more would make the figure too long.
     for i in range(min(X.shape[1], 6)):
         low, high = X[:, i].min(), X[:, i].max()
         pad = 0.05 * (high - low)
@@ -108,7 +108,7 @@ def component_blocks(
     sentences = [_sentence(process, name, axis, scale, parts[name]) for name in process.names]
     names = [*process.names]
     if noise is not None:
-        # Appended to lists, not to a dict: a component may be called "noise" too.
+        # Lists instead of a dict, because a component may also be named "noise".
         names, variances = [*names, "noise"], [*variances, noise]
         sentences.append("independent from one value to the next.")
     shares = np.array(variances) / np.sum(variances)
@@ -124,7 +124,7 @@ def _sentence(
     scale: Scale,
     part: Prediction | None,
 ) -> str:
-    """A component in words: its behaviour, and its change over the data.
+    """Behaviour of a component, and its change over the data, in words.
 
     part: Prediction of the component at the data; None for the whole function.
     """
@@ -145,7 +145,7 @@ def _sentence(
 
 
 def _centred(scale: Scale) -> Scale:
-    """The scale without its shift, for a component without the level of the data."""
+    """Scale without its shift, for a component without the level of the data."""
     return Scale(scale.log, 0.0, scale.size)
 
 

@@ -15,7 +15,7 @@ block = partial(Block, "verdict")
 
 
 def verdict(subject: Subject) -> Iterator[Block]:
-    """Blocks of the section "How far to trust it": the verdict, its advice and its evidence."""
+    """Blocks of the section "How far to trust it": verdict, advice and evidence."""
     yield from advice(subject)
     yield from folded("Evidence for the verdict", evidence(subject))
 
@@ -24,7 +24,7 @@ def advice(subject: Subject) -> Iterator[Block]:
     """The verdict with its advice, and conflicts of priors and data."""
     trust = subject.posterior.trust
     yield block("of_draws", name=subject.name, verdict=trust.verdict, advice=trust.advice)
-    # The verdict leaves out this check if the density is costly.
+    # The verdict omits this check if the density is costly.
     is_unchecked = "prior_sensitivity" not in trust.evidence
     if is_unchecked and trust.verdict in ("good", "caution"):
         conflicts = {
@@ -38,7 +38,7 @@ def advice(subject: Subject) -> Iterator[Block]:
 
 
 def evidence(subject: Subject) -> Iterator[Block]:
-    """Measures of the verdict with their good values, and the methods that were tried."""
+    """Measures behind the verdict with their good values, and the methods tried."""
     p = subject.posterior
     yield block("evidence", e=measures(p.trust.evidence))
     if p.attempts:

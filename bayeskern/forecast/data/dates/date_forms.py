@@ -1,8 +1,8 @@
 """Written forms of dates, and their conversion to ISO 8601.
 
-Only text that matches a form exactly is read; pandas then rejects dates such as 31 February.
-Names of months and weekdays are English. Years of two digits are 1969 to 2068, as in POSIX. Months
-with a point (12.1993, 1993.12), which may be decimals, have a module of their own, `point_months`.
+Only text that matches a form exactly is read; pandas then rejects dates such as 31 February. Names
+of months and weekdays are English. Years of two digits are 1969 to 2068, as in POSIX. The module
+`point_months` reads months with a point (12.1993, 1993.12), which may be decimals.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def form_of(
 
 
 def split_weekday(text: str) -> tuple[str, int | None]:
-    """A date without the weekday beside it, and the weekday from 0 for Monday, if there is one."""
-    # The time of a match is quadratic in the length of the text.
+    """Date without its weekday, and the weekday from 0 for Monday, or None."""
+    # The time of the match is quadratic in the length of the text.
     match = WEEKDAY_BESIDE_DATE.fullmatch(text) if len(text) < 80 else None
     if match is None:
         return text, None
@@ -133,12 +133,12 @@ def split_weekday(text: str) -> tuple[str, int | None]:
 
 
 def first_wrong_weekday(iso: Sequence[str], weekdays: Sequence[int | None]) -> int | None:
-    """First row whose date has another weekday than the one beside it; None if all agree."""
+    """First row whose date does not fall on its weekday; None if all agree."""
     for row, (text, weekday) in enumerate(zip(iso, weekdays, strict=True)):
         if weekday is not None:
             try:
                 date = dt.date.fromisoformat(text[:10])
-            except ValueError:  # no date: an error of its own
+            except ValueError:  # not a date: reported by the parser
                 continue
             if date.weekday() != weekday:
                 return row

@@ -1,9 +1,9 @@
-"""Months written with a point, such as 12.1993 and 1993.12, told apart from decimals.
+"""Months written with a point, such as 12.1993 and 1993.12.
 
-A column is read as months if they are in regular steps of at most a year, or if a zero leads
-(01.1993). A column that may be months or decimals, or months in two ways, is refused. A program
-that takes such months for numbers drops the last zero: 1993.1 is October beside 1993.01, and
-January beside 1993.2. Yearly values at 1993.5 are in the middle of the year.
+A column is read as months, not as decimals, if they are in regular steps of at most a year, or if a
+month has a leading zero (01.1993). A column that may be months or decimals, or months in two ways,
+is refused. A program that takes such months for numbers drops the last zero: 1993.1 is October
+beside 1993.01, and January beside 1993.2. Yearly values at 1993.5 are in the middle of the year.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayeskern.forecast.data.cells import AmbiguousError
 _YEAR = r"(?:1[6-9]|2[01])\d\d"
 MONTH_FIRST = re.compile(rf"(?P<m>\d\d?)\.(?P<y>{_YEAR})", re.ASCII)
 YEAR_FIRST = re.compile(rf"(?P<y>{_YEAR})\.(?P<m>\d\d?)", re.ASCII)
-# Share of the rows that must be months: the others are mistakes, and reported as such.
+# Minimum share of rows that are months; the other rows are reported as mistakes.
 MIN_MONTHS = 0.75
 
 
@@ -27,8 +27,8 @@ class PointMonths(NamedTuple):
     """Reading of a column that may hold months with a point.
 
     Attributes:
-        iso: Months in ISO 8601, such as "1993-12", "" for a row that is no month: (n,); None for
-            numbers.
+        iso: Months in ISO 8601, such as "1993-12", and "" for a row that is not a month, (n,). None
+            for numbers.
         remark: The reading in words, with an example.
     """
 
@@ -59,10 +59,10 @@ def read_point_months(texts: Sequence[str], name: str) -> PointMonths | None:
 
 
 def texts_of_decimals(numbers: np.ndarray) -> list[str]:
-    """Numbers as they were written, if they may be months with a point; else an empty list.
+    """Text of numbers that may be months with a point, or else an empty list.
 
-    Numbers such as 1.1993, 12.201 and 1993.1 have lost their zeros: the text of the first two is
-    1.1993 and 12.2010, that of the third 1993.1, whose month the column decides.
+    Numbers lose their trailing zeros. The text of 12.201 is 12.2010; that of 1993.1 stays 1993.1,
+    and the whole column decides its month.
     """
     if len(numbers) == 0 or not np.isfinite(numbers).all() or (numbers < 1.0).any():
         return []
@@ -77,7 +77,7 @@ def texts_of_decimals(numbers: np.ndarray) -> list[str]:
 def _read(
     texts: Sequence[str], name: str, years: np.ndarray, parts: Sequence[str], is_led_by_zero: bool
 ) -> PointMonths | None:
-    """Choose the reading of a column of years and written months."""
+    """Choose a reading of a column of years and written months."""
     readings = _readings(parts, is_month_first=MONTH_FIRST.fullmatch(texts[0]) is not None)
     if is_led_by_zero:
         return _point_months(texts, name, years, readings[0])
@@ -94,7 +94,7 @@ def _read(
     if not likely or (not is_year_first and max(shares) < 1.0 and len(set(years)) == 1):
         return None
     regular = [months for months in likely if _is_regular(years, months)]
-    # A single month a year, or one digit in all rows, may as well be a decimal.
+    # One month per year, or one digit in all rows, may also be a decimal.
     are_months = not is_year_first or (len(set(parts)) > 1 and any(len(part) > 1 for part in parts))
     if len(regular) == 1 and are_months:
         return _point_months(texts, name, years, regular[0])
@@ -109,12 +109,12 @@ def _read(
 
 
 def _readings(parts: Sequence[str], is_month_first: bool) -> list[np.ndarray]:
-    """Months as written, and with a lost zero, "1" for October: (n,) each, if possible."""
+    """Possible months, (n,) each: as written, and with "1" as October."""
     months = np.array([int(part) for part in parts])
     single = {part for part in parts if len(part) == 1}
     double = {part for part in parts if len(part) == 2}
     readings = []
-    # Months without leading zeros have one digit up to September.
+    # As written, without leading zeros, only January to September have one digit.
     if is_month_first or not single or all(part[0] != "0" for part in double):
         readings.append(months)
     if not is_month_first and single == {"1"} and "10" not in double:
@@ -148,7 +148,7 @@ def _point_months(
         f"{year}-{month:02}" if 1 <= month <= 12 else ""
         for year, month in zip(years, months, strict=True)
     ]
-    # An October shows how a lost zero was read.
+    # October is the best example, because it may have lost its zero.
     row = int(np.argmax(months == 10))
     remark = (
         f"{name} is read as months ({texts[row]} is {iso[row]}); for numbers, --date-format number"
