@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (CycloptsError, ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
         if "--debug" in arguments:
             raise
-        reason = str(error) or "the memory is not enough; read fewer values"
+        reason = str(error) or "not enough memory; read fewer values"
         print(message_of(f"bayeskern: {reason}"), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

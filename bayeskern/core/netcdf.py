@@ -223,6 +223,6 @@ def _split(joined: np.ndarray, layout: str) -> dict[str, np.ndarray]:
 
 def _damaged(source: object) -> ValueError:
     return ValueError(
-        f"{source} has changed since it was saved: its checksum is wrong or missing. Take a copy, "
-        "or fit again."
+        f"{source} has changed since it was saved: its checksum is wrong or missing. Restore a "
+        "copy, or fit again."
     )

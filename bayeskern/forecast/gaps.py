@@ -228,7 +228,7 @@ def fill_gaps(
     left_out = int(np.sum(~series.observed & (series.times < result.series.times[0])))
     if left_out:
         begin = result.series.calendar.labels(result.series.times[:1])[0]
-        remark = f"{counted(left_out, 'missing value')} before {begin} not filled: not in the fit"
+        remark = f"{counted(left_out, 'missing value')} before {begin} not filled: outside the fit"
         result = replace(result, series=result.series.with_remarks(remark))
     return FilledSeries(result, level)
 

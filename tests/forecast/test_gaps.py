@@ -168,7 +168,7 @@ def test_an_early_gap_of_a_long_series():
     assert lower[row] < truth < upper[row] and len(filled.values) == 700
     short = bk.fill_gaps(y, trend="drift", season=0, model=bk.StructuralModel(log=False, last=100))
     assert not short.missing.any()
-    assert "1 missing value before 600 not filled: not in the fit" in str(short)
+    assert "1 missing value before 600 not filled: outside the fit" in str(short)
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

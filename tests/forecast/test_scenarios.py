@@ -505,7 +505,7 @@ def test_effects_are_factors_on_the_log_scale():
         ({"price": stats.norm(np.nan, 1.0)}, "price must be finite"),
         ({"price": np.arange(12.0).reshape(2, 6), "promo": np.ones((3, 6))},
          "price has 2 draws and promo has 3"),
-        ({"promo": ["2023-05-01"]}, "promo: 2023-05-01 is none of the 6 future times"),
+        ({"promo": ["2023-05-01"]}, "promo: 2023-05-01 is not one of the 6 future times"),
         ({"price": bk.forecast([1.0, 2.0, 4.0, 3.0], 2)}, "both be dates or both be numbers"),
     ],
 )  # fmt: skip

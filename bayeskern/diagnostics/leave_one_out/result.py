@@ -122,7 +122,7 @@ class CrossValidation:
             if trust.verdict != "good":
                 advice = (
                     f"The verdict on the refit without {label} is {trust.verdict}: {trust.advice} "
-                    "Other options of the refits: refit=bk.NUTS(...)."
+                    "Set other options of the refits, as in refit=bk.NUTS(...)."
                 )
                 yield "bad" if trust.verdict == "bad" else "caution", advice
 

@@ -70,10 +70,10 @@ def scenario_of(
     uncertain = [name for name, column in draws.items() if np.ptp(column, axis=0).any()]
     remarks = [f"scenario: {', '.join(values)} changed"]
     if uncertain:
-        remarks.append(f"averaged over draws: {', '.join(uncertain)}; components are at their mean")
+        remarks.append(f"averaged over draws: {', '.join(uncertain)}; components use their mean")
     outside = _extrapolated(changed, horizon, values)
     if outside:
-        remarks.append(f"outside its past range, its effect is extrapolated: {', '.join(outside)}")
+        remarks.append(f"effects beyond the past range are extrapolated: {', '.join(outside)}")
     return series.with_remarks(*remarks), with_effects(combination, changed)
 
 

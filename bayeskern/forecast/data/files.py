@@ -131,7 +131,7 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Ta
     names = ["" if name is None else str(name).strip() for name in header]
     for number, row in enumerate(body, start=1):
         if len(row) != len(names):
-            hint = " For lines above the header, --skip-rows." if number == 1 else ""
+            hint = " Skip lines above the header with --skip-rows." if number == 1 else ""
             raise ValueError(
                 f"{path}, row {number}: {len(row)} cells, but the header has {len(names)}.{hint}"
             )

@@ -170,8 +170,8 @@ def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
             raise
         except ValueError:
             raise ValueError(
-                f"{name} does not hold numbers, so it is no series. If there is a row for each "
-                "value of each series, id= (--id) must name the column of their names, one of "
+                f"{name} does not hold numbers, so it is not a series. If there is a row for "
+                "each value of each series, id= (--id) must name the column of their names, one of "
                 f"{', '.join(table.columns)}."
             ) from None
     times = columns[time]

@@ -261,7 +261,7 @@ class Nowcast(Quantiles):
         median, lower, upper, seen = (
             show(float(value)) for value in (*self.quantile([0.5, 0.1, 0.9]), self.seen)
         )
-        seen = f"{seen} seen in {self.seen_count} of {self.units}"
+        seen = f"{seen} observed in {self.seen_count} of {self.units}"
         return {"median": median, "interval": f"{lower} to {upper}", "seen": seen}
 
     def __str__(self) -> str:

@@ -249,7 +249,7 @@ class FutureTimes:
             if not contain_dates(times, np.array([day]), self.calendar)[1:].any():
                 first, last = self.calendar.labels(self.times[[0, -1]])
                 raise ValueError(
-                    f"{name}: {day} is none of {self.name}, which run from {first} to {last}."
+                    f"{name}: {day} is not one of {self.name}, which run from {first} to {last}."
                 )
         return contain_dates(times, days, self.calendar)[None, 1:]
 

@@ -282,7 +282,7 @@ def _size_of(period: str | int, calendar: Calendar, horizon: int) -> int:
         whole = {name: n for name, n in steps.items() if n > 1.5 and abs(n - round(n)) < 1e-6}
         if not whole:
             raise ValueError(
-                f"periods: {period!r} is no whole number of steps of a series that is "
+                f"periods: {period!r} is not a whole number of steps of a series that is "
                 f"{calendar.description}; give numbers of steps."
             )
         size = round(whole[validation.one_of("periods", period, whole)])

@@ -147,8 +147,8 @@ class Folder:
 
     def _damaged(self) -> ValueError:
         return ValueError(
-            f"{self.index} has changed since it was saved: a checksum is wrong. Take a copy, or "
-            "forecast again."
+            f"{self.index} has changed since it was saved: a checksum is wrong. Restore a "
+            "copy, or forecast again."
         )
 
     def _write_index(self, header: dict[str, Any], entries: Iterable[Entry]) -> None:

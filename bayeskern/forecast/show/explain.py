@@ -205,7 +205,7 @@ def _trust(f: Forecast) -> str:
     show, (lower, upper) = predictive_format(f), f.interval(0.8)
     at = moments(f, f.times[-1:])[0]
     text = (
-        f"In four cases of five the value for {at} lies between {show(lower[-1])} and "
+        f"In four cases out of five, the value for {at} lies between {show(lower[-1])} and "
         f"{show(upper[-1])}"
     )
     past = f.look_back

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def of_forecast(f: Forecast, rows: int = 12) -> str:
     """Forecast as words, verdict, picture and table of the next values."""
     head, cells, left_out = value_table(f, rows)
-    note = f"{counted(left_out, 'step')} before the last one left out" if left_out else ""
+    note = f"{counted(left_out, 'step')} left out before the last one" if left_out else ""
     return _page(
         f"{f.series.name}: {counted(f.horizon, 'step')} ahead",
         [explain(f), f"Verdict: {f.trust.verdict}. {f.trust.advice}", *_remarks(f.remarks)],

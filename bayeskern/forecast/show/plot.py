@@ -163,7 +163,7 @@ def filled(result: FilledSeries, ax: Axes | None = None) -> Figure:
     # Lines join predictions to the observed values on both sides of a gap.
     beside = missing | np.append(missing[1:], False) | np.append(False, missing[:-1])
     median, low, high = (np.where(beside, y, np.nan) for y in (result.values, lower, upper))
-    label = f"{100 * result.level:.6g} % interval given all others"
+    label = f"{100 * result.level:.6g} % interval given all observed values"
     ax.fill_between(x, low, high, color=FORECAST_COLOR, alpha=0.25, linewidth=0, label=label)
     ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.2)
     size = 3.5 if missing.sum() <= 150 else 1.5

@@ -75,8 +75,8 @@ def test_pages(series):
 def test_page_of_a_forecast_has_words_verdict_and_values(series):
     f = bk.forecast(series, 14, **ONE)
     text = " ".join(Reader(f._repr_html_()).texts)
-    assert "In four cases of five" in text and f"Verdict: {f.trust.verdict}" in text
-    assert "2 steps before the last one left out" in text
+    assert "In four cases out of five" in text and f"Verdict: {f.trust.verdict}" in text
+    assert "2 steps left out before the last one" in text
     for time in f.times[[0, 10, 13]]:
         assert str(time.astype("M8[M]")) in text
 
