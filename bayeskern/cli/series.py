@@ -138,12 +138,12 @@ def forecast_many(
     require_target(target, series)
     options = modelling.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
     options |= {"workers": workers, "scheduler": scheduler}
-    kept = {"folder": folder, "resume": resume}
+    storage = {"folder": folder, "resume": resume}
     if learn_priors:
         priors = bk.learn_priors(series, **options)
         options["model"] = replace(options["model"], priors=priors)
     forecasts = bk.forecast_many(
-        series, horizon, level=sorted({*level}), verdict=verdict, **options, **kept
+        series, horizon, level=sorted({*level}), verdict=verdict, **options, **storage
     )
     say(forecasts)
     print_written([forecasts.export(target)])

@@ -144,13 +144,13 @@ def _fixed(x: float, decimals: int, tiny: bool) -> str:
     return f"{x:z,.{max(0, decimals)}f}"
 
 
-def short(name: str, most: int) -> str:
-    """Printable name of at most `most` characters; both ends are kept, where names differ."""
+def short(name: str, max_length: int) -> str:
+    """Printable name of at most `max_length` characters, without its middle."""
     name = printable(name)
-    if len(name) <= most:
+    if len(name) <= max_length:
         return name
-    head = (most - 1) // 2
-    tail = most - 1 - head
+    head = (max_length - 1) // 2
+    tail = max_length - 1 - head
     return f"{name[:head]}…{name[len(name) - tail :]}"
 
 

@@ -35,14 +35,14 @@ class Progress:
     Attributes:
         estimate_after: Seconds of steps after which the remaining time is printed without a
             terminal.
-        enough_steps, enough_share: Number of steps, or share of the total, that an estimate needs.
-        patience: Seconds of steps after which two of them are enough.
+        min_steps, min_share: Number of steps, or share of the total, that an estimate needs.
+        two_steps_after: Seconds of steps after which two steps suffice for an estimate.
     """
 
     estimate_after: float = 3.0
-    enough_steps: int = 8
-    enough_share: float = 0.2
-    patience: float = 20.0
+    min_steps: int = 8
+    min_share: float = 0.2
+    two_steps_after: float = 20.0
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class Progress:
         self._steps += 1
         (start, before), left = self._first, max(self._total - self._done, 0.0)
         taken, done = now - start, self._done - before
-        enough = self._steps >= self.enough_steps or done >= self.enough_share * self._total
-        enough |= taken > self.patience and self._steps >= 2
-        if taken < self.estimate_after or not enough or not left:
+        is_known = self._steps >= self.min_steps or done >= self.min_share * self._total
+        is_known |= taken > self.two_steps_after and self._steps >= 2
+        if taken < self.estimate_after or not is_known or not left:
             return
         seconds = taken * left / done
         expected = max(self._expected_end - now, self.estimate_after)

@@ -132,11 +132,11 @@ class Forecasts(Mapping[Any, Forecast]):
             id_name: Column of the names.
             levels: Probabilities of the central intervals in tables.
         """
-        found = tuple(ForecastSummary.of(f, levels) for f in forecasts.values())
+        summaries = tuple(ForecastSummary.of(f, levels) for f in forecasts.values())
         names = {f.series.time_name for f in forecasts.values()}
         time_name = names.pop() if len(names) == 1 else "time"
         sources = tuple(forecasts.values())
-        return cls(tuple(forecasts), found, id_name, time_name, sources=sources)
+        return cls(tuple(forecasts), summaries, id_name, time_name, sources=sources)
 
     # -- mapping ------------------------------------------------------------------------------
 
@@ -219,16 +219,16 @@ class Forecasts(Mapping[Any, Forecast]):
         options = ReadOptions(**reading)
         table = tables_by_name(source, id or self.id_name, options)
         remarks = list(table.remarks)
-        found, sources = list(self.found), list(self.sources)
+        summaries, sources = list(self.found), list(self.sources)
         with Progress("updates", len(table.rows), progress) as bar:
             for name, columns in table.rows.items():
                 index = self._indices_of_text.get(name)
-                if index is not None and found[index].problem is None:
-                    f, verdict = self[self.ids[index]], bool(found[index].verdict)
+                if index is not None and summaries[index].problem is None:
+                    f, verdict = self[self.ids[index]], bool(summaries[index].verdict)
                     try:
                         new = values_after(f.series, columns, options, table.points_may_group)
                         f = f.update(new)
-                        found[index] = ForecastSummary.of(f, self.levels, verdict)
+                        summaries[index] = ForecastSummary.of(f, self.levels, verdict)
                         sources[index] = contents_or_forecast(f)
                     except NoNewValuesError:
                         pass
@@ -241,7 +241,7 @@ class Forecasts(Mapping[Any, Forecast]):
                 f"{unknown[0]}: use forecast_many"
             )
         return replace(
-            self, found=tuple(found), sources=tuple(sources), update_remarks=tuple(remarks)
+            self, found=tuple(summaries), sources=tuple(sources), update_remarks=tuple(remarks)
         )
 
     # -- output -------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
 
 def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry]) -> Forecasts:
     """Forecasts of the entries of a folder; each file is read when it is needed."""
-    found = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
+    summaries = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
     files = [None if entry.file is None else folder.path / entry.file for entry in entries]
     ids = tuple(entry.record["name"] for entry in entries)
     remarks = tuple(header["remarks"])
@@ -429,7 +429,7 @@ def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry
             "forecast_many(resume=True) (--resume) continues it",
         )
     names = header["id_name"], header["time_name"], header["backend"], remarks
-    return Forecasts(ids, found, *names, sources=tuple(files))
+    return Forecasts(ids, summaries, *names, sources=tuple(files))
 
 
 def _read(source: Path | bytes, name: Any) -> Forecast:

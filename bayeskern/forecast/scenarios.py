@@ -236,10 +236,10 @@ def _paired_draws(forecasts: list[Forecast], base: Forecast, seed: int) -> np.nd
         columns.append(effects.Z[None, -m:] if effects.draws is None else effects.draws)
     rng = np.random.default_rng(seed)
     # Scenarios with equal numbers of draws of uncertain regressors use the same draw.
-    places = rng.permutation((np.arange(PAIRED_DRAWS) + 0.5) / PAIRED_DRAWS)
-    firsts = np.cumsum([0, *map(len, columns)])
+    uniform = rng.permutation((np.arange(PAIRED_DRAWS) + 0.5) / PAIRED_DRAWS)
+    starts = np.cumsum([0, *map(len, columns)])
     rows = np.array([
-        first + (places * len(Z)).astype(int) for first, Z in zip(firsts, columns, strict=False)
+        start + (uniform * len(Z)).astype(int) for start, Z in zip(starts, columns, strict=False)
     ])  # fmt: skip
     x = base.series.calendar.positions(base.times)
     alternatives = alternatives_of(base.combination, x, np.concatenate(columns), base.seed)

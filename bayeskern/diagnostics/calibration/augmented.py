@@ -43,8 +43,8 @@ class AugmentedModel(eqx.Module):
         model, args, kwargs = self.target.model, self.target.args, self.target.kwargs
         trace = handlers.trace(model).get_trace(*args, **kwargs)
         latents = {s.name: trace[s.name]["value"] for s in self.target.latents}
-        again = handlers.substitute(FullPlates(Condition(model, data)), data=latents)
-        _Replicate(again, {*data, *self.target.discrete})(*args, **kwargs)
+        replicate = handlers.substitute(FullPlates(Condition(model, data)), data=latents)
+        _Replicate(replicate, {*data, *self.target.discrete})(*args, **kwargs)
 
 
 class _Replicate(handlers.block):

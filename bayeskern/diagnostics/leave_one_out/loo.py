@@ -283,7 +283,7 @@ class Refits:
         matching = Matching.of(posterior, 1, 1.0)
         # A model without latents has no k-hat.
         assert matching is not None
-        places = [(site, i) for site, count in result.sites.items() for i in range(count)]
+        site_rows = [(site, i) for site, count in result.sites.items() for i in range(count)]
         order = worst_first(result.estimates.khat, result.threshold)
         templates: dict[str, Target] = {}
         refits: dict[str, Trust] = {}
@@ -296,7 +296,7 @@ class Refits:
         total = min(len(order), self.max_refits)
         with Progress("leave-one-out: refits", total, self.progress) as bar:
             for row in order[: self.max_refits]:
-                label, (site, row_of_site) = result.labels[row], places[row]
+                label, (site, row_of_site) = result.labels[row], site_rows[row]
                 observation = matching.observation(site, row_of_site)
                 if site not in templates:
                     templates[site] = template_without(matching.target, site)

@@ -148,8 +148,8 @@ class WithoutOne(Distribution):
         """
         total = jnp.asarray(self.base.log_prob(value))
         if isinstance(innermost(self.base), HasPointwise):
-            one = density(self.base, value)[0].reshape(-1)[self.index]
-            return total - one / total.size
+            log_prob = density(self.base, value)[0].reshape(-1)[self.index]
+            return total - log_prob / total.size
         log_probs, counted = (total, None) if self.by_event else density(self.base, value)
         # With discrete latents summed out, their values lie along axes to the left.
         size = int(np.prod(self.density_shape))

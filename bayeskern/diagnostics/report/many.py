@@ -49,15 +49,15 @@ class SeriesRow(NamedTuple):
 def render_many(forecasts: Forecasts, progress: bool, title: str | None = None) -> str:
     """The HTML of the report on many forecasts."""
     pairs = sorted(zip(forecasts.ids, forecasts.found, strict=True), key=_badness)
-    rows, room = [], MAX_FIGURE_BYTES
+    rows, bytes_left = [], MAX_FIGURE_BYTES
     with Progress("report", len(pairs), progress) as bar:
         for i, (name, summary) in enumerate(pairs):
             figure, missing = None, ""
-            if room > 0 and name in forecasts:
+            if bytes_left > 0 and name in forecasts:
                 try:
                     drawn = as_svg(plot.forecast, forecasts[name])
                     figure = with_prefixed_ids(drawn, f"f{i + 1}-")
-                    room -= len(figure)
+                    bytes_left -= len(figure)
                 except (KeyError, ValueError, ArithmeticError) as error:
                     missing = message_of(error)
             words = _next_value(summary), _error(summary)
@@ -112,11 +112,11 @@ def _subtitle(forecasts: Forecasts) -> str:
 
 def _advice(rows: Sequence[SeriesRow]) -> str:
     """Sentence with the conclusion."""
-    without = sum(row.summary.problem is not None for row in rows)
+    failed = sum(row.summary.problem is not None for row in rows)
     bad = sum(row.summary.verdict == "bad" for row in rows)
-    if without or bad:
+    if failed or bad:
         parts = [
-            *([f"{counted(without, 'series has', 'series have')} no forecast"] if without else []),
+            *([f"{counted(failed, 'series has', 'series have')} no forecast"] if failed else []),
             *([f"{counted(bad, 'forecast is', 'forecasts are')} bad"] if bad else []),
         ]
         return f"{' and '.join(parts)}: look at these first, at the top of the table."

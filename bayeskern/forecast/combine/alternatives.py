@@ -246,12 +246,12 @@ def require_memory(combination: Combination, Z: np.ndarray) -> None:
     needed = a * m**2 + b * m
     if needed <= memory:
         return
-    most = int((np.sqrt(b**2 + 4.0 * a * memory) - b) / (2.0 * a))
+    max_steps = int((np.sqrt(b**2 + 4.0 * a * memory) - b) / (2.0 * a))
     raise ValueError(
         "uncertain regressors and comparisons of scenarios take memory in the square of the "
         f"horizon: about {needed / 1e9:,.0f} GB for {m:,} steps, and this machine has "
-        f"{memory / 1e9:,.0f} GB. Forecast at most {most:,} steps, or longer ones (every='week'). "
-        "A scenario with one known value for each time has no such limit."
+        f"{memory / 1e9:,.0f} GB. Forecast at most {max_steps:,} steps, or longer ones "
+        "(every='week'). A scenario with one known value for each time has no such limit."
     )
 
 

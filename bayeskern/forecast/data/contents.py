@@ -102,10 +102,10 @@ class SizeLimit:
 
     def exceeded(self, path: Path, size: str, megabytes: float) -> UnreadableError:
         """Error that names the size of a file and the limit that would accept it."""
-        enough = max(2.0 * self.megabytes, math.ceil(1.1 * megabytes))
+        new_limit = max(2.0 * self.megabytes, math.ceil(1.1 * megabytes))
         advice = (
-            f"If you trust the file, set the environment variable {LIMIT_VARIABLE}={enough:.0f}"
-            if 1e6 * enough < machine_memory()
+            f"If you trust the file, set the environment variable {LIMIT_VARIABLE}={new_limit:.0f}"
+            if 1e6 * new_limit < machine_memory()
             else "Leave out rows and columns that are not needed"
         )
         return UnreadableError(

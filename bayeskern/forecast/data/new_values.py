@@ -104,13 +104,13 @@ def values_after(
         values, notes = count_cells(columns[value]), ()
     else:
         values, notes = read_numbers(columns[value], value, options.decimal, points_may_group)
-    times, _, more = read_times(columns[time], time, options, zones)
+    times, _, time_remarks = read_times(columns[time], time, options, zones)
     if times.dtype.kind != series.times.dtype.kind:
         kind = "dates" if series.times.dtype.kind == "M" else "numbers"
         raise ValueError(f"{time}: the times of the series are {kind}; got {times.dtype}.")
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
-    remarks = (*remarks, *notes, *more)
+    remarks = (*remarks, *notes, *time_remarks)
     if options.every is not None and options.by is not None:
         wall = times if tz is None else to_wall(times, tz)
         wall, values, notes = resample(wall, values, options.every, options.by)
@@ -129,8 +129,8 @@ def _revised(series: Series, times: np.ndarray, values: np.ndarray) -> tuple[str
     """Remark if values at earlier times differ from the values of the series."""
     # The fitted series may start later, or lack values.
     known = dict(zip(series.times.tolist(), series.values.tolist(), strict=True))
-    unit = times.astype(series.times.dtype).tolist()
-    pairs = [(known[t], v) for t, v in zip(unit, values.tolist(), strict=True) if t in known]
+    pairs = zip(times.astype(series.times.dtype).tolist(), values.tolist(), strict=True)
+    pairs = [(known[time], value) for time, value in pairs if time in known]
     old, new = np.array(pairs).reshape(-1, 2).T
     changed = int(np.sum(~np.isclose(old, new, rtol=1e-9, atol=0.0, equal_nan=True)))
     if not changed:

@@ -86,10 +86,11 @@ def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
     changes = (*fitted.structure.changes, time)
     structure = fitted.structure._replace(changes=changes)
     changed = Fitted.of(structure, fitted.choices, fitted.x, fitted.y, fitted.mode_by_name)
-    found = _scan_of(fitted, changed, margin)
-    at = int(np.argmin(np.abs(found.times - time)))
-    log_share = float(found.log_factors[at] - logsumexp(found.log_factors))
-    log_prior = fitted.log_prior + LOG_PRIOR_ODDS - log_share - float(np.log(len(found.times)))
+    candidates = _scan_of(fitted, changed, margin)
+    at = int(np.argmin(np.abs(candidates.times - time)))
+    log_share = float(candidates.log_factors[at] - logsumexp(candidates.log_factors))
+    log_count = float(np.log(len(candidates.times)))
+    log_prior = fitted.log_prior + LOG_PRIOR_ODDS - log_share - log_count
     return replace(changed, log_prior=log_prior)
 
 
@@ -108,15 +109,15 @@ def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> F
         return None
     proposals = []
     for fitted in fits:
-        found = _scan_of(fitted, fitted, margin)
-        score = fitted.log_joint + found.log_factors.max()
-        proposals.append((score, fitted, found.likeliest))
+        candidates = _scan_of(fitted, fitted, margin)
+        score = fitted.log_joint + candidates.log_factors.max()
+        proposals.append((score, fitted, candidates.likeliest))
     changed = []
     for _, fitted, time in sorted(proposals, key=lambda proposal: -proposal[0])[:starts]:
         changed.append(with_change(fitted, time, margin))
-        again = _scan_of(fitted, changed[-1], margin).likeliest
-        if again != time:
-            changed.append(with_change(fitted, again, margin))
+        new_time = _scan_of(fitted, changed[-1], margin).likeliest
+        if new_time != time:
+            changed.append(with_change(fitted, new_time, margin))
     return max(changed, key=lambda fitted: fitted.log_evidence)
 
 

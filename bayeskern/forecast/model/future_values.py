@@ -230,8 +230,8 @@ class FutureTimes:
         rows = np.searchsorted(times, self.times).clip(max=len(times) - 1)
         is_there = times[rows] == self.times
         array = np.where(is_there, cells[rows], np.nan)
-        given = np.where(is_there, array, 0.0)[None]
-        self._require_finite(name, given)
+        covered = np.where(is_there, array, 0.0)[None]
+        self._require_finite(name, covered)
         return array[None]
 
     def _on_dates(self, name: str, dates: Any) -> np.ndarray:

@@ -153,11 +153,11 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
         if f.combination is None:
             errors[:, :, j] = 0.0
             continue
-        most = OPTIONS.max_origins
+        max_origins = OPTIONS.max_origins
         if f.choices.likelihood is not None:
-            most = OPTIONS.max_origins_with_likelihood
+            max_origins = OPTIONS.max_origins_with_likelihood
         observed = f.series.calendar.steps()[f.series.observed]
-        first = max(MIN_KNOWN, f.season_in_steps + 2, len(observed) - most)
+        first = max(MIN_KNOWN, f.season_in_steps + 2, len(observed) - max_origins)
         origins = []
         for count in range(first, len(observed)):
             steps = observed[count : count + f.horizon] - observed[count - 1] - 1

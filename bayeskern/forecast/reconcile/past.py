@@ -57,11 +57,11 @@ def energy_score(draws: np.ndarray, actual: np.ndarray, shifts: int = 10) -> flo
     """Energy score of joint draws (D, n), in random order, of values (n,).
 
     E||x - y|| - E||x - x'|| / 2 (Gneiting and Raftery, 2007, equation 22). The second mean is taken
-    over the draws and the same draws rolled by a number of places, for `shifts` such numbers.
+    over pairs of draws that are `shifts` different offsets apart.
     """
     distance = np.mean(np.linalg.norm(draws - actual, axis=1))
-    places = np.unique(np.linspace(1, len(draws) - 1, shifts).astype(int))
-    pairs = [np.mean(np.linalg.norm(draws - np.roll(draws, k, axis=0), axis=1)) for k in places]
+    offsets = np.unique(np.linspace(1, len(draws) - 1, shifts).astype(int))
+    pairs = [np.mean(np.linalg.norm(draws - np.roll(draws, k, axis=0), axis=1)) for k in offsets]
     return float(distance - 0.5 * np.mean(pairs))
 
 
@@ -91,8 +91,8 @@ def _ages(f: Forecast) -> np.ndarray:
 
 def _oldest_origin(f: Forecast) -> int:
     """Age of the oldest origin at which half of the values are known; 0 without one."""
-    ages, least = _ages(f), max(MIN_KNOWN, f.season_in_steps + 2)
-    return int(ages[max(len(ages) // 2, least) - 1]) if len(ages) > least else 0
+    ages, min_known = _ages(f), max(MIN_KNOWN, f.season_in_steps + 2)
+    return int(ages[max(len(ages) // 2, min_known) - 1]) if len(ages) > min_known else 0
 
 
 def past_quantiles(

@@ -29,7 +29,7 @@ HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "
 # Largest number of periods of the shortest season in a plot of components.
 MAX_PERIODS = 40
 # Shorten a name so that it fits in a title.
-short_name = partial(short, most=32)
+short_name = partial(short, max_length=32)
 
 
 def forecast(

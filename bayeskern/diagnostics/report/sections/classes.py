@@ -58,10 +58,10 @@ def class_calibration(
     if not by_covariate:
         return
     # The event with the most even odds is the most informative one.
-    middle = min(checked, key=lambda event: abs(event.y.mean() - 0.5))
-    figure = as_svg(residuals, middle, by_covariate)
+    most_even = min(checked, key=lambda event: abs(event.y.mean() - 0.5))
+    figure = as_svg(residuals, most_even, by_covariate)
     more = len(covariates) - len(by_covariate)
-    details = block("residuals", figure=figure, event=middle.name, more=more)
+    details = block("residuals", figure=figure, event=most_even.name, more=more)
     yield from folded("Residuals by variable", [details])
 
 
@@ -128,8 +128,8 @@ def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]
         order: Order of the observations, (n,).
     """
     assert site.predictions is not None
-    most = min(MAX_DRAWS, max(100, MAX_NUMBERS // len(order)))
-    draws = site.predictions[evenly(len(site.predictions), most)][:, order]
+    max_draws = min(MAX_DRAWS, max(100, MAX_NUMBERS // len(order)))
+    draws = site.predictions[evenly(len(site.predictions), max_draws)][:, order]
     y = site.y[order].astype(int)
     count = max(len(classes), _count(site))
     names = [repr(label) for label in classes] or [str(code) for code in range(count)]

@@ -105,12 +105,12 @@ def worst(site: Observations, log_density: np.ndarray, khat: np.ndarray | None =
     """Table of the eight observations with the lowest log density."""
     # An unknown density counts as the lowest.
     known = np.where(np.isnan(log_density), -np.inf, log_density)
-    worst = np.argsort(known, kind="stable")[:8]
+    lowest = np.argsort(known, kind="stable")[:8]
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
     y, means = site.back(site.y), site.back(means)
     spread = 0.0 if site.discrete else float(np.std(y - means))
     rows = []
-    for i, label in zip(worst, _labels(site, worst, len(log_density)), strict=True):
+    for i, label in zip(lowest, _labels(site, lowest, len(log_density)), strict=True):
         has_site_order = len(log_density) == len(site.y)
         values = alike((y[i], means[i]), spread) if has_site_order else ("-", "-")
         k = () if khat is None else (f"{khat[i]:.2f}",)

@@ -53,8 +53,8 @@ def read_point_months(texts: Sequence[str], name: str) -> PointMonths | None:
         if all(matches):
             years = np.array([int(match["y"]) for match in matches if match])
             parts = [match["m"] for match in matches if match]
-            is_led_by_zero = pattern is MONTH_FIRST and any(part[0] == "0" for part in parts)
-            return _read(texts, name, years, parts, is_led_by_zero)
+            has_leading_zero = pattern is MONTH_FIRST and any(part[0] == "0" for part in parts)
+            return _read(texts, name, years, parts, has_leading_zero)
     return None
 
 
@@ -75,16 +75,16 @@ def texts_of_decimals(numbers: np.ndarray) -> list[str]:
 
 
 def _read(
-    texts: Sequence[str], name: str, years: np.ndarray, parts: Sequence[str], is_led_by_zero: bool
+    texts: Sequence[str], name: str, years: np.ndarray, parts: Sequence[str], has_leading_zero: bool
 ) -> PointMonths | None:
     """Choose a reading of a column of years and written months."""
     readings = _readings(parts, is_month_first=MONTH_FIRST.fullmatch(texts[0]) is not None)
-    if is_led_by_zero:
+    if has_leading_zero:
         return _point_months(texts, name, years, readings[0])
     is_year_first = YEAR_FIRST.fullmatch(texts[0]) is not None
     if is_year_first and set(parts) == {"5"}:
-        middle = f"{name} is read as numbers ({texts[0]} is the middle of {years[0]}); for May, "
-        return PointMonths(None, f"{middle}--date-format %Y.%m")
+        remark = f"{name} is read as numbers ({texts[0]} is the middle of {years[0]}); for May, "
+        return PointMonths(None, f"{remark}--date-format %Y.%m")
     # No month is 0.
     if is_year_first and "0" in parts:
         return None
@@ -125,13 +125,13 @@ def _readings(parts: Sequence[str], is_month_first: bool) -> list[np.ndarray]:
 def _is_regular(years: np.ndarray, months: np.ndarray) -> bool:
     """True for distinct months in equal steps of at most a year, with few gaps."""
     valid = (months >= 1) & (months <= 12)
-    counts = np.sort(12 * years[valid] + months[valid])
-    gaps = np.diff(counts)
+    positions = np.sort(12 * years[valid] + months[valid])
+    gaps = np.diff(positions)
     if len(gaps) == 0 or not gaps.all():
         return False
-    sizes, times = np.unique(gaps, return_counts=True)
-    step = sizes[times.argmax()]
-    return bool(step <= 12 and np.gcd.reduce(gaps) == step and 2 * times.max() >= len(gaps))
+    sizes, frequencies = np.unique(gaps, return_counts=True)
+    step = sizes[frequencies.argmax()]
+    return bool(step <= 12 and np.gcd.reduce(gaps) == step and 2 * frequencies.max() >= len(gaps))
 
 
 def _differing_row(readings: Sequence[np.ndarray]) -> int:
