@@ -206,5 +206,5 @@ def _report_failures(results: Sequence[np.ndarray | str]) -> None:
     if problems.total() == len(results):
         # It may lie in the options rather than in the data.
         raise ValueError(f"no series can be forecast; {reason}")
-    naive = counted(problems.total(), "series", "series")
+    naive = counted(problems.total(), "series")
     warnings.warn(f"seasonal naive stands in for {naive}; {reason}", stacklevel=3)

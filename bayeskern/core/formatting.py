@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import SupportsFloat
 
 import numpy as np
@@ -84,8 +85,21 @@ def spreadsheet_text(text: str) -> str:
 
 
 def counted(number: int | str, noun: str, plural: str = "") -> str:
-    """A number with its noun: "1 draw", "2 draws"."""
-    return f"{number} {noun if str(number) == '1' else plural or f'{noun}s'}"
+    """A number with its noun: "1 draw", "2 draws", "2 series"."""
+    plural = plural or (noun if noun.endswith("series") else f"{noun}s")
+    return f"{number} {noun if str(number) == '1' else plural}"
+
+
+def abbreviated(names: Iterable[object], max_names: int = 3) -> str:
+    """The first of several names, with dots in place of the others: "a, b, c, ..."."""
+    names = list(map(str, names))
+    return ", ".join(names[:max_names]) + (", ..." if len(names) > max_names else "")
+
+
+def suggestion(name: object, options: Iterable[object]) -> str:
+    """Hint " Did you mean 'nuts'?" with the most similar option; "" without a similar one."""
+    closest = get_close_matches(str(name), [*map(str, options)], n=1)
+    return f" Did you mean {closest[0]!r}?" if closest else ""
 
 
 def number(x: SupportsFloat, digits: int = 3) -> str:

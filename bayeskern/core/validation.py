@@ -6,7 +6,6 @@ accepted and what to do. Values traced by JAX are checked by shape only.
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import math
 import os
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from bayeskern.core.formatting import counted
+from bayeskern.core.formatting import counted, suggestion
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -58,8 +57,7 @@ def one_of(name: str, value: object, options: Iterable[str]) -> str:
     options = list(options)
     if isinstance(value, str) and value in options:
         return value
-    closest = difflib.get_close_matches(str(value).lower(), options, n=1)
-    hint = f" Did you mean {closest[0]!r}?" if closest else ""
+    hint = suggestion(str(value).lower(), options)
     raise ValueError(f"{name}={value!r} is not known.{hint} Choose from {', '.join(options)}.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 
 from bayeskern.core import netcdf
 from bayeskern.core.files import atomic_write
-from bayeskern.core.formatting import counted, message_of, printable_lines, short
+from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
 from bayeskern.core.memory import Memory
 from bayeskern.core.progress import Progress
 from bayeskern.forecast.data.columns import ReadOptions
@@ -143,9 +142,7 @@ class Forecasts(Mapping[Any, Forecast]):
     def __getitem__(self, name: Any) -> Forecast:
         index = self._indices.get(name)
         if index is None:
-            near = get_close_matches(str(name), map(str, self.ids), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"there is no series {name!r}{hint}")
+            raise KeyError(f"there is no series {name!r}.{suggestion(name, self.ids)}")
         source, problem = self.sources[index], self.found[index].problem
         if problem is not None:
             raise KeyError(f"there is no forecast of {name!r}: {problem}")
@@ -237,7 +234,7 @@ class Forecasts(Mapping[Any, Forecast]):
                 bar.advance()
         if unknown := [name for name in table.rows if name not in self._indices_of_text]:
             remarks.append(
-                f"no forecast of {counted(len(unknown), 'new series', 'new series')}, such as "
+                f"no forecast of {counted(len(unknown), 'new series')}, such as "
                 f"{unknown[0]}: use forecast_many"
             )
         return replace(
@@ -382,7 +379,7 @@ class Forecasts(Mapping[Any, Forecast]):
         return html.of_forecasts(self)
 
     def __repr__(self) -> str:
-        lines = [f"forecasts of {len(self)} of {counted(len(self.ids), 'series', 'series')}"]
+        lines = [f"forecasts of {len(self)} of {counted(len(self.ids), 'series')}"]
         verdicts = Counter(result.verdict for result in self.found if result.verdict)
         shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []

@@ -20,6 +20,7 @@ from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior
+from bayeskern.prediction.mixture import Quantiles, central_probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,8 +207,7 @@ class FittedSeries:
             raise ValueError("this forecast has no regressors, events or holidays.")
         by_change = effects_of(self.parts[0].draws, self.seed)
         index = pd.Index(effects.columns[: effects.linear], name="effect")
-        rows = by_change.pop("per unit").quantile(_probabilities(level))
-        table = dict(zip(("median", "lower", "upper"), rows, strict=True))
+        table = median_and_interval(by_change.pop("per unit"), level)
         table |= {name: effect.median for name, effect in by_change.items()}
         return pd.DataFrame(table, index=index)
 
@@ -238,12 +238,7 @@ class FittedSeries:
         components = _components.recall(
             (draws, seed, x.tobytes()), lambda: components_at(draws, seed, x)
         )
-        return {
-            name: dict(
-                zip(("median", "lower", "upper"), part.quantile(_probabilities(level)), strict=True)
-            )
-            for name, part in components.items()
-        }
+        return {name: median_and_interval(part, level) for name, part in components.items()}
 
     def component(self, name: str, times: Any = None, level: float = 0.95) -> dict[str, np.ndarray]:
         """One component of `decompose`: its "median", "lower" and "upper"."""
@@ -251,7 +246,7 @@ class FittedSeries:
         return intervals[validation.one_of("component", name, intervals)]
 
 
-def _probabilities(level: float) -> list[float]:
-    """Probabilities of the median and of the ends of a central interval."""
-    tail = 0.5 * (1.0 - validation.level(level))
-    return [0.5, tail, 1.0 - tail]
+def median_and_interval(prediction: Quantiles, level: float) -> dict[str, np.ndarray]:
+    """Median of a prediction and ends of its central interval, (m,) each."""
+    quantiles = prediction.quantile(central_probabilities(level))
+    return dict(zip(("median", "lower", "upper"), quantiles, strict=True))

@@ -128,7 +128,7 @@ def _pooled(
         problems = Counter(r for r in results if isinstance(r, str)).most_common(1)
         reason = f" Most frequent problem ({problems[0][1]}): {problems[0][0]}" if problems else ""
         raise ValueError(
-            f"{counted(len(fitted), 'series', 'series')} can be fitted; learn_priors needs at "
+            f"{counted(len(fitted), 'series')} can be fitted; learn_priors needs at "
             f"least {min_series}. Use the built-in priors instead.{reason}"
         )
     steps = np.array([step for step, _ in fitted])

@@ -16,6 +16,7 @@ from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import scenarios_plot
 from bayeskern.forecast.show.printing import number_format
+from bayeskern.prediction.mixture import central_probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,8 +252,7 @@ def _table(
     draws: Mapping[str, np.ndarray], reference: str, level: float
 ) -> dict[str, dict[str, np.ndarray]]:
     """Columns of the table, (m,) each, by scenario, from draws (n, m)."""
-    tail = 0.5 * (1.0 - validation.level(level))
-    base, probabilities = draws[reference], [0.5, tail, 1.0 - tail]
+    base, probabilities = draws[reference], central_probabilities(level)
     rows: dict[str, dict[str, np.ndarray]] = {}
     for name, values in draws.items():
         columns = [*np.quantile(values, probabilities, axis=0)]

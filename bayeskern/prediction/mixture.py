@@ -36,6 +36,12 @@ NOT_FACTORED = (
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
+def central_probabilities(level: float) -> list[float]:
+    """Probabilities of the median and of the ends of a central interval."""
+    tail = 0.5 * (1.0 - validation.level(level))
+    return [0.5, tail, 1.0 - tail]
+
+
 class Quantiles(ABC):
     """Base class of predictive distributions: sd, median, intervals, draws and table."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayeskern.core.formatting import alike, counted, number, short
+from bayeskern.core.formatting import abbreviated, alike, counted, number, short, suggestion
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,14 @@ from bayeskern.core.formatting import alike, counted, number, short
 def test_counted(count, said):
     assert counted(count, "axis", "axes") == said
     assert counted(count, "draw").endswith("s") == (said[0] != "1")
+    assert counted(count, "new series") == f"{count} new series"
+
+
+def test_names_are_abbreviated_and_suggested():
+    assert abbreviated(["a", 1, "c"]) == "a, 1, c"
+    assert abbreviated("abcd", 2) == "a, b, ..."
+    assert suggestion("nutz", ["laplace", "nuts"]) == " Did you mean 'nuts'?"
+    assert suggestion("x", ["laplace", "nuts"]) == ""
 
 
 def test_short_keeps_both_ends_of_a_name():

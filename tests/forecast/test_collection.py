@@ -66,7 +66,7 @@ def test_forecasts_are_a_mapping_of_forecasts(forecasts):
     np.testing.assert_allclose(f.update(51.0).median, alone.update(51.0).median, rtol=1e-12)
     with pytest.raises(KeyError, match="at least 3 values"):
         forecasts["new"]
-    with pytest.raises(KeyError, match="did you mean 'store 12'"):
+    with pytest.raises(KeyError, match="Did you mean 'store 12'"):
         forecasts["store 11"]
 
 

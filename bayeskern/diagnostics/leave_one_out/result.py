@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeskern.core.formatting import alike, counted
+from bayeskern.core.formatting import abbreviated, alike, counted
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED, Estimates
 from bayeskern.inference.verdict import VERDICTS, WIDTH, Trust, worst_entry
 
@@ -111,8 +111,9 @@ class CrossValidation:
         remedy = "Refit the model without such observations: bk.loo(posterior, refit='auto')."
         if np.all(self.estimates.how[rows] == REFITTED):
             remedy = "Take more draws in the refits, as in refit=bk.NUTS(draws=4000)."
+        names = abbreviated((self.labels[i] for i in rows), MAX_NAMES)
         advice = (
-            f"{counted(len(rows), 'observation')} ({_listed(self.labels, rows)}) cannot be left "
+            f"{counted(len(rows), 'observation')} ({names}) cannot be left "
             f"out by weighting draws: k-hat {largest:.2f}, above {self.threshold:.2f}. {remedy}"
         )
         yield "caution" if largest < MAX_KHAT else "bad", advice
@@ -156,8 +157,3 @@ class CrossValidation:
             *(textwrap.fill(remark, WIDTH) for remark in self.remarks),
         ]
         return "\n".join(lines)
-
-
-def _listed(labels: tuple[str, ...], rows: np.ndarray) -> str:
-    shown = ", ".join(labels[i] for i in rows[:MAX_NAMES])
-    return shown if len(rows) <= MAX_NAMES else f"{shown}, ..."

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeskern.core.formatting import number, three_digits
+from bayeskern.core.formatting import abbreviated, number, three_digits
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.kernels import Kernel, base
 from bayeskern.kernels.families import coregion, dot_product, periodic, stationary, trend
@@ -45,7 +45,7 @@ class InputAxis:
             return "a length that depends on the direction"
         if values.ndim == 2:
             texts = [f"{self._in_units(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
-            return ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
+            return abbreviated(texts, 6)
         return self._in_units(values)
 
     def _in_units(self, values: np.ndarray) -> str:

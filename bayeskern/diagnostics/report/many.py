@@ -67,7 +67,7 @@ def render_many(forecasts: Forecasts, progress: bool, title: str | None = None) 
         environment()
         .get_template("many.html.j2")
         .render(
-            title=title or f"Forecasts of {counted(len(forecasts), 'series', 'series')}",
+            title=title or f"Forecasts of {counted(len(forecasts), 'series')}",
             subtitle=_subtitle(forecasts),
             advice=_advice(rows),
             rows=rows,
@@ -107,7 +107,7 @@ def _subtitle(forecasts: Forecasts) -> str:
     steps = {len(result.times) for result in forecasts.found if result.problem is None}
     ahead = f"{counted(steps.pop(), 'step')} ahead" if len(steps) == 1 else "several horizons"
     failed = len(forecasts.failed)
-    return f"{ahead}; no forecast of {counted(failed, 'series', 'series')}" if failed else ahead
+    return f"{ahead}; no forecast of {counted(failed, 'series')}" if failed else ahead
 
 
 def _advice(rows: Sequence[SeriesRow]) -> str:

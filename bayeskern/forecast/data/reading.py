@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeskern import datasets
-from bayeskern.core.formatting import printable_errors
+from bayeskern.core.formatting import printable_errors, suggestion
 from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.columns import (
     TIME_NAMES,
@@ -178,10 +177,9 @@ def require_source(source: str | Path) -> Path:
     """Path of an existing file; otherwise a ValueError that lists the data sets."""
     path = Path(source)
     if not path.is_file():
-        nearest = get_close_matches(str(source), datasets.names(), n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(
-            f"{str(source)!r} is neither a file nor a data set.{hint} The data sets are "
+            f"{str(source)!r} is neither a file nor a data set."
+            f"{suggestion(source, datasets.names())} The data sets are "
             f"{', '.join(datasets.names())}."
         )
     return path

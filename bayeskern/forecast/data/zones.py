@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
+
+from bayeskern.core.formatting import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,11 +57,9 @@ def is_zone(name: Any) -> bool:
 def require_zone(name: Any) -> str:
     """The name of a time zone. Raises ValueError for another text."""
     if not is_zone(name):
-        nearest = get_close_matches(str(name), available_timezones(), n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(
             "timezone= (--timezone) must be a time zone, such as 'Europe/Berlin' or 'UTC', or a "
-            f"column of time zones; got {name!r}.{hint}"
+            f"column of time zones; got {name!r}.{suggestion(name, available_timezones())}"
         )
     return name
 

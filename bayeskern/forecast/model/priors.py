@@ -51,7 +51,7 @@ class Priors:
         for name, (location, scale) in self.values.items():
             low, median, high = np.exp(location + scale * np.array([-1.645, 0.0, 1.645]))
             rows.append((name, number(median), f"{number(low)} to {number(high)}"))
-        head = f"priors learned from {self.learned} of {counted(self.count, 'series', 'series')}"
+        head = f"priors learned from {self.learned} of {counted(self.count, 'series')}"
         return "\n".join([head, "", *aligned(rows)])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import counted
+from bayeskern.core.formatting import abbreviated, counted
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.forecast import forecast
@@ -128,9 +128,10 @@ def _notes(fitted: Sequence[Any], errors: np.ndarray) -> tuple[str, ...]:
     """Remarks on sums that were forecast here and on unknown correlations."""
     notes = []
     if fitted:
-        shown = ", ".join(map(str, fitted[:3])) + (", ..." if len(fitted) > 3 else "")
         sums = counted(len(fitted), "sum has been", "sums have been")
-        notes.append(f"{sums} forecast here, because there was no forecast of {shown}")
+        notes.append(
+            f"{sums} forecast here, because there was no forecast of {abbreviated(fitted)}"
+        )
     common = int(np.sum(np.all(np.isfinite(errors), axis=1)))
     if common < MIN_ERRORS:
         notes.append(
@@ -216,7 +217,7 @@ def _require_sums(tree: Hierarchy, base: Sequence[Forecast], tolerance: float) -
             others = int(wrong.sum()) - 1
             raise ValueError(
                 f"hierarchy: {name!r} differs from the sum of its "
-                f"{counted(len(parts), 'bottom series', 'bottom series')} at {time}: "
+                f"{counted(len(parts), 'bottom series')} at {time}: "
                 f"{total[row]:.6g} against {sums[row]:.6g}, a difference of {gaps[row]:.3g}"
                 f"{f', and at {others} of {known.sum()} times' if others else ''}. Correct the "
                 f"values or the hierarchy, or accept differences by tolerance= (it is "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeskern.core.formatting import counted, short
+from bayeskern.core.formatting import abbreviated, counted, short, suggestion
 
 # Names of the levels of the sum of all series and of the bottom series.
 TOTAL, BOTTOM = "total", "bottom"
@@ -174,11 +173,9 @@ class Hierarchy:
         """Raise ValueError if bottom series and forecasts do not match."""
         missing = [name for name in self.bottom if name not in names]
         if missing:
-            close = difflib.get_close_matches(str(missing[0]), [*map(str, names)], n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"hierarchy: {_listed(missing)} without a forecast. Forecast the missing series, "
-                f"or remove them from the hierarchy.{hint}"
+                f"or remove them from the hierarchy.{suggestion(missing[0], names)}"
             )
         unknown = [name for name in names if name not in self.names]
         if unknown:
@@ -190,9 +187,8 @@ class Hierarchy:
 
 def _listed(names: Sequence[Any]) -> str:
     """Number of series and the first names: "3 series ('a', 'b', 'c')"."""
-    shown = ", ".join(short(repr(name), 60) for name in names[:MAX_NAMES])
-    dots = ", ..." if len(names) > MAX_NAMES else ""
-    return f"{counted(len(names), 'series', 'series')} ({shown}{dots})"
+    shown = abbreviated((short(repr(name), 60) for name in names), MAX_NAMES)
+    return f"{counted(len(names), 'series')} ({shown})"
 
 
 def _columns(source: Any) -> dict[str, list[Any]]:

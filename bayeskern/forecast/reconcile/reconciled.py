@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned, counted, number
+from bayeskern.core.formatting import abbreviated, aligned, counted, number, suggestion
 from bayeskern.forecast.reconcile import plot
 from bayeskern.forecast.reconcile.coupling import Coupling
 from bayeskern.forecast.reconcile.past import past_points, score_table
@@ -117,9 +116,7 @@ class CoherentForecasts(Mapping):
 
     def __getitem__(self, name: Any) -> CoherentForecast:
         if name not in self.series:
-            closest = get_close_matches(str(name), map(str, self.series), n=1)
-            hint = f"; did you mean {closest[0]!r}?" if closest else ""
-            raise KeyError(f"there is no series {name!r}{hint}")
+            raise KeyError(f"there is no series {name!r}.{suggestion(name, self.series)}")
         return self.series[name]
 
     def __iter__(self) -> Iterator[Any]:
@@ -152,8 +149,8 @@ class CoherentForecasts(Mapping):
         ]
         if negative:
             remarks.append(
-                f"{counted(len(negative), 'series', 'series')} without a negative value "
-                f"({_shown(negative)}) have negative draws: nonnegative=True sets them to 0"
+                f"{counted(len(negative), 'series')} without a negative value "
+                f"({abbreviated(negative)}) have negative draws: nonnegative=True sets them to 0"
             )
         if scores is not None:
             worse = scores.index[scores["crps"] > 1.02 * scores["crps_base"]]
@@ -250,8 +247,3 @@ def score_lines(scores: pd.DataFrame) -> list[str]:
     header = ["level", *(name.replace("_", " ") for name in scores.columns)]
     rows = [[str(row[0]), *(number(x, 4) for x in row[1:])] for row in scores.itertuples()]
     return aligned([header, *rows])
-
-
-def _shown(names: Sequence[Any]) -> str:
-    """The first three names."""
-    return ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")

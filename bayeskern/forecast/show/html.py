@@ -98,7 +98,7 @@ def of_forecasts(result: Forecasts, rows: int = 20) -> str:
     head = [name.replace("_", " ") for name in kept if name in columns]
     note = f"and {len(firsts) - rows} more" if len(firsts) > rows else ""
     failed = len(result.failed)
-    title = f"Forecasts of {len(firsts) - failed} of {counted(len(firsts), 'series', 'series')}"
+    title = f"Forecasts of {len(firsts) - failed} of {counted(len(firsts), 'series')}"
     words = ["The first future value of each series; to_frame() has all."]
     remarks = _remarks([*result.remarks, *result.update_remarks])
     return _page(title, [*words, *remarks], None, _table(head, cells, note))

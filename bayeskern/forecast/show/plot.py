@@ -13,6 +13,7 @@ from bayeskern.core.formatting import counted, short
 from bayeskern.core.plotting import concise_dates, figure, legend_under, tidy
 from bayeskern.forecast.combine.components import components_at
 from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.fitted_series import median_and_interval
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
 from bayeskern.forecast.show import interactive
 
@@ -132,9 +133,7 @@ def trend_with_cycles(f: Forecast, times: np.ndarray, level: float) -> dict[str,
     """Sum of a smooth trend and its cycles: its median and the ends of its intervals."""
     x = f.series.calendar.positions(times)
     total = components_at(f.parts[0].draws, f.seed, x, merged=(CYCLES,))[LEVEL]
-    tail = 0.5 * (1.0 - validation.level(level))
-    quantiles = total.quantile([0.5, tail, 1.0 - tail])
-    return dict(zip(("median", "lower", "upper"), quantiles, strict=True))
+    return median_and_interval(total, level)
 
 
 def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:

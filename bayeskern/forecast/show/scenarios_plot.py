@@ -9,6 +9,7 @@ import numpy as np
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, concise_dates, figure, tidy
 from bayeskern.forecast.show.plot import HISTORY_COLOR, NOTE_COLOR, first_shown
+from bayeskern.prediction.mixture import central_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,17 +26,17 @@ def comparison(result: ScenarioComparison, level: float, fig: Figure | None = No
     past = calendar.wall(calendar.grid(0))[start:]
     above.plot(past, f.series.on_grid()[start:], color=HISTORY_COLOR, linewidth=1.0)
     x = calendar.wall(f.times)
-    tail = 0.5 * (1.0 - level)
+    probabilities = central_probabilities(level)
     colors = dict(zip(result.forecasts, _colors(len(result.forecasts)), strict=True))
     for name, forecast in result.forecasts.items():
-        median, lower, upper = forecast.quantile([0.5, tail, 1.0 - tail])
+        median, lower, upper = forecast.quantile(probabilities)
         label, color = short(name, 32), colors[name]
         above.fill_between(x, lower, upper, color=color, alpha=0.15, linewidth=0)
         above.plot(x, median, color=color, linewidth=1.6, label=label)
     below.axhline(0.0, color=colors[result.reference], linewidth=1.2)
     marker = "o" if f.horizon == 1 else None
     for name, difference in result.differences.items():
-        median, lower, upper = np.quantile(difference, [0.5, tail, 1.0 - tail], axis=0)
+        median, lower, upper = np.quantile(difference, probabilities, axis=0)
         below.fill_between(x, lower, upper, color=colors[name], alpha=0.2, linewidth=0)
         below.plot(x, median, color=colors[name], linewidth=1.6, marker=marker)
     for ax in (above, below):

@@ -207,7 +207,7 @@ def test_names_are_checked(base):
     with pytest.raises(TypeError, match="'a' is a int"):
         bk.reconcile(base | {"a": 3}, GROUPS)
     r = bk.reconcile(base, GROUPS, draws=20)
-    with pytest.raises(KeyError, match="did you mean 'total'"):
+    with pytest.raises(KeyError, match="Did you mean 'total'"):
         r["totl"]
     assert "total" in r and "totl" not in r
 
