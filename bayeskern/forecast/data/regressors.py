@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.files import read_table
 from bayeskern.forecast.data.times import parse_times, read_times
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +68,18 @@ class Regressors:
 
     def covers(self, times: np.ndarray) -> np.ndarray:
         """True at times (n,) at which all columns have a value: (n,)."""
-        import pandas as pd  # slow to import
-
-        table = pd.DataFrame(self.columns, self.times).reindex(times)
-        return table.notna().all(axis=1).to_numpy()
+        return self._at(times).notna().all(axis=1).to_numpy()
 
     def at(self, times: np.ndarray) -> dict[str, np.ndarray]:
         """Values at given times by name, (m,) each, NaN where there are none."""
+        table = self._at(times)
+        return {str(name): table[name].to_numpy() for name in table}
+
+    def _at(self, times: np.ndarray) -> pd.DataFrame:
+        """Values at given times, a row for each time."""
         import pandas as pd  # slow to import
 
-        table = pd.DataFrame(self.columns, self.times).reindex(times)
-        return {str(name): table[name].to_numpy() for name in table}
+        return pd.DataFrame(self.columns, self.times).reindex(times)
 
 
 def known_at(
@@ -109,6 +113,11 @@ def known_at(
     return columns
 
 
+def days_of(dates: Any, name: str) -> np.ndarray:
+    """Days, (n,), of one date or several in a form of `parse_times`."""
+    return parse_times(np.atleast_1d(np.asarray(dates, object)), name).astype("M8[D]")
+
+
 def on_dates(
     events: Mapping[str, Any], times: np.ndarray, calendar: Calendar
 ) -> dict[str, np.ndarray]:
@@ -119,8 +128,7 @@ def on_dates(
     """
     columns = {}
     for name, dates in events.items():
-        days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
-        columns[str(name)] = contain_dates(times, days, calendar)
+        columns[str(name)] = contain_dates(times, days_of(dates, str(name)), calendar)
         if not columns[str(name)].any():
             raise ValueError(f"no date of {name} falls on a time of the series or of the forecast.")
     return columns

@@ -202,8 +202,8 @@ class ConformalIntervals:
 
     @property
     def needed(self) -> int:
-        """Smallest number of past errors for finite ends: level / (1 - level), rounded up."""
-        return int(np.ceil(self.level / (1.0 - self.level) - 1e-9))
+        """Smallest number of past errors for finite ends."""
+        return errors_needed(self.level)
 
     @cached_property
     def test(self) -> CoverageTest:
@@ -277,6 +277,11 @@ class ConformalIntervals:
         return "\n".join([title, *remarks, "", *(f"  {x}" for x in aligned([header, *rows]))])
 
 
+def errors_needed(level: float) -> int:
+    """Smallest number of past errors for finite ends: level / (1 - level), rounded up."""
+    return int(np.ceil(level / (1.0 - level) - 1e-9))
+
+
 def conformal(f: Forecast, level: float) -> ConformalIntervals:
     """Conformal intervals of a forecast. Arguments as in `Forecast.conformal`."""
     level = validation.level(level)
@@ -288,8 +293,8 @@ def conformal(f: Forecast, level: float) -> ConformalIntervals:
     counts = np.array([len(past.at(step)) for step in range(f.horizon)])
     if not tails.any():
         raise ValueError(
-            f"level={level:g} needs at least {int(np.ceil(level / (1.0 - level) - 1e-9))} past "
-            f"errors; there are {counts.max()} of one step ahead. Use a level of at most "
+            f"level={level:g} needs at least {errors_needed(level)} past errors; there are "
+            f"{counts.max()} of one step ahead. Use a level of at most "
             f"{counts.max() / (counts.max() + 1.0):.2g}, or a longer history."
         )
     ends = np.full((2, f.horizon), [[-np.inf], [np.inf]])

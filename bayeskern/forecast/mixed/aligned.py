@@ -208,8 +208,8 @@ def _with_finished_periods(pair: Aligned) -> Aligned:
     ]
     times = pair.totals.calendar.future(finished)
     labels = pair.totals.calendar.labels(times)
-    which = labels[0] if finished == 1 else f"{labels[0]} to {labels[-1]}"
-    remark = f"{counted(finished, 'total')} ({which}) taken from the values of also"
+    periods = labels[0] if finished == 1 else f"{labels[0]} to {labels[-1]}"
+    remark = f"{counted(finished, 'total')} ({periods}) taken from the values of also"
     return replace(pair, totals=pair.totals.extended(sums, times).with_remarks(remark))
 
 
@@ -228,17 +228,18 @@ def _edges(periods: Calendar, fine: Calendar, count: int) -> np.ndarray:
     months = first + np.arange(count + 1) * int(periods.every)
     if "month" in fine.kind:
         return months.astype(np.int64) // int(fine.every)
-    days = months.astype("M8[D]")
-    if fine.kind == "business":
-        return np.busday_count(np.datetime64("1970-01-01"), days)
-    return days.astype(np.int64)
+    return _day_indices(fine, months.astype("M8[D]"))
 
 
 def _indices(fine: Calendar, times: np.ndarray) -> np.ndarray:
     """Index of the fine step at each time."""
     if "month" in fine.kind:
         return _first_months(fine, times).astype(np.int64) // int(fine.every)
-    days = fine.wall(times).astype("M8[D]")
+    return _day_indices(fine, fine.wall(times).astype("M8[D]"))
+
+
+def _day_indices(fine: Calendar, days: np.ndarray) -> np.ndarray:
+    """Index of the fine step, a day or a business day, at each day."""
     if fine.kind == "business":
         return np.busday_count(np.datetime64("1970-01-01"), days)
     return days.astype(np.int64)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from bayeskern.core import validation
 from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, tidy
 from bayeskern.forecast.show import plot
 
@@ -38,23 +37,14 @@ def mixed(f: MixedForecast, levels: float | Sequence[float], whole: bool) -> Fig
 def nowcast(n: Nowcast, ax: Axes | None, levels: float | Sequence[float]) -> Figure:
     """Plot observed and forecast values of the unfinished period, and the one before."""
     ax = figure().subplots() if ax is None else ax
-    levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
     fine, rest = n.forecast.fine, n.rest
     calendar, count = fine.calendar, n.count
     wall = calendar.wall(fine.times)
     # The previous period, for comparison.
     shown, begin = slice(-(n.seen_count + count), None), wall[-n.seen_count]
     x = calendar.wall(np.concatenate([fine.times[-1:], calendar.future(count - n.seen_count)]))
-    last = fine.values[-1]
-    for i, level in enumerate(levels):
-        tail = 0.5 * (1.0 - level)
-        lower, upper = (np.append(last, side) for side in rest.quantile([tail, 1.0 - tail]))
-        color = plot.shade((i + 1) / (len(levels) + 1.0))
-        label = f"{100 * level:g} % interval"
-        ax.fill_between(x, lower, upper, color=color, linewidth=0, label=label)
+    plot.fan(ax, x, fine.values[-1], rest, levels, linewidth=1.4)
     style = {"linewidth": 1.0, "marker": "o", "markersize": 2.6}
-    median, color = np.append(last, rest.quantile(0.5)), plot.FORECAST_COLOR
-    ax.plot(x, median, color=color, linewidth=1.4, label="median")
     ax.axvspan(begin, wall[-1], color=plot.HISTORY_COLOR, alpha=0.07, linewidth=0)
     ax.plot(wall[shown], fine.values[shown], color=plot.HISTORY_COLOR, label="observed", **style)
     concise_dates(ax, x)

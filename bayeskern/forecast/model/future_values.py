@@ -15,7 +15,7 @@ import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.regressors import contain_dates
+from bayeskern.forecast.data.regressors import contain_dates, days_of
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.data.zones import to_utc
@@ -227,12 +227,14 @@ class FutureTimes:
         cells = value.to_numpy(float, na_value=np.nan)
         order = np.argsort(times, kind="stable")
         times, cells = times[order], cells[order]
+        rows, is_covered = self._rows_in(times)
+        self._require_finite(name, np.where(is_covered, cells[rows], 0.0)[None])
+        return np.where(is_covered, cells[rows], np.nan)[None]
+
+    def _rows_in(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row of each time among sorted times, and a mask of the times found there, (m,) each."""
         rows = np.searchsorted(times, self.times).clip(max=len(times) - 1)
-        is_there = times[rows] == self.times
-        array = np.where(is_there, cells[rows], np.nan)
-        covered = np.where(is_there, array, 0.0)[None]
-        self._require_finite(name, covered)
-        return array[None]
+        return rows, times[rows] == self.times
 
     def _on_dates(self, name: str, dates: Any) -> np.ndarray:
         """Indicator of the times that contain the dates, (1, m)."""
@@ -242,7 +244,7 @@ class FutureTimes:
             )
         if np.size(dates) == 0:
             return np.zeros((1, len(self.times)))
-        days = parse_times(np.atleast_1d(np.asarray(dates, object)), name).astype("M8[D]")
+        days = days_of(dates, name)
         # Periods of the calendar start at its first time.
         times = np.append(self.calendar.times[:1], self.times)
         for day in days:
@@ -284,12 +286,11 @@ class FutureTimes:
                 "be numbers."
             )
         draws = np.full((count, len(self.times)), np.nan)
-        known, future = forecast.sample(count, seed), forecast.times
         history = np.broadcast_to(series.values, (count, len(series.values)))
-        for times, values in ((series.times, history), (future, known)):
-            rows = np.searchsorted(times, self.times).clip(max=len(times) - 1)
-            covered = times[rows] == self.times
-            draws[:, covered] = values[:, rows[covered]]
+        paths = forecast.sample(count, seed)
+        for times, values in ((series.times, history), (forecast.times, paths)):
+            rows, is_covered = self._rows_in(times)
+            draws[:, is_covered] = values[:, rows[is_covered]]
         return draws
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.regressors import Regressors
+from bayeskern.forecast.data.regressors import Regressors, days_of
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
@@ -98,15 +97,13 @@ def _plain_effects(effects: Effects | None) -> tuple[Effects, list[Any]] | None:
     sources = effects.sources
     if sources is not None and sources.events is not None:
         # Dates of any type as ISO text.
-        events = {name: _iso_dates(dates, name) for name, dates in sources.events.items()}
+        events = {
+            name: days_of(dates, str(name)).astype(str).tolist()
+            for name, dates in sources.events.items()
+        }
         sources = sources._replace(events=events)
     plain = replace(effects, kernels=(), sources=sources)
     return plain, [to_plain(kernel) for kernel in effects.kernels]
-
-
-def _iso_dates(dates: Any, name: str) -> list[str]:
-    days = parse_times(np.atleast_1d(np.asarray(dates, object)), str(name)).astype("M8[D]")
-    return [str(day) for day in days]
 
 
 def _effects(state: tuple[Effects, list[Any]] | None) -> Effects | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayeskern.core.formatting import counted, printable, short
 from bayeskern.forecast.data.calendar import DAYS_PER_YEAR
+from bayeskern.forecast.data.dates.date_forms import MONTH_NAMES, WEEKDAY_NAMES
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
 from bayeskern.forecast.show.plot import trend_with_cycles
@@ -17,11 +18,10 @@ from bayeskern.forecast.show.printing import predictive_format, rounded
 if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
-MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-)  # fmt: skip
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = [name.capitalize() for name in MONTH_NAMES]
+WEEKDAYS = [name.capitalize() for name in WEEKDAY_NAMES]
+# Width of a central 80 % interval of a normal distribution, in sds.
+WIDTH_80 = 2.56
 
 
 def explain(f: Forecast) -> str:
@@ -76,7 +76,7 @@ def _change(f: Forecast) -> str:
     is_discrete = f.choices.ranks or f.choices.likelihood is not None
     mean = float(np.mean(f.mean if is_discrete else f.median))
     average = float(np.mean(before))
-    change, spread = mean - average, float(np.mean(upper - lower)) / 2.56
+    change, spread = mean - average, float(np.mean(upper - lower)) / WIDTH_80
     if abs(change) < 0.1 * spread:
         return f", on average about as high as {reference}"
     above = "above" if change > 0.0 else "below"
@@ -127,7 +127,7 @@ def _trend(f: Forecast) -> str:
     trend = trend_with_cycles(f, times, 0.8) if has_cycles else f.component(LEVEL, times, 0.8)
     subject = "The trend with its cycles" if has_cycles else "The trend"
     now, end = trend["median"]
-    change, spread = end - now, (trend["upper"][1] - trend["lower"][1]) / 2.56
+    change, spread = end - now, (trend["upper"][1] - trend["lower"][1]) / WIDTH_80
     until = moments(f, f.times[-1:])[0]
     if abs(change) < 0.2 * spread:
         return f"{subject} has no clear direction until {until}"
@@ -157,7 +157,7 @@ def _seasons(f: Forecast) -> Iterator[str]:
             continue
         named = _phases(f, times[[low, high]], period)
         if f.scale.log:
-            spread = float(width) / 2.56
+            spread = float(width) / WIDTH_80
             swing = [_percent(m, spread) for m in (median[low], median[high])]
         else:
             size = float(median[high] - median[low])

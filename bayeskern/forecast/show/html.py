@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -51,36 +51,47 @@ def of_anomalies(result: Anomalies, rows: int = 12) -> str:
     """Anomalies as picture and table of the values outside."""
     f, outside = result.forecast, np.flatnonzero(result.outside)
     lower, upper = result.interval
-    spread = float(np.std(result.values)) or 1.0
-    digits = int(2 - np.floor(np.log10(spread)))
-    labels = f.time_labels(result.times[outside[:rows]])
-    cells = [
-        [label, *(rounded(x[i], digits) for x in (result.values, result.median, lower, upper))]
-        for label, i in zip(labels, outside, strict=False)
-    ]
-    head = [f.series.time_name, "value", "median", "lower", "upper"]
-    note = f"and {len(outside) - rows} more" if len(outside) > rows else ""
+    columns = {"value": result.values, "median": result.median, "lower": lower, "upper": upper}
     title = f"{f.series.name}: {len(outside)} of {len(result.values)} values stand out"
-    return _page(
-        title, _remarks(f.series.remarks), result.plot(), _table(head, cells, note) if cells else ""
-    )
+    table = _table_of_values(result, columns, outside, rows)
+    return _page(title, _remarks(f.series.remarks), result.plot(), table)
 
 
 def of_filled(result: FilledSeries, rows: int = 12) -> str:
     """Filled series as picture and table of the predictions."""
     f, missing = result.forecast, np.flatnonzero(result.missing)
     lower, upper = result.interval
-    digits = int(2 - np.floor(np.log10(float(np.std(result.values)) or 1.0)))
-    labels = f.time_labels(result.times[missing[:rows]])
-    cells = [
-        [label, *(rounded(x[i], digits) for x in (result.values, lower, upper))]
-        for label, i in zip(labels, missing, strict=False)
-    ]
-    head = [f.series.time_name, "median", "lower", "upper"]
-    note = f"and {len(missing) - rows} more" if len(missing) > rows else ""
+    columns = {"median": result.values, "lower": lower, "upper": upper}
     title = f"{f.series.name}: {counted(len(missing), 'missing value')} filled"
-    table = _table(head, cells, note) if cells else ""
+    table = _table_of_values(result, columns, missing, rows)
     return _page(title, _remarks(f.series.remarks), result.plot(), table)
+
+
+def _table_of_values(
+    result: Anomalies | FilledSeries,
+    columns: Mapping[str, np.ndarray],
+    selection: np.ndarray,
+    rows: int,
+) -> str:
+    """Table of the first `rows` times of a selection; "" if the selection is empty.
+
+    Args:
+        result: The result.
+        columns: Name -> numbers at all times.
+        selection: Indices of the selected times.
+        rows: Largest number of rows.
+    """
+    if not len(selection):
+        return ""
+    f = result.forecast
+    digits = int(2 - np.floor(np.log10(float(np.std(result.values)) or 1.0)))
+    labels = f.time_labels(result.times[selection[:rows]])
+    cells = [
+        [label, *(rounded(column[i], digits) for column in columns.values())]
+        for label, i in zip(labels, selection, strict=False)
+    ]
+    note = f"and {len(selection) - rows} more" if len(selection) > rows else ""
+    return _table([f.series.time_name, *columns], cells, note)
 
 
 def of_forecasts(result: Forecasts, rows: int = 20) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bayeskern.forecast.backtest import Backtest
     from bayeskern.forecast.gaps import FilledSeries
     from bayeskern.forecast.result import Forecast
+    from bayeskern.prediction.mixture import Quantiles
 
 HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
 # Largest number of periods of the shortest season in a plot of components.
@@ -44,22 +45,43 @@ def forecast(
     whole: Show the whole history, rather than its last seasons.
     """
     ax = figure().subplots() if ax is None else ax
-    levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
     calendar = f.series.calendar
     _plot_history(ax, f.series, 0 if whole else first_shown(f))
     # Start the forecast at the last value, so that the lines are connected.
     last_value = f.series.values[-1]
     x = calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
-    for i, level in enumerate(levels):
-        lower, upper = (np.concatenate([[last_value], side]) for side in f.interval(level))
-        color = shade((i + 1) / (len(levels) + 1.0))
-        label = f"{100 * level:g} % interval"
-        ax.fill_between(x, lower, upper, color=color, linewidth=0, label=label)
-    median = np.concatenate([[last_value], f.median])
-    ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.6, label="median")
+    fan(ax, x, last_value, f, levels)
     title = f"{short_name(f.series.name)}: {f.horizon} steps ahead"
     concise_dates(ax, x)
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
+
+
+def fan(
+    ax: Axes,
+    x: np.ndarray,
+    last_value: float,
+    prediction: Quantiles,
+    levels: float | Sequence[float],
+    linewidth: float = 1.6,
+) -> None:
+    """Draw the median and central intervals of a prediction, from the last known value on.
+
+    Args:
+        ax: Axes to draw in.
+        x: Time of the last value and times of the prediction, (1 + m,).
+        last_value: The last known value.
+        prediction: The prediction at m times.
+        levels: Probabilities of the intervals.
+        linewidth: Width of the line of the median.
+    """
+    levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
+    for i, level in enumerate(levels):
+        lower, upper = (np.append(last_value, end) for end in prediction.interval(level))
+        color = shade((i + 1) / (len(levels) + 1.0))
+        label = f"{100 * level:g} % interval"
+        ax.fill_between(x, lower, upper, color=color, linewidth=0, label=label)
+    median = np.append(last_value, prediction.median)
+    ax.plot(x, median, color=FORECAST_COLOR, linewidth=linewidth, label="median")
 
 
 def forecast_by(
