@@ -14,6 +14,7 @@ from bayeskern.core.formatting import aligned
 from bayeskern.diagnostics.calibration import ecdf_band
 from bayeskern.diagnostics.calibration.rank_plot import rank_plot
 from bayeskern.forecast.evaluate.scores import COVERAGES
+from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.verdict import VERDICTS, WIDTH
 
 if TYPE_CHECKING:
@@ -204,8 +205,7 @@ class Calibration:
         import xarray as xr  # slow to import
 
         variables = {
-            name.replace("/", "."): (("chain", "draw"), u[None])
-            for name, u in self.uniforms.items()
+            netcdf_name(name): (("chain", "draw"), u[None]) for name, u in self.uniforms.items()
         }
         coords = {"chain": [0], "draw": np.arange(self.fitted)}
         group = "posterior_sbc" if self.at_data else "prior_sbc"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeskern.core.plotting import BLUE, ORANGE, figure
-from bayeskern.diagnostics.calibration.ecdf_band import Band
+from bayeskern.diagnostics.calibration.ecdf_band import Band, counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def curve(panel: Axes, u: np.ndarray, band: Band) -> None:
     grid = np.concatenate([[0.0], band.grid, [1.0]])
     lower = np.concatenate([[0.0], band.lower - band.grid, [0.0]])
     upper = np.concatenate([[0.0], band.upper - band.grid, [0.0]])
-    difference = np.searchsorted(np.sort(u), grid, side="right") / len(u) - grid
+    difference = counts(u, grid) / len(u) - grid
     outside = np.any((difference < lower - 1e-9) | (difference > upper + 1e-9))
     panel.axhline(0.0, color="0.6", linewidth=0.8)
     panel.fill_between(grid, lower, upper, color="0.5", alpha=0.25, linewidth=0)

@@ -76,8 +76,8 @@ def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
     # A posterior that is much too wide must not squeeze the others.
     low, high = np.median(ends, axis=0)
     low, high = (
-        min(low, *ends[:, 0][ends[:, 0] > low - 2 * (high - low)], low),
-        max(high, *ends[:, 1][ends[:, 1] < high + 2 * (high - low)], high),
+        min([low, *ends[:, 0][ends[:, 0] > low - 2 * (high - low)]]),
+        max([high, *ends[:, 1][ends[:, 1] < high + 2 * (high - low)]]),
     )
     pad = 0.03 * (high - low) or 0.5 * abs(low) or 0.5
     return low - pad, high + pad

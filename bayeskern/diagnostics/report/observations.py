@@ -21,6 +21,7 @@ from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import pareto_smooth
+from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.prediction.response_mixture import ResponseMixture
 
 # Number of replicates if they condition on the data, which is costly.
@@ -83,14 +84,14 @@ class Observations:
 
 def observations(subject: Subject) -> list[Observations]:
     """Observed sites of a model."""
-    processes = {p.site.replace("/", "."): p for p in subject.processes}
+    processes = {netcdf_name(p.site): p for p in subject.processes}
     at_point = (
         _replicates_at_point(subject) if subject.posterior.is_point and subject.has_model else {}
     )
     kinds: dict[str, Outcome] = {}
     if subject.has_model:
         by_site = outcomes(subject.posterior.known_target)
-        kinds = {name.replace("/", "."): kind for name, kind in by_site.items()}
+        kinds = {netcdf_name(name): kind for name, kind in by_site.items()}
     all_observations = []
     predictive = subject.group("posterior_predictive")
     for key, values in subject.group("observed_data").items():
@@ -202,7 +203,7 @@ def _replicates_at_point(subject: Subject) -> dict[str, np.ndarray]:
         return {}
     count = COSTLY_REPLICATES if conditional else 1000
     return {
-        name.replace("/", "."): np.asarray(values, float).reshape(count, -1)
+        netcdf_name(name): np.asarray(values, float).reshape(count, -1)
         for name, values in subject.posterior.replicates(count).items()
     }
 
@@ -219,7 +220,7 @@ def _loo(subject: Subject, name: str) -> tuple[CrossValidation | None, str]:
         loo = "The model gives no log likelihood of single observations, so LOO is unavailable."
     else:
         # Names in the groups of ArviZ have no slashes.
-        site = next((s for s in subject.sites if s.replace("/", ".") == name), name)
+        site = next((s for s in subject.sites if netcdf_name(s) == name), name)
         loo = loo_by_site(subject.posterior, {site: group[name].values})[site]
     return (None, loo) if isinstance(loo, str) else (loo, "")
 
@@ -265,9 +266,7 @@ def _resampled(replicates: np.ndarray, weights: np.ndarray, rng: np.random.Gener
 def _loo_weights(subject: Subject, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """Leave-one-out weights (S, n) of the draws; None if they are unknown."""
     group = subject.group("log_likelihood")
-    conditional = any(
-        s.conditional and k.replace("/", ".") == name for k, s in subject.sites.items()
-    )
+    conditional = any(s.conditional and netcdf_name(k) == name for k, s in subject.sites.items())
     # More than 2000 observations would take too long.
     if name not in group or conditional or shape[1] > 2000:
         return None

@@ -129,6 +129,16 @@ def bands(ax, x, quantile: Callable[[float], np.ndarray]) -> None:
         ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=label)
 
 
+def label_ranks(axes: Any, columns: int) -> None:
+    """Label panels with the ECDF of ranks, in rows of `columns`."""
+    # Panels above an empty place in the last row need labels too.
+    for ax in axes[-columns:]:
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("rank, as a share", fontsize=8)
+    for ax in axes[::columns]:
+        ax.set_ylabel("ECDF - uniform", fontsize=8)
+
+
 def points(
     ax, x, y, color: str = BLUE, size: float = 7.0, alpha: float = 0.7, label: str | None = None
 ) -> None:

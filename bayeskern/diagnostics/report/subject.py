@@ -25,6 +25,7 @@ from bayeskern.inference.approximation.psis import weighted_difference
 from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.convergence import ChainLimits
 from bayeskern.inference.known_marginal import KnownMarginal
+from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
 
@@ -117,7 +118,7 @@ class Subject:
         exact = self.priors[site].density(index, x) if site in self.priors else None
         if exact is not None:
             return exact
-        draws = self.group("prior").get(site.replace("/", "."))
+        draws = self.group("prior").get(netcdf_name(site))
         if draws is None:
             return None
         estimate = density(np.asarray(draws, float)[(..., *index)].ravel(), x[0], x[-1])

@@ -82,30 +82,11 @@ def continued(
 ) -> Combination:
     """Structures with effects at the new times of a longer series and after them.
 
-    Arguments as in `extended_effects`.
-
-    Raises:
-        ValueError: There are values but no effects, or as in `extended_effects`.
-    """
-    effects = combination.choices.effects
-    if effects is None:
-        if values is not None:
-            raise ValueError(f"update: {NO_EFFECTS}")
-        return combination
-    longer = extended_effects(effects, old, series, horizon, values, seed)
-    return with_effects(combination, longer)
-
-
-def extended_effects(
-    effects: Effects, old: Series, series: Series, horizon: int, values: Any, seed: int
-) -> Effects:
-    """Effects at the new values of a longer series, and over the horizon after them.
-
     Values of a column come from `values` or, in this order, from the effects of the old horizon,
     the regressors of the series, and the dates of events and holidays.
 
     Args:
-        effects: The effects of the forecast of the old series.
+        combination: The structures of the forecast of the old series.
         old: The series before the new values.
         series: The series with the new values.
         horizon: Number of steps to forecast.
@@ -114,8 +95,14 @@ def extended_effects(
         seed: Seed of the draws of uncertain values.
 
     Raises:
-        ValueError: A name is unknown, values cannot be read, or a value is missing.
+        ValueError: There are values but no effects, a name is unknown, values cannot be read, or a
+            value is missing.
     """
+    effects = combination.choices.effects
+    if effects is None:
+        if values is not None:
+            raise ValueError(f"update: {NO_EFFECTS}")
+        return combination
     calendar, n = series.calendar, len(old.values)
     is_new = series.observed & (np.arange(len(series.values)) >= n)
     times = np.append(series.times[is_new], calendar.future(horizon))
@@ -125,18 +112,19 @@ def extended_effects(
     reader = FutureTimes(calendar, times, name, seed, effects.indicators)
     draws = reader.read(_columns(effects, values, old))
     for name, column in draws.items():
-        # Times that are not covered keep their planned values.
-        rest = planned[:, effects.columns.index(name)]
-        draws[name] = np.where(np.isnan(column), rest, column)
+        # Times without a value keep their planned value.
+        planned_column = planned[:, effects.columns.index(name)]
+        draws[name] = np.where(np.isnan(column), planned_column, column)
         if np.ptp(np.nan_to_num(draws[name][:, :count]), axis=0).any():
             raise ValueError(
                 f"{name} must be known at the times of the new values; its draws differ there."
             )
     values_by_draw = _with_columns(effects, planned[None], draws)
-    everything = {name: values_by_draw[..., j] for j, name in enumerate(effects.columns)}
-    reader.require_complete(everything)
+    reader.require_complete(
+        {name: values_by_draw[..., j] for j, name in enumerate(effects.columns)}
+    )
     longer = effects.continued(x, values_by_draw, horizon)
-    return replace(longer, unseen=unseen)
+    return with_effects(combination, replace(longer, unseen=unseen))
 
 
 def _planned(

@@ -11,8 +11,7 @@ import numpy as np
 from bayeskern.core.formatting import counted, printable_errors
 from bayeskern.forecast.data.cells import count_cells, read_numbers
 from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns, split_zones
-from bayeskern.forecast.data.files import read_table
-from bayeskern.forecast.data.reading import INDEX_COLUMN, require_source, with_index_of_times
+from bayeskern.forecast.data.reading import INDEX_COLUMN, read_file, with_index_of_times
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times, read_times
@@ -55,9 +54,7 @@ def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -
     if isinstance(source, LaterValues):
         return source
     if isinstance(source, str | Path):
-        table = read_table(
-            require_source(source), options.sheet, options.encoding, options.skip_rows
-        )
+        table = read_file(source, options)
         return values_after(series, table.columns, options, table.points_may_group, table.remarks)
     if hasattr(source, "columns"):
         return values_after(series, with_index_of_times(source, options), options)

@@ -120,8 +120,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
     time, is_path = options.time, isinstance(source, str | Path)
     if is_path and str(source) not in datasets.names():
         _refuse_options(times, options, "times", "Name a column of times with time=.")
-        path = require_source(source)
-        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
+        path, table = Path(source), read_file(source, options)
         if not options.counts_rows:
             table, time = _with_times(table, time)
         name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
@@ -173,8 +172,12 @@ def _refuse_options(times: Any, options: ReadOptions, refused: str, hint: str) -
         raise ValueError(f"{', '.join(unused)} cannot be used with this series. {hint}")
 
 
-def require_source(source: str | Path) -> Path:
-    """Path of an existing file; otherwise a ValueError that lists the data sets."""
+def read_file(source: str | Path, options: ReadOptions) -> Table:
+    """Table of a file.
+
+    Raises:
+        ValueError: If there is no such file, with a list of the data sets; or as in `read_table`.
+    """
     path = Path(source)
     if not path.is_file():
         raise ValueError(
@@ -182,7 +185,7 @@ def require_source(source: str | Path) -> Path:
             f"{suggestion(source, datasets.names())} The data sets are "
             f"{', '.join(datasets.names())}."
         )
-    return path
+    return read_table(path, options.sheet, options.encoding, options.skip_rows)
 
 
 def columns_of(frame: Any) -> dict[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from bayeskern.forecast.data.columns import (
     choose_time,
     split_zones,
 )
-from bayeskern.forecast.data.files import Table, read_table
+from bayeskern.forecast.data.files import Table
 from bayeskern.forecast.data.reading import (
     INDEX_COLUMN,
+    read_file,
     read_series,
-    require_source,
     time_label,
     with_index_of_times,
 )
@@ -62,9 +62,7 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     if not is_file and {options.sheet, options.encoding, options.skip_rows} != {None}:
         raise ValueError("sheet=, encoding= and skip_rows= can only be used with files.")
     if is_file:
-        path = require_source(series)
-        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
-        readers = _from_table(table, id, options)
+        readers = _from_table(read_file(series, options), id, options)
     elif hasattr(series, "columns"):
         import narwhals as nw  # slow to import
 
@@ -130,11 +128,10 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
             raise
         except ValueError:
             pass
-    rows: dict[Any, list[int]] = {}
-    for row, name in enumerate(names):
-        if name is None or name != name:
-            raise ValueError(f"{id}, row {row + 1}: the name of the series is missing.")
-        rows.setdefault(name, []).append(row)
+    missing = next((row for row, name in enumerate(names) if name is None or name != name), None)
+    if missing is not None:
+        raise ValueError(f"{id}, row {missing + 1}: the name of the series is missing.")
+    rows = _rows_by_name(names)
     functions = [
         partial(
             Series.of,
@@ -213,20 +210,24 @@ def tables_by_name(source: Any, id: str, options: ReadOptions) -> TablesByName:
         ValueError: If the source cannot be read, or there is no column `id`.
     """
     if isinstance(source, str | Path):
-        path = require_source(source)
-        table = read_table(path, options.sheet, options.encoding, options.skip_rows)
+        table = read_file(source, options)
     else:
         table = Table(with_index_of_times(source, options))
-    names = table.columns[validation.one_of("id", id, table.columns)]
+    names = map(str, table.columns[validation.one_of("id", id, table.columns)])
     columns = {name: cells for name, cells in table.columns.items() if name != id}
-    numbers: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        numbers.setdefault(str(name), []).append(row)
     rows = {
         name: {column: _take(cells, series_rows) for column, cells in columns.items()}
-        for name, series_rows in numbers.items()
+        for name, series_rows in _rows_by_name(names).items()
     }
     return TablesByName(rows, table.points_may_group, table.remarks)
+
+
+def _rows_by_name[Name](names: Iterable[Name]) -> dict[Name, list[int]]:
+    """Rows of each series, from the name in each row."""
+    rows: dict[Name, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
 
 
 def _take(cells: Any, rows: list[int]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -152,11 +151,6 @@ class Hierarchy:
     def upper(self) -> tuple[Any, ...]:
         """Names of the sums."""
         return self.names[: len(self.sums)]
-
-    @cached_property
-    def summing(self) -> np.ndarray:
-        """Matrix from bottom series to all series, (n, b)."""
-        return np.vstack([self.sums, np.eye(self.sums.shape[1])])
 
     def leaves_of(self, name: Any) -> list[int]:
         """Columns of the bottom series of a sum."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeskern.core.formatting import alike, number
 from bayeskern.inference.known_marginal import KnownMarginal
+from bayeskern.inference.model.trace.axes import netcdf_name
 
 if TYPE_CHECKING:
     # pandas and xarray take a while to import.
@@ -58,7 +59,7 @@ def summary(
         options["kind"] = "stats_median" if median else "stats"
     if marginals is None:
         # Names in the groups of ArviZ have no slashes.
-        marginals = {name.replace("/", "."): m for name, m in posterior.marginals.items()}
+        marginals = {netcdf_name(name): m for name, m in posterior.marginals.items()}
     known = {name: m for name, m in marginals.items() if name in data}
     table = cast("pd.DataFrame", az.summary(data, **options))
     if known:

@@ -13,13 +13,15 @@ from bayeskern.forecast.reconcile.weights import (
 )
 
 TREE = Hierarchy.of({"a": "N", "b": "N", "c": "S", "d": "S", "e": "S", "N": "all", "S": "all"})
+# From bottom series to all series.
+SUMMING = np.vstack([TREE.sums, np.eye(5)])
 
 
 def errors_of(count=30, seed=0):
     """Correlated errors of all series of TREE, (count, n)."""
     rng = np.random.default_rng(seed)
     bottom = rng.normal(size=(count, 5)) * [1, 2, 3, 1, 2] + rng.normal(size=(count, 1))
-    return bottom @ TREE.summing.T + rng.normal(size=(count, 8))
+    return bottom @ SUMMING.T + rng.normal(size=(count, 8))
 
 
 def test_ols_by_hand():
@@ -36,7 +38,7 @@ def test_unequal_variances_by_hand():
 
 def test_projection_is_generalised_least_squares():
     """Hyndman et al. (2011): S (S' W^-1 S)^-1 S' W^-1."""
-    W, S = np.cov(errors_of().T), TREE.summing
+    W, S = np.cov(errors_of().T), SUMMING
     inverse = np.linalg.inv(W)
     expected = np.linalg.solve(S.T @ inverse @ S, S.T @ inverse)
     G = projection(TREE.sums, W)
@@ -86,7 +88,7 @@ def test_means_equal_those_of_hierarchicalforecast(method):
     theirs = methods.MinTrace(
         {"ols": "ols", "wls": "wls_var", "mint": "mint_shrink"}[method], mint_shr_ridge=0.0
     ).fit_predict(
-        S=TREE.summing,
+        S=SUMMING,
         y_hat=means,
         y_insample=errors.T,
         y_hat_insample=np.zeros((8, 60)),
@@ -95,7 +97,7 @@ def test_means_equal_those_of_hierarchicalforecast(method):
     squares = np.mean(np.square(errors), axis=0) if method == "wls" else errors.var(axis=0, ddof=1)
     correlation = shrunk_correlation(errors)
     weights = bottom_weights(method, TREE, means[:, 0], np.sqrt(squares), correlation)
-    np.testing.assert_allclose(TREE.summing @ weights @ means, theirs, rtol=1e-6)
+    np.testing.assert_allclose(SUMMING @ weights @ means, theirs, rtol=1e-6)
 
 
 def test_bottom_up_and_top_down_by_hand():
@@ -117,8 +119,8 @@ def test_coherent_draws():
     draws = errors_of(500) * 1e3
     for method in ("mint", "wls", "ols", "bottom-up"):
         coherent = Projector(TREE, method, False).coherent(draws, np.eye(8))
-        np.testing.assert_allclose(coherent, coherent[:, 3:] @ TREE.summing.T, atol=1e-10)
+        np.testing.assert_allclose(coherent, coherent[:, 3:] @ SUMMING.T, atol=1e-10)
         assert np.min(coherent) < 0.0
         nonnegative = Projector(TREE, method, True).coherent(draws, np.eye(8))
         np.testing.assert_array_equal(nonnegative[:, 3:], np.maximum(coherent[:, 3:], 0.0))
-        np.testing.assert_allclose(nonnegative, nonnegative[:, 3:] @ TREE.summing.T, atol=1e-10)
+        np.testing.assert_allclose(nonnegative, nonnegative[:, 3:] @ SUMMING.T, atol=1e-10)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD, MIN_SIMULATIONS, Calibration
 from bayeskern.diagnostics.calibration.rank_plot import curve
 from bayeskern.diagnostics.report.blocks import Block
-from bayeskern.diagnostics.report.style import as_svg, panels, title
+from bayeskern.diagnostics.report.style import as_svg, label_ranks, panels, title
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.forecast.evaluate.scores import COVERAGES
 
@@ -55,8 +55,5 @@ def ranks(result: Calibration, names: Mapping[str, str]) -> Figure:
         curve(ax, result.uniforms[name], result.band)
         title(ax, label)
         ax.tick_params(labelsize=7.5, labelbottom=True)
-    for ax in axes[-3:]:
-        ax.set_xlabel("rank, as a share", fontsize=8)
-    for ax in axes[::3]:
-        ax.set_ylabel("ECDF - uniform", fontsize=8)
+    label_ranks(axes, columns=3)
     return fig

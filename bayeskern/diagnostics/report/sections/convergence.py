@@ -13,7 +13,15 @@ from scipy.stats import rankdata
 from bayeskern.core.formatting import alike, number
 from bayeskern.core.plotting import BLUE, COLORS
 from bayeskern.diagnostics.report.blocks import Block, folded
-from bayeskern.diagnostics.report.style import GREY, as_svg, legend_above, panel, panels, title
+from bayeskern.diagnostics.report.style import (
+    GREY,
+    as_svg,
+    label_ranks,
+    legend_above,
+    panel,
+    panels,
+    title,
+)
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.result import REGION
 
@@ -140,12 +148,7 @@ def ranks(draws: dict[str, np.ndarray]) -> Figure:
         _ranks_of_chains(ax, x)
         title(ax, name)
         ax.tick_params(labelsize=7.5)
-    # Panels above an empty place in the last row need labels too.
-    for ax in axes[-columns:]:
-        ax.tick_params(labelbottom=True)
-        ax.set_xlabel("rank, as a share", fontsize=8)
-    for ax in axes[::columns]:
-        ax.set_ylabel("ECDF - uniform", fontsize=8)
+    label_ranks(axes, columns)
     legend_above(fig, axes[0])
     return fig
 
