@@ -103,15 +103,18 @@ class PastTails:
 
         At s steps ahead, errors from origins s apart are independent if the model is correct, so
         the number of values inside is binomial. The smallest p-value of the steps 1, 2, 4, 8, ...
-        is multiplied by their number (Bonferroni).
+        is multiplied by their number (Bonferroni). A step without past values is replaced by the
+        next one with values.
         """
-        results, step = [], 1
-        while len(self.at(step - 1)):
+        results, next_step = [], 1
+        for step in (np.unique(self.steps) + 1).tolist():
+            if step < next_step:
+                continue
             mask = self.steps == step - 1
             inside = self._apart(self.origins[mask], self.tails[mask], step) >= 0.5 - 0.5 * level
             p = binomial_p_value(int(inside.sum()), len(inside), level, self.discrete)
             results.append((p, step, int(inside.sum()), len(inside)))
-            step *= 2
+            next_step = 2 * step
         p, step, inside, count = min(results)
         return CoverageTest(level, min(1.0, p * len(results)), step, inside, count)
 

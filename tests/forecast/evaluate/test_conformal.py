@@ -164,6 +164,14 @@ def test_overlapping_forecasts_count_once():
     np.testing.assert_allclose(test.p_value, 2.0 * 0.2**20, rtol=1e-6)
 
 
+def test_steps_without_past_values_are_skipped():
+    """If every second value is missing, no known value is an odd number of steps ahead."""
+    origins = np.repeat(np.arange(10, 30), 2)
+    past = PastTails(np.full(40, 0.01), np.tile([1, 3], 20), origins)
+    test = past.test(0.8)
+    assert (test.step, test.inside, test.count) == (2, 0, 10)
+
+
 def test_discrete_values_may_be_covered_too_often():
     tails, known = np.full(60, 0.4), np.arange(60)
     assert "too wide" in PastTails(tails, 0 * known, known).test(0.8).remark()
