@@ -57,17 +57,16 @@ def fit(subject: Subject) -> Iterator[Block]:
 def _covariates(subject: Subject, site: Observations) -> dict[str, np.ndarray]:
     """Arguments of the model, or their columns, with a number for each observation."""
     shape = subject.group("observed_data")[site.site].shape
-    columns = subject.model is not None and columns_of(subject.model)
+    columns = () if subject.model is None else columns_of(subject.model) or ()
     covariates = {}
     for name, values in subject.group("constant_data").items():
         x = np.asarray(values, float)
         if x.shape == shape:
             covariates[str(name)] = x.ravel()
         elif x.ndim == 2 and x.shape[:1] == shape:
-            names = columns if columns and len(columns) == x.shape[1] else range(x.shape[1])
-            covariates |= {
-                str(c) if columns else f"{name}[{c}]": x[:, i] for i, c in enumerate(names)
-            }
+            has_names = len(columns) == x.shape[1]
+            names = columns if has_names else [f"{name}[{i}]" for i in range(x.shape[1])]
+            covariates |= {str(column): x[:, i] for i, column in enumerate(names)}
     return {k: x for k, x in covariates.items() if np.isfinite(x).all() and np.ptp(x) > 0}
 
 
