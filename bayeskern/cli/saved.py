@@ -46,7 +46,7 @@ def update(
             used.
         level: Probability of an interval of a single forecast, such as 0.8; may be repeated.
         save: File or folder for the updated forecast; by default the saved one is replaced.
-        report: Write the report too.
+        report: Also write the report.
         output: Folder for the files.
     """
     levels, save = sorted({validation.level(p) for p in level}), save or saved

@@ -59,7 +59,7 @@ def forecast(
         total: Also write totals.csv: sums per month, quarter or year, observed values included.
         backtest: Also score forecasts from this number of past dates.
         save: Also write the forecast to a file, such as sales.nc, for `bayeskern update`.
-        report: Write the report too.
+        report: Also write the report.
         output: Folder for the files.
     """
     levels = sorted({validation.level(p) for p in level})

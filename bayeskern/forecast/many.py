@@ -181,8 +181,8 @@ def forecast_many(
             series, or with a column for each series; a mapping from names to sources that
             `forecast` takes; or a list of sources, named 0, 1, ...
         horizon: Number of steps; or "90 days", or "until 2025-12".
-        id: Column that names the series, for frames and files. None for unique_id or, without this
-            column and without `value`, for a series in each column besides the times.
+        id: Column that names the series, for frames and files. None for unique_id. Without this
+            column and without `value`, each column besides the times is a series.
         time: Time column; guessed if None.
         value: Value column; required if there are several, as in `read_series`.
         regressors: Columns of regressors. Their future values are in rows whose value is empty.

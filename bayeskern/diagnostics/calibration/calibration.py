@@ -47,8 +47,8 @@ class Calibration:
             2021).
         verdicts: Number of posteriors with each verdict.
         failures: Error messages, by number of the simulation.
-        left_out: Latents without a rank: discrete ones, which were summed out, and those that were
-            integrated out in closed form.
+        left_out: Latents without a rank, because they were summed out (discrete ones) or integrated
+            out in closed form.
         at_data: True if the truths are draws of a posterior and its data were fitted too (posterior
             SBC); False if they come from the prior.
 
@@ -172,7 +172,7 @@ class Calibration:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def plot(self, parameters: list[str] | None = None) -> Figure:
-        """Plot the ECDF of the ranks minus that of uniform ranks, for each parameter.
+        """Plot the ECDF of the ranks minus the uniform ECDF, for each parameter.
 
         If the method is right, all curves of all parameters stay in their bands with probability
         `level`.

@@ -72,7 +72,7 @@ def calibrate(
         draws: Number of draws among which the truth is ranked.
         level: Minimum probability that no fault is reported if the method is right.
         progress: True to show a progress bar.
-        model_kwargs: Named arguments of the model whose names are options of `calibrate` too.
+        model_kwargs: Named arguments of the model whose names are also options of `calibrate`.
         **kwargs: Other named arguments of the model.
 
     Returns:

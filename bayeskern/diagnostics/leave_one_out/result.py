@@ -35,8 +35,8 @@ class CrossValidation:
     """Leave-one-out cross-validation of a posterior, as `loo` returns it.
 
     Attributes:
-        sites: Number of observations of each observed site. Arrays hold the observations of one
-            site after those of another.
+        sites: Number of observations of each observed site. Arrays join the observations of all
+            sites in this order.
         labels: Name of each observation, such as "y[3]". Masked observations count in the index,
             unless the posterior was loaded without its model.
         estimates: log p(y_i | other observations) of each observation, with its Pareto k-hat before

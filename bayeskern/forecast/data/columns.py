@@ -67,8 +67,8 @@ def choose_columns(
         columns: Cells by column name.
         options: Columns named by the user. Without a time column, guess it, and join parts of a
             time in several columns, such as year and month. Without a value column, take the only
-            column besides times and regressors, y if the times are in ds, or, to count rows, a
-            new column of ones.
+            column besides times and regressors; or y if the times are in ds; or a new column of
+            ones to count rows.
 
     Returns:
         The columns, the name of the time column and the name of the value column.

@@ -51,7 +51,7 @@ class Regressors:
             time_name: Name of the times, for messages.
             options: Notation of the times and the cells.
             points_may_group: True if 1.234 may also mean 1234.
-            zones: Time zone of each row, (m,); None for that of the options.
+            zones: Time zone of each row, (m,); None for the zone of the options.
 
         Raises:
             ValueError: If a cell cannot be read or a time is repeated.

@@ -66,7 +66,7 @@ def read_times(
         values: Times that `parse_times` accepts, (n,).
         name: Name of the column, for messages.
         options: Date format and time zone.
-        zones: Time zone of each row; None for that of the options.
+        zones: Time zone of each row; None for the zone of the options.
 
     Raises:
         ValueError: As in `parse_times`, or for local times that clocks skip.

@@ -180,7 +180,7 @@ class CoverageTest:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConformalIntervals:
-    """Conformal intervals beside the Bayesian ones. Returned by `Forecast.conformal`.
+    """Conformal and Bayesian intervals, as `Forecast.conformal` returns them.
 
     Attributes:
         forecast: The forecast.

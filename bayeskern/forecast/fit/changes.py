@@ -13,8 +13,8 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.kernels import priors_of_changes
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 
-# Prior odds of one more change: data must make it three times as probable, "positive evidence" of
-# Kass and Raftery (1995), "Bayes factors".
+# Log prior odds of one more change: the data must be three times as probable with it, which is
+# "positive evidence" in Kass and Raftery (1995), "Bayes factors".
 LOG_PRIOR_ODDS = -float(np.log(3.0))
 
 

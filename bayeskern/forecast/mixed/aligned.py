@@ -1,4 +1,4 @@
-"""Totals over periods beside values of the same quantity at a finer frequency."""
+"""Totals over periods, aligned with finer values of the same quantity."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _with_finished_periods(pair: Aligned) -> Aligned:
     finished = int(np.sum(edges[1:] <= pair.stop))
     if not finished:
         return pair
-    # A period before the first fine value has no total of its own.
+    # The fine values begin before the end of the last total, so they cover all later periods.
     sums = [
         pair.fine.values[a - pair.start : b - pair.start].sum()
         for a, b in pairwise(edges[: finished + 1])

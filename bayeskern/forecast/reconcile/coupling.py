@@ -2,9 +2,9 @@
 
 Draws of each series at each step are put in the rank order of correlated normal errors (Clark et
 al., 2004, "The Schaake shuffle"; Wilks, 2015, "Multivariate ensemble model output statistics using
-empirical copulas"), so that each forecast keeps its own distribution. The correlations are those of
-the errors of past forecasts: between series at each step ahead, and between steps as in the joint
-draws of each forecast.
+empirical copulas"), so that each forecast keeps its own distribution. Correlations between series
+come from the errors of past forecasts at each step ahead, and correlations between steps from the
+joint draws of each forecast.
 """
 
 from __future__ import annotations

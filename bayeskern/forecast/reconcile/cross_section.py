@@ -44,9 +44,9 @@ def reconcile(
 ) -> Reconciled:
     """Make forecasts of a hierarchy of series add up.
 
-    Joint draws of all base forecasts are projected onto the values that add up, at each step. The
-    joint draws keep the distribution of each base forecast; a Gaussian copula with the correlations
-    of past errors, for each step ahead, makes the series dependent.
+    At each step, joint draws of all base forecasts are projected onto values that add up. The draws
+    keep the distribution of each base forecast. A Gaussian copula makes the series dependent, with
+    the correlations of past errors at each step ahead.
 
     Args:
         forecasts: Name of each series -> its forecast: the result of `forecast_many`, or any other
