@@ -13,7 +13,8 @@ from bayeskern.inference.findings import Findings
 
 # Characters per line of printed text.
 WIDTH = 100
-VERDICTS = ("good", "caution", "bad", "not assessable")
+# Best first.
+VERDICTS = ("good", "caution", "not assessable", "bad")
 
 
 def effective(draws: float) -> str:

@@ -314,7 +314,8 @@ def _with_other_data(
 
 
 def _are_equal(x: dict[str, np.ndarray], y: dict[str, np.ndarray]) -> bool:
-    return len(x) == len(y) and all(map(np.array_equal, x.values(), y.values()))
+    pairs = zip(x.values(), y.values(), strict=False)
+    return len(x) == len(y) and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
 
 
 def _draws_by_parameter(posterior: Posterior) -> dict[str, np.ndarray]:

@@ -31,6 +31,21 @@ def test_one_event_has_the_density_of_separate_observations():
     np.testing.assert_allclose(as_event.log_density(z), separate.log_density(z), rtol=1e-12)
 
 
+def test_a_factor_in_a_plate_has_the_density_of_a_vector_of_factors():
+    def model(y, in_plate):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+        log_density = dist.Normal(mu, 1.0).log_prob(y)
+        if not in_plate:
+            numpyro.factor("y", log_density)
+            return
+        with numpyro.plate("rows", len(y)):
+            numpyro.factor("y", log_density)
+
+    z = jnp.array([0.3])
+    plated, vector = (Target.of(model, (Y, i), {}).log_density(z) for i in (True, False))
+    np.testing.assert_allclose(plated, vector, rtol=1e-12)
+
+
 # -- names and shapes of sites -------------------------------------------------------------------
 
 

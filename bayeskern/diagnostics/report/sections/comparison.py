@@ -24,11 +24,11 @@ from bayeskern.diagnostics.report.sections.answer import question
 from bayeskern.diagnostics.report.sections.verdict import advice
 from bayeskern.diagnostics.report.style import as_svg
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.inference.verdict import VERDICTS
 
 block = partial(Block, "comparison")
 # Largest number of rows in the figure of marginals.
 MAX_MARGINALS = 6
-VERDICTS = ("good", "caution", "not assessable", "bad")
 
 
 @dataclass

@@ -109,7 +109,7 @@ def _require_plate_shape(name: str, site: dict) -> None:
 
 def _require_data_shape(name: str, site: dict) -> None:
     value, fn = np.shape(site["value"]), site["fn"]
-    if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
+    if not isinstance(fn, Distribution) or is_factor(site):
         return
     refuse_nonnumeric(f"the observed site {name!r}", site["value"])
     expected = tuple(fn.shape())
