@@ -41,6 +41,7 @@ CORE = (
     "forecast/test_nightly.py",
     "gallery/test_bayesian_network.py",
     "gallery/test_gallery",
+    "gp/test_measured.py",
     "inference/assessment/test_draws.py::test_wrong_draws_are_found_where_weights_fail",
     "inference/methods/test_reference_posteriors.py",
     "inference/test_missing.py",

@@ -92,8 +92,8 @@ def counted(number: int | str, noun: str, plural: str = "") -> str:
 
 def abbreviated(names: Iterable[object], max_names: int = 3) -> str:
     """The first of several names, with dots in place of the others: "a, b, c, ..."."""
-    names = list(map(str, names))
-    return ", ".join(names[:max_names]) + (", ..." if len(names) > max_names else "")
+    texts = [*map(str, names)]
+    return ", ".join(texts[:max_names]) + (", ..." if len(texts) > max_names else "")
 
 
 def suggestion(name: object, options: Iterable[object]) -> str:

@@ -107,6 +107,7 @@ def data():
     return X, np.asarray(process.sample(jax.random.key(1)))
 
 
+@pytest.mark.slow
 def test_regression_agrees_with_the_process(data):
     """At fixed hyperparameters, `infer` and `predict` give the numbers of GaussianProcess."""
     X, y = data
@@ -122,7 +123,6 @@ def test_regression_agrees_with_the_process(data):
 
 
 @pytest.mark.slow
-@pytest.mark.core
 def test_a_saved_posterior_knows_its_rows(data, tmp_path):
     X, y = data
     posterior = bk.infer(regression(), X, y, method="map", seed=0)
@@ -262,6 +262,7 @@ def test_functions_of_measured_processes_are_plotted(rows):
     np.testing.assert_array_equal(np.asarray(dots.get_xdata()), expected)
 
 
+@pytest.mark.slow
 def test_hand_written_models_predict_rows():
     """A model that observed values predicts means, and the other way round."""
 

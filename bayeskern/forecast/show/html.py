@@ -86,9 +86,10 @@ def _table_of_values(
     f = result.forecast
     digits = int(2 - np.floor(np.log10(float(np.std(result.values)) or 1.0)))
     labels = f.time_labels(result.times[selection[:rows]])
+    rows_of_numbers = np.column_stack([*columns.values()])[selection[:rows]].tolist()
     cells = [
-        [label, *(rounded(column[i], digits) for column in columns.values())]
-        for label, i in zip(labels, selection, strict=False)
+        [label, *(rounded(value, digits) for value in numbers)]
+        for label, numbers in zip(labels, rows_of_numbers, strict=True)
     ]
     note = f"and {len(selection) - rows} more" if len(selection) > rows else ""
     return _table([f.series.time_name, *columns], cells, note)

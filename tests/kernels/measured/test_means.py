@@ -109,7 +109,6 @@ def test_means_in_closed_form(kernel):
 
 
 @pytest.mark.slow
-@pytest.mark.core
 @pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[3:], ids=repr)
 def test_means_in_closed_form_of_other_kernels(kernel):
     compare(kernel, 1e-11)
