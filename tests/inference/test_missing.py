@@ -430,7 +430,7 @@ def plain(x, y):
         (scanned, (Y,), "'y' are in a scan.*Write the steps as a loop"),
         (walk, (Y,), "events of GaussianRandomWalk that are missing in part"),
         (process, (Y,), "'y' is a GaussianProcess.*mask=~jnp.isnan"),
-        (switch, (np.array([1.0, nan, 0.0]), np.ones(3)), "cannot: Bernoulli is discrete"),
+        (switch, (np.array([1.0, nan, 0.0]), np.ones(3)), "cannot be one: Bernoulli is discrete"),
         (plain, (Y, np.ones(6)), "the argument 'x' has 2 values that are NaN.*numpyro.sample"),
         (bk.BayesianLinearRegression(), (np.ones((6, 1)), Y), "takes the rows without missing"),
     ],
