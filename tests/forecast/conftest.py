@@ -6,6 +6,7 @@ import pytest
 
 import bayeskern as bk
 from tests.forecast.examples import HORIZON, ONE_STRUCTURE, months, seasonal
+from tests.forecast.shop import fit, shop
 from tests.marks import few
 
 
@@ -27,3 +28,15 @@ def log():
 @pytest.fixture(scope="session", params=few(["raw", "log"], "log"))
 def either(request):
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def one():
+    """Forecast of a shop by one structure at its mode."""
+    return fit(shop())
+
+
+@pytest.fixture(scope="session")
+def average():
+    """Forecast of a shop, averaged over structures and hyperparameters."""
+    return fit(shop(), model=bk.StructuralModel())

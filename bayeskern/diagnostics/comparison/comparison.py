@@ -314,8 +314,7 @@ def _with_other_data(
 
 
 def _are_equal(x: dict[str, np.ndarray], y: dict[str, np.ndarray]) -> bool:
-    pairs = zip(x.values(), y.values(), strict=False)
-    return len(x) == len(y) and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
+    return len(x) == len(y) and all(map(np.array_equal, x.values(), y.values()))
 
 
 def _draws_by_parameter(posterior: Posterior) -> dict[str, np.ndarray]:
