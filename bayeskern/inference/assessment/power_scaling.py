@@ -30,8 +30,8 @@ POWERS = (0.99, 1.01)
 # Sensitivity above which the prior or the likelihood has an influence.
 THRESHOLD = 0.05
 # Sensitivity to the prior above which advice mentions a conflict. With the square of the prior, the
-# mean of a normal posterior then shifts by about one sd. At most one in twenty priors that agree with
-# the data exceed it.
+# mean of a normal posterior then shifts by about one sd. At most one in twenty priors that agree
+# with the data exceed it.
 CONFLICT_THRESHOLD = 0.2
 # Fewer than MIN_DRAWS draws cannot be weighted. More than MAX_DRAWS are thinned, because a density
 # may be costly.

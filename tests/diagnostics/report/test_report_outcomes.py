@@ -1,6 +1,7 @@
 """Figures of a report by kind of outcome; calibration against scikit-learn."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,7 @@ from bayeskern.diagnostics.report.observations import Observations
 from bayeskern.diagnostics.report.outcome_plots import Event, calibration, residuals
 from bayeskern.diagnostics.report.outcomes import kind_of
 from bayeskern.diagnostics.report.sections.classes import class_calibration
-from bayeskern.diagnostics.report.sections.fit import fit
+from bayeskern.diagnostics.report.sections.fit import _covariates, fit
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference import Method
 from bayeskern.inference.result import Fit
@@ -211,3 +212,15 @@ def test_classes_without_a_panel_are_counted(outcome, classes, words):
     )
     text = page_of(class_calibration(site, None, {})).words
     assert ("not shown" in text) == bool(words) and words in text
+
+
+def test_columns_of_tables_without_names_are_numbered():
+    """The names of the columns of a model are those of the table that has as many columns."""
+    groups = {
+        "observed_data": {"y": np.zeros(5)},
+        "constant_data": {"X": rng.normal(size=(5, 2)), "Z": rng.normal(size=(5, 3))},
+    }
+    subject = SimpleNamespace(model=SimpleNamespace(columns=("a", "b")), group=groups.get)
+    covariates = _covariates(subject, SimpleNamespace(site="y"))
+    assert [*covariates] == ["a", "b", "Z[0]", "Z[1]", "Z[2]"]
+    np.testing.assert_array_equal(covariates["Z[2]"], groups["constant_data"]["Z"][:, 2])
