@@ -2,6 +2,7 @@
 
     uv run python -m benchmarks.board [--data FOLDER] [--limit N] [--every K] [--half judge]
         [--cells M1/yearly business-industry/weekly] [--peers PEERS.npz] [--output SCORES.json]
+        [--workers 2]
 
 The folder holds m1.csv (Makridakis et al., 1982) and corpus.csv.gz. Each pair of kind and period of
 the corpus with at least 20 series is a cell. Priors may be learned on one half of the corpus
@@ -25,7 +26,7 @@ cov 80, cov 95
     first and last third. Intervals whose ends have a probability of their own, as in series of
     counts, hold more than they promise.
 CPU s
-    Median processor time per series. Models are compiled on one short series beforehand.
+    Median processor time per series, so that compilation in the first series does not count.
 dMASE, dWQL
     Score of a rival minus that of bayeskern on the same series, with its standard error:
     positive where bayeskern is better. The standard error of dWQL is a jackknife over series.
@@ -56,19 +57,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from bayeskern.core.files import atomic_write
 from benchmarks.corpus import HALVES, PERIODS, Series, load, select
 from benchmarks.rivals import (
     LEVELS,
-    RIVALS,
     Forecast,
     RivalCache,
     bayeskern,
     rival_forecasts,
     run,
-    warm_up,
 )
 
 WQL_LEVELS = slice(1, -1)
@@ -298,13 +298,20 @@ def coverage_by_period(cells: dict[str, dict[str, dict[str, float]]]) -> list[st
     return lines
 
 
-def score_cell(series: list[Series], cache: RivalCache) -> Scores:
+def score_series(series: Series, cache: RivalCache) -> tuple[dict[str, dict], RivalCache]:
+    """Model -> its scores on one series; and the cache with the forecasts of all rivals."""
+    forecasts = {"bayeskern": run("bayeskern", bayeskern, series)} | rival_forecasts(series, cache)
+    return {model: score(series, forecast) for model, forecast in forecasts.items()}, cache
+
+
+def score_cell(series: list[Series], cache: RivalCache, pool: Parallel) -> Scores:
     """Scores of bayeskern and its rivals on the series of a cell."""
     scores: Scores = {}
-    for s in tqdm(series, desc=series[0].cell):
-        forecasts = {"bayeskern": run("bayeskern", bayeskern, s)} | rival_forecasts(s, cache)
-        for model, forecast in forecasts.items():
-            scores.setdefault(model, {})[s.id] = score(s, forecast)
+    results = pool(delayed(score_series)(s, cache.of(s)) for s in series)
+    for s, (by_model, extended) in zip(tqdm(series, desc=series[0].cell), results, strict=True):
+        cache.add(extended)
+        for model, own in by_model.items():
+            scores.setdefault(model, {})[s.id] = own
     cache.write()
     return scores
 
@@ -318,28 +325,29 @@ def main():
     parser.add_argument("--half", choices=[*HALVES, "both"], default="both", help="of the corpus")
     parser.add_argument("--peers", type=Path, help="npz cache of the rivals' quantiles")
     parser.add_argument("--output", type=Path, help="JSON file for the scores")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     arguments = parser.parse_args()
     cells = load(arguments.data)
     unknown = set(arguments.cells or ()) - set(cells)
     if unknown:
         parser.error(f"unknown cells {sorted(unknown)}; the cells are {', '.join(cells)}")
     cache = RivalCache(arguments.peers)
-    warm_up({"bayeskern": bayeskern} | RIVALS)
     output = {
         "versions": {name: version(name) for name in ("bayeskern", "statsforecast", "jax")},
         "half": arguments.half,
         "cells": {},
     }
-    for cell in arguments.cells or cells:
-        series = select(cells[cell], arguments.half, arguments.limit, arguments.every)
-        if not series:
-            continue
-        rows = summary(score_cell(series, cache))
-        print(table(cell, rows), end="\n\n", flush=True)
-        output["cells"][cell] = rows
-        if arguments.output is not None:
-            with atomic_write(arguments.output) as temporary:
-                temporary.write_text(json.dumps(output, indent=1))
+    with Parallel(n_jobs=arguments.workers, return_as="generator") as pool:
+        for cell in arguments.cells or cells:
+            series = select(cells[cell], arguments.half, arguments.limit, arguments.every)
+            if not series:
+                continue
+            rows = summary(score_cell(series, cache, pool))
+            print(table(cell, rows), end="\n\n", flush=True)
+            output["cells"][cell] = rows
+            if arguments.output is not None:
+                with atomic_write(arguments.output) as temporary:
+                    temporary.write_text(json.dumps(output, indent=1))
     print(conclusion(output["cells"]))
 
 

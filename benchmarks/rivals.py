@@ -110,15 +110,6 @@ def run(name: str, model: Model, series: Series) -> Forecast:
     return Forecast(quantiles, time.process_time() - start)
 
 
-def warm_up(models: dict[str, Model]) -> None:
-    """Compile every model on a short series; a model that fails here stops the benchmark."""
-    x = 10.0 + np.sin(np.arange(60.0)) + np.arange(60.0) % 7
-    for model in models.values():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model(Series("warm-up", "warm-up/daily", x, x[:6], 7))
-
-
 class RivalCache:
     """Forecasts of the rivals, kept in an npz file.
 
@@ -147,10 +138,21 @@ class RivalCache:
             self.arrays[key] = result.quantiles
             self.arrays[f"{key}/run"] = np.array([result.seconds, result.failed])
             self.changed = True
-            if time.monotonic() - self.written > self.WRITE_INTERVAL_S:
-                self.write()
         seconds, failed = self.arrays[f"{key}/run"]
         return Forecast(self.arrays[key], float(seconds), bool(failed))
+
+    def of(self, series: Series) -> RivalCache:
+        """A cache in memory with the entries of one series."""
+        cache, prefix = RivalCache(None), f"{series.id}/"
+        cache.arrays |= {key: x for key, x in self.arrays.items() if key.startswith(prefix)}
+        return cache
+
+    def add(self, other: RivalCache) -> None:
+        """Take over the entries of another cache."""
+        self.changed |= other.changed
+        self.arrays |= other.arrays
+        if time.monotonic() - self.written > self.WRITE_INTERVAL_S:
+            self.write()
 
     def write(self) -> None:
         """Replace the file as a whole."""
