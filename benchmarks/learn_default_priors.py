@@ -15,8 +15,8 @@ show its season:
    the averaged forecast of the values held out. The log keeps single wild series from deciding.
    Intercepts have a normal prior, so that few series move them little. With them, the share of a
    forecast of the logarithm that grows linearly above the largest value (`Growth`).
-3. The width of the intervals (`Width`): the prior of the squared scale, and the share of a
-   rolling-origin residual, with the highest mean log density of the standardised errors held out.
+3. The width of the intervals (`Width`): the prior of the squared scale, and the degrees of freedom,
+   with the highest mean log density of the standardised errors held out.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ INTERCEPT_PENALTY, GROWTH_PENALTY = 1.0, 0.1
 SLOPE_PENALTY, WIDTH_PENALTY = 2e-4, 3e-3
 # A quantile loss below this share of the seasonal-naive error is none.
 MIN_LOSS = 1e-3
-# The variance of the errors exists.
-MIN_DEGREES = 2.5
+# With more degrees of freedom than this, the errors have a variance.
+MIN_DEGREES = 2.0
 LEVELS = np.arange(1, 10) / 10.0
 HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35}
 
@@ -133,7 +133,7 @@ def table_of(priors) -> Learned:
     """A table with these priors, and weights, growth and widths that say nothing."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
     weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
-    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 8.0, 0.05, 0.0, 1))
+    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1))
 
 
 def fits_of(lesson: Lesson, priors) -> list[Fitted]:
@@ -327,10 +327,9 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     """The prior of the scale with the highest density of the errors held out."""
 
     def width(p) -> Width:
-        log_scale, degrees, share, widening = p.tolist()
-        return Width(
-            log_scale, MIN_DEGREES + np.exp(degrees).item(), np.exp(share).item(), widening, horizon
-        )
+        log_scale, log_count, log_degrees, widening = p.tolist()
+        count, degrees = np.exp(log_count).item(), MIN_DEGREES + np.exp(log_degrees).item()
+        return Width(log_scale, count, degrees, widening, horizon)
 
     def objective(p):
         total = 0.0
@@ -340,7 +339,7 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
             total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
         return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - begin))
 
-    begin = np.array([0.1, 1.5, -3.0, 0.1])
+    begin = np.array([0.1, 3.5, 1.0, 0.1])
     end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
     found = asdict(width(end.x)) | {"horizon": horizon}
     return Width(**{name: round(value, 4) for name, value in found.items()})

@@ -100,18 +100,18 @@ def test_forecast_matches_a_process_in_numpy(either):
     mean, sd = conditional(K, z, slice(N), slice(N, None))
     np.testing.assert_allclose(f.median, values_by_hand(mean, mean, f.scale), rtol=1e-7)
 
-    # Conjugate updating of an inverse gamma prior by the errors from earlier origins.
+    # Mean of the squared errors from earlier origins and of the prior.
     width, residuals = f.choices.learned.width, []
     for origin in f.combination.origins:
         past = zip(*conditional(K, z, slice(origin.count), origin.ahead), strict=True)
         ahead = zip(f.series.values[origin.ahead], past, strict=True)
         residuals += [error_by_hand(value, *moments, f.scale) for value, moments in ahead]
     residuals = np.clip(residuals, -5.0, 5.0)
-    degrees = width.degrees + width.share * len(residuals)
-    squares = width.degrees * np.exp(width.log_scale) ** 2 + width.share * np.sum(residuals**2)
+    squares = width.prior_count * np.exp(width.log_scale) ** 2 + np.sum(residuals**2)
     through = np.minimum(np.arange(len(new)) / (width.horizon - 1), 1.0)
-    scale = np.sqrt(squares / degrees) * np.exp(width.widening * through)
-    ends = mean + sd * scale * scipy.stats.t(degrees).ppf([[0.1], [0.9]])
+    scale = np.sqrt(squares / (width.prior_count + len(residuals)))
+    scale = scale * np.exp(width.widening * through)
+    ends = mean + sd * scale * scipy.stats.t(width.degrees).ppf([[0.1], [0.9]])
     np.testing.assert_allclose(f.interval(0.8), values_by_hand(ends, mean, f.scale), rtol=1e-6)
 
     # The density that was maximised, too: padded and masked against SciPy's normal distribution.
@@ -280,14 +280,14 @@ def test_the_same_seed_gives_the_same_numbers(either):
 @pytest.mark.slow
 def test_the_density_integrates_to_one(either):
     outside = 1e-6
-    low, high = either.quantile([outside, 1 - outside])
-    unit = np.linspace(0, 1, 2001)
-    grid = low + unit[:, None] * (high - low)
+    # Normal scores spread the grid over the centre and the heavy tails alike.
+    end = scipy.stats.norm.isf(outside)
+    grid = either.quantile(scipy.stats.norm.cdf(np.linspace(-end, end, 2001)))
     density = np.exp([either.log_density(y) for y in grid])
     total = scipy.integrate.simpson(density, x=grid, axis=0)
     np.testing.assert_allclose(total, 1 - 2 * outside, rtol=1e-4)
     lower, upper = either.interval(0.8)
-    within = lower + unit[:, None] * (upper - lower)
+    within = np.linspace(lower, upper, 2001)
     density = np.exp([either.log_density(y) for y in within])
     np.testing.assert_allclose(scipy.integrate.simpson(density, x=within, axis=0), 0.8, rtol=1e-6)
 

@@ -1,10 +1,10 @@
 """Scale of the intervals: a learned prior, updated by past errors.
 
-A standardised error of a forecast is c e with e ~ N(0, 1) and an inverse gamma prior on c^2. The
-errors of forecasts from earlier origins update the prior. Each error counts as a fraction of an
-observation, because the errors are dependent and the hyperparameters were fitted to the same
-values. A future error has a Student t distribution: Gelman et al. (2013), "Bayesian data analysis",
-section 2.6.
+A standardised error of a forecast is c e, where e has a Student t distribution. The squared scale
+c^2 is the posterior scale of a variance (Gelman et al., 2013, "Bayesian data analysis", section
+2.6): the mean of squared errors of forecasts from earlier origins and of the prior, which counts as
+m errors. The degrees of freedom of e are learned too. They do not follow from the uncertainty of c,
+because events after the last origin make tails heavy however well the scale is known.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def forecast_errors(width: Width, residuals: np.ndarray, steps: np.ndarray) -> S
         steps: Steps ahead of the new forecasts, counted from 0: (m,).
     """
     r = np.clip(residuals, -MAX_RESIDUAL, MAX_RESIDUAL)
-    degrees = width.degrees + width.share * len(r)
-    squares = width.degrees * np.exp(2.0 * width.log_scale) + width.share * np.sum(r**2)
+    m = width.prior_count
+    square = (m * np.exp(2.0 * width.log_scale) + np.sum(r**2)) / (m + len(r))
     # The scale grows over the horizon of the prior, and stays constant beyond it.
     progress = np.minimum(steps / max(1.0, width.horizon - 1.0), 1.0)
-    scales = np.sqrt(squares / degrees) * np.exp(width.widening * progress)
-    return StudentErrors(scales, float(degrees))
+    scales = np.sqrt(square) * np.exp(width.widening * progress)
+    return StudentErrors(scales, width.degrees)

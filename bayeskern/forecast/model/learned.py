@@ -65,21 +65,22 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class Width:
-    """Inverse gamma prior of the squared scale of intervals, and its update by residuals.
+    """Prior of the scale of intervals, and degrees of freedom of the errors.
 
     Attributes:
-        log_scale: Log of the expected scale.
-        degrees: Degrees of freedom of the prior.
-        share: Weight of a rolling-origin residual, less than 1 because residuals are dependent.
+        log_scale: Log of the expected scale at the first step.
+        prior_count: Number of rolling-origin residuals that the prior counts as. It is large,
+            because residuals are dependent and belong to the values that were fitted.
+        degrees: Degrees of freedom of the errors.
         widening: Log ratio of the scale at step `horizon` to the scale at the first step.
         horizon: Step at which `widening` was learned.
     """
 
     log_scale: float
+    prior_count: float
     degrees: float
-    share: float
     widening: float
-    horizon: int
+    horizon: float
 
 
 @dataclass(frozen=True, eq=False)

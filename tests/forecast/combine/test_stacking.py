@@ -217,11 +217,11 @@ def test_residuals_are_standardised_errors_of_average(fits):
 def test_interval_scale_is_learned_from_residuals(fits):
     combination = combine(fits, ORIGINS, seed=0)
     spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
-    degrees = WIDTH.degrees + WIDTH.share * len(r)
-    square = WIDTH.degrees * np.exp(2.0 * WIDTH.log_scale) + WIDTH.share * np.sum(r**2)
-    expected = np.sqrt(square / degrees) * np.exp(WIDTH.widening * np.arange(6) / 8.0)
+    total = WIDTH.prior_count * np.exp(2.0 * WIDTH.log_scale) + np.sum(r**2)
+    expected = np.sqrt(total / (WIDTH.prior_count + len(r)))
+    expected *= np.exp(WIDTH.widening * np.arange(6) / 8.0)
     np.testing.assert_allclose(spread.scales, expected, rtol=1e-12)
-    assert spread.degrees == pytest.approx(degrees)
+    assert spread.degrees == WIDTH.degrees
 
 
 def test_errors_of_given_kernels_are_normal():
