@@ -308,10 +308,10 @@ def score_cell(series: list[Series], cache: RivalCache, pool: Parallel) -> Score
     """Scores of bayeskern and its rivals on the series of a cell."""
     scores: Scores = {}
     results = pool(delayed(score_series)(s, cache.of(s)) for s in series)
-    for s, (by_model, extended) in zip(tqdm(series, desc=series[0].cell), results, strict=True):
-        cache.add(extended)
-        for model, own in by_model.items():
-            scores.setdefault(model, {})[s.id] = own
+    for s, (by_model, forecasts) in zip(tqdm(series, desc=series[0].cell), results, strict=True):
+        cache.add(forecasts)
+        for model, row in by_model.items():
+            scores.setdefault(model, {})[s.id] = row
     cache.write()
     return scores
 

@@ -1,10 +1,10 @@
 """Scale of the intervals: a learned prior, updated by past errors.
 
 A standardised error of a forecast is c e, where e has a Student t distribution. The squared scale
-c^2 is the posterior scale of a variance (Gelman et al., 2013, "Bayesian data analysis", section
-2.6): the mean of squared errors of forecasts from earlier origins and of the prior, which counts as
-m errors. The degrees of freedom of e are learned too. They do not follow from the uncertainty of c,
-because events after the last origin make tails heavy however well the scale is known.
+c^2 is that of a normal variance with a conjugate prior (Gelman et al., 2013, "Bayesian data
+analysis", section 2.6): the mean of the squared errors of forecasts from earlier origins and of the
+prior, which counts as m errors. The degrees of freedom of e are learned separately, because new
+events make the tails heavy however well the scale is known.
 """
 
 from __future__ import annotations

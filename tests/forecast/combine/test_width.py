@@ -49,7 +49,7 @@ def test_residuals_are_clipped():
 
 
 def test_interval_coverage_with_many_residuals():
-    """Coverage of 80 % intervals of Student t errors whose scale was seen in residuals."""
+    """Coverage of 80 % intervals of Student t errors, with the scale of 500 normal residuals."""
     c = np.exp(0.3 * RNG.normal(size=4000))
     new = c * stats.t(WIDTH.degrees).rvs(4000, random_state=RNG)
     ends = []
