@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from bayeskern.core import validation
 from bayeskern.forecast.data.series import MIN_VALUES, Series
@@ -48,6 +49,20 @@ MAX_VALUES = 10_000
 # Dense fits take cubic time, and the last values determine the forecast.
 MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
 MIN_PERIODS = 5
+
+
+@dataclass(frozen=True)
+class LevelShiftOptions:
+    """Options of the detection of an exceptional level shift.
+
+    Attributes:
+        window: Number of values before and after a time whose medians are compared.
+        min_ratio: Smallest ratio of the largest to the typical shift. Ratios below it are common in
+            series whose level jumps again and again, and a search does not improve their forecasts.
+    """
+
+    window: int = 5
+    min_ratio: float = 60.0
 
 
 class Request(NamedTuple):
@@ -122,6 +137,14 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     if model.priors is not None:
         model.priors.require_step(calendar.step)
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
+    if not (whole or likelihood or effects or model.kernels) and model.changes is None:
+        at = _step_of_staircase(y, logs, max(visible.values(), default=0.0) / calendar.step)
+        if at is not None:
+            finds_changes = True
+            series = series.with_remarks(
+                f"the level shifts near {labels()[at]}, far more than elsewhere: change points are "
+                "searched; StructuralModel(changes=()) leaves the search out"
+            )
     if finds_changes and request.trend is None:
         trends = (*trends, STEADY, LINE)
     choices = Choices(
@@ -269,9 +292,48 @@ def _require_built_in(
         )
 
 
+def _step_of_staircase(y: np.ndarray, logs: tuple[bool, ...], season: float) -> int | None:
+    """Index of a level shift that the seasonal structures would continue; None without one.
+
+    A trend and a season describe a staircase, with a step every season. Fewer than MIN_PERIODS
+    seasons do not tell it from a single step.
+
+    Args:
+        y: Values, (n,).
+        logs: Whether the structures take logarithms.
+        season: Longest season, in steps; 0 without seasons.
+    """
+    if len(y) >= MIN_PERIODS * season:
+        return None
+    return level_shift(np.log(y) if True in logs else y)
+
+
+def level_shift(y: np.ndarray, options: LevelShiftOptions = LevelShiftOptions()) -> int | None:
+    """Index of the first value after an exceptional level shift; None without one.
+
+    The shift at a time is the absolute difference of the medians of the values before and after it.
+    The typical shift is the larger of the median shift and the median difference of neighbours.
+
+    Args:
+        y: Values, (n,).
+        options: Limits.
+    """
+    window = options.window
+    if len(y) < 2 * window:
+        return None
+    medians = np.median(sliding_window_view(y, window), axis=1)
+    shifts = np.abs(medians[window:] - medians[:-window])
+    typical = max(np.median(shifts), np.median(np.abs(np.diff(y))))
+    if typical == 0.0 or np.max(shifts) <= options.min_ratio * typical:
+        return None
+    largest = int(np.argmax(shifts))
+    steps = np.abs(np.diff(y[largest : largest + 2 * window]))
+    return largest + int(np.argmax(steps)) + 1
+
+
 def _changes(series: Series, changes: Any) -> tuple[float, ...]:
     """Positions of change points at given times. Raises ValueError outside the series."""
-    if changes is None:
+    if changes is None or not np.size(changes):
         return ()
     times = np.sort(parse_times(np.atleast_1d(changes), "StructuralModel(changes=...)"))
     positions = series.calendar.positions(times)

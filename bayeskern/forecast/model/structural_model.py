@@ -28,8 +28,9 @@ class StructuralModel:
             positive.
         changes: Times at which the level and the slope change, or "find" to search for up to three
             change points, each with at least five values before and after it. A change is found if
-            the values are three times as probable with it as without it. Default None: no change
-            points.
+            the values are three times as probable with it as without it. () for no change points.
+            Default None: a search only if fewer than five seasons have a level shift more than 60
+            times as large as their typical shift, which a season would repeat.
         robust: True for noise with Student's t distribution, which gives single outliers little
             weight. Default False.
         kernel: A kernel that replaces the trends and the seasons; or several kernels by name, such

@@ -11,6 +11,7 @@ from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.fit.changes import LOG_PRIOR_ODDS, scan, with_change
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_kernel_and_noise
+from bayeskern.forecast.model.configuration import level_shift
 from bayeskern.forecast.model.kernels import (
     CHANGING,
     JUMP_VARIANCE,
@@ -158,6 +159,44 @@ def test_given_change_is_used():
     values = pd.Series(jumped(0.1), MONTHS)
     f = bk.forecast(values, 6, trend="drift", model=bk.StructuralModel(changes=["2018-01-01"]))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
+
+
+def shifted_weeks(years, factor):
+    """Weeks of white noise on the log scale; the level changes once, at a turn of the year."""
+    n = 52 * years
+    noise = 0.05 * np.random.default_rng(4).standard_normal(n)
+    level = np.where(np.arange(n) < 52 * (years - 1), 1000.0, factor * 1000.0)
+    return pd.Series(level * np.exp(noise), pd.date_range("2020-01-05", periods=n, freq="W"))
+
+
+def test_single_step_is_not_continued_as_a_staircase():
+    values = shifted_weeks(years=2, factor=50.0)
+    f = bk.forecast(values, 26)
+    assert any("level shifts near 2021-01-03" in remark for remark in f.remarks)
+    assert f.changes.size
+    assert np.all(np.abs(np.log(f.median / 50_000.0)) < 0.3)
+
+
+@pytest.mark.parametrize(
+    ("years", "factor", "changes"), [(2, 1.2, None), (6, 50.0, None), (2, 50.0, ())]
+)
+def test_other_series_are_not_searched(years, factor, changes):
+    model = bk.StructuralModel(changes=changes)
+    f = bk.forecast(shifted_weeks(years, factor), 4, model=model)
+    assert not f.changes.size and not any("level shifts" in remark for remark in f.remarks)
+
+
+@pytest.mark.parametrize("y", [np.zeros(30), np.r_[np.zeros(20), 5.0, np.zeros(20)], np.ones(4)])
+def test_level_shift_needs_a_typical_shift_and_enough_values(y):
+    assert level_shift(y) is None
+
+
+def test_level_shift_is_located():
+    y = np.random.default_rng(5).standard_normal(60)
+    assert level_shift(y) is None
+    y[37:] += 100.0
+    assert level_shift(y) == 37
+    assert level_shift(-3.0 * y) == level_shift(y)
 
 
 @pytest.mark.parametrize("at", ["2015-01-01", "2030-01-01"])
