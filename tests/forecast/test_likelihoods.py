@@ -173,7 +173,7 @@ def test_summary_and_csv_of_counts(tmp_path):
     f = fitted("negative_binomial")
     text = str(f)
     assert "the logarithm of the mean of negative binomial counts" in text
-    assert "too wide" not in text
+    assert "beyond chance" not in text
     written = f.export(tmp_path)
     table = np.genfromtxt(written[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert np.array_equal(table["median"], np.round(table["median"]))

@@ -111,7 +111,10 @@ def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator
                 f"{held}: expect more values outside than the level says, or use a shorter horizon."
             )
         if deviation > tolerance and not discrete:
-            yield f"{held}: the intervals are too wide. Use a lower level if their width matters."
+            yield (
+                f"{held}: the intervals may be too wide, although future errors are usually larger "
+                "than past ones. Use a lower level if their width matters."
+            )
     if np.isfinite(past.error_ratio) and past.error_ratio >= LIMITS.max_good_error_ratio:
         yield (
             "Repeating the last season had no larger error: rely on the intervals rather than on "

@@ -174,7 +174,7 @@ def test_steps_without_past_values_are_skipped():
 
 def test_discrete_values_may_be_covered_too_often():
     tails, known = np.full(60, 0.4), np.arange(60)
-    assert "too wide" in PastTails(tails, 0 * known, known).test(0.8).remark()
+    assert "wide beside past errors" in PastTails(tails, 0 * known, known).test(0.8).remark()
     assert PastTails(tails, 0 * known, known, discrete=True).test(0.8).remark() is None
 
 
@@ -192,7 +192,7 @@ def test_forecast_repeats_the_remark():
     shocks = np.where(rng.random(240) < 0.04, rng.choice([-30.0, 30.0], 240), rng.normal(size=240))
     f = bk.forecast(walk(shocks=shocks), HORIZON, **QUICK)
     (remark,) = [text for text in f.remarks if "beyond chance" in text]
-    assert remark == f.conformal(0.8).test.remark() and "too wide" in remark
+    assert remark == f.conformal(0.8).test.remark() and "wide beside past errors" in remark
     lower, upper = f.conformal(0.8).interval
     assert upper[0] - lower[0] < 0.5 * np.subtract(*f.interval(0.8)[::-1])[0]
 

@@ -53,7 +53,7 @@ def test_nominal_coverage_is_good():
 @pytest.mark.parametrize(
     ("level", "count", "verdict", "says"),
     [
-        (0.8, 20, "caution", "80 % intervals held 100 %: the intervals are too wide"),
+        (0.8, 20, "caution", "80 % intervals held 100 %: the intervals may be too wide"),
         (0.8, 17, "good", "80 % intervals held 85 %"),
         (0.8, 15, "good", "80 % intervals held 75 %"),
         (0.8, 10, "caution", "80 % intervals held 50 %: expect more values outside"),
