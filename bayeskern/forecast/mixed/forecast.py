@@ -38,8 +38,9 @@ def forecast_mixed(
     _require_supported(series, request)
     pair = aligned(series, read_series(also), request.model.last)
     horizon = steps_ahead(horizon, pair.totals.calendar, MAX_STEPS)
-    # Totals are sums of their fine values, and sums are linear: no logarithm and no ranks.
-    model = replace(request.model, log=False, last=None)
+    # Totals are sums of their fine values, and sums are linear: no logarithm and no ranks. The
+    # model of two frequencies has no change points, neither given nor searched for.
+    model = replace(request.model, log=False, last=None, changes=())
     adjusted, choices = configure(pair.adjusted, horizon, request._replace(model=model))
     steps = pair.fine_steps(horizon)
     choices = replace(choices, fine_steps=steps)

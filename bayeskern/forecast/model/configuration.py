@@ -137,13 +137,15 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     if model.priors is not None:
         model.priors.require_step(calendar.step)
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
-    if not (whole or likelihood or effects or model.kernels) and model.changes is None:
-        at = _step_of_staircase(y, logs, max(visible.values(), default=0.0) / calendar.step)
+    # A regressor or an event may explain the shift.
+    has_default_structures = not (whole or likelihood or effects or model.kernels)
+    if has_default_structures and model.changes is None:
+        at = _shift_in_few_seasons(y, logs, max(visible.values(), default=0.0) / calendar.step)
         if at is not None:
             finds_changes = True
             series = series.with_remarks(
-                f"the level shifts near {labels()[at]}, far more than elsewhere: change points are "
-                "searched; StructuralModel(changes=()) leaves the search out"
+                f"the level shifts near {labels()[at]}, far more than elsewhere, so change points "
+                "are searched for; StructuralModel(changes=()) turns this off"
             )
     if finds_changes and request.trend is None:
         trends = (*trends, STEADY, LINE)
@@ -292,15 +294,15 @@ def _require_built_in(
         )
 
 
-def _step_of_staircase(y: np.ndarray, logs: tuple[bool, ...], season: float) -> int | None:
-    """Index of a level shift that the seasonal structures would continue; None without one.
+def _shift_in_few_seasons(y: np.ndarray, logs: tuple[bool, ...], season: float) -> int | None:
+    """Index of an exceptional level shift in fewer than MIN_PERIODS seasons; None without one.
 
-    A trend and a season describe a staircase, with a step every season. Fewer than MIN_PERIODS
-    seasons do not tell it from a single step.
+    A trend and a season describe a staircase with a step every season, which few seasons do not
+    tell from a single step.
 
     Args:
         y: Values, (n,).
-        logs: Whether the structures take logarithms.
+        logs: True for structures of the logarithm, False for structures of the values.
         season: Longest season, in steps; 0 without seasons.
     """
     if len(y) >= MIN_PERIODS * season:

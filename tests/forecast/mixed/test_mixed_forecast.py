@@ -109,6 +109,14 @@ def test_days_that_end_with_the_totals_have_no_nowcast():
     assert f.plot().axes[0].get_title(loc="left").startswith("sales")
 
 
+def test_a_level_shift_is_not_searched_with_days():
+    """The model of two frequencies has no change points."""
+    totals = MONTHLY[-30:] - 1e6 * (np.arange(30) < 15)
+    assert bk.forecast(totals, 3).changes.size
+    f = bk.forecast(totals, 3, also=RECENT)
+    assert not f.changes.size
+
+
 def test_quarters_and_months():
     quarterly = TOTALS[:"2025-09"].resample("QS").sum()
     f = bk.forecast(quarterly, 2, also=TOTALS["2025-01":"2025-11"])
