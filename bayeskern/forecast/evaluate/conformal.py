@@ -170,13 +170,13 @@ class CoverageTest:
             return None
         narrow = self.inside < self.level * self.count
         ahead = f"{self.step} step{'s' if self.step > 1 else ''} ahead"
-        # The width has a learned prior: forecasts of past values use hyperparameters that were
-        # fitted to them, too.
-        meaning = "wide beside past errors, but future errors are usually larger"
+        # Past forecasts use hyperparameters fitted to the past values, so their intervals hold more
+        # than those of the future. The learned prior of the width allows for it.
+        wide = "wide beside past errors, but future errors are usually larger"
         return (
             f"{100 * self.level:g} % intervals held {self.inside} of {self.count} past values "
             f"{ahead}, which is beyond chance (p = {self.p_value:.1g}): they are "
-            f"{'too narrow' if narrow else meaning}; conformal({self.level:g}) is "
+            f"{'too narrow' if narrow else wide}; conformal({self.level:g}) is "
             f"{'wider' if narrow else 'narrower'}"
         )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from bayeskern.core import validation
 from bayeskern.forecast.data.series import MIN_VALUES, Series
@@ -23,6 +22,7 @@ from bayeskern.forecast.model.kernels import (
     name_seasons,
 )
 from bayeskern.forecast.model.learned import frequency_of, learned
+from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
@@ -49,20 +49,6 @@ MAX_VALUES = 10_000
 # Dense fits take cubic time, and the last values determine the forecast.
 MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
 MIN_PERIODS = 5
-
-
-@dataclass(frozen=True)
-class LevelShiftOptions:
-    """Options of the detection of an exceptional level shift.
-
-    Attributes:
-        window: Number of values before and after a time whose medians are compared.
-        min_ratio: Smallest ratio of the largest to the typical shift. Ratios below it are common in
-            series whose level jumps again and again, and a search does not improve their forecasts.
-    """
-
-    window: int = 5
-    min_ratio: float = 60.0
 
 
 class Request(NamedTuple):
@@ -137,10 +123,12 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     if model.priors is not None:
         model.priors.require_step(calendar.step)
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
-    # A regressor or an event may explain the shift.
-    has_default_structures = not (whole or likelihood or effects or model.kernels)
-    if has_default_structures and model.changes is None:
-        at = _shift_in_few_seasons(y, logs, max(visible.values(), default=0.0) / calendar.step)
+    # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
+    # from a single step. A regressor or an event may explain the step.
+    has_default_structures = not (whole or ranks or likelihood or effects or model.kernels)
+    has_few_seasons = span < MIN_PERIODS * max(visible.values(), default=0.0)
+    if has_default_structures and has_few_seasons and model.changes is None:
+        at = level_shift(np.log(y) if True in logs else y)
         if at is not None:
             finds_changes = True
             series = series.with_remarks(
@@ -292,45 +280,6 @@ def _require_built_in(
         raise ValueError(
             f"{taken.pop()!r} is the name of a component; rename the regressor or event."
         )
-
-
-def _shift_in_few_seasons(y: np.ndarray, logs: tuple[bool, ...], season: float) -> int | None:
-    """Index of an exceptional level shift in fewer than MIN_PERIODS seasons; None without one.
-
-    A trend and a season describe a staircase with a step every season, which few seasons do not
-    tell from a single step.
-
-    Args:
-        y: Values, (n,).
-        logs: True for structures of the logarithm, False for structures of the values.
-        season: Longest season, in steps; 0 without seasons.
-    """
-    if len(y) >= MIN_PERIODS * season:
-        return None
-    return level_shift(np.log(y) if True in logs else y)
-
-
-def level_shift(y: np.ndarray, options: LevelShiftOptions = LevelShiftOptions()) -> int | None:
-    """Index of the first value after an exceptional level shift; None without one.
-
-    The shift at a time is the absolute difference of the medians of the values before and after it.
-    The typical shift is the larger of the median shift and the median difference of neighbours.
-
-    Args:
-        y: Values, (n,).
-        options: Limits.
-    """
-    window = options.window
-    if len(y) < 2 * window:
-        return None
-    medians = np.median(sliding_window_view(y, window), axis=1)
-    shifts = np.abs(medians[window:] - medians[:-window])
-    typical = max(np.median(shifts), np.median(np.abs(np.diff(y))))
-    if typical == 0.0 or np.max(shifts) <= options.min_ratio * typical:
-        return None
-    largest = int(np.argmax(shifts))
-    steps = np.abs(np.diff(y[largest : largest + 2 * window]))
-    return largest + int(np.argmax(steps)) + 1
 
 
 def _changes(series: Series, changes: Any) -> tuple[float, ...]:

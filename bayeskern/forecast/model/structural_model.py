@@ -29,8 +29,8 @@ class StructuralModel:
         changes: Times at which the level and the slope change, or "find" to search for up to three
             change points, each with at least five values before and after it. A change is found if
             the values are three times as probable with it as without it. () for no change points.
-            Default None: a search only if fewer than five seasons have a level shift more than 60
-            times as large as their typical shift, which a season would repeat.
+            Default None: a search only if the series spans fewer than five seasons and has a level
+            shift more than 60 times its typical shift.
         robust: True for noise with Student's t distribution, which gives single outliers little
             weight. Default False.
         kernel: A kernel that replaces the trends and the seasons; or several kernels by name, such

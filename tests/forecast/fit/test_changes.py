@@ -11,7 +11,6 @@ from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.fit.changes import LOG_PRIOR_ODDS, scan, with_change
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_kernel_and_noise
-from bayeskern.forecast.model.configuration import level_shift
 from bayeskern.forecast.model.kernels import (
     CHANGING,
     JUMP_VARIANCE,
@@ -19,6 +18,7 @@ from bayeskern.forecast.model.kernels import (
     TRENDS,
     priors_of_changes,
 )
+from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
 from tests.forecast.tables import choices_for
@@ -186,8 +186,23 @@ def test_other_series_are_not_searched(years, factor, changes):
     assert not f.changes.size and not any("level shifts" in remark for remark in f.remarks)
 
 
-@pytest.mark.parametrize("y", [np.zeros(30), np.r_[np.zeros(20), 5.0, np.zeros(20)], np.ones(4)])
-def test_level_shift_needs_a_typical_shift_and_enough_values(y):
+def test_step_between_two_constant_years_is_not_continued():
+    months = pd.date_range("2020-01-01", periods=24, freq="MS")
+    f = bk.forecast(pd.Series(np.repeat([1_000.0, 50_000.0], 12), months), 6)
+    np.testing.assert_allclose(f.median, 50_000.0, rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.zeros(30),
+        np.ones(10),
+        np.r_[np.zeros(20), 5.0, np.zeros(20)],
+        np.repeat([1.0, 9.0, 2.0, 8.0], 12),
+    ],
+    ids=["constant", "short", "spike", "many steps"],
+)
+def test_no_level_shift(y):
     assert level_shift(y) is None
 
 
@@ -196,7 +211,8 @@ def test_level_shift_is_located():
     assert level_shift(y) is None
     y[37:] += 100.0
     assert level_shift(y) == 37
-    assert level_shift(-3.0 * y) == level_shift(y)
+    assert level_shift(-3.0 * y) == 37
+    assert level_shift(np.repeat([1.0, 9.0], 12)) == 12
 
 
 @pytest.mark.parametrize("at", ["2015-01-01", "2030-01-01"])
