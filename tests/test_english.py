@@ -68,6 +68,28 @@ def test_docstrings_begin_with_a_noun_phrase_or_an_imperative():
     assert riddles == []
 
 
+def public_names(path):
+    """Classes, functions and annotated fields without a leading underscore, as (line, name)."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names = [node.name, *(
+                field.target.id for field in node.body
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            )]  # fmt: skip
+            yield from ((node.lineno, name) for name in names if not name.startswith("_"))
+
+
+def test_public_names_use_no_retired_phrase():
+    pattern = re.compile(rf"({'|'.join(RETIRED)}|found)", re.IGNORECASE)
+    uses = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in MODULES
+        for line, name in public_names(path)
+        if pattern.fullmatch(name.replace("_", " "))
+    ]
+    assert uses == []
+
+
 def test_class_names_are_unique():
     """Public classes of namespaces, such as `likelihoods.Laplace` and `bk.Laplace`, aside."""
     namespaced = {"Gaussian", "Laplace"}

@@ -62,7 +62,7 @@ class ForecastSummary(NamedTuple):
         remarks = f.remarks
         if f.problem and not verdict:
             remarks = (*remarks, f.problem)
-        times, past = f.series.calendar.wall(f.times), f.look_back if verdict else None
+        times, past = f.series.calendar.wall(f.times), f.past_scores if verdict else None
         metrics = {} if past is None else past.metrics
         word = f.trust.verdict if verdict else ""
         return cls(times, columns, word, remarks, None, metrics)
@@ -98,7 +98,7 @@ class Forecasts(Mapping[Any, Forecast]):
 
     Attributes:
         ids: Name of each series, also of series without a forecast.
-        found: Summary of each forecast, or the reason why there is none.
+        results: Summary of each forecast, or the reason why there is none.
         id_name: Column of the names.
         time_name: Column of the times.
         backend: Kind of the input frame, "pandas" or "polars".
@@ -109,7 +109,7 @@ class Forecasts(Mapping[Any, Forecast]):
     """
 
     ids: tuple[Any, ...]
-    found: tuple[ForecastSummary, ...]
+    results: tuple[ForecastSummary, ...]
     id_name: str
     time_name: str
     backend: Any = "pandas"
@@ -143,7 +143,7 @@ class Forecasts(Mapping[Any, Forecast]):
         index = self._indices.get(name)
         if index is None:
             raise KeyError(f"there is no series {name!r}.{suggestion(name, self.ids)}")
-        source, problem = self.sources[index], self.found[index].problem
+        source, problem = self.sources[index], self.results[index].problem
         if problem is not None:
             raise KeyError(f"there is no forecast of {name!r}: {problem}")
         if isinstance(source, Forecast):
@@ -182,14 +182,14 @@ class Forecasts(Mapping[Any, Forecast]):
     @property
     def levels(self) -> list[float]:
         """Probabilities of the central intervals in tables."""
-        columns = next((result.columns for result in self.found if result.columns), {})
+        columns = next((result.columns for result in self.results if result.columns), {})
         names = [name for name in columns if name.startswith("lower_")]
         return [float(name.removeprefix("lower_").replace("_", ".")) / 100.0 for name in names]
 
     @cached_property
     def failed(self) -> dict[Any, str]:
         """Reason why there is no forecast, by name of the series."""
-        pairs = zip(self.ids, self.found, strict=True)
+        pairs = zip(self.ids, self.results, strict=True)
         return {name: result.problem for name, result in pairs if result.problem is not None}
 
     def update(
@@ -216,7 +216,7 @@ class Forecasts(Mapping[Any, Forecast]):
         options = ReadOptions(**reading)
         table = tables_by_name(source, id or self.id_name, options)
         remarks = list(table.remarks)
-        summaries, sources = list(self.found), list(self.sources)
+        summaries, sources = list(self.results), list(self.sources)
         with Progress("updates", len(table.rows), progress) as bar:
             for name, columns in table.rows.items():
                 index = self._indices_of_text.get(name)
@@ -238,7 +238,7 @@ class Forecasts(Mapping[Any, Forecast]):
                 f"{unknown[0]}: use forecast_many"
             )
         return replace(
-            self, found=tuple(summaries), sources=tuple(sources), update_remarks=tuple(remarks)
+            self, results=tuple(summaries), sources=tuple(sources), update_remarks=tuple(remarks)
         )
 
     # -- output -------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Forecasts(Mapping[Any, Forecast]):
         """
         import pandas as pd  # slow to import
 
-        pairs = zip(self.ids, self.found, strict=True)
+        pairs = zip(self.ids, self.results, strict=True)
         rows = {
             name: {"verdict": result.verdict or None, **result.metrics}
             for name, result in pairs
@@ -294,10 +294,10 @@ class Forecasts(Mapping[Any, Forecast]):
         import narwhals as nw  # slow to import
 
         columns: dict[str, list[Any]] = {self.id_name: [], self.time_name: []}
-        numbers = next((list(result.columns) for result in self.found if result.columns), [])
+        numbers = next((list(result.columns) for result in self.results if result.columns), [])
         columns |= {name: [] for name in (*numbers, "verdict", "remarks", "problem")}
-        dated = all(r.times.dtype.kind == "M" for r in self.found if r.problem is None)
-        for name, result in zip(self.ids, self.found, strict=True):
+        dated = all(r.times.dtype.kind == "M" for r in self.results if r.problem is None)
+        for name, result in zip(self.ids, self.results, strict=True):
             n = max(1, len(result.times))
             times = result.times
             times = times.astype("M8[us]").tolist() if dated else list(map(str, times))
@@ -354,7 +354,7 @@ class Forecasts(Mapping[Any, Forecast]):
             )
         records = (
             (record_of(name, result), None if result.problem else self._content(i))
-            for i, (name, result) in enumerate(zip(self.ids, self.found, strict=True))
+            for i, (name, result) in enumerate(zip(self.ids, self.results, strict=True))
         )
         Folder(Path(folder)).replace(self.header, records)
 
@@ -380,7 +380,7 @@ class Forecasts(Mapping[Any, Forecast]):
 
     def __repr__(self) -> str:
         lines = [f"forecasts of {len(self)} of {counted(len(self.ids), 'series')}"]
-        verdicts = Counter(result.verdict for result in self.found if result.verdict)
+        verdicts = Counter(result.verdict for result in self.results if result.verdict)
         shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
         remarks = (*self.remarks, *self.update_remarks)

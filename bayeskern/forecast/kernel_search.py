@@ -136,13 +136,13 @@ class KernelSearch:
     """Result of `search_kernel`: kernels with their posterior probabilities.
 
     Attributes:
-        found: The fitted kernels, most probable first.
+        fits: The fitted kernels, most probable first.
         expressions: Expression of each kernel.
         tried: Number of fitted kernels; candidate periods of a kernel count once.
         series: The series, or its last 500 values if it is longer; None for X and y.
     """
 
-    found: tuple[Fitted, ...]
+    fits: tuple[Fitted, ...]
     expressions: tuple[Expression, ...]
     tried: int
     series: Series | None = None
@@ -150,13 +150,13 @@ class KernelSearch:
     @cached_property
     def probabilities(self) -> dict[str, float]:
         """Expression -> posterior probability of the kernel among all fitted kernels."""
-        scores = np.array([*map(_score, zip(self.expressions, self.found, strict=True))])
+        scores = np.array([*map(_score, zip(self.expressions, self.fits, strict=True))])
         shares = np.exp(scores - logsumexp(scores))
         return dict(zip(map(str, self.expressions), shares.tolist(), strict=True))
 
     def _probable(self) -> list[tuple[str, float, Fitted]]:
         """Expression, probability and fit of kernels with a probability of 1 % or more."""
-        pairs = zip(self.probabilities.items(), self.found, strict=True)
+        pairs = zip(self.probabilities.items(), self.fits, strict=True)
         return [(name, p, f) for (name, p), f in pairs if p >= OPTIONS.min_share]
 
     @property
@@ -175,7 +175,7 @@ class KernelSearch:
     @property
     def model(self) -> GPRegression:
         """Model with the most probable kernel and its priors."""
-        return cast("GPRegression", self.found[0].model)
+        return cast("GPRegression", self.fits[0].model)
 
     def __repr__(self) -> str:
         rows = [("kernel", "share", "log evidence")]

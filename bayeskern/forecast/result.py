@@ -114,7 +114,7 @@ class Forecast(FittedSeries, Quantiles):
         return self._predictive.log_density(y)
 
     @cached_property
-    def look_back(self) -> RollingOriginScores | None:
+    def past_scores(self) -> RollingOriginScores | None:
         """Scores of rolling-origin forecasts; None if the series is too short."""
         if self.combination is None:
             return None
@@ -127,7 +127,7 @@ class Forecast(FittedSeries, Quantiles):
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(self.problem, self.look_back, self.horizon, self.is_discrete)
+        return assess_forecast(self.problem, self.past_scores, self.horizon, self.is_discrete)
 
     @cached_property
     def problem(self) -> str | None:

@@ -63,7 +63,7 @@ class ScenarioComparison:
         return {name: d - base for name, d in self.draws.items() if name != self.reference}
 
     @property
-    def of_shares(self) -> bool:
+    def values_are_shares(self) -> bool:
         """True if the values are shares.
 
         For shares, tables show the mean over the horizon instead of the total.
@@ -74,7 +74,7 @@ class ScenarioComparison:
     @property
     def _totals(self) -> dict[str, np.ndarray]:
         """Totals over the horizon by scenario, (4000, 1) each; for shares, means."""
-        combine = np.mean if self.of_shares else np.sum
+        combine = np.mean if self.values_are_shares else np.sum
         return {name: combine(d, axis=1, keepdims=True) for name, d in self.draws.items()}
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
@@ -117,7 +117,7 @@ class ScenarioComparison:
 
     def __repr__(self) -> str:
         f, level = self.first, 0.95
-        quantity = "mean" if self.of_shares else "total"
+        quantity = "mean" if self.values_are_shares else "total"
         head = (
             f"{f.series.name}: {quantity} of {f.series.value_name} over "
             f"{counted(f.horizon, 'step')}, compared with {self.reference}"

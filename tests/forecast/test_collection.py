@@ -73,8 +73,8 @@ def test_forecasts_are_a_mapping_of_forecasts(forecasts):
 def test_collections_do_not_share_forecasts(forecasts):
     """A collection may get the place in memory of one that is gone."""
     for i in [0, 1] * 5:
-        found, sources = forecasts.found[i : i + 1], forecasts.sources[i : i + 1]
-        other = replace(forecasts, ids=("x",), found=found, sources=sources)
+        results, sources = forecasts.results[i : i + 1], forecasts.sources[i : i + 1]
+        other = replace(forecasts, ids=("x",), results=results, sources=sources)
         np.testing.assert_array_equal(other["x"].series.values, walk(i))
         del other
 
@@ -82,7 +82,7 @@ def test_collections_do_not_share_forecasts(forecasts):
 def test_scores_are_those_of_each_forecast(forecasts):
     scores = forecasts.scores
     assert list(scores.index) == list(STORES)
-    past = forecasts["a/b"].look_back
+    past = forecasts["a/b"].past_scores
     row = scores.loc["a/b"]
     assert row["verdict"] == forecasts["a/b"].trust.verdict
     assert row["error_ratio"] == past.error_ratio and row["coverage_80"] == past.coverage(0.8)

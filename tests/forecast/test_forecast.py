@@ -52,7 +52,7 @@ def test_cached_fits_depend_on_the_series_and_its_options():
 
     def numbers():
         forecasts = [bk.forecast(values, h, **given) for values, h, given in asked]
-        return [np.concatenate([f.median, f.sd, f.look_back.ours.crps]) for f in forecasts]
+        return [np.concatenate([f.median, f.sd, f.past_scores.ours.crps]) for f in forecasts]
 
     first = numbers()
     assert len({tuple(values) for values in first}) == len(asked)

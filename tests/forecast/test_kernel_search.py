@@ -50,7 +50,7 @@ def growing():
 @pytest.mark.slow
 def test_growing_season_is_found_with_its_period(growing):
     assert form(next(iter(growing.probabilities))) == form("repeating x line")
-    best = growing.found[0]
+    best = growing.fits[0]
     values = best.evidence.values(best.mode)
     period = next(v for name, v in values.items() if name.endswith("period"))
     assert float(period) == pytest.approx(1.3, rel=0.02)
@@ -61,7 +61,7 @@ def test_growing_season_is_found_with_its_period(growing):
 @pytest.mark.slow
 def test_log_evidence_equals_laplace_by_infer(growing):
     """By Laplace's method on the same model, through `infer`."""
-    best = growing.found[0]
+    best = growing.fits[0]
     z = (best.y - best.y.mean()) / best.y.std()
     posterior = bk.infer(growing.model, best.x, z, method="laplace", seed=0)
     truth = posterior.log_evidence.value - len(z) * np.log(best.y.std())

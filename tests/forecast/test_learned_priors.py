@@ -102,7 +102,7 @@ def test_a_frame_learns_from_itself(tmp_path):
     options = with_priors(bk.learn_priors(frame, **given, **OPTIONS))
     found = bk.forecast_many(frame, 2, **given, **options)
     alone = bk.forecast(pd.Series(SHOPS[3][:KNOWN], months), 2, **options)
-    np.testing.assert_allclose(found.found[3].columns["median"], alone.median, rtol=1e-8)
+    np.testing.assert_allclose(found.results[3].columns["median"], alone.median, rtol=1e-8)
 
 
 def test_bad_input(learned):

@@ -138,7 +138,7 @@ def test_each_series_has_its_own_regressors():
         frames.append(pd.DataFrame({"shop": seed, "month": months, "promo": promo, "units": y}))
     given = {"value": "units", "regressors": ["promo"]}
     found = bk.forecast_many(pd.concat(frames), 4, id="shop", verdict=False, **given, **ONE)
-    for frame, one in zip(frames, found.found, strict=True):
+    for frame, one in zip(frames, found.results, strict=True):
         alone = bk.forecast(bk.read_series(frame.drop(columns="shop"), **given), 4, **ONE)
         np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
 

@@ -109,7 +109,7 @@ def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
                 f"{f.horizon} steps of {f.series.name} and {other.horizon} steps of "
                 f"{other.series.name}."
             )
-    evaluation = f.look_back
+    evaluation = f.past_scores
     if evaluation is None or f.combination is None:
         raise ValueError(
             f"{f.series.name} is too short or constant, so there are no past forecasts to score."
@@ -118,8 +118,8 @@ def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
     for name, model in models.items():
         if not isinstance(model, Forecast):
             table[name] = _score_peer(name, model, f.series, f.combination.origins)
-        elif model.look_back is not None:
-            table[name] = _row(model.look_back.ours)
+        elif model.past_scores is not None:
+            table[name] = _row(model.past_scores.ours)
     table["seasonal naive"] = _row(evaluation.naive)
     return ForecastComparison(
         f.series.name, evaluation.steps, len(evaluation.origins), evaluation.count, table

@@ -48,7 +48,7 @@ class SeriesRow(NamedTuple):
 
 def render_many(forecasts: Forecasts, progress: bool, title: str | None = None) -> str:
     """The HTML of the report on many forecasts."""
-    pairs = sorted(zip(forecasts.ids, forecasts.found, strict=True), key=_badness)
+    pairs = sorted(zip(forecasts.ids, forecasts.results, strict=True), key=_badness)
     rows, bytes_left = [], MAX_FIGURE_BYTES
     with Progress("report", len(pairs), progress) as bar:
         for i, (name, summary) in enumerate(pairs):
@@ -104,7 +104,7 @@ def _error(summary: ForecastSummary) -> str:
 
 
 def _subtitle(forecasts: Forecasts) -> str:
-    steps = {len(result.times) for result in forecasts.found if result.problem is None}
+    steps = {len(result.times) for result in forecasts.results if result.problem is None}
     ahead = f"{counted(steps.pop(), 'step')} ahead" if len(steps) == 1 else "several horizons"
     failed = len(forecasts.failed)
     return f"{ahead}; no forecast of {counted(failed, 'series')}" if failed else ahead

@@ -41,8 +41,8 @@ def nowcast(n: Nowcast, ax: Axes | None, levels: float | Sequence[float]) -> Fig
     calendar, count = fine.calendar, n.count
     wall = calendar.wall(fine.times)
     # The previous period, for comparison.
-    shown, begin = slice(-(n.seen_count + count), None), wall[-n.seen_count]
-    x = calendar.wall(np.concatenate([fine.times[-1:], calendar.future(count - n.seen_count)]))
+    shown, begin = slice(-(n.observed_count + count), None), wall[-n.observed_count]
+    x = calendar.wall(np.concatenate([fine.times[-1:], calendar.future(count - n.observed_count)]))
     plot.fan(ax, x, fine.values[-1], rest, levels, linewidth=1.4)
     style = {"linewidth": 1.0, "marker": "o", "markersize": 2.6}
     ax.axvspan(begin, wall[-1], color=plot.HISTORY_COLOR, alpha=0.07, linewidth=0)
@@ -51,7 +51,7 @@ def nowcast(n: Nowcast, ax: Axes | None, levels: float | Sequence[float]) -> Fig
     text = n.in_words
     title = f"{n.period}: {text['median']} (80 %: {text['interval']})"
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
-    note = f"shaded: {text['seen']}"
+    note = f"shaded: {text['observed']}"
     ax.text(
         0.01, 0.985, note, transform=ax.transAxes, va="top", fontsize=8.5, color=plot.NOTE_COLOR
     )

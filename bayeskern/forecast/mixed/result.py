@@ -55,7 +55,7 @@ class MixedForecast(Forecast):
     @cached_property
     def nowcast(self) -> Nowcast | None:
         """Distribution of the unfinished period; None if the totals are up to date."""
-        return Nowcast(self) if self._seen.size else None
+        return Nowcast(self) if self._observed.size else None
 
     @cached_property
     def _edges(self) -> np.ndarray:
@@ -64,7 +64,7 @@ class MixedForecast(Forecast):
         return self._pair.edges(count + self.horizon)[count:]
 
     @property
-    def _seen(self) -> np.ndarray:
+    def _observed(self) -> np.ndarray:
         """Fine values of the unfinished period, (k,)."""
         pair = self._pair
         return pair.fine.values[max(0, int(self._edges[0]) - pair.start) :]
@@ -107,7 +107,7 @@ class MixedForecast(Forecast):
         return self._totals_of(x, np.ones(len(unseen)), zeros)
 
     @cached_property
-    def look_back(self) -> RollingOriginScores | None:
+    def past_scores(self) -> RollingOriginScores | None:
         """Scores of forecasts of average-length totals from earlier totals alone."""
         assert self.combination is not None
         return score_past_origins(self._pair.adjusted, self.combination, self.season_in_steps)
@@ -171,7 +171,7 @@ class MixedForecast(Forecast):
 class Nowcast(Quantiles):
     """Distribution of the total of the unfinished period.
 
-    The total is the sum of the values seen and of the forecast of the rest.
+    The total is the sum of the observed values and of the forecast of the rest.
 
     Attributes:
         forecast: The forecast, whose first step is the unfinished period.
@@ -185,14 +185,14 @@ class Nowcast(Quantiles):
         return moments(self.forecast, self.forecast.times[:1])[0]
 
     @property
-    def seen(self) -> float:
+    def observed(self) -> float:
         """Sum of the observed values of the period."""
-        return float(np.sum(self.forecast._seen))
+        return float(np.sum(self.forecast._observed))
 
     @property
-    def seen_count(self) -> int:
+    def observed_count(self) -> int:
         """Number of observed values of the period."""
-        return len(self.forecast._seen)
+        return len(self.forecast._observed)
 
     @property
     def count(self) -> int:
@@ -202,7 +202,7 @@ class Nowcast(Quantiles):
     @property
     def share(self) -> float:
         """Share of the values of the period that are observed."""
-        return self.seen_count / self.count
+        return self.observed_count / self.count
 
     @property
     def units(self) -> str:
@@ -214,7 +214,7 @@ class Nowcast(Quantiles):
 
     @cached_property
     def rest(self) -> QuantileAverage:
-        """Joint distribution of the remaining values of the period, (count - seen_count,)."""
+        """Joint distribution of the remaining values of the period, (count - observed_count,)."""
         return self.forecast._rest()
 
     @property
@@ -242,8 +242,8 @@ class Nowcast(Quantiles):
             Shape (n, count); the last column is the total.
         """
         n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
-        seen = np.broadcast_to(self.forecast._seen, (n, self.seen_count))
-        return np.cumsum(np.hstack([seen, self.rest.sample(n, seed)]), axis=1)
+        observed = np.broadcast_to(self.forecast._observed, (n, self.observed_count))
+        return np.cumsum(np.hstack([observed, self.rest.sample(n, seed)]), axis=1)
 
     def plot(self, ax: Axes | None = None, levels: float | Sequence[float] = LEVELS) -> Figure:
         """Plot observed and forecast values of the period, and the previous period.
@@ -256,19 +256,19 @@ class Nowcast(Quantiles):
 
     @property
     def in_words(self) -> dict[str, str]:
-        """Rounded numbers: "median", "interval" (80 %) and "seen"."""
+        """Rounded numbers: "median", "interval" (80 %) and "observed"."""
         show = predictive_format(self.forecast)
-        median, lower, upper, seen = (
-            show(float(value)) for value in (*self.quantile([0.5, 0.1, 0.9]), self.seen)
+        median, lower, upper, observed = (
+            show(float(value)) for value in (*self.quantile([0.5, 0.1, 0.9]), self.observed)
         )
-        seen = f"{seen} observed in {self.seen_count} of {self.units}"
-        return {"median": median, "interval": f"{lower} to {upper}", "seen": seen}
+        observed = f"{observed} observed in {self.observed_count} of {self.units}"
+        return {"median": median, "interval": f"{lower} to {upper}", "observed": observed}
 
     def __str__(self) -> str:
         text = self.in_words
         return (
             f"nowcast of {self.period}: {text['median']} (80 % interval {text['interval']}), of "
-            f"which {text['seen']}"
+            f"which {text['observed']}"
         )
 
     __repr__ = __str__

@@ -208,7 +208,7 @@ def _trust(f: Forecast) -> str:
         f"In four cases out of five, the value for {at} lies between {show(lower[-1])} and "
         f"{show(upper[-1])}"
     )
-    past = f.look_back
+    past = f.past_scores
     if past is None:
         return f"{text}, which cannot be checked, because the series is too short."
     repeated = "season" if f.season_in_steps > 1 else "value"

@@ -65,7 +65,7 @@ class LatentMode(NamedTuple):
     steps: Array | int
 
     @property
-    def found(self) -> Array:
+    def converged(self) -> Array:
         """True if the search converged."""
         return self.decrement < MAX_DECREMENT
 
@@ -176,7 +176,7 @@ class LaplaceApproximation(NamedTuple):
     @property
     def usable(self) -> Array:
         """True if a mode was found and K^-1 + W is positive definite there."""
-        return self.mode.found & jnp.isfinite(self.factor.logdet())
+        return self.mode.converged & jnp.isfinite(self.factor.logdet())
 
 
 def approximate(
@@ -197,7 +197,7 @@ def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLike
     fixed = jax.lax.stop_gradient((covariance, m, log_likelihood))
     _, mode, _, factor = approximate(*fixed)
     value = mode.value - 0.5 * factor.logdet()
-    usable = mode.found & jnp.isfinite(value)
+    usable = mode.converged & jnp.isfinite(value)
     # Without a mode, take the constant copies: NaN derivatives then do not reach the arguments.
     arguments = jax.tree.map(
         lambda traced, fixed: jnp.where(usable, traced, fixed),

@@ -48,7 +48,7 @@ def test_peers_are_scored_like_forecasts(ours):
 
 
 def test_scores_match_the_verdict(ours):
-    row, back = bk.compare({"ours": ours}).table["ours"], ours.look_back
+    row, back = bk.compare({"ours": ours}).table["ours"], ours.past_scores
     naive = bk.compare({"ours": ours}).table["seasonal naive"]
     assert row["mae"] / naive["mae"] == pytest.approx(back.error_ratio)
     assert row["crps"] / naive["crps"] == pytest.approx(back.crps_ratio)

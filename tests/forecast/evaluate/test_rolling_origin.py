@@ -30,7 +30,7 @@ def f():
 
 
 def test_origins_lie_in_the_second_half(f):
-    back, counts = f.look_back, [24, 26, 29, 31, 34, 36, 39, 41, 44, 47]
+    back, counts = f.past_scores, [24, 26, 29, 31, 34, 36, 39, 41, 44, 47]
     assert back.steps == HORIZON and back.origins == counts and back.count == 24
     ahead = [min(HORIZON, N - count) for count in counts]
     np.testing.assert_array_equal(back.known, np.repeat(counts, ahead))
@@ -39,37 +39,37 @@ def test_origins_lie_in_the_second_half(f):
 
 def test_naive_scores_equal_naive_forecast(f):
     values, errors = seasonal(), []
-    for known in f.look_back.origins:
+    for known in f.past_scores.origins:
         naive = SeasonalNaive.of(values[:known], HORIZON, 12)
         ahead = values[known : known + HORIZON]
         errors.append(np.abs(ahead - naive.mean[: len(ahead)]))
-    np.testing.assert_allclose(np.abs(f.look_back.naive.errors), np.concatenate(errors))
+    np.testing.assert_allclose(np.abs(f.past_scores.naive.errors), np.concatenate(errors))
 
 
 def test_missing_values_are_not_scored():
     values = seasonal()
     values[[40, 45, 46]] = np.nan
-    back = bk.forecast(monthly(values), HORIZON, trend="smooth").look_back
+    back = bk.forecast(monthly(values), HORIZON, trend="smooth").past_scores
     # Half of 45 values are known at first, the last of them in the 22nd month.
     assert back.count == 45 - back.origins[0]
 
 
 @pytest.mark.parametrize(("count", "steps"), [(10, 5), (24, 6)])
 def test_short_series_have_fewer_steps(count, steps):
-    back = bk.forecast(seasonal(count), HORIZON, trend="drift").look_back
+    back = bk.forecast(seasonal(count), HORIZON, trend="drift").past_scores
     assert back.steps == steps and len(back.origins) >= 4
 
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_very_short_series_are_not_assessed(count):
     f = bk.forecast(seasonal(count), 2, trend="drift")
-    assert f.look_back is None
+    assert f.past_scores is None
     assert f.trust.verdict == "not assessable" and "The series is too short" in f.trust.advice
 
 
 def test_scores_of_constant_past_are_finite():
     values = np.append(np.full(30, 2.0), [2.0, 3.0, 2.5, 4.0, 3.0, 2.0])
-    back = bk.forecast(values, 2, trend="drift", model=bk.StructuralModel(log=False)).look_back
+    back = bk.forecast(values, 2, trend="drift", model=bk.StructuralModel(log=False)).past_scores
     assert np.all(np.isfinite(back.ours.errors)) and np.all(np.isfinite(back.naive.crps))
 
 
@@ -139,8 +139,8 @@ def test_past_coverage_estimates_true_coverage():
         f = bk.forecast(values[:96], HORIZON, season=12, model=bk.StructuralModel(log=False))
         lower, upper = f.interval(0.8)
         hits.append(np.mean((lower <= values[96:]) & (values[96:] <= upper)))
-        shares.append(f.look_back.coverage(0.8))
-        errors.append(f.look_back.coverage_error(0.8))
+        shares.append(f.past_scores.coverage(0.8))
+        errors.append(f.past_scores.coverage_error(0.8))
     true, error = np.mean(hits), np.std(hits) / np.sqrt(len(hits))
     off = (np.array(shares) - true) / np.hypot(errors, error)
     # Within two of their errors in 95 % of all series.
@@ -163,5 +163,5 @@ def test_unusable_numbers_are_bad():
 
 
 def test_first_line_has_the_verdict(f):
-    assert str(f.look_back) in f.trust.advice
-    assert str(f.look_back) in " ".join(bk.summary(f).split())
+    assert str(f.past_scores) in f.trust.advice
+    assert str(f.past_scores) in " ".join(bk.summary(f).split())

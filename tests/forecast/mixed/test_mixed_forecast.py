@@ -37,19 +37,19 @@ def mixed():
 def test_the_first_step_is_the_nowcast(mixed):
     nowcast = mixed.nowcast
     assert nowcast.period == "November 2025"
-    assert (nowcast.seen_count, nowcast.count, nowcast.units) == (18, 30, "30 days")
-    assert nowcast.seen == pytest.approx(RECENT["2025-11"].sum())
+    assert (nowcast.observed_count, nowcast.count, nowcast.units) == (18, 30, "30 days")
+    assert nowcast.observed == pytest.approx(RECENT["2025-11"].sum())
     assert nowcast.share == pytest.approx(0.6)
     assert nowcast.mean == pytest.approx(mixed.mean[0])
     np.testing.assert_allclose(nowcast.interval(0.8), [side[0] for side in mixed.interval(0.8)])
     lower, upper = nowcast.interval(0.95)
-    assert nowcast.seen < lower < TOTALS["2025-11-01"] < upper
+    assert nowcast.observed < lower < TOTALS["2025-11-01"] < upper
     assert "18 of 30 days" in str(nowcast)
 
 
 def test_the_nowcast_is_the_sum_seen_and_the_rest(mixed):
     nowcast = mixed.nowcast
-    assert nowcast.seen + nowcast.rest.mean.sum() == pytest.approx(nowcast.mean, rel=1e-9)
+    assert nowcast.observed + nowcast.rest.mean.sum() == pytest.approx(nowcast.mean, rel=1e-9)
     paths = nowcast.sample(4_000, seed=1)
     np.testing.assert_allclose(paths[0, :18], np.cumsum(RECENT["2025-11"]))
     error = 4.0 * nowcast.sd / np.sqrt(4_000)
@@ -120,7 +120,7 @@ def test_a_level_shift_is_not_searched_with_days():
 def test_quarters_and_months():
     quarterly = TOTALS[:"2025-09"].resample("QS").sum()
     f = bk.forecast(quarterly, 2, also=TOTALS["2025-01":"2025-11"])
-    assert (f.nowcast.units, f.nowcast.seen_count) == ("3 months", 2)
+    assert (f.nowcast.units, f.nowcast.observed_count) == ("3 months", 2)
     truth = TOTALS["2025-10":"2025-12"].sum()
     lower, upper = f.nowcast.interval(0.99)
     assert lower < truth < upper

@@ -94,9 +94,9 @@ def test_scores_and_output(reconciled):
 def test_past_year_is_forecast_from_its_origin(reconciled):
     """The CRPS of years before the reconciliation: the last five years, each from its start."""
     year = reconciled["year"].base
-    look_back = year.look_back
-    one_step = look_back.rows == look_back.known
-    expected = look_back.ours.crps[one_step]
+    past_scores = year.past_scores
+    one_step = past_scores.rows == past_scores.known
+    expected = past_scores.ours.crps[one_step]
     np.testing.assert_allclose(reconciled.scores["crps_base"]["year"], expected.mean(), rtol=0.02)
 
 

@@ -112,7 +112,7 @@ def test_loaded_forecast_equals_the_saved_one(kind, tmp_path):
         # The covariances of an updated forecast are computed at once, not in two steps.
         again = saved_and_loaded(updated, tmp_path / "g.nc")
         assert_same_predictions(updated, again)
-        assert again.trust == updated.trust and again.look_back.count == f.look_back.count
+        assert again.trust == updated.trust and again.past_scores.count == f.past_scores.count
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def test_trend_and_season(f):
 def test_uncertainty_and_past_accuracy(f):
     text, (lower, upper) = explain(f), f.interval(0.8)
     assert f"December 2021 lies between {lower[-1]:.2f} and {upper[-1]:.2f}" in text
-    past = f.look_back
+    past = f.past_scores
     assert f"such intervals held {100 * past.coverage(0.8):.0f} % of {past.count} past" in text
     below = 100.0 * (1.0 - past.error_ratio)
     assert f"the error was {below:.0f} % below the forecast that repeats the last season" in text

@@ -39,7 +39,7 @@ def test_a_forecast_survives_json():
     assert record["weights"]["trend"] == {"drift": 1.0}
     assert (record["verdict"], record["advice"]) == (f.trust.verdict, f.trust.advice)
     assert record["remarks"] == list(f.remarks)
-    assert record["metrics"]["coverage_80"] == f.look_back.coverage(0.8)
+    assert record["metrics"]["coverage_80"] == f.past_scores.coverage(0.8)
     table = record["forecast"]
     assert table["times"] == ["2023-05-01", "2023-06-01", "2023-07-01"]
     lower, upper = f.interval(0.8)

@@ -51,8 +51,8 @@ def verdict(subject: ForecastSubject) -> Iterator[Block]:
     yield Block("verdict", "of_forecast", verdict=f.trust.verdict, advice=f.trust.advice)
     for remark in f.remarks:
         yield text(f"Remark on the series: {remark}.")
-    if f.look_back is not None:
-        origins = {"evaluation": f.look_back, "levels": COVERAGES, "compared": compared}
+    if f.past_scores is not None:
+        origins = {"evaluation": f.past_scores, "levels": COVERAGES, "compared": compared}
         yield Block("verdict", "rolling_origins", **origins)
 
 
