@@ -71,17 +71,18 @@ def spreadsheet_text(text: str) -> str:
 
     An apostrophe is put before = + - @ at the start of the cell, and after characters that may
     start another cell. Numbers stay as they are. Lone surrogates, which no file can hold, become
-    escapes.
+    escapes. Carriage returns, which Python before 3.13 writes without quotation marks, become line
+    feeds.
 
     References:
         OWASP, "CSV Injection".
     """
-    text = text.encode(errors="backslashreplace").decode()
+    text = re.sub(r"\r\n?", "\n", text.encode(errors="backslashreplace").decode())
     if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
         return text
     # Full-width forms are formulas too. Programs that split at semicolons ignore quotation marks
     # inside a cell.
-    return re.sub(r"((?:^|[;\t\r\n])\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])", r"\1'", text)
+    return re.sub(r"((?:^|[;\t\n])\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])", r"\1'", text)
 
 
 def counted(number: int | str, noun: str, plural: str = "") -> str:

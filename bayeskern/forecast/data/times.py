@@ -213,7 +213,12 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
         return _parse_text(values, name, date_format)
     values = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
     _require_alike([getattr(v, "tzinfo", None) is not None for v in values], values, name)
-    return pd.to_datetime(values, utc=True).tz_localize(None).to_numpy()
+    try:
+        return pd.to_datetime(values, utc=True).tz_localize(None).to_numpy()
+    except pd.errors.OutOfBoundsDatetime:
+        # pandas 2 converts to nanoseconds, which end in 2262.
+        stamps = [pd.Timestamp(value) for value in values]
+        return np.array([stamp.to_datetime64() for stamp in stamps])
 
 
 def _real_numbers(values: list[Any], name: str) -> np.ndarray:

@@ -22,7 +22,7 @@ from bayeskern.kernels.state_space.terms import Term, exponential_terms, horner
 
 # Below this distance r the profile is computed by a series. Its error is of order r^7, and of order
 # r^5 in the second derivative, the covariance of slopes.
-SERIES_MAX_DISTANCE = 0.002
+SERIES_MAX_DISTANCE = 0.001
 # Below this step the transition is computed by a power series with this number of terms, accurate
 # to rounding. The rounding errors of eigenvectors would accumulate over many short steps.
 SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
@@ -260,10 +260,10 @@ def _unit_process(order: int) -> UnitProcess:
     x, slope = -0.5 * poles**2, polynomial.polyder(denominator)
     residues = polynomial.polyval(x, numerator) / (-poles * polynomial.polyval(x, slope))
     amplitudes = residues / np.real(np.sum(residues))
-    F = _schwarz(polynomial.polyfromroots(poles).real)
+    F = _schwarz(polynomial.polyfromroots(poles).real.astype(float))
     # f = h'x is the numerator, as a polynomial in d/dt, applied to the first number of the state.
     h, power = np.zeros(order), np.eye(order)[0]
-    for coefficient in polynomial.polyfromroots(zeros).real:
+    for coefficient in polynomial.polyfromroots(zeros).real.astype(float):
         h += coefficient * power
         power = F.T @ power
     h /= np.linalg.norm(h)
@@ -280,8 +280,8 @@ def _unit_process(order: int) -> UnitProcess:
     k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
     error = float(np.abs(k - np.exp(-0.5 * r * r)).max())
     return UnitProcess(
-        rates=poles,
-        amplitudes=amplitudes,
+        rates=poles.astype(complex),
+        amplitudes=amplitudes.astype(complex),
         eigenvalues=eigenvalues,
         V=V,
         inverse=np.linalg.inv(V),
@@ -300,13 +300,17 @@ def _pade(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """
     N = [math.comb(m, j) * math.factorial(m + n - j) * (-1.0) ** j for j in range(m + 1)]
     D = [math.comb(n, j) * math.factorial(m + n - j) for j in range(n + 1)]
-    return np.array(N) / N[0], np.array(D, float) / D[0]
+    # Exact: a common factor has no effect on the roots and the normalised residues.
+    return np.array(N, np.longdouble), np.array(D, np.longdouble)
 
 
 def _roots(p: np.ndarray) -> np.ndarray:
-    """Roots s of p(-s^2 / 2) in the left half-plane, accurate to rounding."""
-    x = polynomial.polyroots(p).astype(complex)
-    for _ in range(2):
+    """Roots s of p(-s^2 / 2) in the left half-plane, accurate to rounding.
+
+    In extended precision: second derivatives of the kernel are small differences of their powers.
+    """
+    x = polynomial.polyroots(p.astype(float)).astype(np.clongdouble)
+    for _ in range(3):
         x -= polynomial.polyval(x, p) / polynomial.polyval(x, polynomial.polyder(p))
     return -np.sqrt(-2.0 * x)
 
