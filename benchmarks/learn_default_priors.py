@@ -16,7 +16,8 @@ show its season:
    Intercepts have a normal prior, so that few series move them little. With them, the share of a
    forecast of the logarithm that grows linearly above the largest value (`Growth`).
 3. The width of the intervals (`Width`): the prior of the squared scale, and the degrees of freedom,
-   with the highest mean log density of the standardised errors held out.
+   with the highest mean log density of the standardised errors held out; and the scale of past
+   errors with which 80 % intervals are expected to hold the past values that they held.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit, ndtri, softmax
 from scipy.stats import t as student
 
 from bayeskern.core.threads import one_blas_thread
@@ -133,7 +134,7 @@ def table_of(priors) -> Learned:
     """A table with these priors, and weights, growth and widths that say nothing."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
     weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
-    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1))
+    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1, 1.0))
 
 
 def fits_of(lesson: Lesson, priors) -> list[Fitted]:
@@ -205,6 +206,7 @@ class Example:
         linear: Quantiles where all growth beyond the largest value is linear: (K, 9, h).
         average: The forecasts of all structures.
         past: Forecasts of all structures from each earlier origin, and the values ahead of it.
+        past_steps: Steps ahead of these values, counted from 0.
     """
 
     lesson: Lesson
@@ -215,6 +217,7 @@ class Example:
     linear: np.ndarray
     average: QuantileAverage
     past: tuple[list, list]
+    past_steps: np.ndarray
 
 
 def example_of(lesson: Lesson, priors) -> Example | None:
@@ -251,7 +254,7 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     values = [y[o.ahead] for o in origins]
     return Example(
         lesson, names, evidence, errors, np.array(exponential), np.array(linear), average,
-        (averages, values),
+        (averages, values), np.concatenate([np.zeros(0, int), *(o.steps for o in origins)]),
     )  # fmt: skip
 
 
@@ -323,13 +326,18 @@ def standardised(
     return errors, np.concatenate([np.zeros(0), *past])
 
 
-def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) -> Width:
-    """The prior of the scale with the highest density of the errors held out."""
+def learn_width(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], past_steps: Sequence[np.ndarray], horizon: int
+) -> Width:
+    """The prior of the scale with the highest density of the errors held out.
+
+    past_steps: Steps ahead of the past residuals of each pair.
+    """
 
     def width(p) -> Width:
         log_scale, log_count, log_degrees, widening = p.tolist()
         count, degrees = np.exp(log_count).item(), MIN_DEGREES + np.exp(log_degrees).item()
-        return Width(log_scale, count, degrees, widening, horizon)
+        return Width(log_scale, count, degrees, widening, horizon, 1.0)
 
     def objective(p):
         total = 0.0
@@ -341,8 +349,14 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
 
     begin = np.array([0.1, 3.5, 1.0, 0.1])
     end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
-    found = asdict(width(end.x)) | {"horizon": horizon}
-    return Width(**{name: round(value, 4) for name, value in found.items()})
+    learned_width, inside = width(end.x), []
+    for (_, residuals), steps in zip(pairs, past_steps, strict=True):
+        if len(steps):
+            spread = forecast_errors(learned_width, residuals, steps)
+            inside.append(np.mean(np.abs(residuals) <= spread.scales * spread.quantile(0.9)))
+    past_scale = spread.quantile(0.9) / ndtri(0.5 + 0.5 * np.mean(inside))
+    numbers = asdict(learned_width) | {"past_scale": float(past_scale)}
+    return Width(**{name: round(value, 4) for name, value in numbers.items()})
 
 
 def learn(
@@ -356,7 +370,11 @@ def learn(
     examples = pool(delayed(example_of)(one, priors) for one in ordinary)
     examples = [e for e in examples if e is not None]
     weighing, growth = learn_weighing(examples)
-    width = learn_width([standardised(e, weighing, growth) for e in examples], horizon)
+    width = learn_width(
+        [standardised(e, weighing, growth) for e in examples],
+        [e.past_steps for e in examples],
+        horizon,
+    )
     used = {trend: {n: p for n, p in named.items()} for trend, named in priors.items()}
     return {
         "priors": used,

@@ -1,10 +1,12 @@
 """Coverage of 80 % intervals on past values, which verdicts rest on, and on held-out values.
 
-    uv run python -m benchmarks.past_coverage [--data FOLDER] [--every 4] [--output TABLE.txt]
+    uv run python -m benchmarks.past_coverage [--data FOLDER] [--half judge] [--every 4]
+        [--output TABLE.txt]
 
-Series of the half that taught the default priors, without inventory, whose interval ends have a
-probability of their own. Past values are those of the forecasts from earlier origins at the
-hyperparameters of the whole series.
+Series without inventory, whose interval ends have a probability of their own. Past values are those
+of the forecasts from earlier origins at the hyperparameters of the whole series; "expected" is the
+coverage of past values that verdicts and conformal intervals expect, learned from the half `learn`.
+Conformal intervals count for series on which all their ends are finite.
 """
 
 from __future__ import annotations
@@ -25,32 +27,54 @@ from benchmarks.corpus import Series, load, select
 
 
 def coverage_row(series: Series) -> dict:
-    """Verdict and remark on one forecast, and the coverage of its 80 % intervals."""
+    """Verdict and remark on one forecast, and the coverage of its intervals."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forecast = bk.forecast(series.dated, len(series.y))
-    lower, upper = forecast.interval(0.8)
     trust = forecast.trust
     return {
         "frequency": series.cell.split("/")[1],
-        "remark": "wide" if any("wide beside" in r for r in forecast.remarks) else "none",
-        "verdict": f"{trust.verdict}, may be too wide"
-        if "too wide" in trust.advice
-        else trust.verdict,
+        "remark": remark_on_width(forecast),
+        "verdict": trust.verdict,
         "past": trust.evidence.get("coverage_80", np.nan),
-        "future": np.mean((lower <= series.y) & (series.y <= upper)),
+        "expected": trust.evidence.get("coverage_80_expected", np.nan),
+        "future": share_inside(forecast.interval(0.8), series.y),
+        "conformal": conformal_coverage(forecast, series.y),
     }
 
 
+def remark_on_width(forecast: bk.Forecast) -> str:
+    """Judgement of the intervals by the remarks or the verdict: "wide", "narrow" or "none"."""
+    text = " ".join([*forecast.remarks, forecast.trust.advice])
+    if "too wide" in text:
+        return "wide"
+    return "narrow" if "too narrow" in text or "more values outside" in text else "none"
+
+
+def share_inside(interval: tuple[np.ndarray, np.ndarray], y: np.ndarray) -> float:
+    """Share of values inside an interval."""
+    lower, upper = interval
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def conformal_coverage(forecast: bk.Forecast, y: np.ndarray) -> float:
+    """Coverage of conformal 80 % intervals; NaN if an end is infinite."""
+    try:
+        interval = forecast.conformal(0.8).interval
+    except ValueError:  # too few past errors
+        return np.nan
+    return share_inside(interval, y) if np.all(np.isfinite(interval)) else np.nan
+
+
 def tables(rows: Iterable[dict]) -> str:
-    """Mean coverage of past and of held-out values, by frequency, verdict and remark."""
+    """Mean coverages by frequency, verdict and remark."""
     frame = pd.DataFrame(rows)
-    parts = [
-        f"{len(frame)} series: {frame['past'].mean():.2f} past, {frame['future'].mean():.2f} future"
-    ]
+    shares = ["past", "expected", "future", "conformal"]
+    means = ", ".join(f"{frame[share].mean():.2f} {share}" for share in shares)
+    parts = [f"{len(frame)} series: {means}"]
     for keys in (["frequency"], ["verdict"], ["remark"], ["remark", "frequency"]):
         groups = frame.groupby(keys)
-        table = groups[["past", "future"]].mean().round(2)
+        table = groups[shares].mean().round(2)
         table.insert(0, "series", groups.size())
         parts.append(table.to_string())
     return "\n\n".join(parts)
@@ -59,6 +83,7 @@ def tables(rows: Iterable[dict]) -> str:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/forecasting"))
+    parser.add_argument("--half", choices=("learn", "judge"), default="judge")
     parser.add_argument("--every", type=int, default=4, help="thinning interval of each cell")
     parser.add_argument("--output", type=Path, help="file for the tables")
     arguments = parser.parse_args()
@@ -66,7 +91,7 @@ def main():
         s
         for cell, all_series in load(arguments.data).items()
         if not cell.startswith("inventory")
-        for s in select(all_series, "learn", None, 1)[:: arguments.every]
+        for s in select(all_series, arguments.half, None, 1)[:: arguments.every]
     ]
     with Parallel(n_jobs=2, return_as="generator") as pool:
         rows = pool(delayed(coverage_row)(s) for s in series)

@@ -32,7 +32,9 @@ INTERCEPTS = {
     "slope log": 0.2, "drift log": 0.3, "reverting log": -0.1, "smooth log": -0.4,
 }  # fmt: skip
 WEIGHING = Weighing(INTERCEPTS, by_evidence=0.2, by_error=1.5)
-WIDTH = Width(log_scale=0.1, prior_count=120.0, degrees=6.0, widening=0.2, horizon=9)
+WIDTH = Width(
+    log_scale=0.1, prior_count=120.0, degrees=6.0, widening=0.2, horizon=9, past_scale=0.9
+)
 GROWTH = Growth(intercept=-0.5, by_roughness=0.7)
 TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, GROWTH, WIDTH)
 

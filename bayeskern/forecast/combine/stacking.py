@@ -25,6 +25,7 @@ from bayeskern.forecast.combine.width import forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
+from bayeskern.forecast.model.learned import Width
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -95,6 +96,12 @@ class Combination:
     past: QuantileAverage | ResponseMixture | None = None
 
     @property
+    def width(self) -> Width | None:
+        """Learned width of the intervals; None with a kernel or a likelihood of the caller."""
+        learned = self.choices.kernels is None and self.choices.likelihood is None
+        return self.choices.learned.width if learned else None
+
+    @property
     def choices(self) -> Choices:
         """Options of the compared structures."""
         return self.parts[0].fitted.choices
@@ -131,9 +138,14 @@ class Combination:
 
     def errors(self, steps: np.ndarray) -> StudentErrors:
         """Distribution of standardised errors at steps ahead (m,), counted from 0."""
-        if self.choices.kernels is not None or self.choices.likelihood is not None:
+        if self.width is None:
             return StudentErrors.normal(len(steps))
-        return forecast_errors(self.choices.learned.width, self.residuals, steps)
+        return forecast_errors(self.width, self.residuals, steps)
+
+    def past_errors(self, steps: np.ndarray) -> StudentErrors:
+        """Expected distribution of standardised past errors at steps ahead (m,)."""
+        errors = self.errors(steps)
+        return StudentErrors(self.width.past_scale * errors.scales) if self.width else errors
 
 
 def combine(

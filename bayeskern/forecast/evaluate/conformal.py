@@ -8,8 +8,10 @@ spread and the skewness of the forecast (Chernozhukov, Wuthrich and Zhu, 2021, "
 conformal prediction").
 
 The coverage is exact if the past and future errors at a step are exchangeable. Errors of a time
-series are dependent, and the hyperparameters were fitted to all values, so it is approximate (Xu
-and Xie, 2021, "Conformal prediction interval for dynamic time-series").
+series are dependent, so it is approximate (Xu and Xie, 2021, "Conformal prediction interval for
+dynamic time-series"). The hyperparameters were fitted to all values, so past errors are smaller
+than future ones: past tail probabilities are those of the distribution of past errors,
+`Combination.past_errors`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import aligned, number
+from bayeskern.core.formatting import aligned, counted, number
 from bayeskern.core.plotting import ORANGE, legend_under
 from bayeskern.forecast.fit.rolling import origins_of
 
@@ -55,7 +57,8 @@ class PastTails:
     """Tail probabilities of the values that followed past origins.
 
     Attributes:
-        tails: Probability of a value at least as far from the median, on the same side, (N,).
+        tails: Probability of a value at least as far from the median, on the same side, under the
+            distribution of past errors, (N,).
         steps: Steps ahead, counted from 0, (N,).
         origins: Number of known values at the origin, (N,); increasing.
         discrete: True if interval ends have positive probability, so that the intervals may hold
@@ -77,7 +80,7 @@ class PastTails:
         past = f.combination.from_origins(origins)
         if past.past is None:
             return None
-        errors = f.combination.errors(past.past_steps)
+        errors = f.combination.past_errors(past.past_steps)
         y = past.parts[0].fitted.y[past.past_places]
         known = np.concatenate([np.full(len(o.steps), o.count) for o in origins])
         tails = past.past.with_errors(errors).tails(y)
@@ -150,6 +153,8 @@ def binomial_p_value(successes: int, count: int, probability: float, lower: bool
 class CoverageTest:
     """Exact test of the coverage of past Bayesian intervals.
 
+    The intervals are scaled to the expected size of past errors.
+
     Attributes:
         level: Level of the intervals.
         p_value: Probability of a coverage at least as unlikely under a calibrated forecast.
@@ -169,14 +174,11 @@ class CoverageTest:
         if self.p_value >= options.significance:
             return None
         narrow = self.inside < self.level * self.count
-        ahead = f"{self.step} step{'s' if self.step > 1 else ''} ahead"
-        # Past forecasts use hyperparameters fitted to the past values, so their intervals hold more
-        # than those of the future. The learned prior of the width allows for it.
-        wide = "wide beside past errors, but future errors are usually larger"
         return (
-            f"{100 * self.level:g} % intervals held {self.inside} of {self.count} past values "
-            f"{ahead}, which is beyond chance (p = {self.p_value:.1g}): they are "
-            f"{'too narrow' if narrow else wide}; conformal({self.level:g}) is "
+            f"{100 * self.level:g} % intervals, scaled to the expected size of past errors, held "
+            f"{self.inside} of {self.count} past values {counted(self.step, 'step')} ahead, which "
+            f"is beyond chance (p = {self.p_value:.1g}): they are too "
+            f"{'narrow' if narrow else 'wide'}; conformal({self.level:g}) is "
             f"{'wider' if narrow else 'narrower'}"
         )
 

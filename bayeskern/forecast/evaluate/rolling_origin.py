@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,13 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.evaluate.scores import SCORED_PROBABILITIES, Scores, joined, score
+from bayeskern.forecast.evaluate.scores import (
+    COVERAGES,
+    SCORED_PROBABILITIES,
+    Scores,
+    joined,
+    score,
+)
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 
@@ -24,6 +31,8 @@ class RollingOriginScores:
         naive: Scores of the seasonal-naive forecasts, (N,) each.
         known: Number of known values at the origin of each forecast, (N,).
         rows: Row of the forecast value in the series, (N,); origins may share values.
+        expected: Coverage to expect of intervals at each level. Hyperparameters were fitted to the
+            past values, so intervals that hold 80 % of future values hold more of the past.
     """
 
     steps: int
@@ -32,6 +41,7 @@ class RollingOriginScores:
     naive: Scores
     known: np.ndarray
     rows: np.ndarray
+    expected: Mapping[float, float]
 
     @property
     def origins(self) -> list[int]:
@@ -46,6 +56,11 @@ class RollingOriginScores:
     def coverage(self, level: float) -> float:
         """Share of the values inside central intervals at the level."""
         return float(np.mean(self.ours.inside[level]))
+
+    def expectation(self, level: float) -> str:
+        """Expected coverage in parentheses; empty if it is the level."""
+        expected = self.expected[level]
+        return "" if expected == level else f" ({100 * expected:.0f} % expected)"
 
     def coverage_error(self, level: float, correlation: float = 0.5) -> float:
         """Standard error of the coverage.
@@ -93,7 +108,7 @@ class RollingOriginScores:
     def __str__(self) -> str:
         values = counted(self.count, "past value")
         held = f"80 % intervals held {100 * self.coverage(0.8):.0f} % of {values}"
-        return f"{held}; error {compared(self.error_ratio)} seasonal naive"
+        return f"{held}{self.expectation(0.8)}; error {compared(self.error_ratio)} seasonal naive"
 
 
 def compared(ratio: float) -> str:
@@ -138,4 +153,5 @@ def score_past_origins(
         joined(naive),
         np.concatenate(known),
         rows,
+        {c: combination.width.past_coverage(c) if combination.width else c for c in COVERAGES},
     )

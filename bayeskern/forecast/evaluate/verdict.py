@@ -19,7 +19,7 @@ class ForecastLimits:
     A coverage may exceed its limit by two standard errors.
 
     Attributes:
-        coverage_tol: Largest deviation of the coverage from the level in a good forecast.
+        coverage_tol: Largest deviation of the coverage from the expected one in a good forecast.
         min_coverage_80: Coverage of 80 % intervals below which a forecast is bad.
         max_good_error_ratio: Error relative to seasonal naive from which on a forecast is not good.
         max_error_ratio: Error relative to seasonal naive above which a forecast is bad, if its CRPS
@@ -47,7 +47,7 @@ def assess_forecast(
 ) -> Trust:
     """Verdict on a forecast.
 
-    good: past intervals had their nominal coverage, within its error; past forecasts had smaller
+    good: past intervals had the expected coverage, within its error; past forecasts had smaller
     errors than seasonal naive; and there are enough of them. bad: beyond the limits of
     `ForecastLimits`, or the fit is not usable. caution: between the two, with advice.
 
@@ -76,6 +76,7 @@ def assess_forecast(
     for level in COVERAGES:
         name = f"coverage_{100 * level:.0f}"
         evidence[name], evidence[f"{name}_error"] = past.coverage(level), past.coverage_error(level)
+        evidence[f"{name}_expected"] = past.expected[level]
     summary = f"{past}."
     failure = problem or next(_failures(past), None)
     if failure:
@@ -103,17 +104,19 @@ def _failures(past: RollingOriginScores) -> Iterator[str]:
 def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator[str]:
     """Reasons against a good verdict, the most important first."""
     for level in (0.8, 0.95):
-        deviation = past.coverage(level) - level
+        deviation = past.coverage(level) - past.expected[level]
         tolerance = LIMITS.coverage_tol + 2.0 * past.coverage_error(level)
-        held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
+        held = (
+            f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
+            f"{past.expectation(level)}"
+        )
         if deviation < -tolerance:
             yield (
                 f"{held}: expect more values outside than the level says, or use a shorter horizon."
             )
         if deviation > tolerance and not discrete:
             yield (
-                f"{held}: the intervals may be too wide, although future errors are usually larger "
-                "than past ones. Use a lower level if their width matters."
+                f"{held}: the intervals may be too wide. Use a lower level if their width matters."
             )
     if np.isfinite(past.error_ratio) and past.error_ratio >= LIMITS.max_good_error_ratio:
         yield (

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr, stdtrit
 
 # Frequency -> range (from, to) of its step in years, and of its shortest season in steps.
 FREQUENCIES = {
@@ -67,6 +67,9 @@ class Growth:
 class Width:
     """Prior of the scale of intervals, and degrees of freedom of the errors.
 
+    Past forecasts use hyperparameters that were fitted to the past values, so past errors lack the
+    heavy tails of future errors: they are normal, with `past_scale` times the scale.
+
     Attributes:
         log_scale: Log of the expected scale at the first step.
         prior_count: Number of rolling-origin residuals that the prior counts as. It is large,
@@ -74,6 +77,7 @@ class Width:
         degrees: Degrees of freedom of the errors.
         widening: Log ratio of the scale at step `horizon` to the scale at the first step.
         horizon: Step at which `widening` was learned.
+        past_scale: Sd of past errors, relative to the scale of future errors at the same step.
     """
 
     log_scale: float
@@ -81,6 +85,12 @@ class Width:
     degrees: float
     widening: float
     horizon: float
+    past_scale: float
+
+    def past_coverage(self, level: float) -> float:
+        """Expected share of past values inside central intervals at the level."""
+        end = stdtrit(self.degrees, 0.5 + 0.5 * level) / self.past_scale
+        return float(2.0 * ndtr(end) - 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 import bayeskern as bk
 from bayeskern.forecast.evaluate.conformal import PastTails, binomial_p_value
@@ -85,8 +85,8 @@ def test_past_tails_are_those_of_the_forecast_at_the_origin(f):
     earlier = fitted.given(fitted.x[:30], fitted.y[:30])
     (mean,), (variance,) = earlier.evidence.moments(earlier.mode[None], fitted.x[30:33])
     z = (fitted.scale.forward(y[30:33]) - mean) / np.sqrt(variance)
-    errors = f.combination.errors(np.arange(3))
-    expected = errors.below(-np.abs(z) / errors.scales)
+    scales = f.combination.errors(np.arange(3)).scales * f.combination.width.past_scale
+    expected = norm.cdf(-np.abs(z) / scales)
     np.testing.assert_allclose(past.tails[first], expected, rtol=1e-6)
 
 
@@ -145,7 +145,9 @@ def test_p_value_is_binomial():
     test = past_of(tails).test(0.8)
     np.testing.assert_allclose(test.p_value, binomtest(30, 50, 0.8).pvalue)
     assert (test.inside, test.count, test.step) == (30, 50, 1)
-    assert "held 30 of 50" in test.remark() and "too narrow" in test.remark()
+    assert (
+        "held 30 of 50 past values 1 step ahead" in test.remark() and "too narrow" in test.remark()
+    )
 
 
 @pytest.mark.parametrize(("k", "n", "p"), [(0, 1, 0.5), (7, 9, 0.8), (10, 10, 0.95), (5, 10, 0.5)])
@@ -174,7 +176,7 @@ def test_steps_without_past_values_are_skipped():
 
 def test_discrete_values_may_be_covered_too_often():
     tails, known = np.full(60, 0.4), np.arange(60)
-    assert "wide beside past errors" in PastTails(tails, 0 * known, known).test(0.8).remark()
+    assert "they are too wide" in PastTails(tails, 0 * known, known).test(0.8).remark()
     assert PastTails(tails, 0 * known, known, discrete=True).test(0.8).remark() is None
 
 
@@ -192,7 +194,7 @@ def test_forecast_repeats_the_remark():
     shocks = np.where(rng.random(240) < 0.04, rng.choice([-30.0, 30.0], 240), rng.normal(size=240))
     f = bk.forecast(walk(shocks=shocks), HORIZON, **QUICK)
     (remark,) = [text for text in f.remarks if "beyond chance" in text]
-    assert remark == f.conformal(0.8).test.remark() and "wide beside past errors" in remark
+    assert remark == f.conformal(0.8).test.remark() and "they are too wide" in remark
     lower, upper = f.conformal(0.8).interval
     assert upper[0] - lower[0] < 0.5 * np.subtract(*f.interval(0.8)[::-1])[0]
 

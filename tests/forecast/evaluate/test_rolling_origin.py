@@ -82,7 +82,8 @@ def made(inside, known=None, error=1.0, naive=2.0, steps=6):
     known = 10 + np.arange(n) // steps if known is None else known
     levels = {level: inside for level in COVERAGES}
     ours, theirs = (Scores(np.full(n, e), np.full(n, e), levels) for e in (error, naive))
-    return RollingOriginScores(steps, 1.0, ours, theirs, known, np.arange(n))
+    expected = dict(zip(COVERAGES, COVERAGES, strict=True))
+    return RollingOriginScores(steps, 1.0, ours, theirs, known, np.arange(n), expected)
 
 
 def test_coverage_error_of_independent_values_is_binomial():

@@ -1,5 +1,7 @@
 """Verdicts on both sides of each limit, for artificial past forecasts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,19 @@ CORRELATION = 0.5
 
 
 def past(
-    held=None, origins=10, per_origin=6, error=1.0, naive=2.0, crps=None, steps=6, shared=False
+    held=None,
+    origins=10,
+    per_origin=6,
+    error=1.0,
+    naive=2.0,
+    crps=None,
+    steps=6,
+    shared=False,
+    expected=None,
 ):
     """Past forecasts; `held` maps a level to the number of covered values of each origin.
 
-    shared: whether all origins forecast the same values.
+    shared: whether all origins forecast the same values. expected: expected coverage by level.
     """
     n = origins * per_origin
     counts = dict.fromkeys(COVERAGES, 0) | {0.5: per_origin // 2} | (held or {})
@@ -27,7 +37,8 @@ def past(
     theirs = Scores(np.full(n, naive), np.full(n, naive), inside)
     known = 20 + np.repeat(np.arange(origins), per_origin)
     place = 40 + np.arange(n) % (per_origin if shared else n)
-    return RollingOriginScores(steps, 3.0, ours, theirs, known, place)
+    expected = dict(zip(COVERAGES, COVERAGES, strict=True)) | (expected or {})
+    return RollingOriginScores(steps, 3.0, ours, theirs, known, place, expected)
 
 
 def verdict_of(*args, horizon=HORIZON, **options):
@@ -67,6 +78,21 @@ def test_verdict_by_coverage(level, count, verdict, says):
     options = RIGHT | {"held": RIGHT["held"] | {level: count}}
     trust = verdict_of(**options)
     assert trust.verdict == verdict and says in trust.advice
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict", "says"),
+    [
+        (18, "good", "80 % intervals held 90 % of 240 past values (85 % expected)"),
+        (20, "caution", "80 % intervals held 100 % (85 % expected): the intervals may be too wide"),
+        (11, "caution", "80 % intervals held 55 % (85 % expected): expect more values outside"),
+    ],
+)
+def test_coverage_is_compared_with_the_expected_one(count, verdict, says):
+    options = RIGHT | {"held": RIGHT["held"] | {0.8: count}, "origins": 12}
+    trust = verdict_of(**options, expected={0.8: 0.85})
+    assert trust.verdict == verdict and says in trust.advice
+    assert trust.evidence["coverage_80_expected"] == 0.85
 
 
 def test_tolerance_includes_two_standard_errors():
@@ -157,7 +183,7 @@ def test_coverage_error_of_unequal_origins():
     back = past({0.8: 8}, origins=40, per_origin=10)
     inside = np.repeat(np.arange(40) % 4 != 0, 10)
     ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-    differing = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.rows)
+    differing = replace(back, ours=ours)
     # The standard error of the mean of 40 shares that are 0 or 1.
     shares = np.arange(40) % 4 != 0
     expected = np.std(shares, ddof=1) / np.sqrt(40)
@@ -175,7 +201,7 @@ def test_coverage_error_matches_scatter():
         own = rng.random(48) < 0.8
         inside = np.where(rng.random(48) < np.sqrt(CORRELATION), common, own)
         ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-        one = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.rows)
+        one = replace(back, ours=ours)
         shares.append(one.coverage(0.8))
         errors.append(one.coverage_error(0.8))
     assert 0.8 < np.mean(errors) / np.std(shares) < 1.4

@@ -204,7 +204,7 @@ def forest(draws: dict[str, np.ndarray]) -> Figure:
     for ax, names in zip(axes, groups, strict=True):
         for i, name in enumerate(names):
             interval(ax, i, quantiles[name], BLUE)
-        ax.set_yticks(range(len(names)), [short(name, 28) for name in names], fontsize=8.5)
+        ax.set_yticks(range(len(names)), [short(name, 26) for name in names], fontsize=8.5)
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", visible=False)
