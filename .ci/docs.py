@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def place(path: Path) -> Path | None:
-    """Where a file of the repository stands among the pages; None if it does not."""
+    """Path among the pages of a file of the repository; None if it is not a page."""
     path = path.relative_to(ROOT)
     if path.parts[0] == "docs":
         return path.relative_to("docs")

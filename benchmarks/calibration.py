@@ -27,7 +27,7 @@ GUIDES = ("mean_field", "full_rank", "flow")
 
 
 def targets():
-    """Of eight schools, given other effects each."""
+    """Targets of eight schools, each with other simulated effects."""
     problem, rng = eight_schools.problem(), np.random.default_rng(0)
     effect, error = eight_schools.data()
     data = [(effect + 10.0 * rng.normal(size=8), error) for _ in range(FITS_AT_ONCE)]

@@ -107,5 +107,5 @@ def load(folder: Path) -> dict[str, list[Series]]:
 
 
 def select(series: list[Series], half: str, limit: int | None, every: int) -> list[Series]:
-    """Series of a cell to forecast: of a half, every so many of them, at most `limit`."""
+    """Series of one half of a cell, thinned by the interval `every`, at most `limit`."""
     return [s for s in series if half in ("both", s.half)][::every][:limit]

@@ -1,4 +1,4 @@
-"""How far the intervals of a deep kernel can be trusted, beside those of an RBF.
+"""Coverage of the intervals of a deep kernel and of an RBF.
 
     uv run python -m benchmarks.deep_kernels
 

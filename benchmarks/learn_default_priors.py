@@ -1,4 +1,4 @@
-"""Learn what `forecast` knows beforehand: priors, weights of structures, widths of intervals.
+"""Learn the defaults of `forecast`: priors, weights of structures, widths of intervals.
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
@@ -9,15 +9,15 @@ script `benchmarks.board` judges on the other half. For each frequency, and for 
 show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
-   Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all
-   series and their curvatures. Series with many zeros are left out.
-2. Weights of the structures (`Weighing`): the coefficients with the least mean log quantile loss of
-   the averaged forecast of the values held out. The log keeps single wild series from deciding.
-   Intercepts have a normal prior, so that few series move them little. With them, the share of a
-   forecast of the logarithm that grows linearly above the largest value (`Growth`).
-3. The width of the intervals (`Width`): the prior of the squared scale, and the degrees of freedom,
-   with the highest mean log density of the standardised errors held out; and the scale of past
-   errors with which 80 % intervals are expected to hold the past values that they held.
+   Laird and Rubin, 1977): the next prior is the normal distribution with the moments of the
+   Laplace approximations of all series. Series with many zeros are left out.
+2. Weights of the structures (`Weighing`), by the least mean log quantile loss of the averaged
+   forecasts of held-out values. The logarithm limits the effect of single series. Intercepts have a
+   normal prior, so that few series move them little. At the same time, the share of a log-scale
+   forecast that grows linearly above the largest value (`Growth`).
+3. Width of the intervals (`Width`): the prior of the squared scale and the degrees of freedom, by
+   the highest mean log density of standardised errors of held-out values; and the sd of past
+   errors, by the share of past values inside 80 % intervals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from bayeskern.forecast.model.learned import ANY, Growth, Learned, Weighing, Wid
 from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import corpus
 
-# Where the algorithm begins: the location and the scale of the logarithm.
+# Start of the EM algorithm: location and scale of the logarithm of each hyperparameter.
 START = {
     "trend.level.variance": (-1.5, 1.5),
     "trend.slope.lengthscale": (1.5, 1.5),
@@ -71,19 +71,19 @@ START = {
     "season.variance": (-1.0, 1.5),
     "noise": (-1.5, 1.5),
 }
-# The start counts as so many series; scales that are learned lie between these.
+# Number of series that the start counts as, and limits of the learned scales.
 START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
-# A curvature below this is none.
+# Smallest curvature of the log posterior at a mode.
 MIN_CURVATURE = 0.1
-# A longer history is cut for learning, and a frequency with fewer series is not learned.
-LAST, MIN_SERIES = 400, 15
-# Penalties on the squared distance from where the search begins: of the intercepts and of growth,
-# beside the sum of losses over series; of the slopes and of the width, beside the mean.
+# Number of last values that are fitted, and smallest number of series of a learned frequency.
+MAX_VALUES, MIN_SERIES = 400, 15
+# Penalties on the squared distance from the start: of the intercepts and of growth, relative to
+# the sum of losses over series; of the slopes and of the width, relative to the mean.
 INTERCEPT_PENALTY, GROWTH_PENALTY = 1.0, 0.1
 SLOPE_PENALTY, WIDTH_PENALTY = 2e-4, 3e-3
-# A quantile loss below this share of the seasonal-naive error is none.
+# Quantile loss added to each forecast, as a share of the seasonal-naive error.
 MIN_LOSS = 1e-3
-# With more degrees of freedom than this, the errors have a variance.
+# The variance of the errors exists above this number of degrees of freedom.
 MIN_DEGREES = 2.0
 LEVELS = np.arange(1, 10) / 10.0
 HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35}
@@ -91,7 +91,7 @@ HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 3
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """A series of the learning half, as `forecast` would take it, and the values held out."""
+    """A series of the learning half, prepared as by `forecast`, and its held-out values."""
 
     id: str
     cell: str
@@ -107,11 +107,11 @@ class Lesson:
 
 
 def lesson_of(series: corpus.Series) -> Lesson | None:
-    """What is to be learned from; None for a constant series."""
+    """Series prepared as by `forecast`; None for a constant series."""
     read = read_series(series.dated)
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
-    read = read.last(LAST) if len(series.x) > LAST else read
+    read = read.last(MAX_VALUES) if len(series.x) > MAX_VALUES else read
     read, choices = configure(read, len(series.y), Request())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
@@ -126,27 +126,27 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
 
 
 def start() -> dict[str, dict[str, tuple[float, float]]]:
-    """Priors of every trend before anything is learned."""
+    """Priors of each trend before the first round."""
     return {trend: dict(START) for trend in TRENDS}
 
 
 def table_of(priors) -> Learned:
-    """A table with these priors, and weights, growth and widths that say nothing."""
+    """Table with these priors, equal weights and neutral growth and widths."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
     weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
     return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1, 1.0))
 
 
 def fits_of(lesson: Lesson, priors) -> list[Fitted]:
-    """Every structure at its mode."""
+    """All structures at their modes."""
     choices = replace(lesson.choices, learned=table_of(priors))
     with one_blas_thread():
         fits = candidates(lesson.x, lesson.y, choices)
         return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
 
 
-def located(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]:
-    """Trend -> name, location and variance of each hyperparameter, in units of the table."""
+def posterior_moments(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]:
+    """Trend -> name, mode and variance of each hyperparameter, in units of the table."""
     rows: dict[str, tuple[float, list]] = {}
     for fitted in fits_of(lesson, priors):
         trend = fitted.structure.trend
@@ -154,40 +154,40 @@ def located(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]
             continue
         values, vectors = np.linalg.eigh(np.nan_to_num(fitted.hessian))
         covariance = (vectors / np.maximum(values, MIN_CURVATURE)) @ vectors.T
-        # The prior has been shifted into the units of the series, and so has the mode.
+        # Prior and mode are in the units of the series.
         shift = fitted.evidence.middle - np.array(
             [priors[trend][_shared(n, fitted)][0] for n in fitted.evidence.names]
         )
-        located = fitted.mode - shift
+        mode = fitted.mode - shift
         names = [_shared(n, fitted) for n in fitted.evidence.names]
         rows[trend] = (
             fitted.log_evidence,
-            list(zip(names, located.tolist(), np.diag(covariance).tolist(), strict=True)),
+            list(zip(names, mode.tolist(), np.diag(covariance).tolist(), strict=True)),
         )
     return {trend: row for trend, (_, row) in rows.items()}
 
 
 def _shared(name: str, fitted: Fitted) -> str:
-    """The name of a hyperparameter in the table, where all seasons have one."""
+    """Name of a hyperparameter in the table, which is the same for all seasons."""
     first, _, rest = name.partition(".")
     return f"season.{rest}" if first in fitted.choices.seasons else name
 
 
-def next_priors(found, old) -> dict[str, dict[str, tuple[float, float]]]:
-    """The normal distributions that hold the hyperparameters of all series."""
+def next_priors(moments, old) -> dict[str, dict[str, tuple[float, float]]]:
+    """Normal distributions with the moments of the hyperparameters of all series."""
     new = {}
     for trend in TRENDS:
         by_name: dict[str, list] = {}
-        for one in found:
-            for name, location, variance in one.get(trend, ()):
+        for rows in moments:
+            for name, location, variance in rows.get(trend, ()):
                 by_name.setdefault(name, []).append((location, variance))
         new[trend] = dict(old[trend])
         for name, rows in by_name.items():
-            (begin, spread), (at, variances) = START[name], np.array(rows).T
+            (start_mean, spread), (modes, variances) = START[name], np.array(rows).T
             total = len(rows) + START_SERIES
-            mean = (at.sum() + START_SERIES * begin) / total
-            square = np.sum(np.square(at - mean) + variances)
-            square += START_SERIES * (spread**2 + (begin - mean) ** 2)
+            mean = (modes.sum() + START_SERIES * start_mean) / total
+            square = np.sum(np.square(modes - mean) + variances)
+            square += START_SERIES * (spread**2 + (start_mean - mean) ** 2)
             scale = np.clip(np.sqrt(square / total), MIN_SCALE, MAX_SCALE)
             new[trend][name] = round(float(mean), 3), round(float(scale), 3)
     return new
@@ -195,16 +195,16 @@ def next_priors(found, old) -> dict[str, dict[str, tuple[float, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Forecasts of every structure of one series, and the values held out.
+    """Forecasts of all structures of one series, and its held-out values.
 
     Attributes:
         lesson: The series.
         names: Names of the structures, (K,).
         evidence: Feature of each structure by its log evidence, (K,).
         errors: Feature of each structure by its rolling-origin error, (K,).
-        exponential: Quantiles of the structures, none of their growth linear: (K, 9, h).
-        linear: Quantiles where all growth beyond the largest value is linear: (K, 9, h).
-        average: The forecasts of all structures.
+        exponential: Quantiles of the structures without linear growth, (K, 9, h).
+        linear: Quantiles of the structures with linear growth above the largest value, (K, 9, h).
+        average: Forecast by all structures.
         past: Forecasts of all structures from each earlier origin, and the values ahead of it.
         past_steps: Steps ahead of these values, counted from 0.
     """
@@ -221,7 +221,7 @@ class Example:
 
 
 def example_of(lesson: Lesson, priors) -> Example | None:
-    """Forecasts of every structure, from the end and from earlier origins."""
+    """Forecasts of all structures from the end and from earlier origins."""
     fits, y = fits_of(lesson, priors), lesson.y
     if not fits:
         return None
@@ -259,13 +259,13 @@ def example_of(lesson: Lesson, priors) -> Example | None:
 
 
 def with_growth(average: QuantileAverage, weights, share: float) -> QuantileAverage:
-    """The average with other weights (K,), and with another share of linear growth."""
+    """Average with other weights (K,) and another share of linear growth."""
     scales = [replace(scale, linear_share=share) for scale in average.transformations]
     return QuantileAverage(weights, scales, average.means, average.sds, bounds=average.bounds)
 
 
 def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
-    """Weights of the structures of one series, as `stacking` has them."""
+    """Weights of the structures of one series, as in `stacking`."""
     intercepts = np.array([weighing.intercepts[name] for name in example.names])
     return softmax(
         intercepts + weighing.by_evidence * example.evidence + weighing.by_error * example.errors
@@ -273,42 +273,42 @@ def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
 
 
 def learn_weighing(examples: Sequence[Example]) -> tuple[Weighing, Growth]:
-    """The coefficients with the least quantile loss of the averages."""
+    """Coefficients with the least quantile loss of the averaged forecasts."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
-    places = [np.array([names.index(n) for n in e.names]) for e in examples]
+    rows_of = [np.array([names.index(n) for n in e.names]) for e in examples]
     growth_features = [np.array([1.0, learned.roughness(e.lesson.y)]) for e in examples]
     levels = LEVELS[:, None]
 
     def objective(p):
         loss, slope = 0.0, np.zeros(len(p))
-        for e, at, x in zip(examples, places, growth_features, strict=True):
-            w = softmax(p[at] + p[-4] * e.evidence + p[-3] * e.errors)
+        for e, rows, x in zip(examples, rows_of, growth_features, strict=True):
+            w = softmax(p[rows] + p[-4] * e.evidence + p[-3] * e.errors)
             share, change = expit(x @ p[-2:]), e.linear - e.exponential
             quantiles = e.exponential + share * change
-            off = e.lesson.future - np.tensordot(w, quantiles, 1)
-            own = np.sum(np.maximum(levels * off, (levels - 1.0) * off))
-            own += MIN_LOSS * off.size * e.lesson.scale
-            loss += np.log(own)
-            by_quantile = np.where(off > 0.0, -levels, 1.0 - levels) / own
+            errors = e.lesson.future - np.tensordot(w, quantiles, 1)
+            series_loss = np.sum(np.maximum(levels * errors, (levels - 1.0) * errors))
+            series_loss += MIN_LOSS * errors.size * e.lesson.scale
+            loss += np.log(series_loss)
+            by_quantile = np.where(errors > 0.0, -levels, 1.0 - levels) / series_loss
             by_w = np.tensordot(quantiles, by_quantile, 2)
             by_logit = w * (by_w - w @ by_w)
-            np.add.at(slope, at, by_logit)
+            np.add.at(slope, rows, by_logit)
             slope[-4] += by_logit @ e.evidence
             slope[-3] += by_logit @ e.errors
             by_share = w @ np.tensordot(change, by_quantile, 2)
             slope[-2:] += by_share * share * (1.0 - share) * x
         n = len(examples)
-        away = p - begin
-        return loss / n + penalty @ away**2, slope / n + 2.0 * penalty * away
+        distance = p - initial
+        return loss / n + penalty @ distance**2, slope / n + 2.0 * penalty * distance
 
-    begin = np.append(np.zeros(len(names)), [0.3, 2.0, 0.0, 0.0])
-    own, of_growth = INTERCEPT_PENALTY / len(examples), GROWTH_PENALTY / len(examples)
+    initial = np.append(np.zeros(len(names)), [0.3, 2.0, 0.0, 0.0])
+    of_intercepts, of_growth = INTERCEPT_PENALTY / len(examples), GROWTH_PENALTY / len(examples)
     penalty = np.append(
-        np.full(len(names), own), [SLOPE_PENALTY, SLOPE_PENALTY, of_growth, of_growth]
+        np.full(len(names), of_intercepts), [SLOPE_PENALTY, SLOPE_PENALTY, of_growth, of_growth]
     )
     bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)] + [(-6.0, 6.0)] * 2
-    end = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
-    *intercepts, by_evidence, by_error, growth, by_roughness = np.round(end, 3).tolist()
+    optimum = minimize(objective, initial, jac=True, method="L-BFGS-B", bounds=bounds).x
+    *intercepts, by_evidence, by_error, growth, by_roughness = np.round(optimum, 3).tolist()
     weighing = Weighing(dict(zip(names, intercepts, strict=True)), by_evidence, by_error)
     return weighing, Growth(growth, by_roughness)
 
@@ -316,7 +316,7 @@ def learn_weighing(examples: Sequence[Example]) -> tuple[Weighing, Growth]:
 def standardised(
     example: Example, weighing: Weighing, growth: Growth
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of what was held out, and residuals of earlier origins."""
+    """Standardised errors of held-out values, and of the forecasts from earlier origins."""
     weights, share = weights_of(example, weighing), growth.linear_share(example.lesson.y)
     errors = with_growth(example.average, weights, share).errors_of(example.lesson.future)
     averages, values = example.past
@@ -329,7 +329,7 @@ def standardised(
 def learn_width(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]], past_steps: Sequence[np.ndarray], horizon: int
 ) -> Width:
-    """The prior of the scale with the highest density of the errors held out.
+    """Prior of the scale with the highest density of the errors of held-out values.
 
     past_steps: Steps ahead of the past residuals of each pair.
     """
@@ -345,16 +345,19 @@ def learn_width(
             spread = forecast_errors(width(p), residuals, np.arange(len(errors)))
             e = np.clip(errors, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
             total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
-        return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - begin))
+        return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - initial))
 
-    begin = np.array([0.1, 3.5, 1.0, 0.1])
-    end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
-    learned_width, inside = width(end.x), []
+    initial = np.array([0.1, 3.5, 1.0, 0.1])
+    optimum = minimize(
+        objective, initial, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4}
+    )
+    learned_width, inside = width(optimum.x), []
+    end = student.ppf(0.9, learned_width.degrees)
     for (_, residuals), steps in zip(pairs, past_steps, strict=True):
         if len(steps):
-            spread = forecast_errors(learned_width, residuals, steps)
-            inside.append(np.mean(np.abs(residuals) <= spread.scales * spread.quantile(0.9)))
-    past_scale = spread.quantile(0.9) / ndtri(0.5 + 0.5 * np.mean(inside))
+            scales = forecast_errors(learned_width, residuals, steps).scales
+            inside.append(np.mean(np.abs(residuals) <= scales * end))
+    past_scale = end / ndtri(0.5 + 0.5 * np.mean(inside))
     numbers = asdict(learned_width) | {"past_scale": float(past_scale)}
     return Width(**{name: round(value, 4) for name, value in numbers.items()})
 
@@ -362,12 +365,14 @@ def learn_width(
 def learn(
     lessons: Sequence[Lesson], known: dict | None, rounds: int, pool: Parallel, horizon: int
 ) -> dict:
-    """The entry of one frequency; `known` are priors to keep, if there are any."""
-    ordinary = [one for one in lessons if not one.choices.ranks]
+    """Entry of one frequency; `known` are priors to keep, or None."""
+    ordinary = [lesson for lesson in lessons if not lesson.choices.ranks]
     priors = known or start()
     for _ in range(0 if known else rounds):
-        priors = next_priors(pool(delayed(located)(one, priors) for one in ordinary), priors)
-    examples = pool(delayed(example_of)(one, priors) for one in ordinary)
+        priors = next_priors(
+            pool(delayed(posterior_moments)(lesson, priors) for lesson in ordinary), priors
+        )
+    examples = pool(delayed(example_of)(lesson, priors) for lesson in ordinary)
     examples = [e for e in examples if e is not None]
     weighing, growth = learn_weighing(examples)
     width = learn_width(
@@ -400,8 +405,8 @@ def main():
         path.write_text(json.dumps({ANY: asdict(empty)}))
     by_frequency: dict[str, list[Lesson]] = {}
     for series in corpus.load(arguments.data).values():
-        for one in corpus.select(series, "learn", arguments.limit, 1):
-            lesson = lesson_of(one)
+        for selected in corpus.select(series, "learn", arguments.limit, 1):
+            lesson = lesson_of(selected)
             if lesson is not None:
                 by_frequency.setdefault(lesson.frequency, []).append(lesson)
     table = json.loads(path.read_text())
@@ -426,7 +431,7 @@ def main():
 
 
 def pooled(entries: Sequence[dict]) -> dict:
-    """The entry of a frequency that was not learned: priors that hold those of all others."""
+    """Entry of other frequencies: priors with the pooled moments of all learned ones."""
     priors = {}
     for trend in TRENDS:
         priors[trend] = {}

@@ -242,7 +242,7 @@ def error_of(posterior, truth) -> float:
 
 
 def works(posterior, args) -> str:
-    """What can be done with the posterior, and the class of the error of what cannot."""
+    """Actions that work on the posterior, and the class of the error of each other one."""
     with tempfile.TemporaryDirectory() as folder:
         actions = {
             "predict": lambda: posterior.predict(*args),
@@ -250,14 +250,14 @@ def works(posterior, args) -> str:
             "save": lambda: posterior.save(Path(folder) / "posterior.nc"),
             "report": lambda: bk.report(posterior, Path(folder) / "report.html"),
         }
-        done = []
+        results = []
         for name, action in actions.items():
             try:
                 action()
-                done.append(name)
+                results.append(name)
             except Exception as failed:
-                done.append(f"{name}: {type(failed).__name__}")
-    return " ".join(done)
+                results.append(f"{name}: {type(failed).__name__}")
+    return " ".join(results)
 
 
 def main(names=()):

@@ -1,4 +1,4 @@
-"""How satisfied tenants are with their housing: three ordered answers.
+"""Satisfaction of tenants with their housing: three ordered answers.
 
 Madsen (1976), "Statistical analysis of multiple contingency tables", Scandinavian Journal of
 Statistics 3, 97-106; Venables and Ripley (2002), Modern Applied Statistics with S, section 7.3:

@@ -7,7 +7,8 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "bayeskern").rglob("*.py"))
+FOLDERS = ("bayeskern", "benchmarks", "models", ".ci")
+MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Each retired phrase with its replacement.
@@ -94,7 +95,7 @@ def test_class_names_are_unique():
     """Public classes of namespaces, such as `likelihoods.Laplace` and `bk.Laplace`, aside."""
     namespaced = {"Gaussian", "Laplace"}
     names = {}
-    for path in MODULES:
+    for path in (ROOT / "bayeskern").rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name not in namespaced:
                 names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
