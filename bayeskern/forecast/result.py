@@ -127,7 +127,7 @@ class Forecast(FittedSeries, Quantiles):
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(self.problem, self.past_scores, self.horizon, self.is_discrete)
+        return assess_forecast(self.problem, self.past_scores, self.horizon)
 
     @cached_property
     def problem(self) -> str | None:

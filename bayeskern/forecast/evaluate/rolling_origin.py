@@ -11,9 +11,9 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import (
-    COVERAGES,
     SCORED_PROBABILITIES,
     Scores,
+    expected_coverage,
     joined,
     score,
 )
@@ -31,8 +31,9 @@ class RollingOriginScores:
         naive: Scores of the seasonal-naive forecasts, (N,) each.
         known: Number of known values at the origin of each forecast, (N,).
         rows: Row of the forecast value in the series, (N,); origins may share values.
-        expected: Coverage to expect of intervals at each level. Hyperparameters were fitted to the
-            past values, so intervals that hold 80 % of future values hold more of the past.
+        expected: Coverage to expect by level. It differs from the level because past errors are
+            smaller than future ones, and where ends of the intervals have a probability of their
+            own, as for counts.
     """
 
     steps: int
@@ -58,9 +59,9 @@ class RollingOriginScores:
         return float(np.mean(self.ours.inside[level]))
 
     def expectation(self, level: float) -> str:
-        """Expected coverage in parentheses; empty if it is the level."""
-        expected = self.expected[level]
-        return "" if expected == level else f" ({100 * expected:.0f} % expected)"
+        """Expected coverage in parentheses; empty if it equals the level, rounded."""
+        percent = f"{100 * self.expected[level]:.0f}"
+        return "" if percent == f"{100 * level:.0f}" else f" ({percent} % expected)"
 
     def coverage_error(self, level: float, correlation: float = 0.5) -> float:
         """Standard error of the coverage.
@@ -136,22 +137,26 @@ def score_past_origins(
         return None
     y, on_grid = series.values[series.observed], series.on_grid()
     steps, rows = series.calendar.steps()[series.observed], combination.past_places
-    errors = combination.errors(np.arange(combination.reach))
-    past = combination.past.with_errors(errors.at(combination.past_steps))
+    ahead = combination.past_steps
+    past = combination.past.with_errors(combination.errors(ahead))
+    quantiles = of_values = past.quantile(SCORED_PROBABILITIES)
+    if combination.width is not None:
+        past = combination.past.with_errors(combination.past_errors(ahead))
+        of_values = past.quantile(SCORED_PROBABILITIES)
     naive, known = [], []
     for origin in combination.origins:
         known_grid = on_grid[: steps[origin.count - 1] + 1]
         horizon = int(origin.steps[-1]) + 1
         reference = SeasonalNaive.of(known_grid, horizon, min(season, len(known_grid) - 1))
-        quantiles = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
-        naive.append(score(quantiles, y[origin.ahead]))
+        at_steps = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
+        naive.append(score(at_steps, y[origin.ahead]))
         known.append(np.full(len(origin.steps), origin.count))
     return RollingOriginScores(
         combination.reach,
         float(np.std(y)),
-        score(past.quantile(SCORED_PROBABILITIES), y[rows]),
+        score(quantiles, y[rows]),
         joined(naive),
         np.concatenate(known),
         rows,
-        {c: combination.width.past_coverage(c) if combination.width else c for c in COVERAGES},
+        expected_coverage(quantiles, of_values),
     )

@@ -37,11 +37,28 @@ def score(quantiles: np.ndarray, y: np.ndarray) -> Scores:
     The CRPS is twice the mean quantile loss: Gneiting and Ranjan (2011), "Comparing density
     forecasts using threshold- and quantile-weighted scoring rules", equation 13.
     """
-    ends = np.cumsum([len(CRPS_PROBABILITIES), 1, len(COVERAGES)])
-    grid, (median,), lower, upper = np.split(quantiles, ends)
+    grid, (median,), lower, upper = _split(quantiles)
     loss = (y - grid) * (CRPS_PROBABILITIES[:, None] - (y < grid))
     inside = (lower <= y) & (y <= upper)
     return Scores(y - median, 2.0 * loss.mean(axis=0), dict(zip(COVERAGES, inside, strict=True)))
+
+
+def expected_coverage(quantiles: np.ndarray, of_values: np.ndarray) -> dict[float, float]:
+    """Mean probability of values inside central intervals, by level.
+
+    Args:
+        quantiles: Predictive quantiles at `SCORED_PROBABILITIES`, whose intervals are meant.
+        of_values: Quantiles of the values at the same probabilities.
+    """
+    values, _, _, _ = _split(of_values)
+    _, _, lower, upper = _split(quantiles)
+    shares = [np.mean((a <= values) & (values <= b)) for a, b in zip(lower, upper, strict=True)]
+    return dict(zip(COVERAGES, map(float, shares), strict=True))
+
+
+def _split(quantiles: np.ndarray) -> list[np.ndarray]:
+    """CRPS grid, median, lower ends and upper ends, at `SCORED_PROBABILITIES`."""
+    return np.split(quantiles, np.cumsum([len(CRPS_PROBABILITIES), 1, len(COVERAGES)]))
 
 
 def joined(scores: Sequence[Scores]) -> Scores:

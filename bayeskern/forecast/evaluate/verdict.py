@@ -43,7 +43,6 @@ def assess_forecast(
     problem: str | None,
     past: RollingOriginScores | None,
     horizon: int,
-    discrete: bool = False,
 ) -> Trust:
     """Verdict on a forecast.
 
@@ -55,8 +54,6 @@ def assess_forecast(
         problem: Reason not to use the fit or its predictions; None if there is none.
         past: Scores of the forecasts from earlier origins; None if there are none.
         horizon: Number of steps of the forecast.
-        discrete: True if interval ends have positive probability, as for counts and at bounds.
-            Such intervals may hold more than their level.
     """
     if past is None:
         if problem:
@@ -81,7 +78,7 @@ def assess_forecast(
     failure = problem or next(_failures(past), None)
     if failure:
         return Trust("bad", f"{summary} {failure}", evidence)
-    doubt = next(_doubts(past, horizon, discrete), None)
+    doubt = next(_doubts(past, horizon), None)
     if doubt:
         return Trust("caution", f"{summary} {doubt}", evidence)
     return Trust("good", summary, evidence)
@@ -101,7 +98,7 @@ def _failures(past: RollingOriginScores) -> Iterator[str]:
         )
 
 
-def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator[str]:
+def _doubts(past: RollingOriginScores, horizon: int) -> Iterator[str]:
     """Reasons against a good verdict, the most important first."""
     for level in (0.8, 0.95):
         deviation = past.coverage(level) - past.expected[level]
@@ -114,7 +111,7 @@ def _doubts(past: RollingOriginScores, horizon: int, discrete: bool) -> Iterator
             yield (
                 f"{held}: expect more values outside than the level says, or use a shorter horizon."
             )
-        if deviation > tolerance and not discrete:
+        if deviation > tolerance:
             yield (
                 f"{held}: the intervals may be too wide. Use a lower level if their width matters."
             )

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 import numpy as np
-from scipy.special import expit, ndtr, stdtrit
+from scipy.special import expit
 
 # Frequency -> range (from, to) of its step in years, and of its shortest season in steps.
 FREQUENCIES = {
@@ -86,11 +86,6 @@ class Width:
     widening: float
     horizon: float
     past_scale: float
-
-    def past_coverage(self, level: float) -> float:
-        """Expected share of past values inside central intervals at the level."""
-        end = stdtrit(self.degrees, 0.5 + 0.5 * level) / self.past_scale
-        return float(2.0 * ndtr(end) - 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,11 +57,3 @@ def test_interval_coverage_with_many_residuals():
         errors = forecast_errors(WIDTH, scale * RNG.normal(size=500), np.zeros(1))
         ends.append(errors.scales[0] * errors.quantile(0.9))
     assert np.mean(np.abs(new) < ends) == pytest.approx(0.8, abs=3.0 * np.sqrt(0.16 / 4000))
-
-
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
-def test_past_coverage_by_simulation(level):
-    """Normal past errors with 0.9 times the scale, inside intervals of Student t errors."""
-    end = stats.t(WIDTH.degrees).ppf(0.5 + 0.5 * level)
-    inside = np.mean(np.abs(0.9 * RNG.normal(size=100_000)) < end)
-    assert WIDTH.past_coverage(level) == pytest.approx(inside, abs=4.0 * 0.5 / np.sqrt(100_000))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy import stats
 
 import bayeskern as bk
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, compared
@@ -67,6 +67,28 @@ def test_very_short_series_are_not_assessed(count):
     assert f.trust.verdict == "not assessable" and "The series is too short" in f.trust.advice
 
 
+def test_expected_coverage_of_past_errors(f):
+    """Normal past errors with `past_scale` times the scale, in intervals of Student t errors."""
+    width = f.combination.width
+    for level, expected in f.past_scores.expected.items():
+        end = stats.t(width.degrees).ppf(0.5 + 0.5 * level) / width.past_scale
+        assert expected == pytest.approx(2.0 * stats.norm.cdf(end) - 1.0, abs=0.006)
+
+
+def test_expected_coverage_of_a_kernel_is_the_level():
+    model = bk.StructuralModel(kernel=bk.kernels.Matern32(), log=False, method="map")
+    f = bk.forecast(seasonal(), HORIZON, model=model)
+    assert f.past_scores.expected == {0.5: 0.5, 0.8: 0.8, 0.95: 0.95}
+
+
+def test_expected_coverage_of_counts_includes_the_ends():
+    """80 % intervals of a Poisson distribution with mean 3, from 1 to 5, hold 87 %."""
+    counts = monthly(np.random.default_rng(0).poisson(3.0, 150))
+    f = bk.forecast(counts, 2, season=0, trend="drift", likelihood="poisson")
+    closed = stats.poisson(3.0).cdf(5) - stats.poisson(3.0).cdf(0)
+    assert f.past_scores.expected[0.8] == pytest.approx(closed, abs=0.02)
+
+
 def test_scores_of_constant_past_are_finite():
     values = np.append(np.full(30, 2.0), [2.0, 3.0, 2.5, 4.0, 3.0, 2.0])
     back = bk.forecast(values, 2, trend="drift", model=bk.StructuralModel(log=False)).past_scores
@@ -102,8 +124,8 @@ def test_coverage_error_of_equal_values_within_origins():
 def test_scores_of_a_standard_normal():
     """Gneiting and Raftery (2007), equation 21."""
     y = np.array([0.0, 1.3])
-    found = score(np.repeat(norm.ppf(SCORED_PROBABILITIES)[:, None], 2, axis=1), y)
-    expected = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
+    found = score(np.repeat(stats.norm.ppf(SCORED_PROBABILITIES)[:, None], 2, axis=1), y)
+    expected = y * (2 * stats.norm.cdf(y) - 1) + 2 * stats.norm.pdf(y) - 1 / np.sqrt(np.pi)
     np.testing.assert_allclose(found.crps, expected, rtol=0.005)
     np.testing.assert_allclose(found.errors, y, atol=1e-12)
     assert [inside.tolist() for inside in found.inside.values()] == [
@@ -151,10 +173,6 @@ def test_past_coverage_estimates_true_coverage():
 
 
 # -- the verdict -----------------------------------------------------------------------------------
-
-
-def test_overcoverage_of_counts_is_accepted():
-    assert assess_forecast(None, made(np.ones(60, bool)), HORIZON, discrete=True).verdict == "good"
 
 
 def test_unusable_numbers_are_bad():

@@ -1,12 +1,22 @@
 """Coverage of 80 % intervals on past values, which verdicts rest on, and on held-out values.
 
-    uv run python -m benchmarks.past_coverage [--data FOLDER] [--half judge] [--every 4]
+    uv run python -m benchmarks.interval_coverage [--data FOLDER] [--half judge] [--every 4]
         [--output TABLE.txt]
 
-Series without inventory, whose interval ends have a probability of their own. Past values are those
-of the forecasts from earlier origins at the hyperparameters of the whole series; "expected" is the
-coverage of past values that verdicts and conformal intervals expect, learned from the half `learn`.
-Conformal intervals count for series on which all their ends are finite.
+past
+    Coverage of past values by the forecasts from earlier origins, at the hyperparameters of the
+    whole series.
+expected
+    Coverage of past values that the verdict expects. The half `learn` taught it.
+future
+    Coverage of the held-out values.
+shared
+    The same, but a value at an interval end with a probability of its own counts by the share of
+    this probability that is inside: the coverage of the randomised probability integral transform
+    (Czado, Gneiting and Held, 2009, "Predictive model assessment for count data"). Inventory has
+    such ends.
+conformal
+    Coverage of the held-out values by conformal intervals, where all their ends are finite.
 """
 
 from __future__ import annotations
@@ -33,12 +43,13 @@ def coverage_row(series: Series) -> dict:
         forecast = bk.forecast(series.dated, len(series.y))
     trust = forecast.trust
     return {
-        "frequency": series.cell.split("/")[1],
+        "series": "inventory" if series.cell == "inventory/monthly" else series.cell.split("/")[1],
         "remark": remark_on_width(forecast),
         "verdict": trust.verdict,
         "past": trust.evidence.get("coverage_80", np.nan),
         "expected": trust.evidence.get("coverage_80_expected", np.nan),
         "future": share_inside(forecast.interval(0.8), series.y),
+        "shared": shared_coverage(forecast, series.y),
         "conformal": conformal_coverage(forecast, series.y),
     }
 
@@ -57,6 +68,16 @@ def share_inside(interval: tuple[np.ndarray, np.ndarray], y: np.ndarray) -> floa
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
+def shared_coverage(forecast: bk.Forecast, y: np.ndarray) -> float:
+    """Coverage of 80 % intervals of the randomised probability integral transform."""
+    probabilities = (np.arange(1000) + 0.5) / 1000
+    quantiles, inside = forecast.quantile(probabilities), np.abs(probabilities - 0.5) < 0.4
+    equal = np.isclose(quantiles, y, rtol=1e-9, atol=1e-9)
+    below = np.mean(quantiles < y, axis=0)
+    shares = np.sum(equal[inside], axis=0) / np.maximum(1, np.sum(equal, axis=0))
+    return float(np.mean(np.where(equal.any(axis=0), shares, np.abs(below - 0.5) < 0.4)))
+
+
 def conformal_coverage(forecast: bk.Forecast, y: np.ndarray) -> float:
     """Coverage of conformal 80 % intervals; NaN if an end is infinite."""
     try:
@@ -69,13 +90,13 @@ def conformal_coverage(forecast: bk.Forecast, y: np.ndarray) -> float:
 def tables(rows: Iterable[dict]) -> str:
     """Mean coverages by frequency, verdict and remark."""
     frame = pd.DataFrame(rows)
-    shares = ["past", "expected", "future", "conformal"]
+    shares = ["past", "expected", "future", "shared", "conformal"]
     means = ", ".join(f"{frame[share].mean():.2f} {share}" for share in shares)
     parts = [f"{len(frame)} series: {means}"]
-    for keys in (["frequency"], ["verdict"], ["remark"], ["remark", "frequency"]):
+    for keys in (["series"], ["verdict"], ["remark"], ["remark", "series"]):
         groups = frame.groupby(keys)
         table = groups[shares].mean().round(2)
-        table.insert(0, "series", groups.size())
+        table.insert(0, "n", groups.size())
         parts.append(table.to_string())
     return "\n\n".join(parts)
 
@@ -90,7 +111,6 @@ def main():
     series = [
         s
         for cell, all_series in load(arguments.data).items()
-        if not cell.startswith("inventory")
         for s in select(all_series, arguments.half, None, 1)[:: arguments.every]
     ]
     with Parallel(n_jobs=2, return_as="generator") as pool:
