@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +24,8 @@ def test_numpyro_is_whole_after_arviz():
     """`numpyro.factor` reads numpyro.distributions.distribution."""
     script = "import arviz, bayeskern, numpyro; numpyro.distributions.distribution.Unit(0.0)"
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_at_most_twelve_direct_dependencies():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert len(project["dependencies"]) <= 12

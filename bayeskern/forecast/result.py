@@ -253,8 +253,8 @@ class Forecast(FittedSeries, Quantiles):
     def conformal(self, level: float = 0.95) -> ConformalIntervals:
         """Conformal intervals from the errors of rolling-origin forecasts, by step ahead.
 
-        Each step uses the k-th largest of n past errors, with k = ceil((n + 1) level), enlarged to
-        the size of future errors, as learned from many series. If the enlarged past errors and the
+        Each step uses the k-th largest of n past errors, with k = ceil((n + 1) level), scaled to
+        the size of future errors, which was learned from many series. If these past errors and the
         future ones are exchangeable, an interval has at least this coverage, even if the model is
         wrong; errors of a time series are dependent, so the coverage is approximate.
 

@@ -9,9 +9,9 @@ conformal prediction").
 
 The coverage is exact if the past and future errors at a step are exchangeable. Errors of a time
 series are dependent, so it is approximate (Xu and Xie, 2021, "Conformal prediction interval for
-dynamic time-series"). The hyperparameters were fitted to all values, so past errors are smaller
-than future ones: past tail probabilities are those of the distribution of past errors,
-`Combination.past_errors`.
+dynamic time-series"). The hyperparameters were fitted to all values, so past errors are
+usually smaller than future ones: tail probabilities of past values are computed with the
+distribution of past errors, `Combination.past_errors`.
 """
 
 from __future__ import annotations

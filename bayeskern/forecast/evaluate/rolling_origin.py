@@ -31,8 +31,8 @@ class RollingOriginScores:
         naive: Scores of the seasonal-naive forecasts, (N,) each.
         known: Number of known values at the origin of each forecast, (N,).
         rows: Row of the forecast value in the series, (N,); origins may share values.
-        expected: Coverage to expect by level. It differs from the level because past errors are
-            smaller than future ones, and where ends of the intervals have a probability of their
+        expected: Expected coverage by level. It differs from the level because past errors differ
+            in size from future ones, and where ends of the intervals have a probability of their
             own, as for counts.
     """
 

@@ -47,7 +47,7 @@ def expected_coverage(quantiles: np.ndarray, of_values: np.ndarray) -> dict[floa
     """Mean probability of values inside central intervals, by level.
 
     Args:
-        quantiles: Predictive quantiles at `SCORED_PROBABILITIES`, whose intervals are meant.
+        quantiles: Predictive quantiles at `SCORED_PROBABILITIES`, which contain the intervals.
         of_values: Quantiles of the values at the same probabilities.
     """
     values, _, _, _ = _split(of_values)
