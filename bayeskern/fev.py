@@ -22,7 +22,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.workers import Run, run_all
+from bayeskern.forecast.many.workers import Run, run_all
 
 with extras.needed_for("bayeskern.fev", package="fev", extra="fev"):
     from datasets import Dataset, DatasetDict

@@ -35,7 +35,7 @@ def forecast(
     level: list[float] = [0.8, 0.95],  # noqa: B006
     change: list[str] | None = None,
     regressor: list[str] | None = None,
-    also: str | None = None,
+    recent: str | None = None,
     total: str | None = None,
     backtest: Whole = 0,
     save: Path | None = None,
@@ -54,8 +54,8 @@ def forecast(
         change: Date of a change of level and slope; may be repeated; "find" to search for changes.
         regressor: Column of a regressor; its future values are in rows without a value of the
             series. May be repeated.
-        also: File with values of the same quantity at a finer frequency, such as the days since the
-            last of the monthly totals of the series.
+        recent: File with recent values at a finer frequency, such as daily sales since the last
+            of the monthly totals of the series.
         total: Also write totals.csv: sums per month, quarter or year, observed values included.
         backtest: Also score forecasts from this number of past dates.
         save: Also write the forecast to a file, such as sales.nc, for `bayeskern update`.
@@ -64,9 +64,17 @@ def forecast(
     """
     levels = sorted({validation.level(p) for p in level})
     require_target(output / "forecast.csv", series)
-    if also is not None and (backtest or save is not None):
-        name = "--backtest" if backtest else "--save"
-        raise ValueError(f"--also excludes {name}: leave out one of the two.")
+    if recent is not None:
+        excluded = {
+            "--backtest": backtest or None,
+            "--save": save,
+            "--holidays": modelling.holidays,
+            "--events": modelling.events,
+            "--likelihood": modelling.likelihood,
+        }
+        for name, value in excluded.items():
+            if value is not None:
+                raise ValueError(f"--recent excludes {name}: leave out one of the two.")
     if save is not None:
         require_not_input(files.require_file(save, "forecast.nc"), series)
     # Imported while the model is fitted, to save time.
@@ -75,7 +83,11 @@ def forecast(
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     # The backtest comes first: it rejects bad input before the slower forecast is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
-    future = bk.forecast(data, horizon, also=also, **options)
+    if recent is None:
+        future = bk.forecast(data, horizon, **options)
+    else:
+        mixed = ("season", "trend", "model", "seed")
+        future = bk.forecast_mixed(data, recent, horizon, **{name: options[name] for name in mixed})
     # Totals may raise an error, so they are computed before any file is written.
     sums = None if total is None else future.totals(total, levels)
     say(bk.summary(future, level=levels[-1]))

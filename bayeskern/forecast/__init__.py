@@ -2,14 +2,15 @@
 
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
-from bayeskern.forecast.collection import Forecasts
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.gaps import FilledSeries, fill_gaps
 from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
-from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.load import load
-from bayeskern.forecast.many import forecast_many
+from bayeskern.forecast.many.collection import Forecasts
+from bayeskern.forecast.many.forecast_many import forecast_many
+from bayeskern.forecast.many.learned_priors import learn_priors
+from bayeskern.forecast.mixed.forecast_mixed import forecast_mixed
 from bayeskern.forecast.mixed.result import MixedForecast, Nowcast
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -42,6 +43,7 @@ __all__ = [
     "fill_gaps",
     "forecast",
     "forecast_many",
+    "forecast_mixed",
     "learn_priors",
     "load",
     "read_series",

@@ -13,10 +13,10 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, counted, short
 from bayeskern.core.progress import Progress, hidden_progress
+from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast

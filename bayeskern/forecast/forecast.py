@@ -33,10 +33,9 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.mixed.forecast import forecast_mixed
 from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
 from bayeskern.forecast.model.future_values import table_of
-from bayeskern.forecast.model.structural_model import StructuralModel
+from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import is_constant
 from bayeskern.forecast.result import Forecast
@@ -59,7 +58,6 @@ def forecast(
     events: Mapping[str, Any] | None = None,
     likelihood: str | None = None,
     model: StructuralModel = StructuralModel(),
-    also: Any = None,
     seed: int = 0,
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
@@ -86,6 +84,8 @@ def forecast(
     slope, seasons and a short-memory residual, in basis functions, whose cost is linear in the
     number of values (`history/`). `StructuralModel.last` lists the exceptions.
 
+    For totals that continue in values of a finer frequency, see `forecast_mixed`.
+
     A long fit shows a progress bar, if the standard error is a terminal.
 
     Args:
@@ -110,11 +110,6 @@ def forecast(
             describe the log mean of counts, or the log odds of the mean share.
         model: Further options of the structural model: logarithm, change points, robust noise,
             kernels, bounds, priors, inference method.
-        also: Recent values of the same quantity at a finer frequency, in the forms of `series`:
-            days, business days or months, if `series` holds totals over months, quarters or years.
-            The result has the distribution of the unfinished period, `nowcast`. The values begin
-            right after the last total or before, without gaps, and add up to the totals. The model
-            describes the values as given, not their logarithm. See `MixedForecast`.
         seed: Random seed.
 
     Returns:
@@ -144,25 +139,12 @@ def forecast(
 
         sales = bk.read_series("sales.csv", time="month", value="sales")
         bk.forecast(sales, 6, model=bk.StructuralModel(log=True))
-
-        months, days = bk.read_series("monthly.csv"), bk.read_series("daily.csv")
-        f = bk.forecast(months, 3, also=days)
-        f.nowcast.interval(0.8)
         ```
     """
     seed = validation.seed(seed)
-    if not isinstance(model, StructuralModel):
-        raise TypeError(
-            "model must be a StructuralModel, such as bk.StructuralModel(log=True); got a "
-            f"{type(model).__name__}."
-        )
+    require_structural_model(model)
     regressors, uncertain = table_of(regressors)
     series = read_series(series, regressors=regressors)
-    if also is not None:
-        request = Request(model, season, trend, holidays, events, likelihood)
-        if uncertain:
-            raise ValueError("also= excludes regressors. Remove one of the two.")
-        return forecast_mixed(series, also, horizon, request, seed)
     horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     request = Request(model, season, trend, holidays, events, likelihood)
     series, choices = configure(series, horizon, request)

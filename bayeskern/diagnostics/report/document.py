@@ -35,7 +35,7 @@ from bayeskern.diagnostics.report.sections.verdict import evidence, verdict
 from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.diagnostics.report.wording import listed, of_series
-from bayeskern.forecast.collection import Forecasts
+from bayeskern.forecast.many.collection import Forecasts
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 

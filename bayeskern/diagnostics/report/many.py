@@ -13,8 +13,8 @@ from bayeskern.core.formatting import counted, message_of
 from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import environment
 from bayeskern.diagnostics.report.style import as_svg, with_prefixed_ids
-from bayeskern.forecast.collection import Forecasts, ForecastSummary
 from bayeskern.forecast.evaluate.rolling_origin import compared
+from bayeskern.forecast.many.collection import Forecasts, ForecastSummary
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import number_format
 

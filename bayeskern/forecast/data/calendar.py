@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.zones import to_utc, to_wall
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from bayeskern.forecast.data.calendar import (
     dates_in,
     seconds_of,
 )
-from bayeskern.forecast.data.times import is_dated_by_digits, parse_times
+from bayeskern.forecast.data.dates.times import is_dated_by_digits, parse_times
 from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of
 
 __all__ = ["infer_calendar"]

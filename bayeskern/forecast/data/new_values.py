@@ -11,10 +11,10 @@ import numpy as np
 from bayeskern.core.formatting import counted, printable_errors
 from bayeskern.forecast.data.cells import count_cells, read_numbers
 from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns, split_zones
+from bayeskern.forecast.data.dates.times import parse_times, read_times
 from bayeskern.forecast.data.reading import INDEX_COLUMN, read_file, with_index_of_times
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import parse_times, read_times
 from bayeskern.forecast.data.zones import to_utc, to_wall
 
 NO_OPTIONS = ReadOptions()

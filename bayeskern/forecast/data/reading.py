@@ -20,11 +20,11 @@ from bayeskern.forecast.data.columns import (
     split_id,
     split_zones,
 )
-from bayeskern.forecast.data.files import DELIMITERS, Table, read_table
-from bayeskern.forecast.data.layout import is_readable
+from bayeskern.forecast.data.dates.times import parse_times
+from bayeskern.forecast.data.files.layout import is_readable
+from bayeskern.forecast.data.files.tables import DELIMITERS, Table, read_table
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import parse_times
 
 if TYPE_CHECKING:
     import pandas as pd

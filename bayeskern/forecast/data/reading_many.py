@@ -19,7 +19,8 @@ from bayeskern.forecast.data.columns import (
     choose_time,
     split_zones,
 )
-from bayeskern.forecast.data.files import Table
+from bayeskern.forecast.data.dates.times import read_times, read_written_times
+from bayeskern.forecast.data.files.tables import Table
 from bayeskern.forecast.data.reading import (
     INDEX_COLUMN,
     read_file,
@@ -28,7 +29,6 @@ from bayeskern.forecast.data.reading import (
     with_index_of_times,
 )
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import read_times, read_written_times
 from bayeskern.forecast.data.zones import aware, is_aware
 
 

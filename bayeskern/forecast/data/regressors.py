@@ -14,8 +14,8 @@ from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
 from bayeskern.forecast.data.columns import ReadOptions
-from bayeskern.forecast.data.files import read_table
-from bayeskern.forecast.data.times import parse_times, read_times
+from bayeskern.forecast.data.dates.times import parse_times, read_times
+from bayeskern.forecast.data.files.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd

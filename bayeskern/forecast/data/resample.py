@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.contents import SizeLimit
+from bayeskern.forecast.data.files.contents import SizeLimit
 
 # Names of periods and their pandas frequencies. Weeks begin on Mondays.
 PERIODS = {

@@ -11,8 +11,8 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.model.fine_steps import FineSteps
 from bayeskern.forecast.model.learned import frequency_of, learned
+from bayeskern.forecast.model.processes.fine_steps import FineSteps
 
 # Relative difference between a total and the sum of its fine values that counts as rounding.
 ROUNDING_TOL = 1e-3
@@ -143,7 +143,7 @@ def _recent(pair: Aligned) -> Aligned:
     starts = edges[edges >= pair.stop - MAX_FINE_VALUES]
     fine = _from_row(pair.fine, int(starts[0]) - pair.start)
     remark = (
-        f"also: only the last {len(fine.values):,} of {len(pair.fine.values):,} values are used"
+        f"recent: only the last {len(fine.values):,} of {len(pair.fine.values):,} values are used"
     )
     return Aligned(pair.totals, fine.with_remarks(remark))
 
@@ -161,7 +161,7 @@ def _without_unfinished(pair: Aligned) -> Series:
     fine_label = pair.fine.calendar.labels(pair.fine.times[[0, -1]])
     if pair.start > edges[-1]:
         raise ValueError(
-            f"also must begin right after the last total, {label[-1]}, or before; its first time "
+            f"recent must begin right after the last total, {label[-1]}, or before; its first time "
             f"is {fine_label[0]}. Give the values since the last total."
         )
     for row in np.flatnonzero(totals.observed):
@@ -179,16 +179,16 @@ def _without_unfinished(pair: Aligned) -> Series:
             hint = (
                 "It is their mean: give totals, the means times the number of values."
                 if means
-                else "Correct one of the two, or leave out also= or its values before this time."
+                else "Correct one of the two, or leave out the recent values before this time."
             )
             raise ValueError(
-                f"also: the {len(values)} values of {label[row]} add up to {values.sum():,.6g}, "
-                f"but the total of the series is {total:,.6g}. {hint}"
+                f"recent: the {len(values)} values of {label[row]} add up to {values.sum():,.6g}, "
+                f"but their total is {total:,.6g}. {hint}"
             )
     if pair.stop < edges[-1]:
         raise ValueError(
-            f"also must reach the end of the last total, {label[-1]}; its last time is "
-            f"{fine_label[1]}. Give its values up to now, or leave out also=."
+            f"recent must reach the end of the last total, {label[-1]}; its last time is "
+            f"{fine_label[1]}. Give the values up to now, or use bk.forecast without them."
         )
     return totals
 
@@ -209,7 +209,7 @@ def _with_finished_periods(pair: Aligned) -> Aligned:
     times = pair.totals.calendar.future(finished)
     labels = pair.totals.calendar.labels(times)
     periods = labels[0] if finished == 1 else f"{labels[0]} to {labels[-1]}"
-    remark = f"{counted(finished, 'total')} ({periods}) taken from the values of also"
+    remark = f"{counted(finished, 'total')} ({periods}) taken from the recent values"
     return replace(pair, totals=pair.totals.extended(sums, times).with_remarks(remark))
 
 
@@ -256,8 +256,8 @@ def _require_periods(calendar: Calendar) -> None:
     is_named = calendar.every == 1 or calendar.day in (1, 31)
     if "month" not in calendar.kind or not calendar.regular or not is_named:
         raise ValueError(
-            "also= needs a series of totals over months, quarters or years, each at its first or "
-            f"last day; this series is {calendar.description}. For other periods, aggregate: "
+            "totals must be a series over months, quarters or years, each at its first or "
+            f"last day; got a series that is {calendar.description}. For other periods, aggregate: "
             "read_series(..., every='month', by='sum')."
         )
 
@@ -276,8 +276,8 @@ def _require_finer(periods: Calendar, fine: Series) -> None:
         is_monthly = is_whole and is_aligned and periods.every > calendar.every
     if not calendar.regular or not (is_daily or is_monthly):
         raise ValueError(
-            "also must have a finer frequency than the series, days, business days or months; it "
-            f"is {calendar.description}, and the series is {periods.description}. Exchange the "
+            "recent must have a finer frequency than totals, days, business days or months; it "
+            f"is {calendar.description}, and totals are {periods.description}. Exchange the "
             "two, or aggregate: read_series(..., every='day', by='sum')."
         )
 
@@ -288,6 +288,6 @@ def _require_complete(fine: Series) -> None:
     if len(missing):
         time = fine.calendar.labels(fine.calendar.grid(0)[missing[:1]])[0]
         raise ValueError(
-            f"also: {counted(len(missing), 'time')} without a value, the first {time}. Give each a "
-            "value, 0 if there was nothing, or only the values since the last gap."
+            f"recent: {counted(len(missing), 'time')} without a value, the first {time}. Give each "
+            "a value, 0 if there was nothing, or only the values since the last gap."
         )

@@ -34,7 +34,7 @@ IDENTITY = Scale(False, 0.0, 1.0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixedForecast(Forecast):
-    """Forecast of totals over periods, from `forecast(totals, horizon, also=values)`.
+    """Forecast of totals over periods, from `forecast_mixed`.
 
     A `Forecast` of the totals, with the distribution of the unfinished period as `nowcast`. Past
     forecasts, components and conformal intervals describe totals over a period of average length:
@@ -152,7 +152,7 @@ class MixedForecast(Forecast):
 
     def _refuse(self, name: str) -> NoReturn:
         raise ValueError(
-            f"{name} is not available for a forecast with also=: call forecast again with all "
+            f"{name} is not available for a mixed forecast: call forecast_mixed again with all "
             "totals and values."
         )
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import (
     LINE,
     NOISE,
@@ -19,8 +18,9 @@ from bayeskern.forecast.model.kernels import (
     in_units,
     priors_of_changes,
 )
-from bayeskern.forecast.model.mixed_prior import MixedPrior, fast_prior
 from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
+from bayeskern.forecast.model.processes.mixed_prior import MixedPrior, fast_prior
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
 from bayeskern.gp import GPRegression, LatentGP

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import (
     CYCLES,

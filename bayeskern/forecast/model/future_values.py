@@ -15,9 +15,9 @@ import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
+from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.regressors import contain_dates, days_of
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.data.zones import to_utc
 from bayeskern.prediction.mixture import Quantiles
 

@@ -20,7 +20,7 @@ from bayeskern.kernels import Kernel
 class StructuralModel:
     """Options of the structural model behind a forecast.
 
-    `forecast`, `forecast_many`, `backtest`, `anomalies` and `learn_priors` take it as `model=`.
+    `forecast` and the other functions of series take it as `model=`.
 
     Attributes:
         log: True to model the logarithm of the values, which keeps the forecast above zero; False
@@ -124,6 +124,15 @@ class StructuralModel:
         pairs = ((field, getattr(self, field.name)) for field in fields(self))
         options = [f"{f.name}={value!r}" for f, value in pairs if value is not f.default]
         return f"StructuralModel({', '.join(options)})"
+
+
+def require_structural_model(model: object) -> None:
+    """Raise TypeError unless `model` holds options of a structural model."""
+    if not isinstance(model, StructuralModel):
+        raise TypeError(
+            "model must be a StructuralModel, such as bk.StructuralModel(log=True); got a "
+            f"{type(model).__name__}."
+        )
 
 
 def _bound(value: float | None, default: float) -> float:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.fine_steps import FineSteps
 from bayeskern.forecast.model.learned import Learned
 from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.kernels import Kernel
 from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 

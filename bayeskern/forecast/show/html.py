@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from bayeskern.forecast.anomalies import Anomalies
     from bayeskern.forecast.backtest import Backtest
-    from bayeskern.forecast.collection import Forecasts
     from bayeskern.forecast.gaps import FilledSeries
+    from bayeskern.forecast.many.collection import Forecasts
     from bayeskern.forecast.result import Forecast
 
 

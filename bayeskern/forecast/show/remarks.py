@@ -81,7 +81,7 @@ def _outlier(f: Forecast) -> str | None:
     fitted = f.parts[0].fitted
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])
     distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
-    # Finer values (also=) follow the totals, and their times are not in the series.
+    # The finer values of a mixed forecast follow the totals, and their times are not in the series.
     distance = distance[: int(f.series.observed.sum())]
     worst = int(np.argmax(distance))
     if not distance[worst] > 5.0:

@@ -31,7 +31,7 @@ MONTHLY, RECENT = TOTALS[:"2025-10"], DAILY["2025-09-15":"2025-11-18"]
 
 @pytest.fixture(scope="module")
 def mixed():
-    return bk.forecast(MONTHLY, 3, also=RECENT)
+    return bk.forecast_mixed(MONTHLY, RECENT, 3)
 
 
 def test_the_first_step_is_the_nowcast(mixed):
@@ -78,7 +78,7 @@ def test_days_sharpen_the_unfinished_month(mixed):
 
 def test_totals_at_the_end_of_months_are_the_same(mixed):
     ends = MONTHLY.set_axis(MONTHLY.index + pd.offsets.MonthEnd(0))
-    other = bk.forecast(ends, 3, also=RECENT)
+    other = bk.forecast_mixed(ends, RECENT, 3)
     np.testing.assert_allclose(other.mean, mixed.mean, rtol=1e-9)
 
 
@@ -91,20 +91,20 @@ def test_the_plot_has_both_frequencies(mixed):
 
 def test_an_unfinished_total_is_left_out(mixed):
     so_far = pd.concat([MONTHLY, RECENT["2025-11"].resample("MS").sum()])
-    other = bk.forecast(so_far, 3, also=RECENT)
+    other = bk.forecast_mixed(so_far, RECENT, 3)
     assert any("is the sum so far" in remark for remark in other.remarks)
     np.testing.assert_allclose(other.mean, mixed.mean, rtol=1e-9)
 
 
 def test_a_finished_month_without_total_is_the_sum_of_its_days():
-    f = bk.forecast(MONTHLY, 2, also=DAILY["2025-09-15":"2025-12-05"])
+    f = bk.forecast_mixed(MONTHLY, DAILY["2025-09-15":"2025-12-05"], 2)
     assert f.series.values[-1] == pytest.approx(TOTALS["2025-11-01"])
     assert f.nowcast.period == "December 2025"
     assert any("1 total (2025-11-01) taken from" in remark for remark in f.remarks)
 
 
 def test_days_that_end_with_the_totals_have_no_nowcast():
-    f = bk.forecast(MONTHLY, 2, also=DAILY["2025-09-15":"2025-10-31"])
+    f = bk.forecast_mixed(MONTHLY, DAILY["2025-09-15":"2025-10-31"], 2)
     assert f.nowcast is None
     assert f.plot().axes[0].get_title(loc="left").startswith("sales")
 
@@ -113,13 +113,13 @@ def test_a_level_shift_is_not_searched_with_days():
     """The model of two frequencies has no change points."""
     totals = MONTHLY[-30:] - 1e6 * (np.arange(30) < 15)
     assert bk.forecast(totals, 3).changes.size
-    f = bk.forecast(totals, 3, also=RECENT)
+    f = bk.forecast_mixed(totals, RECENT, 3)
     assert not f.changes.size
 
 
 def test_quarters_and_months():
     quarterly = TOTALS[:"2025-09"].resample("QS").sum()
-    f = bk.forecast(quarterly, 2, also=TOTALS["2025-01":"2025-11"])
+    f = bk.forecast_mixed(quarterly, TOTALS["2025-01":"2025-11"], 2)
     assert (f.nowcast.units, f.nowcast.observed_count) == ("3 months", 2)
     truth = TOTALS["2025-10":"2025-12"].sum()
     lower, upper = f.nowcast.interval(0.99)
@@ -129,7 +129,7 @@ def test_quarters_and_months():
 def test_business_days():
     days = DAILY[DAILY.index.dayofweek < 5]
     totals = days.resample("MS").sum()
-    f = bk.forecast(totals[:"2025-10"], 1, also=days["2025-10-06":"2025-11-14"])
+    f = bk.forecast_mixed(totals[:"2025-10"], days["2025-10-06":"2025-11-14"], 1)
     assert f.nowcast.units == "20 business days"
     lower, upper = f.nowcast.interval(0.99)
     assert lower < totals["2025-11-01"] < upper
@@ -137,7 +137,7 @@ def test_business_days():
 
 @pytest.mark.slow
 def test_long_daily_series_are_cut_at_the_start_of_a_month():
-    f = bk.forecast(MONTHLY, 1, also=DAILY["2023-01-01":"2025-11-10"])
+    f = bk.forecast_mixed(MONTHLY, DAILY["2023-01-01":"2025-11-10"], 1)
     assert any("only the last 375 of 1,045 values" in remark for remark in f.remarks)
 
 
@@ -148,32 +148,30 @@ def doubled(day):
 
 
 @pytest.mark.parametrize(
-    ("totals", "also", "options", "message"),
+    ("totals", "recent", "options", "message"),
     [
-        (RECENT, MONTHLY, {}, "also= needs a series of totals over months.*is daily"),
-        (MONTHLY, TOTALS[:"2025-11"], {}, "also must have a finer frequency.*is monthly"),
-        (MONTHLY.to_numpy(), RECENT, {}, "also= needs a series of totals over months"),
-        (MONTHLY, RECENT.to_numpy(), {}, "also must have a finer frequency"),
+        (RECENT, MONTHLY, {}, "totals must be a series over months.*is daily"),
+        (MONTHLY, TOTALS[:"2025-11"], {}, "recent must have a finer frequency.*is monthly"),
+        (MONTHLY.to_numpy(), RECENT, {}, "totals must be a series over months"),
+        (MONTHLY, RECENT.to_numpy(), {}, "recent must have a finer frequency"),
         (MONTHLY, RECENT.drop(pd.Timestamp("2025-10-02")), {}, "1 time without.*2025-10-02"),
         (MONTHLY, doubled("2025-10-20"), {}, "the 31 values of 2025-10-01 add up to"),
         (MONTHLY / [*MONTHLY.index.days_in_month], RECENT, {}, "It is their mean"),
-        (MONTHLY, DAILY["2025-11-03":"2025-11-20"], {}, "also must begin right after"),
-        (MONTHLY, DAILY["2025-09-03":"2025-10-20"], {}, "also must reach the end"),
+        (MONTHLY, DAILY["2025-11-03":"2025-11-20"], {}, "recent must begin right after"),
+        (MONTHLY, DAILY["2025-09-03":"2025-10-20"], {}, "recent must reach the end"),
         (MONTHLY, RECENT, {"model": bk.StructuralModel(log=True)}, "logarithm of a sum"),
-        (MONTHLY, RECENT, {"holidays": "DE"}, "also= excludes holidays"),
-        (MONTHLY, RECENT, {"likelihood": "poisson"}, "also= excludes likelihood"),
         (MONTHLY, RECENT, {"model": bk.StructuralModel(robust=True)}, "excludes Struct.*robust"),
         (MONTHLY, RECENT, {"model": bk.StructuralModel(lower=9)}, r"lower=...\) other than 0"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named(totals, also, options, message):
+def test_bad_input_is_named(totals, recent, options, message):
     with pytest.raises(ValueError, match=message):
-        bk.forecast(totals, 3, also=also, **options)
+        bk.forecast_mixed(totals, recent, 3, **options)
 
 
 @pytest.mark.parametrize("name", ["save", "update", "scenario"])
 def test_what_is_missing_is_named(mixed, name):
-    with pytest.raises(ValueError, match=f"{name} is not available for a forecast with also="):
+    with pytest.raises(ValueError, match=f"{name} is not available for a mixed forecast"):
         getattr(mixed, name)({})
 
 
@@ -186,7 +184,7 @@ def test_a_report_has_the_nowcast(mixed, tmp_path):
 def test_the_command_line_takes_both_files(tmp_path, capsys):
     MONTHLY.rename_axis("month").to_csv(tmp_path / "monthly.csv")
     RECENT.rename_axis("day").to_csv(tmp_path / "daily.csv")
-    files = tmp_path / "monthly.csv", "--also", tmp_path / "daily.csv"
+    files = tmp_path / "monthly.csv", "--recent", tmp_path / "daily.csv"
     options = "--horizon", 2, "--no-report", "--output", tmp_path / "out"
     with pytest.raises(SystemExit) as end:
         cli.main([str(word) for word in ("forecast", *files, *options)])
@@ -194,9 +192,10 @@ def test_the_command_line_takes_both_files(tmp_path, capsys):
     assert "nowcast of November 2025" in " ".join(capsys.readouterr().out.split())
     table = pd.read_csv(tmp_path / "out" / "forecast.csv")
     assert table["month"].tolist() == ["2025-11-01", "2025-12-01"]
-    with pytest.raises(SystemExit):
-        cli.main([str(word) for word in ("forecast", *files, *options, "--backtest", 2)])
-    assert "--also excludes --backtest" in capsys.readouterr().err
+    for name, value in (("--backtest", 2), ("--holidays", "DE"), ("--likelihood", "poisson")):
+        with pytest.raises(SystemExit):
+            cli.main([str(word) for word in ("forecast", *files, *options, name, value)])
+        assert f"--recent excludes {name}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -208,7 +207,7 @@ def test_nowcasts_are_sharper_and_calibrated():
         last = np.random.default_rng(seed).integers(3, 28)
         recent = days["2025-09-10" : f"2025-11-{last:02d}"]
         truth = totals["2025-11-01"]
-        f = bk.forecast(totals[:"2025-10"], 1, also=recent)
+        f = bk.forecast_mixed(totals[:"2025-10"], recent, 1)
         plain = bk.forecast(totals[:"2025-10"], 1)
         lower, upper = f.nowcast.interval(0.8)
         inside.append(lower <= truth <= upper)

@@ -9,8 +9,8 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import default_noise
+from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior

@@ -6,7 +6,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.dates.times import parse_times
 
 DATES = [dt.date(2013, 1, 1) + dt.timedelta(days=n) for n in (0, 1, 31, 33, 60)]
 

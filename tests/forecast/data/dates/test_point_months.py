@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bayeskern.forecast.data.dates.times import read_written_times
 from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.times import read_written_times
 
 MONTHS = np.arange("1993-01", "1995-07", dtype="M8[M]")
 QUARTERS, DECEMBERS = MONTHS[2::3], np.arange("1990-12", "2002-12", 12, dtype="M8[M]")

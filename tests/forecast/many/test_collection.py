@@ -19,7 +19,7 @@ from bayeskern.core.files import _prefix
 from bayeskern.forecast.saved.folder import INDEX
 
 # `bayeskern.forecast` is the function, not the package.
-FORECAST_MANY = importlib.import_module("bayeskern.forecast.many")
+FORECAST_MANY = importlib.import_module("bayeskern.forecast.many.forecast_many")
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 STORES = ("store 12", "a/b", "../../x", "", "n" * 300)

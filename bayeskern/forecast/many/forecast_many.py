@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.collection import Forecasts, ForecastSummary, record_of
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.many.collection import Forecasts, ForecastSummary, record_of
+from bayeskern.forecast.many.workers import Run, run_all
 from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.saved.folder import Entry, Folder
-from bayeskern.forecast.workers import Run, run_all
 
 
 class Outcome(NamedTuple):

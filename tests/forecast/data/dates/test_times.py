@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.dates.times import parse_times
 
 
 def dates(text: str) -> np.ndarray:

@@ -22,9 +22,9 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.many.workers import Run, run_all
 from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
-from bayeskern.forecast.workers import Run, run_all
 
 
 def posterior_moments(

@@ -22,14 +22,14 @@ import numpy as np
 
 from bayeskern.core import extras, validation
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.contents import (
+from bayeskern.forecast.data.files.contents import (
     SizeLimit,
     read_content,
     read_parquet,
     read_sheets,
     require_cells,
 )
-from bayeskern.forecast.data.layout import drop_totals, join_header, trim
+from bayeskern.forecast.data.files.layout import drop_totals, join_header, trim
 
 # In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.fine_steps import FineSteps
 from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, default_noise, in_units
+from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.gp.time_series.prior import Gradient, NumpyPrior
 from bayeskern.kernels import Matern12, Seasonal
 from bayeskern.kernels.derivatives import Pairs

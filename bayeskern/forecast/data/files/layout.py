@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing, read_numbers
-from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.data.dates.times import parse_times
 
 # First cell of a row that sums up the rows above it.
 TOTAL_WORDS = {

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.many import summarise
-from bayeskern.forecast.workers import Run, run_all
+from bayeskern.forecast.many.forecast_many import summarise
+from bayeskern.forecast.many.workers import Run, run_all
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}

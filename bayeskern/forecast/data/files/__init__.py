@@ -1,0 +1,1 @@
+"""Tables read from files: CSV and similar text, Excel, Parquet and JSON."""

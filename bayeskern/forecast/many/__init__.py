@@ -1,0 +1,1 @@
+"""Many series: parallel forecasts, their collection, and priors learned from them."""

@@ -1,0 +1,1 @@
+"""Priors of processes as NumPy formulas: of any kernel, and of totals with fine steps."""
