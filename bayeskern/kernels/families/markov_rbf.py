@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -253,17 +254,20 @@ def _integral_series(order: int) -> IntegralSeries:
 
 @lru_cache
 def _unit_process(order: int) -> UnitProcess:
-    numerator, denominator = _pade(2, order)
-    zeros, poles = (_roots(p) for p in (numerator, denominator))
+    x_zeros, x_poles = (_roots(p) for p in _pade(2, order))
+    # Roots s of p(-s^2 / 2) in the left half-plane.
+    zeros, poles = (-np.sqrt(-2.0 * x) for x in (x_zeros, x_poles))
     # S(s) = N(x) / D(x) with x = -s^2 / 2; k is the sum of the residues of S(s) exp(s r) at the
-    # poles in the left half-plane.
-    x, slope = -0.5 * poles**2, polynomial.polyder(denominator)
-    residues = polynomial.polyval(x, numerator) / (-poles * polynomial.polyval(x, slope))
+    # poles in the left half-plane, up to a factor N(x) / (-s D'(x)), here as products of
+    # differences of roots, which do not cancel.
+    differences = x_poles[:, None] - x_poles + np.eye(order)
+    numerators = np.prod(x_poles[:, None] - x_zeros, axis=1)
+    residues = numerators / (-poles * np.prod(differences, axis=1))
     amplitudes = residues / np.real(np.sum(residues))
-    F = _schwarz(polynomial.polyfromroots(poles).real.astype(float))
+    F = _schwarz(polynomial.polyfromroots(poles).real)
     # f = h'x is the numerator, as a polynomial in d/dt, applied to the first number of the state.
     h, power = np.zeros(order), np.eye(order)[0]
-    for coefficient in polynomial.polyfromroots(zeros).real.astype(float):
+    for coefficient in polynomial.polyfromroots(zeros).real:
         h += coefficient * power
         power = F.T @ power
     h /= np.linalg.norm(h)
@@ -280,8 +284,8 @@ def _unit_process(order: int) -> UnitProcess:
     k = np.real(amplitudes @ np.exp(np.outer(poles, r)))
     error = float(np.abs(k - np.exp(-0.5 * r * r)).max())
     return UnitProcess(
-        rates=poles.astype(complex),
-        amplitudes=amplitudes.astype(complex),
+        rates=poles,
+        amplitudes=amplitudes,
         eigenvalues=eigenvalues,
         V=V,
         inverse=np.linalg.inv(V),
@@ -293,26 +297,36 @@ def _unit_process(order: int) -> UnitProcess:
     )
 
 
-def _pade(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _pade(m: int, n: int) -> tuple[list[int], list[int]]:
     """N and D of degrees m and n with exp(-x) ~ N(x) / D(x), lowest powers first.
 
-    Baker (1975), section 5.1.
+    Up to a common factor, with which the coefficients are integers. Baker (1975), section 5.1.
     """
-    N = [math.comb(m, j) * math.factorial(m + n - j) * (-1.0) ** j for j in range(m + 1)]
+    N = [math.comb(m, j) * math.factorial(m + n - j) * (-1) ** j for j in range(m + 1)]
     D = [math.comb(n, j) * math.factorial(m + n - j) for j in range(n + 1)]
-    # Exact: a common factor has no effect on the roots and the normalised residues.
-    return np.array(N, np.longdouble), np.array(D, np.longdouble)
+    return N, D
 
 
-def _roots(p: np.ndarray) -> np.ndarray:
-    """Roots s of p(-s^2 / 2) in the left half-plane, accurate to rounding.
+def _roots(p: list[int]) -> np.ndarray:
+    """Roots of a polynomial with integer coefficients, accurate to rounding.
 
-    In extended precision: second derivatives of the kernel are small differences of their powers.
+    Newton's steps with exact residuals: second derivatives of the kernel are small differences of
+    powers of the roots.
     """
-    x = polynomial.polyroots(p.astype(float)).astype(np.clongdouble)
+    roots = polynomial.polyroots(p).astype(complex)
+    slope = polynomial.polyder(p)
     for _ in range(3):
-        x -= polynomial.polyval(x, p) / polynomial.polyval(x, polynomial.polyder(p))
-    return -np.sqrt(-2.0 * x)
+        roots -= np.array([_exact_value(p, x) for x in roots]) / polynomial.polyval(roots, slope)
+    return roots
+
+
+def _exact_value(p: list[int], x: complex) -> complex:
+    """p(x), rounded once: Horner's rule in fractions."""
+    a, b = Fraction(x.real), Fraction(x.imag)
+    real, imaginary = Fraction(0), Fraction(0)
+    for coefficient in reversed(p):
+        real, imaginary = real * a - imaginary * b + coefficient, real * b + imaginary * a
+    return complex(real, imaginary)
 
 
 def _schwarz(p: np.ndarray) -> np.ndarray:
