@@ -78,7 +78,8 @@ def forecast(
     if save is not None:
         require_not_input(files.require_file(save, "forecast.nc"), series)
     # Imported while the model is fitted, to save time.
-    threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
+    drawn_with = "bayeskern.diagnostics.report" if report else "matplotlib.figure"
+    threading.Thread(target=importlib.import_module, args=(drawn_with,)).start()
     options = modelling.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     # The backtest comes first: it rejects bad input before the slower forecast is fitted.

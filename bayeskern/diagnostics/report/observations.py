@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import xarray as xr
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.leave_one_out.loo import loo_by_site
@@ -23,6 +22,9 @@ from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.prediction.response_mixture import ResponseMixture
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Number of replicates if they condition on the data, which is costly.
 COSTLY_REPLICATES = 100

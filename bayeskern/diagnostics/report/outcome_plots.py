@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import arviz as az
 import numpy as np
-import xarray as xr
-from arviz_plots import plot_ppc_pava, plot_ppc_pava_residuals, plot_ppc_rootogram
-from arviz_plots.plot_collection import PlotCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -46,6 +42,8 @@ def calibration(events: Sequence[Event]) -> Figure:
 
     The frequency is estimated by isotonic regression.
     """
+    from arviz_plots import plot_ppc_pava  # slow to import
+
     fig, axes = panels(len(events), columns=3, height=2.1 if len(events) > 1 else 2.8)
     by_axis = {f"event{i}": (ax, e) for i, (ax, e) in enumerate(zip(axes, events, strict=True))}
     visuals = {
@@ -71,6 +69,8 @@ def residuals(event: Event, covariates: Mapping[str, np.ndarray]) -> Figure:
 
     There is a panel for each covariate (n,).
     """
+    from arviz_plots import plot_ppc_pava_residuals  # slow to import
+
     fig, axes = panels(len(covariates), columns=2, height=2.1)
     is_large = len(event.y) > 400
     # A rasterised image cannot adapt to the colours of the page.
@@ -103,6 +103,8 @@ def rootogram(ax: Any, y: np.ndarray, replicates: np.ndarray, low: int, high: in
         low: Smallest count shown.
         high: Largest count shown.
     """
+    from arviz_plots import plot_ppc_rootogram  # slow to import
+
     visuals = {
         "observed_markers": {"color": INK, "label": "observed", "zorder": 3},
         "predictive_markers": {"color": BLUE, "label": "the model, 95 %", "marker": "_"},
@@ -124,6 +126,10 @@ def _draw(
     plot: Callable, fig: Figure, panels: Mapping[str, tuple[Any, Event]], **options: Any
 ) -> None:
     """Draw a plot of ArviZ into panels of a figure, without pyplot."""
+    import arviz as az  # slow to import
+    import xarray as xr
+    from arviz_plots.plot_collection import PlotCollection
+
     tree = az.from_dict(
         {
             "posterior_predictive": {k: e.draws[None] for k, (_, e) in panels.items()},

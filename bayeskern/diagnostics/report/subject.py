@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
-from arviz_stats.base.array import array_stats
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING_ERROR
@@ -28,6 +26,9 @@ from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclass
@@ -79,6 +80,8 @@ class Subject:
 
     def group(self, name: str) -> xr.Dataset:
         """A group of the tree; an empty one if it is missing."""
+        import xarray as xr  # slow to import
+
         return self.tree[name].to_dataset() if name in self.tree.children else xr.Dataset()
 
     @property
@@ -212,6 +215,8 @@ class Subject:
 
         known: Marginal distributions by name, whose moments replace those of draws.
         """
+        import xarray as xr  # slow to import
+
         # One variable for all numbers is fast, but a known marginal belongs to a whole variable.
         if known:
             columns = {name: f"x{i}" for i, name in enumerate(draws)}
@@ -240,6 +245,8 @@ class Subject:
 
         Chains are sorted by R-hat and effective draws, weighted draws by the change from weighting.
         """
+        from arviz_stats.base.array import array_stats  # slow to import
+
         names = list(self.varying)
         if not names:
             return []

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from arviz_stats.base.array import array_stats
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
@@ -71,6 +70,8 @@ def _chains(subject: Subject) -> Iterator[Block]:
 
 def _chain_details(subject: Subject, names: list[str]) -> Iterator[Block]:
     """Mixing by parameter, ranks, energy and divergences of the chains."""
+    from arviz_stats.base.array import array_stats  # slow to import
+
     stats = subject.posterior.sample_stats
     yield _mixing(subject, names[:12])
     if subject.posterior.shape[0] > 1:
@@ -154,6 +155,8 @@ def ranks(draws: dict[str, np.ndarray]) -> Figure:
 
 
 def _ranks_of_chains(ax, x: np.ndarray) -> None:
+    from arviz_stats.base.array import array_stats  # slow to import
+
     ess = float(array_stats.ess(x[None])[0])
     grid = np.linspace(0.0, 1.0, 60)
     shares = (rankdata(x).reshape(x.shape) - 0.5) / x.size
