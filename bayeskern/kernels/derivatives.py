@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial, reduce, singledispatch
+from functools import cached_property, partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, i0e, i1e
@@ -157,14 +158,11 @@ class Gram:
     """
 
     def __init__(self, kernel: Kernel):
-        for node in kernel.nodes():
-            if _evaluate.dispatch(type(node)) is _unknown:
-                raise NotImplementedError(type(node).__name__)
         terms = kernel.terms if isinstance(kernel, base.Sum) else (kernel,)
         if any(len(component_names(term)) > 1 for term in terms):
             raise NotImplementedError("a product or a multiple of several named terms")
-        self._kernel = kernel
-        self._components = [(*component_names(term), term) for term in terms]
+        self._formula = Formula.of(kernel)
+        self._components = [(*component_names(term), Formula.of(term)) for term in terms]
 
     def __call__(self, values: Iterator[float], pairs: Pairs) -> Evaluation:
         """k(s, t) and its pullback; at the lags if k depends on the lag alone, else at the pairs.
@@ -174,33 +172,66 @@ class Gram:
                 the slopes. They replace the values in the kernel.
             pairs: The pairs of times.
         """
-        K, pullback = _evaluate(self._kernel, iter(values), pairs)
+        K, pullback = self._formula.evaluate(iter(values), pairs)
         return K if K.ndim else np.full(pairs.lag.shape, K), pullback
 
     def of_components(self, values: Iterator[float], pairs: Pairs) -> dict[str, np.ndarray]:
         """Dictionary from the name of a component to its k(s, t) at the pairs."""
         values, grams = iter(values), {}
-        for name, term in self._components:
-            K = pairs.spread(_evaluate(term, values, pairs)[0])
+        for name, formula in self._components:
+            K = pairs.spread(formula.evaluate(values, pairs)[0])
             grams[name] = grams.get(name, 0.0) + K
         shape = np.broadcast_shapes(np.shape(pairs.s), np.shape(pairs.t))
         return {name: np.broadcast_to(K, shape) for name, K in grams.items()}
 
 
-def _unknown(kernel, values: Iterator[float], pairs: Pairs) -> Evaluation:
-    raise NotImplementedError(type(kernel).__name__)
+class Formula(NamedTuple):
+    """Formula of a kernel, with the formulas of its parts.
+
+    It is looked up once for many evaluations: the search would take as long as the computation.
+
+    Attributes:
+        rule: Function (parts, values, pairs) -> `Evaluation`. It takes the hyperparameters of the
+            kernel from the iterator `values`.
+        parts: Formulas of the kernels of which the kernel is composed.
+    """
+
+    rule: Callable[..., Evaluation]
+    parts: tuple[Formula, ...]
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Formula:
+        """Formula of a kernel; raise NotImplementedError if a part of it has none."""
+        if type(kernel) not in RULES:
+            raise NotImplementedError(type(kernel).__name__)
+        parts = (part for _, part in kernel.children() if isinstance(part, Kernel))
+        return cls(RULES[type(kernel)], tuple(cls.of(part) for part in parts))
+
+    def evaluate(self, values: Iterator[float], pairs: Pairs) -> Evaluation:
+        """Gram matrix and pullback."""
+        return self.rule(self.parts, values, pairs)
 
 
-# Gram matrix and pullback of a kernel; takes its hyperparameters from the iterator `values`.
-_evaluate = singledispatch(_unknown)
+# Rule of each kind of kernel. A subclass may compute something else, and has none.
+RULES: dict[type[Kernel], Callable[..., Evaluation]] = {}
+
+
+def _rule(kind: type[Kernel]) -> Callable:
+    """Register the rule of a kind of kernel: (parts, values, pairs) -> `Evaluation`."""
+
+    def register(rule: Callable) -> Callable:
+        RULES[kind] = rule
+        return rule
+
+    return register
 
 
 # -- composed kernels ------------------------------------------------------------------------------
 
 
-@_evaluate.register
-def _(kernel: base.Sum, values, pairs):
-    grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
+@_rule(base.Sum)
+def _(parts, values, pairs):
+    grams, pullbacks = zip(*(part.evaluate(values, pairs) for part in parts), strict=True)
     # Numbers and functions of the lag alone are added before the sum is spread over the pairs.
     at_lags = [K for K in grams if K.ndim == 0] + [K for K in grams if K.shape == pairs.lag.shape]
     at_pairs = [K for K in grams if K.ndim and K.shape != pairs.lag.shape]
@@ -211,9 +242,9 @@ def _(kernel: base.Sum, values, pairs):
     return total, lambda w: [slope for pull in pullbacks for slope in pull(w)]
 
 
-@_evaluate.register
-def _(kernel: base.Product, values, pairs):
-    grams, pullbacks = zip(*(_evaluate(term, values, pairs) for term in kernel.terms), strict=True)
+@_rule(base.Product)
+def _(parts, values, pairs):
+    grams, pullbacks = zip(*(part.evaluate(values, pairs) for part in parts), strict=True)
     if any(K.ndim and K.shape != pairs.lag.shape for K in grams):
         grams = [pairs.spread(K) for K in grams]
 
@@ -226,10 +257,10 @@ def _(kernel: base.Product, values, pairs):
     return reduce(operator.mul, grams), pullback
 
 
-@_evaluate.register
-def _(kernel: base.Scaled, values, pairs):
+@_rule(base.Scaled)
+def _(parts, values, pairs):
     scale = next(values)
-    K, pull = _evaluate(kernel.inner, values, pairs)
+    K, pull = parts[0].evaluate(values, pairs)
 
     def pullback(w):
         return [partial(w.dot, K), *(partial(_times, scale, slope) for slope in pull(w))]
@@ -241,16 +272,15 @@ def _times(factor: float, slope: Slope) -> float:
     return factor * slope()
 
 
-@_evaluate.register
-def _(kernel: base.Named, values, pairs):
-    return _evaluate(kernel.inner, values, pairs)
+@_rule(base.Named)
+def _(parts, values, pairs):
+    return parts[0].evaluate(values, pairs)
 
 
-@_evaluate.register
-def _(kernel: trend.ChangePoint, values, pairs):
+@_rule(trend.ChangePoint)
+def _(parts, values, pairs):
     location, width = next(values), next(values)
-    before, pull_before = _evaluate(kernel.before, values, pairs)
-    after, pull_after = _evaluate(kernel.after, values, pairs)
+    (before, pull_before), (after, pull_after) = (part.evaluate(values, pairs) for part in parts)
     before, after = pairs.spread(before), pairs.spread(after)
     s, t = (pairs.s - location) / width, (pairs.t - location) / width
     u, v = expit(s), expit(t)
@@ -285,11 +315,11 @@ def _leaf(kind: type[Kernel]) -> Callable:
     """
 
     def register(formula: Callable) -> Callable:
-        def evaluate(kernel, values, pairs):
+        @_rule(kind)
+        def _(parts, values, pairs):
             K, derivatives = formula(values, pairs)
             return K, lambda w: [partial(_slope, w, derivative) for derivative in derivatives]
 
-        _evaluate.register(kind, evaluate)
         return formula
 
     return register
@@ -299,8 +329,8 @@ def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> float:
     return w.dot(derivative())
 
 
-@_evaluate.register
-def _(kernel: base.Constant, values, pairs):
+@_rule(base.Constant)
+def _(parts, values, pairs):
     return np.asarray(next(values)), lambda w: [lambda: w.total]
 
 
@@ -406,8 +436,8 @@ def _ramp(pairs, start):
     return unit, -side * earlier * later
 
 
-@_evaluate.register
-def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
+@_rule(trend.IntegratedOrnsteinUhlenbeck)
+def _(parts, values, pairs):
     lengthscale, variance, start = next(values), next(values), next(values)
     s, t = pairs.s - start, pairs.t - start
 

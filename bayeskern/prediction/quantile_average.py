@@ -112,9 +112,14 @@ class QuantileAverage(Quantiles):
         N(0, 1) on the interval is returned, so that squared errors have mean 1 if the models are
         correct.
         """
+        low, high = self._range(y)
+        return low if high is low else _rms_between(low, high)
+
+    def _range(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest errors at which the values are y (m,): (m,) each."""
         low = self._errors(y, np.less)
         has_mass = np.isfinite(self.bounds).any() or len(self._atoms) > 0
-        return _rms_between(low, self._errors(y, np.less_equal)) if has_mass else low
+        return low, self._errors(y, np.less_equal) if has_mass else low
 
     def _errors(self, y: np.ndarray, compare: Callable) -> np.ndarray:
         """Largest errors e with compare(value at e, y), by bisection on arcsinh e: (m,)."""
@@ -133,8 +138,9 @@ class QuantileAverage(Quantiles):
 
     def tails(self, y: np.ndarray) -> np.ndarray:
         """Smaller of the probabilities of a value of at most y (m,) and of at least y: (m,)."""
-        at_most = self.errors.below(self._errors(y, np.less_equal) / self.errors.scales)
-        at_least = self.errors.below(-self._errors(y, np.less) / self.errors.scales)
+        low, high = self._range(y)
+        at_most = self.errors.below(high / self.errors.scales)
+        at_least = self.errors.below(-low / self.errors.scales)
         return np.minimum(at_most, at_least)
 
     @property
