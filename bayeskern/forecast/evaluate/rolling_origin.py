@@ -59,9 +59,10 @@ class RollingOriginScores:
         return float(np.mean(self.ours.inside[level]))
 
     def expectation(self, level: float) -> str:
-        """Expected coverage in parentheses; empty if it equals the level, rounded."""
+        """Expected coverage, if it differs from the level, and error of the coverage."""
         percent = f"{100 * self.expected[level]:.0f}"
-        return "" if percent == f"{100 * level:.0f}" else f" ({percent} % expected)"
+        expected = "" if percent == f"{100 * level:.0f}" else f"{percent} % expected, "
+        return f"({expected}give or take {100 * self.coverage_error(level):.0f} %)"
 
     def coverage_error(self, level: float, correlation: float = 0.5) -> float:
         """Standard error of the coverage.
@@ -109,7 +110,7 @@ class RollingOriginScores:
     def __str__(self) -> str:
         values = counted(self.count, "past value")
         held = f"80 % intervals held {100 * self.coverage(0.8):.0f} % of {values}"
-        return f"{held}{self.expectation(0.8)}; error {compared(self.error_ratio)} seasonal naive"
+        return f"{held} {self.expectation(0.8)}; error {compared(self.error_ratio)} seasonal naive"
 
 
 def compared(ratio: float) -> str:

@@ -103,10 +103,7 @@ def _doubts(past: RollingOriginScores, horizon: int) -> Iterator[str]:
     for level in (0.8, 0.95):
         deviation = past.coverage(level) - past.expected[level]
         tolerance = LIMITS.coverage_tol + 2.0 * past.coverage_error(level)
-        held = (
-            f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
-            f"{past.expectation(level)}"
-        )
+        held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
         if deviation < -tolerance:
             yield (
                 f"{held}: expect more values outside than the level says, or use a shorter horizon."

@@ -214,7 +214,7 @@ def _trust(f: Forecast) -> str:
     repeated = "season" if f.season_in_steps > 1 else "value"
     return (
         f"{text}; such intervals held {100.0 * past.coverage(0.8):.0f} % of "
-        f"{counted(past.count, 'past value')}{past.expectation(0.8)}, from "
+        f"{counted(past.count, 'past value')} {past.expectation(0.8)}, from "
         f"{counted(len(past.origins), 'earlier date')}, and the error was "
         f"{compared(past.error_ratio)} the forecast that repeats the last {repeated}."
     )

@@ -143,7 +143,8 @@ def test_ratio_to_rounding_error_is_nan():
 
 def test_summary_sentence():
     assert str(made([True] * 4 + [False])) == (
-        "80 % intervals held 80 % of 5 past values; error 50 % below seasonal naive"
+        "80 % intervals held 80 % of 5 past values (give or take 20 %); error 50 % below seasonal "
+        "naive"
     )
     assert compared(304.9) == "300 times that of" and compared(2.0) == "2 times that of"
     assert compared(1.004) == "equal to that of" and compared(1e-4) == "99 % below"
