@@ -78,8 +78,8 @@ def forecast(
     if save is not None:
         require_not_input(files.require_file(save, "forecast.nc"), series)
     # Imported while the model is fitted, to save time.
-    drawn_with = "bayeskern.diagnostics.report" if report else "matplotlib.figure"
-    threading.Thread(target=importlib.import_module, args=(drawn_with,)).start()
+    slow_module = "bayeskern.diagnostics.report" if report else "matplotlib.figure"
+    threading.Thread(target=importlib.import_module, args=(slow_module,)).start()
     options = modelling.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     # The backtest comes first: it rejects bad input before the slower forecast is fitted.
@@ -87,8 +87,8 @@ def forecast(
     if recent is None:
         future = bk.forecast(data, horizon, **options)
     else:
-        mixed = ("season", "trend", "model", "seed")
-        future = bk.forecast_mixed(data, recent, horizon, **{name: options[name] for name in mixed})
+        shared = {name: options[name] for name in ("season", "trend", "model", "seed")}
+        future = bk.forecast_mixed(data, recent, horizon, **shared)
     # Totals may raise an error, so they are computed before any file is written.
     sums = None if total is None else future.totals(total, levels)
     say(bk.summary(future, level=levels[-1]))

@@ -142,9 +142,7 @@ def _recent(pair: Aligned) -> Aligned:
     edges = pair.edges(int(pair.totals.calendar.steps()[-1]) + 2)
     starts = edges[edges >= pair.stop - MAX_FINE_VALUES]
     fine = _from_row(pair.fine, int(starts[0]) - pair.start)
-    remark = (
-        f"recent: only the last {len(fine.values):,} of {len(pair.fine.values):,} values are used"
-    )
+    remark = f"only the last {len(fine.values):,} of {len(pair.fine.values):,} values are used"
     return Aligned(pair.totals, fine.with_remarks(remark))
 
 

@@ -37,9 +37,10 @@ def forecast_mixed(
 ) -> MixedForecast:
     """Forecast monthly totals from their history and from the daily values of the last weeks.
 
-    Or totals over quarters or years, and recent values over business days or months. A total is
-    the exact sum of its finer values: totals and finer values are jointly normal. The first step of
-    the forecast is the unfinished period, whose distribution is `MixedForecast.nowcast`.
+    Totals over quarters or years, and recent values over business days or months, are accepted,
+    too. A total is the exact sum of its finer values, and totals and finer values are jointly
+    normal. The first step of the forecast is the unfinished period, whose distribution is
+    `MixedForecast.nowcast`.
 
     The structures, their priors and their weights are those of `forecast`, applied to the values as
     given: a total is a sum, and the logarithm of a sum is not the sum of the logarithms.
