@@ -17,7 +17,7 @@ from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.measured.kernel import RowKinds
-from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, count_draws, map_draws, mixture
+from bayeskern.prediction.mixture import MixtureOptions, Prediction, count_draws, map_draws, mixture
 from bayeskern.protocols import NewValues
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ def with_new_noise(
 ) -> tuple[dict[str, Array], Array]:
     """Draws, and the noise variance at X_new for each of the S draws: (S,) or (S, m).
 
-    If the noise is random given a draw, draws are repeated up to `MOST_DRAWS`, each with a new
+    If the noise is random given a draw, draws are repeated up to `max_draws`, each with a new
     draw of the noise.
     """
-    repeats = MOST_DRAWS // count_draws(draws) if model.noise_model.is_random else 1
+    repeats = MixtureOptions.max_draws // count_draws(draws) if model.noise_model.is_random else 1
     draws = {name: jnp.repeat(values, repeats, axis=0) for name, values in draws.items()}
     key = jax.random.key(seed)
     return draws, _new_noise(model, draws, X, X_new, extra, key)

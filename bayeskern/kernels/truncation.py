@@ -11,7 +11,7 @@ from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.periodic import Periodic
 from bayeskern.kernels.state_space.harmonics import (
-    MAX_RELATIVE_ERROR,
+    HarmonicLimits,
     count_harmonics,
     least_lengthscale,
 )
@@ -53,8 +53,8 @@ def stated_error(kernel: Kernel) -> str | None:
     if not ranges:
         return None
     return (
-        f"within {MAX_RELATIVE_ERROR:g} of the variance by {'; '.join(ranges)}; at smaller "
-        "lengthscales the log density is -inf"
+        f"within {HarmonicLimits.max_relative_error:g} of the variance by {'; '.join(ranges)}; at "
+        "smaller lengthscales the log density is -inf"
     )
 
 

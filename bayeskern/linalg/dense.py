@@ -8,6 +8,8 @@ potri.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,11 +23,21 @@ from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Solver
 
-# From this matrix size on, recomputing an n x n array is cheaper than fetching it from memory.
-RECOMPUTE_MIN_SIZE = 1000
-# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most
-# this many times: to about 2e-7 of the diagonal for 1,000 points in float64.
-MAX_JITTER_GROWTHS = 6
+
+@dataclass(frozen=True)
+class DenseOptions:
+    """Options of dense systems.
+
+    Attributes:
+        recompute_min_size: From this matrix size on, recomputing an n x n array is cheaper than
+            fetching it from memory.
+        max_jitter_growths: The jitter starts at n eps mean(diag K), the size of rounding errors,
+            and grows tenfold at most this many times: to about 2e-7 of the diagonal for 1,000
+            points in float64.
+    """
+
+    recompute_min_size: int = 1_000
+    max_jitter_growths: int = 6
 
 
 class DenseFactor(Factor):
@@ -104,7 +116,7 @@ class DenseSolver(Solver):
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
         # For many points the gradient recomputes the parts of the kernel: this is as fast as
         # fetching these n x n arrays from memory, and saves much memory.
-        large = C.X.shape[0] >= RECOMPUTE_MIN_SIZE
+        large = C.X.shape[0] >= DenseOptions.recompute_min_size
         dense = eqx.filter_checkpoint(NoisyGram.dense) if large else NoisyGram.dense
         density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(dense(C), R)
         return C.without_unobserved(density)
@@ -150,7 +162,11 @@ def computed_once(array: jax.Array) -> jax.Array:
     XLA would recompute a gradient in K for every hyperparameter. Larger arrays are returned
     unchanged, because fetching them from memory is slower.
     """
-    return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTE_MIN_SIZE else array
+    return (
+        jax.lax.optimization_barrier(array)
+        if array.shape[-1] < DenseOptions.recompute_min_size
+        else array
+    )
 
 
 def _logdet(L):
@@ -172,7 +188,7 @@ def _cholesky(K):
 
     def failed(state):
         (L, _), growths = state
-        return ~jnp.isfinite(L[-1, -1]) & (growths < MAX_JITTER_GROWTHS)
+        return ~jnp.isfinite(L[-1, -1]) & (growths < DenseOptions.max_jitter_growths)
 
     def grow(state):
         (_, jitter), growths = state
@@ -235,7 +251,7 @@ def _by_lapack(K, r):
     diagonal = np.diag_indices(K.shape[0])
     jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
     with blas_threads_for(K.shape[0]):
-        for _ in range(MAX_JITTER_GROWTHS + 1):
+        for _ in range(DenseOptions.max_jitter_growths + 1):
             jittered = K.copy(order="C")
             jittered[diagonal] += jitter
             L = lapack.cholesky(jittered)

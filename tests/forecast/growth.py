@@ -2,12 +2,15 @@
 
 import numpy as np
 
-from bayeskern.forecast.model.transformation import MAX_LOG_ABOVE_LARGEST, MAX_LOG_ABOVE_MEDIAN
+from bayeskern.forecast.model.transformation import GrowthLimits
 
 
 def limits_of(median, scale):
     """Logarithms from which the two parts of a forecast are linear, the linear part last."""
-    limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, scale.largest + MAX_LOG_ABOVE_LARGEST)
+    limit = np.minimum(
+        median + GrowthLimits.max_log_above_median,
+        scale.largest + GrowthLimits.max_log_above_largest,
+    )
     return limit, np.minimum(limit, scale.largest)
 
 

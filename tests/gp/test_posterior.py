@@ -115,7 +115,7 @@ def test_chunked_predictions_equal_whole_ones(monkeypatch):
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
     sizes, original = [], posterior_module.ProcessPredictive.moments
-    monkeypatch.setattr(mixture, "CHUNK_NUMBERS", 1)
+    monkeypatch.setattr(mixture.MixtureOptions, "chunk_numbers", 1)
     monkeypatch.setattr(
         posterior_module,
         "_moments_jit",

@@ -31,7 +31,7 @@ from bayeskern.kernels import (
     White,
 )
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space.harmonics import MAX_RELATIVE_ERROR, coefficients
+from bayeskern.kernels.state_space.harmonics import HarmonicLimits, coefficients
 from bayeskern.kernels.state_space.space import NoStateSpaceError
 from bayeskern.kernels.state_space.terms import lower_gammas
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
@@ -63,10 +63,10 @@ KERNELS = {
 }
 # Truncated harmonics have a stated error; sums of many damped waves lose digits in the Gram matrix.
 TOLERANCES = {
-    "periodic": MAX_RELATIVE_ERROR,
-    "seasonal": MAX_RELATIVE_ERROR,
-    "drifting season": MAX_RELATIVE_ERROR,
-    "quasi-periodic": MAX_RELATIVE_ERROR,
+    "periodic": HarmonicLimits.max_relative_error,
+    "seasonal": HarmonicLimits.max_relative_error,
+    "drifting season": HarmonicLimits.max_relative_error,
+    "quasi-periodic": HarmonicLimits.max_relative_error,
     "markov rbf": 1e-11,
 }
 most_slow = pytest.mark.parametrize("name", few(KERNELS, "sum", "modulated"))
@@ -186,7 +186,7 @@ def test_seasonal_error_is_relative_to_its_variance(lengthscale):
     for d in np.linspace(0.0, 0.7, 6):
         found = space.h(jnp.asarray(d)) @ (space.covariance(0.0) @ space.h(start))
         np.testing.assert_allclose(
-            found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * MAX_RELATIVE_ERROR
+            found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * HarmonicLimits.max_relative_error
         )
 
 

@@ -44,7 +44,7 @@ def good_values() -> dict[str, str]:
         "tail_log_sd_ratio": tail_limits.max_log_sd_ratio,
         "drift": particle_limits.max_drift,
         "unmoved": particle_limits.max_unmoved,
-        "prior_sensitivity": power_scaling.CONFLICT_THRESHOLD,
+        "prior_sensitivity": power_scaling.PowerScalingOptions.conflict_threshold,
         "log_evidence_error": particle_limits.max_log_evidence_error,
     }
     return {

@@ -27,11 +27,24 @@ from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# Pairs of a draw of the hyperparameters and a draw of the regressors in a mixture of counts.
-RESPONSE_PAIRS = 192
-# Memory in matrices of the size of the joint covariance, kept for each structure and temporary in
-# all threads; and bytes for each step of the joint draws of two scenarios.
-KEPT_MATRICES, TEMPORARY_MATRICES, BYTES_OF_DRAWS = 2, 16, 1e6
+
+@dataclass(frozen=True)
+class MixtureSizes:
+    """Sizes of mixtures over draws of regressors.
+
+    Attributes:
+        response_pairs: Pairs of a draw of the hyperparameters and a draw of the regressors in a
+            mixture of counts.
+        kept_matrices: Matrices of the size of the joint covariance that are kept for each
+            structure.
+        temporary_matrices: Temporary matrices of this size in all threads.
+        bytes_of_draws: Bytes for each step of the joint draws of two scenarios.
+    """
+
+    response_pairs: int = 192
+    kept_matrices: int = 2
+    temporary_matrices: int = 16
+    bytes_of_draws: float = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +191,7 @@ class LatentAlternatives(Alternatives):
     def predictive(self, steps: np.ndarray) -> ResponseMixture:
         """Mixture over pairs of a draw of the hyperparameters and an alternative."""
         C, A = len(self.members), len(self.Z)
-        count = max(1, -(-RESPONSE_PAIRS // C)) if A > 1 else 1
+        count = max(1, -(-MixtureSizes.response_pairs // C)) if A > 1 else 1
         rng = np.random.default_rng(self.seed)
         chosen = np.concatenate([rng.permutation(A) for _ in range(-(-C * count // A))])
         chosen = chosen[: C * count].reshape(C, count)
@@ -241,8 +254,8 @@ def require_memory(combination: Combination, Z: np.ndarray) -> None:
     if combination.choices.likelihood is not None:
         count = max(count, MIXTURE_DRAWS)
     # The memory for m steps is a m^2 + b m bytes.
-    a = 8.0 * (KEPT_MATRICES * count + TEMPORARY_MATRICES) * (p / m) ** 2
-    b, memory = BYTES_OF_DRAWS, validation.machine_memory()
+    a = 8.0 * (MixtureSizes.kept_matrices * count + MixtureSizes.temporary_matrices) * (p / m) ** 2
+    b, memory = MixtureSizes.bytes_of_draws, validation.machine_memory()
     needed = a * m**2 + b * m
     if needed <= memory:
         return

@@ -6,12 +6,23 @@ are not fitted again: the process is conditioned on the values up to an origin.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-# Largest number of origins; smallest number of values known at an origin.
-MAX_ORIGINS, MIN_KNOWN = 10, 5
+
+@dataclass(frozen=True)
+class OriginLimits:
+    """Limits on the origins of past forecasts.
+
+    Attributes:
+        max_origins: Largest number of origins.
+        min_known: Smallest number of values known at an origin.
+    """
+
+    max_origins: int = 10
+    min_known: int = 5
 
 
 class Origin(NamedTuple):
@@ -32,7 +43,7 @@ class Origin(NamedTuple):
 
 
 def origins_of(
-    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = MAX_ORIGINS
+    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = OriginLimits.max_origins
 ) -> tuple[Origin, ...]:
     """Evenly spaced origins in the second half of a series; none if it is too short.
 
@@ -44,7 +55,7 @@ def origins_of(
         max_origins: Largest number of origins.
     """
     n = len(steps)
-    first = max(MIN_KNOWN, n // 2, season + 2 if n > 2 * season else 0)
+    first = max(OriginLimits.min_known, n // 2, season + 2 if n > 2 * season else 0)
     if n <= first:
         return ()
     counts = np.unique(np.linspace(first, n - 1, min(max_origins, n - first)).astype(int))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,20 +35,39 @@ from bayeskern.forecast.model.transformation import (
 )
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
-# Longest forecast, in steps: with 1000 fitted values it takes gigabytes.
-MAX_STEPS = 100_000
-# Most values of a fit with dense covariance matrices: more take gigabytes, and minutes per step.
-MAX_VALUES = 10_000
-# Values fitted by default, with `needed` the number that spans MIN_PERIODS of the longest season:
-#   with a likelihood (each step has an inner optimisation)          the last 500
-#   needed <= 600                                                    the last 600
-#   needed <= 1000, at most 1000 values                              all values
-#   needed > 1000, at most 600 values                                all values
-#   otherwise, if basis functions support the options                all values, by basis functions
-#   otherwise                                                        the last 1000
-# Dense fits take cubic time, and the last values determine the forecast.
-MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
-MIN_PERIODS = 5
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """Limits on the numbers of steps and of fitted values.
+
+    With `needed` the number of values that span `min_periods` of the longest season, the default
+    is:
+
+    - with a likelihood (each step has an inner optimisation): the last 500;
+    - needed <= 600: the last 600;
+    - needed <= 1000, at most 1000 values: all values;
+    - needed > 1000, at most 600 values: all values;
+    - otherwise, if basis functions support the options: all values, by basis functions;
+    - otherwise: the last 1000.
+
+    Dense fits take cubic time, and the last values determine the forecast.
+
+    Attributes:
+        max_steps: Longest forecast; with 1000 fitted values it takes gigabytes.
+        max_values: Most values of a fit with dense covariance matrices. More take gigabytes, and
+            minutes for each step.
+        max_fitted: Last values fitted by default.
+        max_fitted_long_season: The same, if the season is long.
+        max_fitted_with_likelihood: The same, with a likelihood.
+        min_periods: Number of the longest seasons that the fitted values span.
+    """
+
+    max_steps: int = 100_000
+    max_values: int = 10_000
+    max_fitted: int = 600
+    max_fitted_long_season: int = 1_000
+    max_fitted_with_likelihood: int = 500
+    min_periods: int = 5
 
 
 class Request(NamedTuple):
@@ -82,15 +101,19 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     trends = _trends(request.trend, model)
     seasons = name_seasons(series.calendar, request.season)
     series = _plausible_series(series)
-    latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
+    latest = series.values[series.observed][-(model.last or SizeLimits.max_fitted) :]
     ranks = likelihood is None and _suits_ranks(latest, model)
-    # Number of values that span MIN_PERIODS of the longest season; ranks have no minimum.
+    # Number of values that span `min_periods` of the longest season; ranks have no minimum.
     longest = max(seasons.values(), default=0.0)
-    needed = 0.0 if ranks else MIN_PERIODS * longest / series.calendar.step
+    needed = 0.0 if ranks else SizeLimits.min_periods * longest / series.calendar.step
     whole = _takes_whole_history(int(series.observed.sum()), needed, request)
     if not whole:
-        limit = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
-        limit = limit if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
+        limit = (
+            SizeLimits.max_fitted
+            if needed <= SizeLimits.max_fitted
+            else SizeLimits.max_fitted_long_season
+        )
+        limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
         series = _fitted_values(series, model, limit)
     require_within_reach(series, horizon)
     calendar, labels = series.calendar, _labels_of(series)
@@ -126,7 +149,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
     # from a single step. A regressor or an event may explain the step.
     has_default_structures = not (whole or ranks or likelihood or effects or model.kernels)
-    has_few_seasons = span < MIN_PERIODS * max(visible.values(), default=0.0)
+    has_few_seasons = span < SizeLimits.min_periods * max(visible.values(), default=0.0)
     if has_default_structures and has_few_seasons and model.changes is None:
         at = level_shift(np.log(y) if True in logs else y)
         if at is not None:
@@ -164,7 +187,7 @@ def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
 
     Args:
         count: Number of values.
-        needed: Number of values that span MIN_PERIODS of the longest season.
+        needed: Number of values that span `min_periods` of the longest season.
         request: Arguments of `forecast`. Options that basis functions do not support give False.
     """
     model = request.model
@@ -172,9 +195,17 @@ def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
     unsupported += (model.effect_kernels, model.priors, model.last)
     if model.robust or not (model.method is None or model.is_map):
         return False
-    # A dense fit of up to 1000 values is worth its cost only if they span MIN_PERIODS seasons.
-    limit = MAX_FITTED_LONG_SEASON if needed <= MAX_FITTED_LONG_SEASON else MAX_FITTED
-    return needed > MAX_FITTED and count > limit and all(option is None for option in unsupported)
+    # A dense fit of up to 1000 values is worth its cost only if they span `min_periods` seasons.
+    limit = (
+        SizeLimits.max_fitted_long_season
+        if needed <= SizeLimits.max_fitted_long_season
+        else SizeLimits.max_fitted
+    )
+    return (
+        needed > SizeLimits.max_fitted
+        and count > limit
+        and all(option is None for option in unsupported)
+    )
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:
@@ -249,19 +280,19 @@ def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series
         limit: Default number of values.
 
     Raises:
-        ValueError: The number of values exceeds MAX_VALUES.
+        ValueError: The number of values exceeds `max_values`.
     """
     count = int(series.observed.sum())
     if model.last is not None:
         limit = model.last
     elif model.kernel is not None:
         limit = count
-    if min(count, limit) > MAX_VALUES:
+    if min(count, limit) > SizeLimits.max_values:
         raise ValueError(
-            f"a forecast can be fitted to at most {MAX_VALUES} values; got {min(count, limit)} of "
-            f"{series.value_name}. Aggregate them, hours to days for example, or use "
-            "StructuralModel(last=1000). For some kernels, GPRegression has solvers for more "
-            "values."
+            f"a forecast can be fitted to at most {SizeLimits.max_values} values; got "
+            f"{min(count, limit)} of {series.value_name}. Aggregate them, hours to days "
+            "for example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
+            "solvers for more values."
         )
     return series.last(limit) if count > limit else series
 
@@ -301,8 +332,8 @@ def _changes(series: Series, changes: Any) -> tuple[float, ...]:
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError if the horizon takes too much memory or exceeds the year 9999."""
-    count = min(int(np.sum(series.observed)), MAX_VALUES)
-    max_steps = min(MAX_STEPS, MAX_VALUES**2 // count)
+    count = min(int(np.sum(series.observed)), SizeLimits.max_values)
+    max_steps = min(SizeLimits.max_steps, SizeLimits.max_values**2 // count)
     if horizon > max_steps:
         raise ValueError(
             f"horizon can be at most {max_steps} steps from {count} values; got {horizon}. Take "

@@ -21,8 +21,20 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.zones import to_utc
 from bayeskern.prediction.mixture import Quantiles
 
-# Number of joint draws of a distribution or a forecast, and maximum number of draws of an array.
-DISTRIBUTION_DRAWS, MAX_DRAWS = 400, 1_000
+
+@dataclass(frozen=True)
+class DrawLimits:
+    """Numbers of draws of uncertain regressors.
+
+    Attributes:
+        of_distribution: Joint draws of a distribution or a forecast.
+        max_draws: Maximum number of draws of an array.
+    """
+
+    of_distribution: int = 400
+    max_draws: int = 1_000
+
+
 ACCEPTED = (
     "a number, one number for each time, a pandas Series indexed by time, draws of shape (S, {m}), "
     "a distribution, or a forecast of the regressor"
@@ -119,7 +131,7 @@ class FutureTimes:
         """
         plain = {name: self._array(name, value) for name, value in values.items()}
         sizes = {name: len(a) for name, a in plain.items() if a is not None and len(a) > 1}
-        count = self.count or max(sizes.values(), default=DISTRIBUTION_DRAWS)
+        count = self.count or max(sizes.values(), default=DrawLimits.of_distribution)
         for name, size in sizes.items():
             if size != count:
                 other = next((key for key in sizes if sizes[key] == count), "this scenario")
@@ -128,8 +140,8 @@ class FutureTimes:
                     "number, row by row."
                 )
         rows = np.arange(count)
-        if count > MAX_DRAWS:
-            rows = np.linspace(0, count - 1, MAX_DRAWS).astype(int)
+        if count > DrawLimits.max_draws:
+            rows = np.linspace(0, count - 1, DrawLimits.max_draws).astype(int)
         draws = {}
         for i, (name, value) in enumerate(values.items()):
             array = plain[name]

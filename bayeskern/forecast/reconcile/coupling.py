@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.combine.width import MAX_RESIDUAL
-from bayeskern.forecast.fit.rolling import MIN_KNOWN, Origin
+from bayeskern.forecast.fit.rolling import Origin, OriginLimits
 from bayeskern.forecast.reconcile.weights import shrunk_correlation
 from bayeskern.forecast.result import Forecast
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -157,7 +157,7 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
         if f.choices.likelihood is not None:
             max_origins = OPTIONS.max_origins_with_likelihood
         observed = f.series.calendar.steps()[f.series.observed]
-        first = max(MIN_KNOWN, f.season_in_steps + 2, len(observed) - max_origins)
+        first = max(OriginLimits.min_known, f.season_in_steps + 2, len(observed) - max_origins)
         origins = []
         for count in range(first, len(observed)):
             steps = observed[count : count + f.horizon] - observed[count - 1] - 1

@@ -39,7 +39,7 @@ from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linalg import SOLVERS, Solver
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
-from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, thin
+from bayeskern.prediction.mixture import MixtureOptions, Prediction, thin
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 
 
@@ -96,7 +96,7 @@ class LatentGP(eqx.Module):
     integrate: bool | None = eqx.field(static=True, default=None)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: maximum number of draws that predictions average over
-    most_draws: ClassVar[int] = MOST_DRAWS
+    most_draws: ClassVar[int] = MixtureOptions.max_draws
     #: columns of the data frame of the fit; new points need the same columns
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
     #: solver prepared for X by `prepare`

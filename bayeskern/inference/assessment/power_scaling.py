@@ -7,7 +7,7 @@ sensitivity with power-scaling".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -25,19 +25,29 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust, worst_entry
 
-# Powers of the prior or the likelihood.
-POWERS = (0.99, 1.01)
-# Sensitivity above which the prior or the likelihood has an influence.
-THRESHOLD = 0.05
-# Sensitivity to the prior above which advice mentions a conflict. With the square of the prior, the
-# mean of a normal posterior then shifts by about one sd. At most one in twenty priors that agree
-# with the data exceed it.
-CONFLICT_THRESHOLD = 0.2
-# Fewer than MIN_DRAWS draws cannot be weighted. More than MAX_DRAWS are thinned, because a density
-# may be costly.
-MIN_DRAWS, MAX_DRAWS = 100, 1000
-# Largest number of parameters whose sensitivity is computed for the advice of a verdict.
-MAX_PARAMETERS = 50
+
+@dataclass(frozen=True)
+class PowerScalingOptions:
+    """Options of power scaling.
+
+    Attributes:
+        powers: Powers of the prior or the likelihood.
+        threshold: Sensitivity above which the prior or the likelihood has an influence.
+        conflict_threshold: Sensitivity to the prior above which advice mentions a conflict. With
+            the square of the prior, the mean of a normal posterior then shifts by about one sd. At
+            most one in twenty priors that agree with the data exceed it.
+        min_draws: Fewer draws cannot be weighted.
+        max_draws: More draws are thinned, because a density may be costly.
+        max_parameters: Largest number of parameters whose sensitivity is computed for the advice of
+            a verdict.
+    """
+
+    powers: tuple[float, float] = (0.99, 1.01)
+    threshold: float = 0.05
+    conflict_threshold: float = 0.2
+    min_draws: int = 100
+    max_draws: int = 1_000
+    max_parameters: int = 50
 
 
 class ScaledDensities(NamedTuple):
@@ -70,15 +80,18 @@ class Sensitivity(NamedTuple):
     @property
     def diagnosis(self) -> str:
         """Diagnosis of ArviZ, or "" if the prior has no influence."""
-        if not self.prior > THRESHOLD:
+        if not self.prior > PowerScalingOptions.threshold:
             return ""
-        data_count = self.likelihood > THRESHOLD
+        data_count = self.likelihood > PowerScalingOptions.threshold
         return f"potential {'prior-data conflict' if data_count else 'strong prior or weak data'}"
 
     @property
     def is_conflict(self) -> bool:
         """True if prior and data disagree clearly."""
-        return self.prior > CONFLICT_THRESHOLD and self.likelihood > THRESHOLD
+        return (
+            self.prior > PowerScalingOptions.conflict_threshold
+            and self.likelihood > PowerScalingOptions.threshold
+        )
 
 
 def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
@@ -103,7 +116,7 @@ def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
     }
     names, columns = scalar_columns(draws)
     by_chain = columns.T.reshape(len(names), *densities.log_prior.shape)
-    by_name = dict(zip(names[:MAX_PARAMETERS], by_chain, strict=False))
+    by_name = dict(zip(names[: PowerScalingOptions.max_parameters], by_chain, strict=False))
     conflicts = {
         name: s.prior for name, s in sensitivities(by_name, densities).items() if s.is_conflict
     }
@@ -134,7 +147,7 @@ def reason_not_scalable(posterior: Assessable) -> str:
         return "discrete"
     if not any(site.kind == "observed" for site in target.sites().values()):
         return "nothing_observed"
-    if posterior.shape[0] * posterior.shape[1] < MIN_DRAWS:
+    if posterior.shape[0] * posterior.shape[1] < PowerScalingOptions.min_draws:
         return "few_draws"
     return "" if scaled_priors(target) else "no_prior"
 
@@ -176,7 +189,7 @@ def scaled_densities(posterior: Assessable) -> ScaledDensities:
     """Log prior of the scaled sites, and log likelihood, at some draws of each chain."""
     target, draws = posterior.known_target, posterior.draws
     chains, count = posterior.shape
-    rows, sites = evenly(count, MAX_DRAWS // chains), scaled_priors(target)
+    rows, sites = evenly(count, PowerScalingOptions.max_draws // chains), scaled_priors(target)
     flat = {
         s.name: draws[s.name][:, rows].reshape(-1, *draws[s.name].shape[2:]) for s in target.latents
     }
@@ -223,7 +236,7 @@ def sensitivities(
         """Normalised weights by each power, (1, draws)."""
         powers = (
             np.exp(array_stats.power_scale_lw(log.ravel(), alpha=power))  # pyright: ignore[reportArgumentType]
-            for power in POWERS
+            for power in PowerScalingOptions.powers
         )
         return [w[None] / w.sum() for w in powers]
 
@@ -231,7 +244,7 @@ def sensitivities(
 
     def sensitivity(x: np.ndarray, by_power: list[np.ndarray]) -> float:
         lower, upper = by_power
-        value = array_stats.power_scale_sense(x[None], lower, upper, *POWERS)
+        value = array_stats.power_scale_sense(x[None], lower, upper, *PowerScalingOptions.powers)
         return float(np.asarray(value).item())
 
     table = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,12 +31,22 @@ from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
-# Number of draws from a guide.
-DRAWS = 4000
-# Number of starts of the search for modes, and its maximum number of steps, as for SVI.
-STARTS, STEPS = 8, 1000
-# Largest distance of a point from a mode, in posterior sds.
-MAX_DISTANCE_SDS = 0.1
+
+@dataclass(frozen=True)
+class GuideSearchOptions:
+    """Options of the search for modes near a guide.
+
+    Attributes:
+        draws: Number of draws from the guide.
+        starts: Number of starts, as for SVI.
+        max_steps: Maximum number of steps.
+        max_distance_sds: Largest distance of a point from a mode, in posterior sds.
+    """
+
+    draws: int = 4_000
+    starts: int = 8
+    max_steps: int = 1_000
+    max_distance_sds: float = 0.1
 
 
 def fit_guide(
@@ -55,7 +66,7 @@ def fit_guide(
         TypeError: If `params` is not a mapping.
     """
     q = _approximation(target, guide, params)
-    z, log_q = q.draw(stream(seed, "draws"), DRAWS)
+    z, log_q = q.draw(stream(seed, "draws"), GuideSearchOptions.draws)
     bad = ~np.isfinite(z)
     if bad.any():
         name = target.coordinates[int(np.argwhere(bad)[0][1])]
@@ -63,7 +74,15 @@ def fit_guide(
             f"the guide draws values of {name} that are not finite: check its parameters."
         )
     is_point = np.ptp(z, axis=0) <= 1e-13 * np.max(np.abs(z), axis=0)
-    search = partial(find_optimum, target, STARTS, seed, STEPS, progress, title="modes")
+    search = partial(
+        find_optimum,
+        target,
+        GuideSearchOptions.starts,
+        seed,
+        GuideSearchOptions.max_steps,
+        progress,
+        title="modes",
+    )
     if is_point.all():
         optimum = search(jacobian=False)
         return Fit(
@@ -78,7 +97,7 @@ def fit_guide(
         )
     optimum = search().bounded()
     problem = problem or _narrow_mode(target, optimum, z, log_q, seed)
-    return fit_from_approximation(q, DRAWS, seed, optimum, problem)
+    return fit_from_approximation(q, GuideSearchOptions.draws, seed, optimum, problem)
 
 
 def _approximation(target: Target, guide: Callable, params: Mapping[str, Any]) -> Approximation:
@@ -133,7 +152,7 @@ def assess_guide_point(optimum: Optimum, z: np.ndarray) -> Trust:
     distances = [float(np.sqrt(mode.squared_distances(z[None])[0])) for mode in modes]
     nearest = int(np.argmin(distances))
     evidence = trust.evidence | {"distance_from_mode": distances[nearest]}
-    if not distances[nearest] < MAX_DISTANCE_SDS:
+    if not distances[nearest] < GuideSearchOptions.max_distance_sds:
         advice = (
             f"The point of the guide lies {distances[nearest]:.2g} posterior sds from the nearest "
             "mode: the optimiser has not converged. Take more steps, or a lower learning rate."

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, InitialPoint, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import CallSizes, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
@@ -155,7 +155,7 @@ def _points_elsewhere(
 ) -> list[InitialPoint]:
     """At most `count` starts, at draws from the prior or else at ends of the search."""
     evaluate = partial(potential_and_gradient, target)
-    z = finite_positions(target, evaluate, count, seed, BLOCK_POINTS)
+    z = finite_positions(target, evaluate, count, seed, CallSizes.points)
     if not len(z) and optimum is not None:
         z = optimum.ends[np.argsort(-optimum.start_log_densities)]
     if not len(z):

@@ -24,10 +24,18 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 type Array = jax.Array | np.ndarray
 
-# Maximum number of draws of one compiled call.
-MAX_CALL_DRAWS = 250
-# Number of points of every compiled call, so that a density is compiled once.
-BLOCK_POINTS = 256
+
+@dataclass(frozen=True)
+class CallSizes:
+    """Sizes of compiled calls.
+
+    Attributes:
+        max_draws: Maximum number of draws of one call.
+        points: Number of points of every evaluation of the density, so that it is compiled once.
+    """
+
+    max_draws: int = 250
+    points: int = 256
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,7 @@ class Stretch(NamedTuple):
     """Draws of one compiled call, as arrays, so that other numbers do not recompile.
 
     Attributes:
-        draws: Number of draws, at most MAX_CALL_DRAWS.
+        draws: Number of draws, at most `CallSizes.max_draws`.
         thin: Steps for each draw.
         adapts: True to adapt the step size.
     """
@@ -183,7 +191,7 @@ def potential_and_gradient(target: Target, z: np.ndarray) -> tuple[np.ndarray, n
     """-log p(z) and its gradient, for z (..., d): (...,) and (..., d)."""
     flat = np.reshape(z, (-1, z.shape[-1]))
     # Repeated points fill the last block.
-    blocks = np.resize(flat, (-(-len(flat) // BLOCK_POINTS), BLOCK_POINTS, flat.shape[1]))
+    blocks = np.resize(flat, (-(-len(flat) // CallSizes.points), CallSizes.points, flat.shape[1]))
     parts = [jax.device_get(_potential_and_gradient(target, jnp.asarray(b))) for b in blocks]
     potential, gradient = (np.concatenate(x)[: len(flat)] for x in zip(*parts, strict=True))
     return potential.reshape(z.shape[:-1]), gradient.reshape(z.shape)
@@ -269,9 +277,9 @@ def _advance(
         gradients = gradients.at[i].set(density.metric.gradient_at_z(state.gradient))
         return state, (z, gradients, jax.tree.map(lambda row, x: row.at[i].set(x), rows, last))
 
-    points = jnp.zeros((MAX_CALL_DRAWS, *state.u.shape))
+    points = jnp.zeros((CallSizes.max_draws, *state.u.shape))
     kinds = (bool, float, float, int, float, float)
-    rows = Statistics(*(jnp.zeros(MAX_CALL_DRAWS, kind) for kind in kinds))
+    rows = Statistics(*(jnp.zeros(CallSizes.max_draws, kind) for kind in kinds))
     carried = (state, (points, points, rows))
     state, (z, gradients, rows) = jax.lax.fori_loop(0, stretch.draws, draw, carried)
     return state, Transitions(z, *rows), gradients

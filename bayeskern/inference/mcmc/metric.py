@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -11,13 +11,21 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 
-# Weight of unit covariance in an update, in draws.
-PRIOR_DRAWS = 5.0
-# A metric of low rank leaves out vectors whose stretch and its inverse are smaller: they may be
-# noise.
-MIN_STRETCH = 1.4
-# Number of draws whose span contains the vectors of a metric of low rank.
-BASIS_DRAWS = 50
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """Options of the estimate of a metric.
+
+    Attributes:
+        prior_draws: Weight of unit covariance in an update, in draws.
+        min_stretch: A metric of low rank leaves out vectors whose stretch and its inverse are
+            smaller: they may be noise.
+        basis_draws: Number of draws whose span contains the vectors of a metric of low rank.
+    """
+
+    prior_draws: float = 5.0
+    min_stretch: float = 1.4
+    basis_draws: int = 50
 
 
 class Metric(eqx.Module):
@@ -81,7 +89,7 @@ class Metric(eqx.Module):
         distance = np.abs(np.log(stretch))
         order = np.argsort(-distance, kind="stable")[:rank]
         if rank < d and blocks is None:
-            order = order[distance[order] > np.log(MIN_STRETCH)]
+            order = order[distance[order] > np.log(MetricOptions.min_stretch)]
         missing = rank - len(order)
         vectors = np.concatenate([vectors[:, order], np.zeros((d, missing))], axis=1)
         stretch = np.concatenate([stretch[order], np.ones(missing)])
@@ -157,7 +165,7 @@ class Metric(eqx.Module):
         posterior density and of the log density of a normal distribution. It is least for the
         covariance C with C G C = X, where X is the covariance of the draws and G that of the
         gradients: C is the geometric mean of X and G^-1. A diagonal C has the entries
-        sqrt(X_ii / G_ii). In coordinates u, `PRIOR_DRAWS` draws with unit covariance are added.
+        sqrt(X_ii / G_ii). In coordinates u, `prior_draws` draws with unit covariance are added.
 
         Args:
             z: Draws, (n, d).
@@ -174,17 +182,21 @@ class Metric(eqx.Module):
         metric = self
         if self.matrix is None:
             sums = [np.sum(np.square(x), axis=0) for x in (z / self.scale, gradient * self.scale)]
-            factor = np.sqrt(np.sqrt((sums[0] + PRIOR_DRAWS) / (sums[1] + PRIOR_DRAWS)))
+            factor = np.sqrt(
+                np.sqrt(
+                    (sums[0] + MetricOptions.prior_draws) / (sums[1] + MetricOptions.prior_draws)
+                )
+            )
             metric = replace(self, scale=self.scale * factor)
         if not self.rank:
             return metric
         x, g = metric.to_u(z), metric.gradient_in_u(gradient)
         basis = np.eye(len(self.scale))
         if self.blocks is None and self.matrix is None:
-            some = evenly(len(x), BASIS_DRAWS)
+            some = evenly(len(x), MetricOptions.basis_draws)
             basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
-        unit = PRIOR_DRAWS * np.eye(basis.shape[1])
+        unit = MetricOptions.prior_draws * np.eye(basis.shape[1])
         (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
         inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
         vectors, stretch, _ = np.linalg.svd(inner @ root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +12,20 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import counted
 from bayeskern.inference.mcmc.stage import Stage, divergent_draws
 
-# Seconds between two estimates.
-INTERVAL_SECONDS = 2.0
-# Minimum number of draws of each chain, and maximum number of coordinates, of an estimate.
-MIN_DRAWS, MAX_COORDINATES = 50, 100
+
+@dataclass(frozen=True)
+class NoteOptions:
+    """Options of the estimates beside a progress bar.
+
+    Attributes:
+        interval_seconds: Seconds between two estimates.
+        min_draws: Minimum number of draws of each chain.
+        max_coordinates: Maximum number of coordinates.
+    """
+
+    interval_seconds: float = 2.0
+    min_draws: int = 50
+    max_coordinates: int = 100
 
 
 class RunNote:
@@ -28,7 +39,7 @@ class RunNote:
         now, diverging = time.monotonic(), int(divergent_draws(stages).sum())
         if all(stage.rows for stage in stages) and now >= self._due:
             self._ess = _smallest_ess([np.concatenate([r.z for r in s.rows], 1) for s in stages])
-            self._due = now + INTERVAL_SECONDS
+            self._due = now + NoteOptions.interval_seconds
         parts = [self._ess, counted(diverging, "divergence") if diverging else ""]
         return ", ".join(part for part in parts if part)
 
@@ -38,9 +49,9 @@ def _smallest_ess(z: list[np.ndarray]) -> str:
     from arviz_stats.base.array import array_stats  # slow to import
 
     count, d = min(x.shape[1] for x in z), z[0].shape[2]
-    if count < MIN_DRAWS:
+    if count < NoteOptions.min_draws:
         return ""
-    some = evenly(d, min(d, MAX_COORDINATES))
+    some = evenly(d, min(d, NoteOptions.max_coordinates))
     draws = np.concatenate([x[:, :count] for x in z])[..., some]
     if np.any(np.ptp(draws, axis=1) == 0.0):
         return "a chain does not move"

@@ -12,7 +12,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.random import stream
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.connectivity import CONNECTIVITY, shrunk_covariance, unit_map
-from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, Transitions, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import CallSizes, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
@@ -78,7 +78,7 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     """Draws in the central ellipsoid of a mode (n, d), and the log integral over it."""
     tril, _ = mode.inverse_root
     d = len(mode.z)
-    white = stream(seed, "within").standard_normal((2 * BLOCK_POINTS, d))
+    white = stream(seed, "within").standard_normal((2 * CallSizes.points, d))
     white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
     z = mode.z + white @ tril.T
     log_p = -potential_and_gradient(target, z)[0]

@@ -6,6 +6,7 @@ import hashlib
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,18 @@ import numpy as np
 from bayeskern.core import files, sharding
 from bayeskern.inference.model.target import Target
 
-# Minimum seconds between two writes, and maximum share of the run time spent on writing.
-MIN_SECONDS, MAX_SHARE = 1.0, 0.1
+
+@dataclass(frozen=True)
+class WriteLimits:
+    """Limits on how often a checkpoint is written.
+
+    Attributes:
+        min_seconds: Minimum seconds between two writes.
+        max_share: Maximum share of the run time spent on writing.
+    """
+
+    min_seconds: float = 1.0
+    max_share: float = 0.1
 
 
 class CheckpointFile:
@@ -48,7 +59,7 @@ class CheckpointFile:
             return
         self.write(arrays())
         end = time.monotonic()
-        self._due = end + max(MIN_SECONDS, (end - start) / MAX_SHARE)
+        self._due = end + max(WriteLimits.min_seconds, (end - start) / WriteLimits.max_share)
 
     def write(self, arrays: dict[str, np.ndarray]) -> None:
         if sharding.processes()[0] > 0:

@@ -21,12 +21,22 @@ from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term, exponential_terms, horner
 
-# Below this distance r the profile is computed by a series. Its error is of order r^7, and of order
-# r^5 in the second derivative, the covariance of slopes.
-SERIES_MAX_DISTANCE = 0.001
-# Below this step the transition is computed by a power series with this number of terms, accurate
-# to rounding. The rounding errors of eigenvectors would accumulate over many short steps.
-SERIES_MAX_STEP, SERIES_TERMS = 0.5, 26
+
+@dataclass(frozen=True)
+class SeriesOptions:
+    """Distances below which power series replace sums of exponentials.
+
+    Attributes:
+        max_distance: Distance below which the profile is computed by a series. Its error is of
+            order r^7, and of order r^5 in the second derivative, the covariance of slopes.
+        max_step: Step below which the transition is computed by a power series, accurate to
+            rounding. The rounding errors of eigenvectors would accumulate over many short steps.
+        terms: Number of terms of this power series.
+    """
+
+    max_distance: float = 0.001
+    max_step: float = 0.5
+    terms: int = 26
 
 
 class UnitProcess(NamedTuple):
@@ -43,7 +53,7 @@ class UnitProcess(NamedTuple):
         inverse: Inverse of V.
         F: The matrix F, shape (s, s).
         noise: Sds with which one white noise enters x, shape (s,): F + F' + noise noise' = 0.
-        powers: F^k / k! for k = SERIES_TERMS, ..., 1, shape (SERIES_TERMS, s, s).
+        powers: F^k / k! for k = terms, ..., 1, shape (terms, s, s).
         series: Coefficients of k near 0 in powers of r^2, highest first.
         error: Largest difference between k and an RBF.
     """
@@ -117,7 +127,7 @@ class MarkovRBF(Stationary):
 
     def profile(self, u: jax.Array) -> jax.Array:
         process = _unit_process(self.order)
-        is_small = u < SERIES_MAX_DISTANCE**2
+        is_small = u < SeriesOptions.max_distance**2
         r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
         # Conjugate pairs: the sum of a pair is twice the real part of either term.
         upper = np.imag(process.rates) > 0.0
@@ -188,8 +198,8 @@ class RationalTerm(Term):
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         process, u = _unit_process(self.order), d / self.lengthscale
-        is_short = u < SERIES_MAX_STEP
-        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
+        is_short = u < SeriesOptions.max_step
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SeriesOptions.max_step, u)
         # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
         change = short * horner(process.powers, short)
         A = process.transition(long)
@@ -203,8 +213,8 @@ class RationalTerm(Term):
 
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         series, u = _integral_series(self.order), d / self.lengthscale
-        is_short = u < SERIES_MAX_STEP
-        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SERIES_MAX_STEP, u)
+        is_short = u < SeriesOptions.max_step
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SeriesOptions.max_step, u)
         by_series = [horner(c, short) for c in series[:3]]
         # With the prior covariance I, Cov(x(u), f(s)) is the first column of exp(F (u - s)).
         inverse, first = series.inverse, jnp.eye(self.order)[0]
@@ -225,7 +235,7 @@ class IntegralSeries(NamedTuple):
     """Power series, in the step u, of the integral of f = x[0] over the step.
 
     Attributes:
-        coefficients: Coefficients of x in the integral, shape (SERIES_TERMS, s), highest first.
+        coefficients: Coefficients of x in the integral, shape (terms, s), highest first.
         covariance: Covariance of the noises of the integral and of x, shape (m, s).
         variance: Variance of the noise of the integral, shape (m,).
         inverse: Inverse of F, shape (s, s).
@@ -240,7 +250,7 @@ class IntegralSeries(NamedTuple):
 @lru_cache
 def _integral_series(order: int) -> IntegralSeries:
     F, noise = _unit_process(order).F, _unit_process(order).noise
-    powers = exponential_terms(F, SERIES_TERMS)
+    powers = exponential_terms(F, SeriesOptions.terms)
     # First row of the integral of exp(F w) from 0 to u. Responses of x and of the integral to the
     # noise.
     rows = [np.zeros(order), *(power[0] / (k + 1) for k, power in enumerate(powers))]
@@ -277,7 +287,7 @@ def _unit_process(order: int) -> UnitProcess:
     noise = np.sqrt(-2.0 * F[-1, -1]) * H[:, -1]
     F = H @ F @ H
     eigenvalues, V = np.linalg.eig(F)
-    powers = exponential_terms(F, SERIES_TERMS + 1)
+    powers = exponential_terms(F, SeriesOptions.terms + 1)
     # Odd powers of r below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
     r = np.linspace(0.0, 12.0, 2_401)

@@ -13,6 +13,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -27,13 +28,26 @@ from bayeskern.kernels.base import Kernel, Wrapper
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
-# Gauss-Legendre nodes of each smooth piece of an integral without closed form. The number is
-# doubled until the covariances change by less than NODES_ERROR of the largest variance.
-MIN_NODES, MAX_NODES, NODES_ERROR = 8, 64, 1e-9
-# Error, as a share of the largest variance, above which a warning is given.
-WARNING_ERROR = 1e-6
-# Number of rows from which the error of the quadrature is estimated.
-ERROR_ROWS = 24
+
+@dataclass(frozen=True)
+class QuadratureOptions:
+    """Options of Gauss-Legendre quadrature for integrals without closed form.
+
+    Attributes:
+        min_nodes: Number of nodes of each smooth piece. It is doubled until the covariances change
+            by less than `nodes_error`.
+        max_nodes: Maximum number of nodes.
+        nodes_error: Error at which the number of nodes suffices, as a share of the largest
+            variance.
+        warning_error: Error above which a warning is given, as a share of the largest variance.
+        error_rows: Number of rows from which the error is estimated.
+    """
+
+    min_nodes: int = 8
+    max_nodes: int = 64
+    nodes_error: float = 1e-9
+    warning_error: float = 1e-6
+    error_rows: int = 24
 
 
 class RowArrays(NamedTuple):
@@ -107,7 +121,7 @@ class RowKinds(eqx.Module):
 
     columns: tuple[int, ...] = eqx.field(static=True)
     has_derivatives: bool = eqx.field(static=True)
-    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
+    nodes: int = eqx.field(static=True, default=2 * QuadratureOptions.min_nodes)
 
     @classmethod
     def of(cls, rows: jax.Array) -> RowKinds:
@@ -184,20 +198,25 @@ class Measured(Wrapper):
         return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
-        """Copy with nodes for an error below NODES_ERROR at rows X, at most MAX_NODES.
+        """Copy with nodes for an error below `nodes_error` at rows X, at most `max_nodes`.
 
         Warns:
-            UserWarning: With the largest number of nodes, the error is above WARNING_ERROR.
+            UserWarning: With the largest number of nodes, the error is above `warning_error`.
         """
         if any(map(is_traced, jax.tree.leaves((self, X)))) or not self.uses_nodes(X):
             return self
-        of_means, rows, error, nodes = self._of_means, _sample(X), math.inf, MIN_NODES
+        of_means, rows, error, nodes = (
+            self._of_means,
+            _sample(X),
+            math.inf,
+            QuadratureOptions.min_nodes,
+        )
         K = _evaluate(of_means._with_nodes(nodes), rows)
-        while error > NODES_ERROR and nodes < MAX_NODES:
+        while error > QuadratureOptions.nodes_error and nodes < QuadratureOptions.max_nodes:
             coarse, nodes = K, 2 * nodes
             K = _evaluate(of_means._with_nodes(nodes), rows)
             error = _largest_change(coarse, K)
-        if error > WARNING_ERROR:
+        if error > QuadratureOptions.warning_error:
             warnings.warn(
                 f"means of {self.inner!r} over these intervals have no closed form, and {nodes} "
                 f"nodes of quadrature leave an error of about {error:.1g} of the largest variance. "
@@ -209,7 +228,7 @@ class Measured(Wrapper):
     def quadrature_error(self, X: jax.Array) -> float:
         """Largest change of a covariance if the number of nodes is doubled.
 
-        The change is relative to the largest variance, and estimated from at most ERROR_ROWS rows
+        The change is relative to the largest variance, and estimated from at most `error_rows` rows
         of X. It is 0 if all covariances are in closed form.
         """
         if not self.uses_nodes(X):
@@ -221,7 +240,10 @@ class Measured(Wrapper):
         """True if some covariances of rows X are computed by quadrature."""
         if not self.kinds.columns:
             return False
-        kernels = (self._of_means._with_nodes(nodes) for nodes in (MIN_NODES, MAX_NODES))
+        kernels = (
+            self._of_means._with_nodes(nodes)
+            for nodes in (QuadratureOptions.min_nodes, QuadratureOptions.max_nodes)
+        )
         programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]
 
@@ -329,8 +351,10 @@ def _evaluate(kernel: Measured, rows: jax.Array) -> jax.Array:
 
 
 def _sample(X: jax.Array) -> jax.Array:
-    """Evenly spaced rows of X, ERROR_ROWS at most."""
-    return X[np.linspace(0, len(X) - 1, min(len(X), ERROR_ROWS)).round().astype(int)]
+    """Evenly spaced rows of X, at most `error_rows`."""
+    return X[
+        np.linspace(0, len(X) - 1, min(len(X), QuadratureOptions.error_rows)).round().astype(int)
+    ]
 
 
 def _largest_change(K: jax.Array, finer: jax.Array) -> float:

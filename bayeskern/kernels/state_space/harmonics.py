@@ -13,6 +13,7 @@ sum_{j > J} q_j <= 2 exp(sqrt(z^2 + k^2) - z - k asinh(k / z)) with k = J + 1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -24,13 +25,22 @@ from numpyro.distributions import Distribution
 from bayeskern.core.validation import is_traced
 from bayeskern.hyperparameters import Free
 
-# Bound on the error of the covariances, relative to the variance.
-MAX_RELATIVE_ERROR = 1e-10
-# More harmonics make the filter too slow to be useful.
-MAX_HARMONICS = 200
-# Largest prior probability of lengthscales that need more harmonics. The density is 0 at these
-# lengthscales, so that data cannot reveal them: the probability has to be negligible.
-MAX_EXCLUDED_PROBABILITY = 1e-6
+
+@dataclass(frozen=True)
+class HarmonicLimits:
+    """Limits on the harmonics of a periodic kernel.
+
+    Attributes:
+        max_relative_error: Bound on the error of the covariances, relative to the variance.
+        max_harmonics: More harmonics make the filter too slow to be useful.
+        max_excluded_probability: Largest prior probability of lengthscales that need more
+            harmonics. The density is 0 at these lengthscales, so that data cannot reveal them: the
+            probability has to be negligible.
+    """
+
+    max_relative_error: float = 1e-10
+    max_harmonics: int = 200
+    max_excluded_probability: float = 1e-6
 
 
 def coefficients(lengthscale: ArrayLike, harmonics: int) -> Float[Array, " J1"]:
@@ -58,12 +68,12 @@ def log_error(lengthscale: ArrayLike, harmonics: ArrayLike) -> np.ndarray:
 @lru_cache
 def least_lengthscales() -> np.ndarray:
     """Smallest lengthscales for which 1, 2, ... harmonics are known to suffice."""
-    harmonics = np.arange(1, MAX_HARMONICS + 1)
+    harmonics = np.arange(1, HarmonicLimits.max_harmonics + 1)
     low, high = np.full(len(harmonics), -12.0), np.full(len(harmonics), 12.0)
     # Bisection of the log lengthscale: the error decreases as the lengthscale increases.
     for _ in range(60):
         middle = 0.5 * (low + high)
-        suffices = log_error(np.exp(middle), harmonics) <= np.log(MAX_RELATIVE_ERROR)
+        suffices = log_error(np.exp(middle), harmonics) <= np.log(HarmonicLimits.max_relative_error)
         low, high = np.where(suffices, low, middle), np.where(suffices, middle, high)
     return np.exp(high)
 
@@ -78,14 +88,14 @@ def count_harmonics(lengthscale: ArrayLike | Distribution | Free) -> int | None:
 
     Args:
         lengthscale: A number or a prior. For a prior, lengthscales that need more harmonics have a
-            probability of at most MAX_EXCLUDED_PROBABILITY.
+            probability of at most `max_excluded_probability`.
 
     Returns:
         The number. None for traced numbers, NaN, `Free` and priors without a cdf, or if more than
-        MAX_HARMONICS are needed.
+        `max_harmonics` are needed.
     """
     if isinstance(lengthscale, Distribution):
-        return _first(_mass_below(lengthscale) <= MAX_EXCLUDED_PROBABILITY)
+        return _first(_mass_below(lengthscale) <= HarmonicLimits.max_excluded_probability)
     if isinstance(lengthscale, Free) or is_traced(lengthscale):
         return None
     return _first(np.asarray(lengthscale) >= least_lengthscales())
@@ -96,7 +106,7 @@ def _mass_below(prior: Distribution) -> np.ndarray:
     try:
         return np.asarray(prior.cdf(least_lengthscales()))
     except NotImplementedError:
-        return np.full(MAX_HARMONICS, np.nan)
+        return np.full(HarmonicLimits.max_harmonics, np.nan)
 
 
 def _first(suffices: np.ndarray) -> int | None:

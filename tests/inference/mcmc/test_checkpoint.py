@@ -37,7 +37,8 @@ def run_slowly(path):
         return quick(self, 1)
 
     chains.ChainGroup._advance, chains.STRETCH_SECONDS = slow, 0.01
-    checkpoint_file.MIN_SECONDS, checkpoint_file.MAX_SHARE = 0.0, 1.0
+    limits = checkpoint_file.WriteLimits
+    limits.min_seconds, limits.max_share = 0.0, 1.0
     run(path)
 
 

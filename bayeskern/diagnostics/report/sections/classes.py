@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.diagnostics.report.blocks import Block, folded
-from bayeskern.diagnostics.report.observations import MIN_OBSERVATIONS, Observations
+from bayeskern.diagnostics.report.observations import ObservationOptions, Observations
 from bayeskern.diagnostics.report.outcome_plots import Event, calibration, residuals
 from bayeskern.diagnostics.report.style import as_svg
 
 block = partial(Block, "classes")
-# Maximum number of elements in the draws of an event, and of the draws.
-MAX_NUMBERS, MAX_DRAWS = 2_000_000, 4000
-# Maximum number of panels with events, and with covariates.
-MAX_EVENTS, MAX_COVARIATES = 9, 4
-# Minimum sd of predicted probabilities that can be compared with frequencies.
-MIN_SD = 0.01
+
+
+@dataclass(frozen=True)
+class PanelLimits:
+    """Limits of the panels on classes.
+
+    Attributes:
+        max_numbers: Maximum number of elements in the draws of an event.
+        max_draws: Maximum number of draws.
+        max_events: Maximum number of panels with events.
+        max_covariates: Maximum number of panels with covariates.
+        min_sd: Minimum sd of predicted probabilities that can be compared with frequencies.
+    """
+
+    max_numbers: int = 2_000_000
+    max_draws: int = 4_000
+    max_events: int = 9
+    max_covariates: int = 4
+    min_sd: float = 0.01
 
 
 def class_calibration(
@@ -32,8 +46,8 @@ def class_calibration(
         classes: Labels of the classes; None if they are their codes.
         covariates: Covariates (n,) by name.
     """
-    if site.predictions is None or len(site.y) < MIN_OBSERVATIONS:
-        yield block("no_calibration", min_observations=MIN_OBSERVATIONS)
+    if site.predictions is None or len(site.y) < ObservationOptions.min_observations:
+        yield block("no_calibration", min_observations=ObservationOptions.min_observations)
         return
     yield _brier(site) if site.outcome == "binary" else _likeliest(site)
     # ArviZ sorts by predictions, and equal predictions must not stay sorted by class.
@@ -54,7 +68,9 @@ def class_calibration(
         more=_event_count(site, classes) - len(events),
     )
     yield from folded("Calibration of the probabilities", [details])
-    by_covariate = {name: x[order] for name, x in list(covariates.items())[:MAX_COVARIATES]}
+    by_covariate = {
+        name: x[order] for name, x in list(covariates.items())[: PanelLimits.max_covariates]
+    }
     if not by_covariate:
         return
     # The event with the most even odds is the most informative one.
@@ -69,7 +85,7 @@ def _varies(event: Event) -> bool:
     """True if the predicted probabilities vary by more than the error of their draws."""
     p = event.draws.mean(axis=0)
     error = np.sqrt(np.mean(p * (1.0 - p)) / len(event.draws))
-    return bool(np.std(p) > max(MIN_SD, 2.0 * error))
+    return bool(np.std(p) > max(PanelLimits.min_sd, 2.0 * error))
 
 
 def _brier(site: Observations) -> Block:
@@ -128,7 +144,7 @@ def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]
         order: Order of the observations, (n,).
     """
     assert site.predictions is not None
-    max_draws = min(MAX_DRAWS, max(100, MAX_NUMBERS // len(order)))
+    max_draws = min(PanelLimits.max_draws, max(100, PanelLimits.max_numbers // len(order)))
     draws = site.predictions[evenly(len(site.predictions), max_draws)][:, order]
     y = site.y[order].astype(int)
     count = max(len(classes), _count(site))
@@ -136,7 +152,9 @@ def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]
     if site.outcome == "binary":
         return [Event(names[1] if count > 1 else "1", y, (draws == 1).astype(int))]
     if site.outcome == "ordinal":
-        limits = evenly(count - 1, MAX_EVENTS)
+        limits = evenly(count - 1, PanelLimits.max_events)
         return [Event(f"at most {names[k]}", (y <= k) * 1, (draws <= k) * 1) for k in limits]
-    largest = np.sort(np.argsort(-np.bincount(y, minlength=count), kind="stable")[:MAX_EVENTS])
+    largest = np.sort(
+        np.argsort(-np.bincount(y, minlength=count), kind="stable")[: PanelLimits.max_events]
+    )
     return [Event(names[k], (y == k) * 1, (draws == k) * 1) for k in largest]

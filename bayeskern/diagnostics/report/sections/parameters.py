@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,17 +29,33 @@ from bayeskern.diagnostics.report.subject import ScalarParameter, Subject
 from bayeskern.inference.posterior.summary import texts
 
 block = partial(Block, "parameters")
-# Maximum number of parameters in the first table, in the figure of intervals, and in the main
-# figure of densities.
-MAX_ROWS, MAX_INTERVALS, MAX_DENSITIES = 20, 40, 3
+
+
+@dataclass(frozen=True)
+class ParameterLimits:
+    """Maximum numbers of parameters.
+
+    Attributes:
+        max_rows: Rows of the first table.
+        max_intervals: Intervals in their figure.
+        max_densities: Densities in the main figure.
+    """
+
+    max_rows: int = 20
+    max_intervals: int = 40
+    max_densities: int = 3
 
 
 def main_figure(subject: Subject) -> str:
     """Name of the main figure of a posterior: "prior", "intervals", or "" for none."""
-    names = subject.first_of_each_site(MAX_INTERVALS)
+    names = subject.first_of_each_site(ParameterLimits.max_intervals)
     if subject.posterior.is_point or not names:
         return ""
-    return "prior" if len(names) <= MAX_DENSITIES and subject.has_model else "intervals"
+    return (
+        "prior"
+        if len(names) <= ParameterLimits.max_densities and subject.has_model
+        else "intervals"
+    )
 
 
 def figures(subject: Subject, name: str) -> Iterator[Block]:
@@ -50,7 +67,7 @@ def figures(subject: Subject, name: str) -> Iterator[Block]:
     elif name == "prior":
         yield from _against_prior(subject)
     else:
-        names = subject.first_of_each_site(MAX_INTERVALS)
+        names = subject.first_of_each_site(ParameterLimits.max_intervals)
         left_out = len(subject.varying) + subject.not_examined.total() - len(names)
         figure = as_svg(forest, _joined(subject, names))
         yield block("intervals", figure=figure, left_out=left_out)
@@ -63,7 +80,7 @@ def table(subject: Subject) -> Iterator[Block]:
     """
     shown, large = _in_tables(subject)
     if shown:
-        first = shown[:MAX_ROWS]
+        first = shown[: ParameterLimits.max_rows]
         kind = "stats" if subject.posterior.is_mcmc else None
         table = _summary(subject, first, kind)
         columns = [str(c) for c in table.columns]
@@ -86,7 +103,7 @@ def more(subject: Subject, shown: str) -> Iterator[Block]:
     shown: Name of the main figure, which is not repeated.
     """
     in_tables, _ = _in_tables(subject)
-    if len(in_tables) > MAX_ROWS or (in_tables and subject.posterior.has_chains):
+    if len(in_tables) > ParameterLimits.max_rows or (in_tables and subject.posterior.has_chains):
         yield from folded("Table of all parameters", _whole_table(subject, in_tables))
     if subject.posterior.is_point or not subject.varying:
         return
