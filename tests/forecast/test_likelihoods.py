@@ -175,7 +175,7 @@ def test_summary_and_csv_of_counts(tmp_path):
     assert "the logarithm of the mean of negative binomial counts" in text
     assert "beyond chance" not in text
     written = f.export(tmp_path)
-    table = np.genfromtxt(written[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
+    table = pd.read_csv(written[0])
     assert np.array_equal(table["median"], np.round(table["median"]))
     assert "small counts" not in " ".join(f.remarks)
 

@@ -61,13 +61,26 @@ class ModelSite(NamedTuple):
         kind: "latent", "discrete" (a latent that is summed out), "deterministic" or "observed".
         shape: Shape of its value.
         names: Names of its axes, None for an axis without a name.
-        conditional: True if its distribution conditions new values on the observed ones.
+        conditions_on_data: True if its distribution conditions new values on the observed ones.
+        obstacle: Reason why it cannot do so here; "" if it can.
     """
 
     kind: str
     shape: tuple[int, ...]
     names: tuple[str | None, ...]
-    conditional: bool
+    conditions_on_data: bool
+    obstacle: str
+
+    @property
+    def conditional(self) -> bool:
+        """True if new values are conditioned on the observed ones.
+
+        Raises:
+            ValueError: They would be, but a wrapper of the distribution prevents it.
+        """
+        if self.obstacle:
+            raise ValueError(self.obstacle)
+        return self.conditions_on_data
 
 
 def inspect_sites(target: Target) -> dict[str, ModelSite]:
@@ -86,24 +99,23 @@ def _sites(target: Target) -> list[tuple[str, ModelSite]]:
         if kind is None:
             continue
         shape = jnp.shape(site["value"])
-        conditional = kind == "observed" and _conditions_on_data(name, site["fn"])
-        sites.append((name, ModelSite(kind, shape, _axis_names(site, shape), conditional)))
+        conditions = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
+        obstacle = _wrapper_obstacle(name, site["fn"]) if conditions else ""
+        axes = _axis_names(site, shape)
+        sites.append((name, ModelSite(kind, shape, axes, conditions, obstacle)))
     return sites
 
 
-def _conditions_on_data(name: str, fn: Distribution) -> bool:
-    """True if a distribution conditions new values on the observed ones.
-
-    Raises ValueError, naming the site, for such a distribution inside a wrapper.
-    """
+def _wrapper_obstacle(name: str, fn: Distribution) -> str:
+    """Reason why a process inside a wrapper has no conditional distribution; "" without wrapper."""
     base = innermost(fn)
-    if isinstance(base, ConditionsOnData) and base is not fn:
-        raise ValueError(
-            f"the site {name!r} is a {type(base).__name__} under a plate, a mask or to_event, so "
-            "that new values cannot be conditioned on its data. Give each process its own site, "
-            "and pass mask= to the process."
-        )
-    return isinstance(base, ConditionsOnData)
+    if base is fn:
+        return ""
+    return (
+        f"the site {name!r} is a {type(base).__name__} under a plate, a mask or to_event, so that "
+        "new values cannot be conditioned on its data. Give each process its own site, and pass "
+        "mask= to the process."
+    )
 
 
 def _kind(name: str, site: dict, target: Target) -> str | None:
