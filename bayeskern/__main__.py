@@ -22,12 +22,12 @@ def main() -> None:
     try:
         cli.main()
     finally:
-        # At exit, Python would look for garbage among all objects, for half a second.
+        # At exit, Python would look for garbage among all objects, most of them modules.
         gc.freeze()
 
 
 def _keep_freed_memory() -> None:
-    """Keep freed memory, because the system takes a second to return it page by page."""
+    """Keep freed memory for new matrices: the system would hand it out again page by page."""
     # Only glibc has mallopt.
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(M_TOP_PAD, KEPT_BYTES)

@@ -188,7 +188,7 @@ class Gram:
 class Formula(NamedTuple):
     """Formula of a kernel, with the formulas of its parts.
 
-    It is looked up once for many evaluations: the search would take as long as the computation.
+    It is looked up once for the many evaluations of a fit.
 
     Attributes:
         rule: Function (parts, values, pairs) -> `Evaluation`. It takes the hyperparameters of the

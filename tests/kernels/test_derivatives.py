@@ -56,3 +56,13 @@ def test_formulas_match_the_kernel_and_its_autodiff(name, make):
         slopes = [slope() for slope in pullback(PairWeights(pairs, lambda A=A: A))]
         expected = np.einsum("ij,ijk->k", A, jacobian)
         np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_a_subclass_does_not_take_the_formula_of_its_parent():
+    class Doubled(k.RBF):
+        def evaluate(self, X, Z=None):
+            return 2.0 * super().evaluate(X, Z)
+
+    for kernel in (Doubled(), k.Constant() + Doubled(), Doubled().named("a")):
+        with pytest.raises(NotImplementedError, match="Doubled"):
+            Gram(kernel)

@@ -59,7 +59,7 @@ class RollingOriginScores:
         return float(np.mean(self.ours.inside[level]))
 
     def expectation(self, level: float) -> str:
-        """Expected coverage, if it differs from the level, and error of the coverage."""
+        """Expected coverage, if it differs from the level, and standard error, in parentheses."""
         percent = f"{100 * self.expected[level]:.0f}"
         expected = "" if percent == f"{100 * level:.0f}" else f"{percent} % expected, "
         return f"({expected}give or take {100 * self.coverage_error(level):.0f} %)"

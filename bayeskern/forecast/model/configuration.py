@@ -57,9 +57,9 @@ class SizeLimits:
         max_values: Most values of a fit with dense covariance matrices. More take gigabytes, and
             minutes for each step.
         max_fitted: Last values fitted by default.
-        max_fitted_long_season: The same, if the season is long.
-        max_fitted_with_likelihood: The same, with a likelihood.
-        min_periods: Number of the longest seasons that the fitted values span.
+        max_fitted_long_season: Last values fitted by default if the season is long.
+        max_fitted_with_likelihood: Last values fitted by default with a likelihood.
+        min_periods: Number of periods of the longest season that fitted values should span.
     """
 
     max_steps: int = 100_000
@@ -108,11 +108,8 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     needed = 0.0 if ranks else SizeLimits.min_periods * longest / series.calendar.step
     whole = _takes_whole_history(int(series.observed.sum()), needed, request)
     if not whole:
-        limit = (
-            SizeLimits.max_fitted
-            if needed <= SizeLimits.max_fitted
-            else SizeLimits.max_fitted_long_season
-        )
+        is_long = needed > SizeLimits.max_fitted
+        limit = SizeLimits.max_fitted_long_season if is_long else SizeLimits.max_fitted
         limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
         series = _fitted_values(series, model, limit)
     require_within_reach(series, horizon)
@@ -196,16 +193,10 @@ def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
     if model.robust or not (model.method is None or model.is_map):
         return False
     # A dense fit of up to 1000 values is worth its cost only if they span `min_periods` seasons.
-    limit = (
-        SizeLimits.max_fitted_long_season
-        if needed <= SizeLimits.max_fitted_long_season
-        else SizeLimits.max_fitted
-    )
-    return (
-        needed > SizeLimits.max_fitted
-        and count > limit
-        and all(option is None for option in unsupported)
-    )
+    spans_enough = needed <= SizeLimits.max_fitted_long_season
+    limit = SizeLimits.max_fitted_long_season if spans_enough else SizeLimits.max_fitted
+    is_long = needed > SizeLimits.max_fitted and count > limit
+    return is_long and all(option is None for option in unsupported)
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:

@@ -24,14 +24,14 @@ from bayeskern.prediction.mixture import Quantiles
 
 @dataclass(frozen=True)
 class DrawLimits:
-    """Numbers of draws of uncertain regressors.
+    """Numbers of draws of regressors with unknown future values.
 
     Attributes:
-        of_distribution: Joint draws of a distribution or a forecast.
+        distribution_draws: Joint draws of a distribution or a forecast.
         max_draws: Maximum number of draws of an array.
     """
 
-    of_distribution: int = 400
+    distribution_draws: int = 400
     max_draws: int = 1_000
 
 
@@ -131,7 +131,7 @@ class FutureTimes:
         """
         plain = {name: self._array(name, value) for name, value in values.items()}
         sizes = {name: len(a) for name, a in plain.items() if a is not None and len(a) > 1}
-        count = self.count or max(sizes.values(), default=DrawLimits.of_distribution)
+        count = self.count or max(sizes.values(), default=DrawLimits.distribution_draws)
         for name, size in sizes.items():
             if size != count:
                 other = next((key for key in sizes if sizes[key] == count), "this scenario")

@@ -70,9 +70,8 @@ def past_points(forecasts: Sequence[Forecast], coupling: Coupling) -> list[PastP
     oldest = min(map(_oldest_origin, forecasts))
     if oldest < 1:
         return []
-    origins = np.unique(np.linspace(1, oldest, min(OriginLimits.max_origins, oldest)).astype(int))[
-        ::-1
-    ]
+    count = min(OriginLimits.max_origins, oldest)
+    origins = np.unique(np.linspace(1, oldest, count).astype(int))[::-1]
     tables = [past_quantiles(f, origins) for f in forecasts]
     common = set(tables[0]).intersection(*tables[1:])
     points = []

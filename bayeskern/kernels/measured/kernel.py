@@ -205,12 +205,8 @@ class Measured(Wrapper):
         """
         if any(map(is_traced, jax.tree.leaves((self, X)))) or not self.uses_nodes(X):
             return self
-        of_means, rows, error, nodes = (
-            self._of_means,
-            _sample(X),
-            math.inf,
-            QuadratureOptions.min_nodes,
-        )
+        of_means, rows = self._of_means, _sample(X)
+        error, nodes = math.inf, QuadratureOptions.min_nodes
         K = _evaluate(of_means._with_nodes(nodes), rows)
         while error > QuadratureOptions.nodes_error and nodes < QuadratureOptions.max_nodes:
             coarse, nodes = K, 2 * nodes

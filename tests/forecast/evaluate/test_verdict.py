@@ -84,11 +84,7 @@ def test_verdict_by_coverage(level, count, verdict, says):
 @pytest.mark.parametrize(
     ("count", "verdict", "says"),
     [
-        (
-            18,
-            "good",
-            "held 90 % of 240 past values (85 % expected, give or take 6 %)",
-        ),
+        (18, "good", "held 90 % of 240 past values (85 % expected, give or take 6 %)"),
         (20, "caution", "80 % intervals held 100 %: the intervals may be too wide"),
         (11, "caution", "80 % intervals held 55 %: expect more values outside"),
     ],

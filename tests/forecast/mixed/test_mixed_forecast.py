@@ -169,6 +169,18 @@ def test_bad_input_is_named(totals, recent, options, message):
         bk.forecast_mixed(totals, recent, 3, **options)
 
 
+def test_regressors_are_refused():
+    table = pd.DataFrame({"month": MONTHLY.index, "sales": MONTHLY.to_numpy(), "price": 1.0})
+    totals = bk.read_series(table, time="month", value="sales", regressors="price")
+    with pytest.raises(ValueError, match="forecast_mixed excludes regressors"):
+        bk.forecast_mixed(totals, RECENT, 3)
+
+
+def test_options_of_another_type_are_refused():
+    with pytest.raises(TypeError, match=r"StructuralModel\(log=True\); got a dict"):
+        bk.forecast_mixed(MONTHLY, RECENT, 3, model={"last": 60})
+
+
 @pytest.mark.parametrize("name", ["save", "update", "scenario"])
 def test_what_is_missing_is_named(mixed, name):
     with pytest.raises(ValueError, match=f"{name} is not available for a mixed forecast"):

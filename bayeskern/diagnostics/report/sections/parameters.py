@@ -37,7 +37,7 @@ class ParameterLimits:
 
     Attributes:
         max_rows: Rows of the first table.
-        max_intervals: Intervals in their figure.
+        max_intervals: Intervals in the figure of intervals.
         max_densities: Densities in the main figure.
     """
 
@@ -51,11 +51,8 @@ def main_figure(subject: Subject) -> str:
     names = subject.first_of_each_site(ParameterLimits.max_intervals)
     if subject.posterior.is_point or not names:
         return ""
-    return (
-        "prior"
-        if len(names) <= ParameterLimits.max_densities and subject.has_model
-        else "intervals"
-    )
+    are_few = len(names) <= ParameterLimits.max_densities
+    return "prior" if are_few and subject.has_model else "intervals"
 
 
 def figures(subject: Subject, name: str) -> Iterator[Block]:
