@@ -21,7 +21,8 @@ def mixed(f: MixedForecast, levels: float | Sequence[float], whole: bool) -> Fig
     """Plot the totals with their forecast, and the unfinished period beside them."""
     assert f.nowcast is not None
     fig = figure()
-    fig.set_size_inches(12.5, 4.8)
+    # As wide as a report, which would scroll a wider figure.
+    fig.set_size_inches(11.5, 4.6)
     left, right = fig.subplots(1, 2, width_ratios=(1.5, 1.0))
     plot.forecast(f, left, levels, whole)
     nowcast(f.nowcast, right, levels)
