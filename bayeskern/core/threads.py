@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from threading import Lock
 
@@ -74,5 +75,7 @@ def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -
 
 def in_threads[T, R](function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """function(item) of each item, in as many threads as there are processors."""
+    # Settings of this thread, such as `numpy.errstate`, hold for the others, too.
+    contexts = [copy_context() for _ in items]
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
+        return list(pool.map(lambda context, item: context.run(function, item), contexts, items))

@@ -255,7 +255,7 @@ def _by_lapack(K, r):
             jittered = K.copy(order="C")
             jittered[diagonal] += jitter
             L = lapack.cholesky(jittered)
-            if L is not None:
+            if not np.isnan(L[-1, -1]):
                 logdet, a = lapack.logdet(L), lapack.solve(L, r)
                 return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
             jitter *= 10.0

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, eigh
+from scipy.linalg import eigh
 
 from bayeskern.linalg import lapack
 
@@ -68,12 +68,13 @@ class CholeskyFactor(RidgeFactor):
         M[np.diag_indices_from(M)] += alpha
         L = lapack.cholesky(M)
         rounding = np.sqrt(len(M) * np.finfo(float).eps)
-        if L is None or np.min(np.diagonal(L)) <= rounding * np.max(np.diagonal(L)):
+        # Also true for NaN.
+        if not np.min(np.diagonal(L)) > rounding * np.max(np.diagonal(L)):
             raise np.linalg.LinAlgError(f"K + {alpha:g} I is singular to rounding.")
         self.L = L
 
     def solve(self, B: np.ndarray) -> np.ndarray:
-        return cho_solve((self.L, True), B)
+        return lapack.solve(self.L, B)
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:

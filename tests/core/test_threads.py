@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -53,6 +54,12 @@ def test_later_threads_have_the_limit():
 def test_in_threads_keeps_the_order():
     assert in_threads(lambda i: (i, blas_threads()), range(5)) == [(i, {1}) for i in range(5)]
     assert blas_threads() == {2}
+
+
+def test_threads_share_the_settings_of_numpy():
+    with np.errstate(divide="raise"):
+        settings = in_threads(lambda i: np.geterr()["divide"], range(4))
+    assert settings == ["raise"] * 4
 
 
 def test_large_matrices_keep_their_threads():

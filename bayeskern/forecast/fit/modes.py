@@ -211,8 +211,8 @@ class Fitted:
         The data may determine a period to 0.1 % but a variance only to 50 %, and L-BFGS ends early
         on such an ill-conditioned density.
         """
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
-        mode, value = optimise(self.evidence, self.mode, scale=scale, gain_tol=1e-7)
+        unit = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
+        mode, value = optimise(self.evidence, self.mode, unit, gain_tol=1e-7)
         if not value > self.log_density:
             return self
         return replace(self, mode=mode, value=value, curvature=None)
@@ -332,7 +332,7 @@ def _scale_and_evidence(
 def optimise(
     evidence: Evidence,
     start: np.ndarray,
-    scale: float | np.ndarray = 1.0,
+    unit: np.ndarray | None = None,
     gain_tol: float = 1e-5,
 ) -> tuple[np.ndarray, float]:
     """Maximise the log density by L-BFGS.
@@ -340,7 +340,7 @@ def optimise(
     Args:
         evidence: The log density.
         start: Starting point, (d,).
-        scale: Unit of each coordinate in the search, (d,) or one number.
+        unit: Unit of each coordinate in the search, (d,); by default its prior sd.
         gain_tol: Relative gain of a step below which the optimisation ends.
 
     Returns:
@@ -348,15 +348,16 @@ def optimise(
     """
     if len(start) == 0:
         return start, evidence.log_density(start)
+    unit = evidence.spread if unit is None else unit
     # Replaces an infinite -log p, from which the line search would not step back.
     barrier = 1e100
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = evidence.value_and_gradient(start + scale * u)
-        return (-value, -scale * gradient) if np.isfinite(value) else (barrier, np.zeros(len(u)))
+        value, gradient = evidence.value_and_gradient(start + unit * u)
+        return (-value, -unit * gradient) if np.isfinite(value) else (barrier, np.zeros(len(u)))
 
     options = {"maxiter": 500, "ftol": gain_tol, "gtol": 1e-3}
     with evidence.threads():
         begin = np.zeros(len(start))
         end = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)
-    return start + scale * end.x, -float(end.fun) if end.fun < barrier else -np.inf
+    return start + unit * end.x, -float(end.fun) if end.fun < barrier else -np.inf

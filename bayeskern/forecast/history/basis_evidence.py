@@ -59,7 +59,8 @@ class BasisEvidence(Evidence):
                 NOISE: noise,
             }
         )
-        self.names, self.middle, self.min_noise = self.prior.names, self.prior.middle, noise.least
+        self.names, self.min_noise = self.prior.names, noise.least
+        self.middle, self.spread = self.prior.middle, self.prior.spread
         self.component_names = (*basis.smooth_components, SHORT_TERM)
         self.x, self.y = np.asarray(x, float), np.asarray(y, float)
 

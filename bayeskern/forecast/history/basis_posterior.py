@@ -5,14 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from bayeskern.forecast.history.filtered_statistics import FilteredStatistics, StatisticsSlopes
 from bayeskern.gp.time_series.predictive import LOG_2PI
-
-potrf, potrs, potri, trtrs = get_lapack_funcs(
-    ("potrf", "potrs", "potri", "trtrs"), dtype=np.float64
-)
+from bayeskern.linalg import lapack
 
 
 class BasisPosterior:
@@ -40,21 +36,20 @@ class BasisPosterior:
         self._roots, m = np.sqrt(variances), len(variances)
         B = self._roots[:, None] * statistics.gram[:m, :m] * self._roots
         B.ravel()[:: m + 1] += noise
-        self._factor, failed = potrf(B.T, lower=1, overwrite_a=True)
+        self._factor = lapack.cholesky(B)
         target = self._roots * statistics.gram[:m, m]
-        self._scaled, _ = potrs(self._factor, target, lower=1)
+        self._scaled = lapack.solve(self._factor, target)
         self.mean = self._roots * self._scaled
         self._quadratic = (statistics.gram[m, m] - target @ self._scaled) / noise
         log_det = 2.0 * np.log(np.diag(self._factor)).sum() + statistics.log_det
         log_det += (statistics.n - m) * np.log(noise)
         value = -0.5 * (self._quadratic + log_det + statistics.n * LOG_2PI)
-        self.log_marginal = float(value) if not failed and np.isfinite(value) else -np.inf
+        self.log_marginal = float(value) if np.isfinite(value) else -np.inf
 
     @cached_property
     def _inverse(self) -> np.ndarray:
         """B^-1: (m, m)."""
-        lower, _ = potri(self._factor, lower=1)
-        return np.tril(lower) + np.tril(lower, -1).T
+        return lapack.inverse(self._factor.copy(order="F"))
 
     @property
     def slopes_in_variances(self) -> np.ndarray:
@@ -92,8 +87,7 @@ class BasisPosterior:
 
     def half(self, rows: np.ndarray) -> np.ndarray:
         """H (m, k) with H' H = posterior covariance of rows @ w, for rows (k, m)."""
-        scaled = np.asfortranarray((rows * self._roots).T)
-        solved, _ = trtrs(self._factor, scaled, lower=1, overwrite_b=True)
+        solved = lapack.solve_lower(self._factor, (rows * self._roots).T)
         solved *= np.sqrt(self.noise)
         return solved
 

@@ -264,7 +264,7 @@ def _lapack_inverse_of_B(K: Array, root: Array) -> np.ndarray:
     B = root_[:, None] * K_ * root_
     B[np.diag_indices(len(B))] += 1.0
     L = lapack.cholesky(B)
-    return np.zeros_like(B) if L is None else lapack.inverse(L)
+    return np.zeros_like(B) if np.isnan(L[-1, -1]) else lapack.inverse(L)
 
 
 def _block_diagonal(K: Array) -> Array:

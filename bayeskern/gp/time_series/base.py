@@ -88,6 +88,7 @@ class Evidence(ABC):
         names: Names of the d hyperparameters.
         component_names: Names of the additive components other than effects.
         middle: Prior median of z, (d,).
+        spread: Prior sd of z, (d,); 1 where it is unknown.
     """
 
     x: np.ndarray
@@ -95,6 +96,7 @@ class Evidence(ABC):
     names: tuple[str, ...]
     component_names: tuple[str, ...]
     middle: np.ndarray
+    spread: np.ndarray
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
@@ -143,7 +145,9 @@ class Evidence(ABC):
         """Stack the arrays that `function` returns for posteriors at z (S, d)."""
         # Overflow gives NaN, or the log density -inf, and needs no warning.
         with self.threads(), np.errstate(all="ignore"):
-            results = [function(self.conditioned(row)) for row in z]
+            results = side_by_side(
+                lambda row: function(self.conditioned(row)), list(z), len(self.y)
+            )
         return tuple(np.array(part) for part in zip(*results, strict=True))
 
     def moments(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
@@ -160,11 +164,15 @@ class Evidence(ABC):
 
         The joint distribution of new values is left out if it is not normal.
         """
-        densities, means, covariances, noise = self._at_each(
+        densities, *moments = self._joint_at_each(z, x_new)
+        densities = np.where(np.isfinite(densities), densities, -np.inf)
+        return JointPredictive(densities, x_new, *moments)
+
+    def _joint_at_each(self, z: np.ndarray, x_new: np.ndarray) -> Sequence[np.ndarray]:
+        """Arrays of a `JointPredictive`, but for the times, at each z (S, d)."""
+        return self._at_each(
             z, lambda process: (process.log_density, *process.joint(x_new), process.noise)
         )
-        densities = np.where(np.isfinite(densities), densities, -np.inf)
-        return JointPredictive(densities, x_new, means, covariances, noise)
 
     def joint(self, z: np.ndarray, x_new: np.ndarray) -> Moments:
         """Mean (m,) and covariance (m, m) of new values at x_new (m,), for z (d,)."""

@@ -14,14 +14,14 @@ from functools import cached_property, lru_cache
 from typing import Protocol, Self
 
 import numpy as np
-from scipy.linalg import block_diag, get_blas_funcs, get_lapack_funcs, solve_triangular
+from scipy.linalg import block_diag, get_blas_funcs
 
 from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
 from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.kernels.derivatives import Pairs
+from bayeskern.linalg import lapack
 
-potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
 (_syr,) = get_blas_funcs(("syr",), dtype=np.float64)
 
 
@@ -80,7 +80,7 @@ class NumpyEvidence(Evidence):
     ):
         self.prior, self.effects = prior, effects
         self.names, self.component_names = prior.names, prior.component_names
-        self.middle = prior.middle
+        self.middle, self.spread = prior.middle, prior.spread
         self._set_data(x, y)
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
@@ -148,10 +148,10 @@ class NumpyEvidence(Evidence):
             return value, np.zeros(len(z))
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta) with a = K^-1 y. Since dK / d theta
         # is symmetric, A holds the lower triangle of a a' - K^-1, doubled off the diagonal.
-        lower, _ = potri(factor, lower=1, overwrite_c=True)
-        lower *= -2.0
-        A = _syr(2.0, weights, a=lower, lower=1, overwrite_a=True).T
-        A.ravel()[:: len(A) + 1] *= 0.5
+        triangle = lapack.inverse_triangle(factor, overwrite=True)
+        triangle *= _minus_doubled(len(triangle))
+        A = _syr(2.0, weights, a=triangle, lower=1, overwrite_a=True).T
+        A.ravel()[:: len(A) + 1] -= np.square(weights)
         return value, gradient(A, float(np.diag(A) @ self.noise_factors))
 
     def _factored(
@@ -159,10 +159,10 @@ class NumpyEvidence(Evidence):
     ) -> tuple[float, np.ndarray | None, np.ndarray | None, Gradient]:
         """Log joint density, Cholesky factor of K, K^-1 y, and `Gradient` at z."""
         K, gradient = self._covariance(z)
-        factor, failed = potrf(K.T, lower=1, overwrite_a=True)
-        if failed or not np.isfinite(factor[-1, -1]):
+        factor = lapack.cholesky(K)
+        if not np.isfinite(factor[-1, -1]):
             return -np.inf, None, None, gradient
-        weights, _ = potrs(factor, self.y, lower=1)
+        weights = lapack.solve(factor, self.y)
         return self._log_joint(z, factor, self.y @ weights), factor, weights, gradient
 
     def _log_joint(self, z: np.ndarray, factor: np.ndarray, quadratic: float) -> float:
@@ -181,25 +181,37 @@ class NumpyEvidence(Evidence):
     # -- predictions -------------------------------------------------------------------------------
 
     def conditioned(self, z: np.ndarray) -> ConditionedSeries:
-        factor = _cholesky(self._covariance(z)[0])
-        weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
+        factor = lapack.cholesky(self._covariance(z)[0])
+        weights = lapack.solve_lower(factor, self.y)
         return ConditionedSeries(self, factor, weights, self.y, z, self.prior.noise(z))
+
+    def _joint_at_each(self, z: np.ndarray, x_new: np.ndarray) -> Sequence[np.ndarray]:
+        # One factor serves the data and the new values, which have a noise factor of 1.
+        n, m = len(self.y), len(x_new)
+        together = self.given(np.append(self.x, x_new), np.append(self.y, np.zeros(m)))
+        factors = np.append(self.noise_factors, np.ones(m))
+        together = together.with_noise_factors(factors, self._constant)
+
+        def joint(process: ConditionedSeries) -> tuple[float, np.ndarray, np.ndarray, float]:
+            weights, factor = process.weights[:n], process.factor[:n, :n]
+            density = self._log_joint(process.z, factor, weights @ weights)
+            mean, root = process.after(n, m)
+            return density, mean, root @ root.T - process.noise * np.eye(m), process.noise
+
+        return together._at_each(z, joint)
 
     def rolling(
         self, z: np.ndarray, counts: Sequence[int], next_counts: Sequence[int]
     ) -> list[Moments]:
-        # One factor serves all origins: with K = L L' and a = L^-1 y, values n, n + 1, ... given
-        # the first n values have means L[n:, :n] a[:n] and covariance L[n:, n:] L[n:, n:]'.
+        # One factor serves all origins.
         with self.threads(), np.errstate(all="ignore"):
             process = self.conditioned(z)
         pairs = []
         for n, k in zip(counts, next_counts, strict=True):
-            rows = process.factor[n : n + k]
-            block = np.tril(rows[:, n : n + k])
+            means, root = process.after(n, k)
             # Predicted values have a noise factor of 1.
             excess = process.noise * (self.noise_factors[n : n + k] - 1.0)
-            means = rows[:, :n] @ process.weights[:n]
-            pairs.append((means, np.sum(np.square(block), axis=1) - excess))
+            pairs.append((means, np.sum(np.square(root), axis=1) - excess))
         return pairs
 
 
@@ -239,6 +251,15 @@ class ConditionedSeries(ConditionedProcess):
         quadratic = float(self.weights @ self.weights)
         return self.evidence._log_joint(self.z, self.factor, quadratic)
 
+    def after(self, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (k,) of the values after the first n, and a root R (k, k) of their covariance R R'.
+
+        They are predicted from the first n values, noise included. With K = L L' and a = L^-1 y,
+        the mean is L[n:, :n] a[:n], and R = L[n:, n:].
+        """
+        rows = self.factor[n : n + k]
+        return rows[:, :n] @ self.weights[:n], np.tril(rows[:, n : n + k])
+
     def _covariance(self, pairs: Pairs) -> np.ndarray:
         """Prior covariance at the pairs, without effects."""
         return pairs.spread(self.evidence.prior.covariance(self.z, pairs)[0])
@@ -255,7 +276,7 @@ class ConditionedSeries(ConditionedProcess):
 
     def _project(self, cross: np.ndarray) -> Moments:
         """L^-1 cross for covariances `cross` with the data (n, m), and mean (m,)."""
-        half = solve_triangular(self.factor, cross, lower=True, check_finite=False)
+        half = lapack.solve_lower(self.factor, cross)
         return half, self.weights @ half
 
     def _moments(self, cross: np.ndarray, prior_variance: np.ndarray | float) -> Moments:
@@ -286,8 +307,7 @@ class ConditionedSeries(ConditionedProcess):
 
     def precision(self) -> Moments:
         """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y."""
-        inverse, _ = potri(self.factor, lower=1)
-        return np.tril(inverse) + np.tril(inverse, -1).T, potrs(self.factor, self.y, lower=1)[0]
+        return lapack.inverse(self.factor.copy(order="F")), lapack.solve(self.factor, self.y)
 
     def _loo(self) -> Moments:
         """Mean and variance of each value given all others: (n,) each.
@@ -313,7 +333,7 @@ class ConditionedSeries(ConditionedProcess):
         self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
     ) -> dict[str, Moments]:
         evidence, n, m = self.evidence, len(self.y), len(x_new)
-        rows = evidence.averaged
+        shares = evidence.averaged / evidence.averaged.sum()
         new_variances = self._components(Pairs(x_new, x_new))
         new_covariances = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
         data_covariances = self._components(evidence._pairs)
@@ -323,10 +343,10 @@ class ConditionedSeries(ConditionedProcess):
                 cross[level], prior[level] = cross[level] + K, prior[level] + new_variances[name]
                 continue
             # Covariance of the component's average over the data with y, and its variance.
-            average_cross = evidence._pairs.spread(data_covariances[name])[:, rows].mean(axis=1)
-            average_variance = average_cross[rows].mean()
+            average_cross = data_covariances[name] @ shares
+            average_variance = shares @ average_cross
             cross[name] = K - average_cross[:, None]
-            prior[name] = new_variances[name] - 2.0 * K[rows].mean(axis=0) + average_variance
+            prior[name] = new_variances[name] - 2.0 * shares @ K + average_variance
             cross[level] = cross[level] + average_cross[:, None]
             prior[level] = prior[level] + average_variance
         if evidence.effects is not None:
@@ -341,7 +361,7 @@ class ConditionedSeries(ConditionedProcess):
         return self._moments(effects.rows(self.evidence.x), 1.0)
 
 
-def _cholesky(K: np.ndarray) -> np.ndarray:
-    """Cholesky factor of K; NaN if K is not positive definite."""
-    factor, failed = potrf(K, lower=1)
-    return np.full_like(K, np.nan) if failed else factor
+@lru_cache(maxsize=4)
+def _minus_doubled(n: int) -> np.ndarray:
+    """Factors (n, n): -2 below the diagonal, -1 on it and 0 above, Fortran-ordered."""
+    return np.asfortranarray(np.eye(n) - np.tri(n) * 2.0)

@@ -17,19 +17,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import logsumexp
 
 from bayeskern.gp.time_series.base import Moments
-from bayeskern.gp.time_series.evidence import (
-    ConditionedSeries,
-    LinearEffects,
-    NumpyEvidence,
-    potrf,
-)
+from bayeskern.gp.time_series.evidence import ConditionedSeries, LinearEffects, NumpyEvidence
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
+from bayeskern.linalg import lapack
 
 
 @dataclass(frozen=True)
@@ -105,6 +100,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         super().__init__(prior, x, y, effects)
         self.names = (*likelihood.names, *prior.names)
         self.middle = np.append(likelihood.middle, prior.middle)
+        self.spread = np.append(np.ones(len(likelihood.names)), prior.spread)
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         super()._set_data(x, y)
@@ -175,12 +171,12 @@ class NumpyLatentEvidence(NumpyEvidence):
         for _ in range(options.max_steps):
             slope, information = self._slope(g, theta), self._information(g, theta)
             root = np.sqrt(information)
-            L, failed = potrf(np.eye(n) + root[:, None] * K * root, lower=1)
-            if failed or not np.isfinite(L[-1, -1]):
+            L = lapack.cholesky(np.eye(n) + root[:, None] * K * root)
+            if not np.isfinite(L[-1, -1]):
                 return None
             # Rasmussen and Williams (2006), algorithm 3.1.
             target = information * g + slope
-            inner = cho_solve((L, True), root * (K @ target), check_finite=False)
+            inner = lapack.solve(L, root * (K @ target))
             da = target - root * inner - a
             dg = K @ da
             expected_gain = da @ dg + np.sum(information * np.square(dg))
@@ -207,7 +203,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         if not (np.isfinite(value) and expected_gain < options.accepted_gain):
             return None
         self._start = a
-        half = solve_triangular(L, np.diag(root), lower=True, check_finite=False)
+        half = lapack.solve_lower(L, np.diag(root))
         return LaplaceMode(g, slope, information, half, value - np.log(np.diag(L)).sum())
 
     def _f(self, g: np.ndarray) -> np.ndarray:
@@ -268,8 +264,8 @@ class NumpyLatentEvidence(NumpyEvidence):
             # An information of 0 would give infinite noise.
             noise = 1.0 / np.maximum(mode.information, 1e-12)
             y = mode.g + noise * mode.slope
-            factor, _ = potrf(K + np.diag(noise), lower=1)
-            weights = solve_triangular(factor, y, lower=True, check_finite=False)
+            factor = lapack.cholesky(K + np.diag(noise))
+            weights = lapack.solve_lower(factor, y)
         # A noise of 1e-9 makes covariances of a smooth process positive definite.
         return ConditionedLatentSeries(self, factor, weights, y, kernel_z, 1e-9, noise, theta)
 

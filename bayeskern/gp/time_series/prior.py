@@ -31,6 +31,7 @@ class ProcessPrior(Protocol):
         names: Name of each coordinate.
         component_names: Names of the additive components of k.
         middle: Prior median of z, (d,).
+        spread: Prior sd of z, (d,); 1 where it is unknown.
     """
 
     names: tuple[str, ...]
@@ -38,6 +39,9 @@ class ProcessPrior(Protocol):
 
     @property
     def middle(self) -> np.ndarray: ...
+
+    @property
+    def spread(self) -> np.ndarray: ...
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Hyperparameters by name, for z (..., d)."""
@@ -102,6 +106,11 @@ class LogNormalPriors:
     def middle(self) -> np.ndarray:
         """Median of z: (d,)."""
         return self._location
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Standard deviation of z: (d,)."""
+        return self._scale
 
     def each(self, z: np.ndarray) -> np.ndarray:
         """Hyperparameters, for z (..., d): (..., d)."""

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 from PIL import Image
+from scipy.stats import binomtest
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import report, style
@@ -185,3 +186,10 @@ def test_largest_figures_are_left_out_first():
     assert page.count("figure") == 2
     assert "to keep the file small: The ELBO during the fit of the approximation." in page.words
     assert "2 of the 4 figures" in remark
+
+
+@pytest.mark.parametrize("trials", [1, 7, 60])
+def test_shares_have_exact_intervals(trials):
+    for successes in {0, 1, trials // 2, trials}:
+        expected = binomtest(successes, trials).proportion_ci(0.95)
+        np.testing.assert_allclose(fit.clopper_pearson(successes, trials), expected, atol=1e-9)

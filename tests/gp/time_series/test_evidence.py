@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import scipy.stats
 
 import bayeskern as bk
 from bayeskern.forecast.model.kernels import TRENDS, default_kernel, default_noise
@@ -109,6 +110,27 @@ def test_predictions_equal_gaussian_process(name):
     (mean,), (variance,) = evidence.moments(z[None], new)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(variance, expected.variance, rtol=1e-8)
+    predictive = evidence.predictive(z[None], new)
+    np.testing.assert_allclose(predictive.log_densities, [evidence.log_density(z)], rtol=1e-12)
+    np.testing.assert_allclose(predictive.means, [expected.mean], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(predictive.covariances, [covariance], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(predictive.noise, [float(model.noise)], rtol=1e-12)
+
+
+def test_new_values_do_not_have_the_noise_factors_of_the_data():
+    evidence, _ = both(KERNELS["slope"], NOISES["default"])
+    z, new, factors = evidence.middle, np.array([5.0, 8.0]), np.linspace(0.5, 4.0, len(Y))
+    predictive = evidence.with_noise_factors(factors, -2.0).predictive(z[None], new)
+    K, noise = by_hand("slope", evidence, z, np.append(X, new))
+    n = len(Y)
+    data = K[:n, :n] + noise * np.diag(factors)
+    weights = np.linalg.solve(data, K[:n, n:])
+    np.testing.assert_allclose(predictive.means, [weights.T @ Y], rtol=1e-8)
+    covariance = K[n:, n:] - K[:n, n:].T @ weights
+    np.testing.assert_allclose(predictive.covariances, [covariance], rtol=1e-8, atol=1e-10)
+    marginal = scipy.stats.multivariate_normal.logpdf(Y, cov=data)
+    expected = marginal + evidence.prior.log_density(z) - 2.0
+    np.testing.assert_allclose(predictive.log_densities, [expected], rtol=1e-10)
 
 
 @pytest.mark.parametrize("times", TIMES)

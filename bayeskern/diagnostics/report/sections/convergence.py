@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import rankdata
 
 from bayeskern.core.formatting import alike, number
 from bayeskern.core.plotting import BLUE, COLORS
@@ -156,6 +155,7 @@ def ranks(draws: dict[str, np.ndarray]) -> Figure:
 
 def _ranks_of_chains(ax, x: np.ndarray) -> None:
     from arviz_stats.base.array import array_stats  # slow to import
+    from scipy.stats import rankdata  # slow to import
 
     ess = float(array_stats.ess(x[None])[0])
     grid = np.linspace(0.0, 1.0, 60)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import binom, binomtest
+from scipy.special import bdtrik, betaincinv
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import alike
@@ -224,7 +224,7 @@ def _pit(values: np.ndarray) -> Figure:
     """Plot the histogram of the PIT, with a 95 % band for a uniform PIT."""
     fig, ax = panel(2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
-    low, high = binom.interval(0.95, len(values), 1.0 / bins)
+    low, high = np.ceil(bdtrik([0.025, 0.975], len(values), 1.0 / bins))
     ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
     ax.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
     ax.yaxis.get_major_locator().set_params(integer=True)
@@ -260,10 +260,18 @@ def _coverage_by_value(predicted: np.ndarray, pit_values: np.ndarray, groups: in
 def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> None:
     """Draw the share of True by group in %, with intervals of Clopper and Pearson."""
     shares = np.array([group.mean() for group in groups])
-    tests = [binomtest(int(group.sum()), len(group)) for group in groups]
-    ends = np.array([test.proportion_ci(0.95) for test in tests]).T
-    error = 100 * np.abs(ends - shares)
+    ends = [clopper_pearson(int(group.sum()), len(group)) for group in groups]
+    error = 100 * np.abs(np.transpose(ends) - shares)
     ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
+
+
+def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
+    """Exact 95 % interval of a probability (Clopper and Pearson 1934)."""
+    # Quantiles of beta distributions; scipy.stats would take long to import.
+    failures = trials - successes
+    low = betaincinv(successes, failures + 1, 0.025) if successes else 0.0
+    high = betaincinv(successes + 1, failures, 0.975) if failures else 1.0
+    return float(low), float(high)
 
 
 def _khat(loo: CrossValidation) -> Figure:

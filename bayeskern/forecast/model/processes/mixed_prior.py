@@ -35,6 +35,7 @@ class MixedPrior:
         self.names = (*slow.names, *fast.names)
         self.component_names = (*slow.component_names, *fast.component_names)
         self.middle = np.append(slow.middle, fast.middle)
+        self.spread = np.append(slow.spread, fast.spread)
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Hyperparameters of the slow and of the fast components."""
