@@ -14,10 +14,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
 # Matrix size below which the callback costs more than LAPACK saves.
 MIN_CALLBACK_SIZE = 150
+# Properties of an array that LAPACK may overwrite; `numpy.require` copies any other.
+IN_PLACE = ("F_CONTIGUOUS", "WRITEABLE")
 
 
 def is_faster(n: int) -> bool:
@@ -31,7 +33,7 @@ def cholesky(A: np.ndarray) -> np.ndarray:
     A may be overwritten. The entries above the diagonal of the factor are undefined.
     """
     # The transpose of a C-ordered symmetric matrix is the same matrix in Fortran order.
-    L, n = np.asfortranarray(A.T), _integer(len(A))
+    L, n = np.require(A.T, requirements=IN_PLACE), _integer(len(A))
     if _call("potrf", L.dtype, b"L", n, L.ctypes.data, n):
         L[:] = np.nan
     return L
@@ -54,7 +56,7 @@ def solve_lower(L: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def inverse_triangle(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
     """Lower triangle of (L L')^-1; the entries above the diagonal are undefined."""
-    triangle = np.asfortranarray(L) if overwrite else np.array(L, order="F")
+    triangle = np.require(L, requirements=IN_PLACE) if overwrite else np.array(L, order="F")
     n = _integer(len(L))
     _call("potri", L.dtype, b"L", n, triangle.ctypes.data, n)
     return triangle

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, Matern32, Matern52, Polynomial, White
+from tests.marks import slow
 
 NOISE = 0.04
 START, END = np.array([0.0, 1.0, 0.5]), np.array([1.0, 3.0, 2.0])
@@ -28,7 +29,7 @@ Y = np.array([1.0, 0.5, 0.3, 2.0, -0.4, 0.9, -1.2])
 PRIOR = np.diag([1.0, 2.0, 1.0])
 
 
-@pytest.mark.parametrize("solver", ["dense", "low_rank"])
+@pytest.mark.parametrize("solver", ["dense", slow("low_rank")])
 def test_weight_space_by_hand(solver):
     """A Bayesian quadratic observed by values, integrals and slopes."""
     process = bk.GaussianProcess(Polynomial(2, 1.0), ROWS, NOISE, solver=solver)
@@ -43,6 +44,7 @@ def test_weight_space_by_hand(solver):
     np.testing.assert_allclose(prediction.variance, variances, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_predicted_means_are_means_of_predictions():
     """The mean of a process over an interval against a fine grid of joint predictions."""
     x = np.linspace(0.0, 6.0, 12)
@@ -68,6 +70,7 @@ def test_prior_means_of_rows():
     np.testing.assert_allclose(process.mean, PHI @ [3.0, 0.0, 0.0], rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_noise_belongs_to_the_kinds_of_rows_that_were_observed():
     gp = bk.GaussianProcess(RBF(), POINTS, NOISE).condition(Y[:2])
     interval = bk.Interval([0.0], [1.0])
@@ -251,7 +254,7 @@ def test_inaccurate_quadrature_is_warned_about():
     assert "by quadrature" in repr(process.explain())
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[0]], ids=["measured", "points"])
+@pytest.mark.parametrize("rows", [slow(ROWS), ROWS[0]], ids=["measured", "points"])
 def test_functions_of_measured_processes_are_plotted(rows):
     process = bk.GaussianProcess(Matern32(), rows, NOISE, mean=1.0)
     y = Y[: len(process.X)]

@@ -42,7 +42,11 @@ def test_any_order_of_the_elements():
 
 
 def test_inputs_are_kept():
-    _, B, L = matrices()
+    K, B, L = matrices()
+    # An array of JAX, say.
+    K.setflags(write=False)
+    lapack.cholesky(K)
+    np.testing.assert_array_equal(K, matrices()[0])
     factor, right = np.asfortranarray(L), np.asfortranarray(B)
     lapack.solve(factor, right)
     lapack.solve_lower(factor, right)

@@ -144,7 +144,7 @@ class NumpyEvidence(Evidence):
     def _value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Log joint density and gradient: Rasmussen and Williams (2006), eqs. 5.8, 5.9."""
         value, factor, weights, gradient = self._factored(z)
-        if factor is None:
+        if factor is None or weights is None:
             return value, np.zeros(len(z))
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta) with a = K^-1 y. Since dK / d theta
         # is symmetric, A holds the lower triangle of a a' - K^-1, doubled off the diagonal.
@@ -163,7 +163,7 @@ class NumpyEvidence(Evidence):
         if not np.isfinite(factor[-1, -1]):
             return -np.inf, None, None, gradient
         weights = lapack.solve(factor, self.y)
-        return self._log_joint(z, factor, self.y @ weights), factor, weights, gradient
+        return self._log_joint(z, factor, float(self.y @ weights)), factor, weights, gradient
 
     def _log_joint(self, z: np.ndarray, factor: np.ndarray, quadratic: float) -> float:
         """Log joint density at z, from the Cholesky factor of K and y' K^-1 y."""
@@ -194,7 +194,7 @@ class NumpyEvidence(Evidence):
 
         def joint(process: ConditionedSeries) -> tuple[float, np.ndarray, np.ndarray, float]:
             weights, factor = process.weights[:n], process.factor[:n, :n]
-            density = self._log_joint(process.z, factor, weights @ weights)
+            density = self._log_joint(process.z, factor, float(weights @ weights))
             mean, root = process.after(n, m)
             return density, mean, root @ root.T - process.noise * np.eye(m), process.noise
 
