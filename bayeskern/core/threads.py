@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Lock
 
@@ -15,6 +15,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 _lock = Lock()
 _users = 0
 _limits = None
+_without_threads = ContextVar("_without_threads", default=False)
 
 
 @cache
@@ -73,9 +74,30 @@ def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -
     return in_threads(function, items)
 
 
+@contextmanager
+def without_threads() -> Iterator[None]:
+    """Context without threads of `in_threads`, where other processes or threads use all cores.
+
+    More threads would gain nothing, and their matrices would take up memory.
+    """
+    token = _without_threads.set(True)
+    try:
+        yield
+    finally:
+        _without_threads.reset(token)
+
+
 def in_threads[T, R](function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """function(item) of each item, in as many threads as there are processors."""
+    """function(item) of each item, in as many threads as there are processors.
+
+    Within these threads and `without_threads`, the items are taken one after the other.
+    """
+    if _without_threads.get():
+        with one_blas_thread():
+            return [function(item) for item in items]
     # Settings of this thread, such as `numpy.errstate`, hold for the others, too.
     contexts = [copy_context() for _ in items]
+    for context in contexts:
+        context.run(_without_threads.set, True)
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda context, item: context.run(function, item), contexts, items))

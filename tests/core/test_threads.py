@@ -1,13 +1,13 @@
 """Threads of BLAS, as threadpoolctl reports them."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, get_ident
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bayeskern.core.threads import blas_threads_for, in_threads, one_blas_thread
+from bayeskern.core.threads import blas_threads_for, in_threads, one_blas_thread, without_threads
 
 
 def blas_threads() -> set[int]:
@@ -60,6 +60,17 @@ def test_threads_share_the_settings_of_numpy():
     with np.errstate(divide="raise"):
         settings = in_threads(lambda i: np.geterr()["divide"], range(4))
     assert settings == ["raise"] * 4
+
+
+def test_threads_start_no_threads():
+    def identities(_):
+        return {get_ident(), *in_threads(lambda _: get_ident(), range(3))}
+
+    assert [len(group) for group in in_threads(identities, range(4))] == [1] * 4
+    assert get_ident() not in in_threads(lambda _: get_ident(), range(3))
+    with without_threads():
+        assert identities(0) == {get_ident()}
+    assert len(identities(0)) > 1
 
 
 def test_large_matrices_keep_their_threads():

@@ -15,6 +15,7 @@ import numpy as np
 from bayeskern.core import extras, validation
 from bayeskern.core.formatting import message_of
 from bayeskern.core.progress import Progress, hidden_progress
+from bayeskern.core.threads import without_threads
 from bayeskern.forecast.data.series import Series
 
 
@@ -90,11 +91,16 @@ def _run[Result](
 def _run_in_worker[Result](
     work: Callable[[Series], Result],
     numbered: Sequence[tuple[int, Callable[[], Series]]],
-    parent: int,
+    parent: int | None = None,
 ) -> list[tuple[int, Result | str]]:
-    """As `_run`, in a process that ends soon after its parent."""
-    _end_with(parent)
-    return _run(work, numbered)
+    """As `_run`, in one of several processes.
+
+    parent: Process soon after whose end this process ends, too; None if another program ends it.
+    """
+    if parent is not None:
+        _end_with(parent)
+    with without_threads():
+        return _run(work, numbered)
 
 
 @lru_cache(maxsize=1)
@@ -160,7 +166,7 @@ def _run_on_dask(
         )
     with ExitStack() as stack:
         if scheduler == "local":
-            # One thread per process, because NumPy is multithreaded; no dashboard.
+            # One series at a time in each process; no dashboard.
             options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
             address = stack.enter_context(LocalCluster(n_workers=workers, **options))
         else:
@@ -172,7 +178,7 @@ def _run_on_dask(
             raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
         numbered = [*enumerate(reads)]
         batches = [numbered[i : i + batch_size] for i in range(0, len(reads), batch_size)]
-        futures = [client.submit(_run, work, batch, pure=False) for batch in batches]
+        futures = [client.submit(_run_in_worker, work, batch, pure=False) for batch in batches]
         # Without the loop, as_completed asks for the default client.
         for future in as_completed(futures, loop=client.loop):
             try:
