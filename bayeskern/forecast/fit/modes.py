@@ -348,7 +348,7 @@ def optimise(
     """
     if len(start) == 0:
         return start, evidence.log_density(start)
-    unit = evidence.spread if unit is None else unit
+    unit = evidence.prior_sd if unit is None else unit
     # Replaces an infinite -log p, from which the line search would not step back.
     barrier = 1e100
 

@@ -60,7 +60,7 @@ class BasisEvidence(Evidence):
             }
         )
         self.names, self.min_noise = self.prior.names, noise.least
-        self.middle, self.spread = self.prior.middle, self.prior.spread
+        self.middle, self.prior_sd = self.prior.middle, self.prior.prior_sd
         self.component_names = (*basis.smooth_components, SHORT_TERM)
         self.x, self.y = np.asarray(x, float), np.asarray(y, float)
 

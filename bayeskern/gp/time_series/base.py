@@ -88,7 +88,7 @@ class Evidence(ABC):
         names: Names of the d hyperparameters.
         component_names: Names of the additive components other than effects.
         middle: Prior median of z, (d,).
-        spread: Prior sd of z, (d,); 1 where it is unknown.
+        prior_sd: Prior sd of z, (d,); 1 where it is unknown.
     """
 
     x: np.ndarray
@@ -96,7 +96,7 @@ class Evidence(ABC):
     names: tuple[str, ...]
     component_names: tuple[str, ...]
     middle: np.ndarray
-    spread: np.ndarray
+    prior_sd: np.ndarray
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:

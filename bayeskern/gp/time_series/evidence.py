@@ -80,7 +80,7 @@ class NumpyEvidence(Evidence):
     ):
         self.prior, self.effects = prior, effects
         self.names, self.component_names = prior.names, prior.component_names
-        self.middle, self.spread = prior.middle, prior.spread
+        self.middle, self.prior_sd = prior.middle, prior.prior_sd
         self._set_data(x, y)
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:

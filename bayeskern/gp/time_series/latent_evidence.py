@@ -100,7 +100,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         super().__init__(prior, x, y, effects)
         self.names = (*likelihood.names, *prior.names)
         self.middle = np.append(likelihood.middle, prior.middle)
-        self.spread = np.append(np.ones(len(likelihood.names)), prior.spread)
+        self.prior_sd = np.append(np.ones(len(likelihood.names)), prior.prior_sd)
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         super()._set_data(x, y)

@@ -31,7 +31,7 @@ class ProcessPrior(Protocol):
         names: Name of each coordinate.
         component_names: Names of the additive components of k.
         middle: Prior median of z, (d,).
-        spread: Prior sd of z, (d,); 1 where it is unknown.
+        prior_sd: Prior sd of z, (d,); 1 where it is unknown.
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class ProcessPrior(Protocol):
     def middle(self) -> np.ndarray: ...
 
     @property
-    def spread(self) -> np.ndarray: ...
+    def prior_sd(self) -> np.ndarray: ...
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Hyperparameters by name, for z (..., d)."""
@@ -108,7 +108,7 @@ class LogNormalPriors:
         return self._location
 
     @property
-    def spread(self) -> np.ndarray:
+    def prior_sd(self) -> np.ndarray:
         """Standard deviation of z: (d,)."""
         return self._scale
 

@@ -33,7 +33,7 @@ class CompiledPrior:
         self._target = BoundModel.of(model, (np.zeros(2), np.zeros(2)), {}).target()
         objective = NegativeLogDensity(self._target, jacobian=True)
         self.middle = np.asarray(initial_positions(objective, 1, 0)[0])
-        self.spread = np.ones(len(self.middle))
+        self.prior_sd = np.ones(len(self.middle))
         self.names = tuple(self._target.coordinates)
         self.component_names = tuple(component_names(model.kernel))
 

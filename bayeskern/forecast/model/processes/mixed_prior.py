@@ -35,7 +35,7 @@ class MixedPrior:
         self.names = (*slow.names, *fast.names)
         self.component_names = (*slow.component_names, *fast.component_names)
         self.middle = np.append(slow.middle, fast.middle)
-        self.spread = np.append(slow.spread, fast.spread)
+        self.prior_sd = np.append(slow.prior_sd, fast.prior_sd)
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Hyperparameters of the slow and of the fast components."""
