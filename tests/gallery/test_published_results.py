@@ -130,6 +130,7 @@ def test_rats_weighed_once_are_forecast_by_the_others():
 # -- the funnel ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_noncentred_funnel_is_exact_for_laplace():
     posterior = bk.infer(funnel.noncentred, method="laplace", seed=1, progress=False)
     # The kurtosis of x is 3 exp(9), so that no number of draws determines its sd.

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from numpyro import handlers
 from numpyro.distributions import constraints
 from scipy import stats
@@ -89,6 +90,7 @@ def test_log_density_of_sampled_kernel():
     np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_medians_of_priors():
     kernel = (
         (Periodic(dist.LogNormal(0.3, 2.0), Free(0.4), from_sd(dist.HalfNormal(2.0)))).named("a")

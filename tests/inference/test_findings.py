@@ -26,6 +26,7 @@ def search(seed):
     return find_optimum(Target.of(two_modes, (), {}), 8, seed, 1000, progress=False)
 
 
+@pytest.mark.slow
 def test_modes_of_several_searches_count_once():
     findings = Findings((search(0),)) | Findings((search(1),))
     draws = MEANS[0] + np.random.default_rng(0).standard_normal((1000, 1))

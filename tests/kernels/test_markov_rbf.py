@@ -13,7 +13,7 @@ from scipy.special import factorial
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, MarkovRBF, Matern32
 from bayeskern.linalg import choose
-from tests.marks import few
+from tests.marks import few, slow
 
 # The errors in the docstring.
 STATED = {6: 3.3e-3, 7: 9.4e-4, 8: 3.0e-4, 9: 1.0e-4, 10: 3.6e-5}
@@ -65,7 +65,7 @@ def test_transition_against_scipy(order):
     np.testing.assert_allclose(Q, -1e-9 * (F + F.T), rtol=1e-6, atol=1e-6 * np.abs(Q).max())
 
 
-@pytest.mark.parametrize("order", [6, 10])
+@pytest.mark.parametrize("order", [slow(6), 10])
 def test_curvature_at_short_distances(order):
     # The prior covariance of the state is I, so that k(r) is the first entry of exp(F r).
     space, kernel = MarkovRBF(order=order).state_space().terms[0], MarkovRBF(order=order)

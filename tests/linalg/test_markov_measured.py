@@ -130,6 +130,7 @@ def test_stated_quadrature_error(name):
     assert 1e-12 < error <= kernel.quadrature_error(C.X)
 
 
+@pytest.mark.slow
 def test_errors_of_harmonics_and_quadrature_are_both_stated():
     rows = Interval([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
     process = GaussianProcess(PRODUCTS["quasi-periodic"], rows, 0.1, solver="markov")
@@ -267,6 +268,7 @@ def test_schedule(parts, n_steps, n_slots):
     assert np.all(np.diff(ends) >= 0.0)
 
 
+@pytest.mark.slow
 def test_short_intervals_at_late_times():
     # Exposures of a minute, in Julian dates, keep the digits of their lengths: the log density is
     # that of times from 0, of which the subtraction is exact.

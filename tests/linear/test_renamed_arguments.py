@@ -38,6 +38,7 @@ def test_old_names_warn_and_give_the_same_numbers():
     assert before.log_evidence.value == after.log_evidence.value
 
 
+@pytest.mark.slow
 def test_old_prior_of_a_glm_warns_and_gives_the_same_mode():
     with pytest.warns(FutureWarning, match=PRIOR):
         old = bk.BayesianGLM(likelihoods.Bernoulli(), prior=0.3)

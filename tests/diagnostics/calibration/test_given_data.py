@@ -179,6 +179,7 @@ def checked(simulations=200, **wrong):
     return bk.calibrate(posterior, simulations=simulations, seed=5, progress=False)
 
 
+@pytest.mark.slow
 def test_exact_posterior_is_calibrated():
     found = checked()
     assert found.at_data and not found.faults and min(found.p_values.values()) > 0.01

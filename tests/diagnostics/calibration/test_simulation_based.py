@@ -61,6 +61,7 @@ def test_ranks_count_draws_below_the_truth():
     assert np.corrcoef(found.ranks["mu"], -found.z_scores["mu"])[0, 1] > 0.9
 
 
+@pytest.mark.slow
 def test_seed_determines_the_numbers():
     first, again = (calibrate(Known(), Y, method="exact", simulations=12, seed=5) for _ in range(2))
     other = calibrate(Known(), Y, method="exact", simulations=12, seed=6)

@@ -135,7 +135,7 @@ def check(posterior):
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("case", few(CASES, "masked events", "several sites"))
+@pytest.mark.parametrize("case", few(CASES, "masked events"))
 def test_density_without_one_observation(case):
     model, *data = CASES[case]
     check(bk.infer(model, *data, method=AnyDraws(30), progress=False))
@@ -147,6 +147,7 @@ def test_density_without_one_observation_beside_discrete_latents():
     check(bk.infer(mixture, Y, method=AnyDraws(30), progress=False))
 
 
+@pytest.mark.slow
 def test_labels_count_masked_observations():
     posterior = bk.infer(masked, Y, method=AnyDraws(100), progress=False)
     assert bk.loo(posterior).labels == ("y[0]", "y[2]", "y[3]", "y[5]")

@@ -105,6 +105,7 @@ class Refits:
         return Refits(method, len(rows), 0, False).run(loo, posterior)
 
 
+@pytest.mark.slow
 def test_refits_equal_closed_form(posterior):
     rows = [0, OUTLIER]
     loo = Refits.run(posterior, rows, bk.Laplace())

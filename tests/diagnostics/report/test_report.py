@@ -198,6 +198,7 @@ def test_eight_schools_by_four_methods_has_at_most_900_words_in_view(tmp_path):
     assert text.index("Estimates by nuts") < text.index('id="verdict"') < text.index('id="p0"')
 
 
+@pytest.mark.slow
 def test_answer_of_a_closed_form_is_exact(tmp_path):
     page, _ = read(gallery.load("coin").fit("exact", progress=False), tmp_path)
     assert "What do 20 values of y say about p?" in page.words

@@ -139,6 +139,7 @@ def model():
     numpyro.sample("s", dist.HalfNormal(2.0))
 
 
+@pytest.mark.slow
 def test_kernel_equals_that_of_numpyro_with_the_inverse_mass_matrix():
     target = Target.of(model, (), {})
     point, scale = initial_points(target, None, 1, 0)[0], np.array([0.2, 1.5, 3.0, 0.7])

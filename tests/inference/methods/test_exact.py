@@ -35,6 +35,7 @@ def test_beta_posterior_of_a_coin():
     np.testing.assert_allclose(1 / (1 + np.exp(-posterior.z[..., 0])), p, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gp_draws_of_the_latent_function_equal_scikit_learn():
     model = bk.GPRegression(RBF(0.7, 1.3), noise=0.09, mean=0.2)
     posterior = bk.infer(model, X, Y, method=Exact(draws=8000), progress=False)

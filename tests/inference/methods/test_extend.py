@@ -9,7 +9,6 @@ from bayeskern.inference.methods import nuts
 from bayeskern.inference.methods.goal import Goal
 from models import eight_schools
 from tests.inference.closed_forms import Regression, regression
-from tests.marks import slow
 
 CASE = Regression()
 
@@ -19,14 +18,10 @@ def fit(model=regression, data=CASE.data, **options):
     return bk.infer(model, *data, method=method, seed=3, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        slow({"thin": 3}),
-        slow({"chain_method": "vectorized"}),
-        slow({"mass_matrix": "diagonal"}),
-    ],
+    [{}, {"thin": 3}, {"chain_method": "vectorized"}, {"mass_matrix": "diagonal"}],
     ids=str,
 )
 def test_extended_run_equals_a_long_run(options):

@@ -102,6 +102,7 @@ def test_jacobian_option_determines_the_parameters_of_the_mode(jacobian, mode):
     assert posterior.trust.evidence["mode"] == posterior.optimum.mode
 
 
+@pytest.mark.slow
 def test_params_without_priors_maximise_the_likelihood():
     y = np.array([0.3, -1.2, 2.0, 0.7, 1.1])
 
@@ -122,6 +123,7 @@ def rosenbrock():
     numpyro.factor("f", -((1 - x[0]) ** 2) - 100.0 * (x[1] - x[0] ** 2) ** 2)
 
 
+@pytest.mark.slow
 def test_rosenbrock():
     posterior = fit(rosenbrock)
     assert_sound(posterior)

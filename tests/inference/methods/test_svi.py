@@ -229,6 +229,7 @@ def test_step_limit_is_reported():
     assert "step limit (150)" in posterior.trust.advice
 
 
+@pytest.mark.slow
 def test_elbo_trace_is_kept_and_optimisation_stops():
     posterior = fit(regression, X, Y, seed=3)
     assert 3 * 400 <= len(posterior.trace["elbo"]) < 20_000

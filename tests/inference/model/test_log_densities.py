@@ -44,6 +44,7 @@ def test_any_number_of_points(monkeypatch, max_cheap):
     np.testing.assert_allclose(values, likelihood, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_costly_density_in_threads():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(160, 2)), rng.normal(size=160)

@@ -221,6 +221,7 @@ def test_ravel_and_unravel_are_inverse():
     np.testing.assert_array_equal(target.ravel(backwards), np.arange(5.0))
 
 
+@pytest.mark.slow
 def test_draws_from_the_prior_by_kolmogorov_smirnov():
     target = Target.of(several_sites, (), {})
     keys = jax.random.split(jax.random.key(0), 2000)

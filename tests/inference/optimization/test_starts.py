@@ -49,6 +49,7 @@ def test_modes_of_two_moons():
     np.testing.assert_allclose(np.abs(optimum.z), [2.0, 0.0], atol=1e-2)
 
 
+@pytest.mark.slow
 def test_finite_positions_are_draws_from_the_prior():
     target = Target.of(uniform, (Y,), {})
     objective = NegativeLogDensity(target, True)

@@ -321,6 +321,7 @@ def test_arviz_functions_accept_the_tree(which, rich_tree, chains):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_loo_of_a_conjugate_model_equals_the_closed_form():
     found = fit(plain, X, method=Laplace(draws=4000)).to_arviz()
     truth = 0.0
@@ -369,6 +370,7 @@ def test_convergence_columns_are_for_mcmc_only(rich_posterior, chains):
     assert {"r_hat", "ess_bulk", "ess_tail"} <= set(chains.summary().columns)
 
 
+@pytest.mark.slow
 def test_point_is_the_mean_or_the_median():
     posterior = bk.infer(lambda: numpyro.sample("s", dist.LogNormal(0.3, 0.5)), method="laplace")
     assert posterior.point()["s"] == pytest.approx(np.exp(0.3 + 0.125), rel=0.05)

@@ -228,6 +228,7 @@ def test_process_predicts_each_value_from_the_others(mask):
             np.testing.assert_allclose(found[0, s, j], truth, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_process_uses_evenly_thinned_draws():
     X, y = np.linspace(0.0, 4.0, 8), RNG.normal(size=8)
     model = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)

@@ -60,6 +60,7 @@ def exact_table(model, *data, **options):
     return posterior.summary(round_to="none", **options)
 
 
+@pytest.mark.slow
 def test_coin_has_the_moments_of_its_beta_distribution(tmp_path):
     p = scipy.stats.beta(16, 8)
     posterior = bk.infer(coin.model, *coin.data(), method=EXACT_METHOD, progress=False)
@@ -75,6 +76,7 @@ def test_coin_has_the_moments_of_its_beta_distribution(tmp_path):
         assert table.loc["p", column] == pytest.approx(value)
 
 
+@pytest.mark.slow
 def test_marginals_of_conjugate_families():
     y = np.array([1.0, 4.0, 2.5])
     # Murphy (2007), equations 94 to 100: strength 5, mean 1.5, a = 4.5 and b = 6.55.

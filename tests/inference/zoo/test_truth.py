@@ -166,6 +166,7 @@ def test_exact_draws_satisfy_stein_identities(name):
         assert_same_moments(posterior.truth(), draws, weights)
 
 
+@pytest.mark.slow
 def test_moments_of_the_dual_moon_equal_weighted_uniform_draws():
     x = np.random.default_rng(0).uniform(-5.0, 5.0, (EXACT_DRAWS, 2))
     weights = softmax(DualMoon().log_prob(jnp.asarray(x)))
