@@ -149,6 +149,7 @@ def test_rows_inside_a_traced_function():
     np.testing.assert_allclose(known, traced, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["dense", "markov"])
 def test_prepared_solvers_inside_a_traced_function(solver):
     process = bk.GaussianProcess(Matern32(), ROWS, NOISE, solver=solver)
@@ -246,6 +247,7 @@ def test_means_over_boxes_need_a_prior_mean_that_is_a_number():
         bk.GaussianProcess(RBF(lengthscale=[1.0, 1.0]), box, NOISE, mean=lambda x: x[0] * x[1])
 
 
+@pytest.mark.slow
 def test_inaccurate_quadrature_is_warned_about():
     kernel = bk.kernels.Brownian() * bk.kernels.Seasonal(period=1.0)
     # The start of the motion, a kink that the quadrature does not know, is inside the interval.

@@ -69,6 +69,7 @@ def test_concrete_kernel_has_no_sites():
     assert sample(k) is k
 
 
+@pytest.mark.slow
 def test_sample_a_metric():
     k = RBF(lengthscale=dist.LKJCholesky(3, 2.0))
     L = handlers.seed(lambda: sample(k), 0)().lengthscale

@@ -54,7 +54,8 @@ X_LINE[[1, 4]], Y_LINE[[4, 7]] = nan, nan
 # -- integrated out --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", few(METHODS, "laplace"))
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
 def test_conjugate_level(method):
     """Posterior of the seen rows, and the missing rows from the posterior predictive."""
     posterior = fit(level, Y, method=method)

@@ -94,7 +94,8 @@ def test_log_density_against_scipy(name):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "matern32"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
 def test_log_density_derivatives_match_the_dense_solver(name):
     X, noise, observed = case(90)
     X, r = jnp.asarray(X), np.random.default_rng(1).normal(size=len(X)) * observed

@@ -233,6 +233,7 @@ def test_contiguous_sums_of_brownian_motion():
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_one_interval_and_repeated_intervals():
     X = Rows.read(Interval([1.0, 1.0, 1.0], [3.0, 3.0, 3.0])).X
     kernel = measured(Matern12(2.0, 1.5), RowKinds.of(X))

@@ -23,7 +23,7 @@ from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.diagnostics.report.pages import page_of
-from tests.marks import few, slow
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 N = 120
@@ -91,7 +91,8 @@ def line(x, y, law):
         numpyro.sample("y", DISTRIBUTIONS[law](slope * x), obs=y)
 
 
-@pytest.mark.parametrize("law", few(DISTRIBUTIONS, "ordered logistic"))
+@pytest.mark.slow
+@pytest.mark.parametrize("law", DISTRIBUTIONS)
 def test_figures_of_a_likelihood(law):
     y = np.asarray(DISTRIBUTIONS[law](jnp.asarray(X)).sample(rng_key()))
     posterior = bk.infer(line, X, y, law, method=Near(), progress=False)

@@ -109,6 +109,7 @@ def test_days_that_end_with_the_totals_have_no_nowcast():
     assert f.plot().axes[0].get_title(loc="left").startswith("sales")
 
 
+@pytest.mark.slow
 def test_a_level_shift_is_not_searched_with_days():
     """The model of two frequencies has no change points."""
     totals = MONTHLY[-30:] - 1e6 * (np.arange(30) < 15)

@@ -84,6 +84,7 @@ def model_density(posterior):
     return lambda values: log_density(posterior.model, args, {}, values)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(NORMAL, "rotated normal, 50 d"))
 def test_moments_of_normals_equal_their_quadratic_form(name):
     posterior = BY_NAME[name]
