@@ -20,6 +20,17 @@ def test_slow_libraries_are_imported_late():
 
 
 @pytest.mark.slow
+def test_report_of_a_forecast_imports_no_slow_statistics(tmp_path):
+    report = "bayeskern.report(bayeskern.forecast('airline', 12), 'report.html')"
+    script = SCRIPT.replace("import bayeskern\n", f"import bayeskern\n{report}\n")
+    run = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert not {"arviz", "scipy.stats"} & {*run.stdout.split()}
+    assert "matplotlib" in run.stdout
+
+
+@pytest.mark.slow
 def test_numpyro_is_whole_after_arviz():
     """`numpyro.factor` reads numpyro.distributions.distribution."""
     script = "import arviz, bayeskern, numpyro; numpyro.distributions.distribution.Unit(0.0)"

@@ -76,9 +76,9 @@ def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -
 
 @contextmanager
 def without_threads() -> Iterator[None]:
-    """Context without threads of `in_threads`, where other processes or threads use all cores.
+    """Context in which `in_threads` starts no threads.
 
-    More threads would gain nothing, and their matrices would take up memory.
+    Where each core has a process already, threads gain nothing, and their matrices take up memory.
     """
     token = _without_threads.set(True)
     try:
@@ -90,14 +90,13 @@ def without_threads() -> Iterator[None]:
 def in_threads[T, R](function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """function(item) of each item, in as many threads as there are processors.
 
-    Within these threads and `without_threads`, the items are taken one after the other.
+    In these threads, as in `without_threads`, further calls take their items one after the other.
     """
     if _without_threads.get():
         with one_blas_thread():
             return [function(item) for item in items]
-    # Settings of this thread, such as `numpy.errstate`, hold for the others, too.
-    contexts = [copy_context() for _ in items]
-    for context in contexts:
-        context.run(_without_threads.set, True)
+    # Settings of this thread, such as `numpy.errstate`, hold in the others, too.
+    context = copy_context()
+    context.run(_without_threads.set, True)
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda context, item: context.run(function, item), contexts, items))
+        return list(pool.map(lambda item: context.copy().run(function, item), items))

@@ -247,7 +247,6 @@ def test_means_over_boxes_need_a_prior_mean_that_is_a_number():
         bk.GaussianProcess(RBF(lengthscale=[1.0, 1.0]), box, NOISE, mean=lambda x: x[0] * x[1])
 
 
-@pytest.mark.slow
 def test_inaccurate_quadrature_is_warned_about():
     kernel = bk.kernels.Brownian() * bk.kernels.Seasonal(period=1.0)
     # The start of the motion, a kink that the quadrature does not know, is inside the interval.

@@ -54,8 +54,7 @@ X_LINE[[1, 4]], Y_LINE[[4, 7]] = nan, nan
 # -- integrated out --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", few(METHODS, "laplace"))
 def test_conjugate_level(method):
     """Posterior of the seen rows, and the missing rows from the posterior predictive."""
     posterior = fit(level, Y, method=method)

@@ -34,11 +34,19 @@ def test_factors_and_solutions(dtype, rtol):
 
 def test_any_order_of_the_elements():
     K, B, L = matrices()
-    wide = np.asfortranarray(np.hstack([K, B]))
-    for A in (np.asfortranarray(K), wide[:, :N], K[::-1, ::-1][::-1, ::-1]):
-        np.testing.assert_allclose(np.tril(lapack.cholesky(A.copy(order="K"))), L, rtol=1e-12)
-    for b in (wide[:, N:], np.ascontiguousarray(B), B[:, ::-1][:, ::-1]):
-        np.testing.assert_allclose(lapack.solve_lower(L, b), np.linalg.solve(L, b), rtol=1e-10)
+
+    def orders(A):
+        """A by rows, by columns, and as every second row and column of a larger array."""
+        larger = np.full((2 * A.shape[0], 2 * A.shape[1]), np.nan)
+        larger[::2, ::2] = A
+        return A.copy(), A.copy(order="F"), larger[::2, ::2]
+
+    for A in orders(K):
+        np.testing.assert_allclose(np.tril(lapack.cholesky(A)), L, rtol=1e-10, atol=1e-12)
+    for factor, b in zip(orders(L), orders(B), strict=True):
+        expected = np.linalg.solve(L, b), np.linalg.solve(K, b)
+        np.testing.assert_allclose(lapack.solve_lower(factor, b), expected[0], rtol=1e-10)
+        np.testing.assert_allclose(lapack.solve(factor, b), expected[1], rtol=1e-10)
 
 
 def test_inputs_are_kept():

@@ -184,8 +184,7 @@ def test_log_likelihood_is_pointwise():
     np.testing.assert_allclose(found[0, 7], expected, rtol=1e-10)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["map", "laplace", "nuts"])
+@pytest.mark.parametrize("method", ["map", slow("laplace"), slow("nuts")])
 def test_second_fit_does_not_recompile(method):
     model = blr(prior=priors.Gaussian(dist.HalfNormal(3.0)))
     run = bk.NUTS(warmup=50, draws=50) if method == "nuts" else method

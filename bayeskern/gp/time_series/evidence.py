@@ -147,7 +147,7 @@ class NumpyEvidence(Evidence):
         if factor is None or weights is None:
             return value, np.zeros(len(z))
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta) with a = K^-1 y. Since dK / d theta
-        # is symmetric, A holds the lower triangle of a a' - K^-1, doubled off the diagonal.
+        # is symmetric, A holds the upper triangle of a a' - K^-1, doubled off the diagonal.
         triangle = lapack.inverse_triangle(factor, overwrite=True)
         triangle *= _minus_doubled(len(triangle))
         A = _syr(2.0, weights, a=triangle, lower=1, overwrite_a=True).T

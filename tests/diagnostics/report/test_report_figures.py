@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 from PIL import Image
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import report, style
@@ -186,6 +186,12 @@ def test_largest_figures_are_left_out_first():
     assert page.count("figure") == 2
     assert "to keep the file small: The ELBO during the fit of the approximation." in page.words
     assert "2 of the 4 figures" in remark
+
+
+@pytest.mark.parametrize(("trials", "bins"), [(1, 5), (30, 5), (133, 13), (5000, 20)])
+def test_band_of_a_uniform_histogram(trials, bins):
+    expected = binom.interval(0.95, trials, 1.0 / bins)
+    np.testing.assert_array_equal(fit.binomial_interval(trials, 1.0 / bins), expected)
 
 
 @pytest.mark.parametrize("trials", [1, 7, 60])

@@ -20,7 +20,6 @@ def assess(guide, params, model=model, y=Y):
     return bk.assess(model, y, guide=(guide, params), progress=False)
 
 
-@pytest.mark.slow
 def test_mean_field_is_found_too_narrow():
     params = {"w_auto_loc": MEAN, "w_auto_scale": MEAN_FIELD_SD}
     posterior = assess(autoguide.AutoNormal(model), params)

@@ -24,7 +24,6 @@ def nearly_gaussian(y):
         numpyro.sample("y", dist.Normal(mu, sigma), obs=y)
 
 
-@pytest.mark.slow
 def test_auto_is_the_default():
     posterior = bk.infer(nearly_gaussian, Y, progress=False)
     assert posterior.method == "laplace"

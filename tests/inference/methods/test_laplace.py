@@ -151,7 +151,6 @@ def test_indefinite_hessian_is_repaired_and_reported(hessian, says):
         np.testing.assert_allclose(L[0, 0], 2.0**-0.5, rtol=1e-9)
 
 
-@pytest.mark.slow
 def test_density_without_a_mode_is_bad():
     def model():
         numpyro.sample("mu", dist.Normal())

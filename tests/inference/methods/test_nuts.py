@@ -50,7 +50,6 @@ def coin_with_odds(heads):
     numpyro.deterministic("odds", p / (1.0 - p))
 
 
-@pytest.mark.slow
 def test_beta_posterior_of_a_coin():
     posterior = fit(coin_with_odds, HEADS, draws=1000)
     assert_moments(posterior.draws["p"], COIN.mean(), COIN.std())

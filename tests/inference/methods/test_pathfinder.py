@@ -7,6 +7,7 @@ import bayeskern as bk
 from bayeskern.inference import Pathfinder
 from models import bimodal
 from tests.inference.closed_forms import Regression, regression
+from tests.marks import slow
 
 CASE = Regression()
 
@@ -15,8 +16,7 @@ def fit(model, *args, seed=0, **options):
     return bk.infer(model, *args, method=Pathfinder(**options), seed=seed, progress=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_gaussian_posterior(seed):
     posterior = fit(regression, *CASE.data, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust

@@ -58,7 +58,6 @@ def test_layer_with_a_prior_is_linear_regression(tmp_path):
     np.testing.assert_array_equal(again.predict(X[:5]).mean, prediction.mean)
 
 
-@pytest.mark.slow
 def test_layer_without_a_prior_has_a_mode_and_no_posterior():
     posterior = bk.infer(without_prior, X, Y, method="mle", progress=False)
     A = np.column_stack([X, np.ones(30)])

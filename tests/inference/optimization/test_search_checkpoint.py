@@ -84,7 +84,6 @@ def narrow(X, y):
     counts(X, y, sd=1.0)
 
 
-@pytest.mark.slow
 def test_checkpoint_of_another_search_is_refused(tmp_path):
     path = tmp_path / "search.npz"
     search(path)

@@ -50,7 +50,6 @@ def test_weighted_draws_give_the_self_normalised_estimate():
     assert np.all(found.khat < found.threshold) and "k-hat" not in repr(found)
 
 
-@pytest.mark.slow
 def test_heavy_tail_of_f_is_reported():
     """E[exp(x^2)] of a Student t is infinite, however good the weights are for other means."""
     student = bk.LogDensity(lambda z: -2.0 * jnp.log1p(z[0] ** 2 / 3.0), 1)

@@ -106,7 +106,6 @@ X = np.linspace(-1.0, 1.0, 30)
 Y = 1.0 + 2.0 * X + RNG.standard_normal(30)
 
 
-@pytest.mark.slow
 def test_conditioned_latent_keeps_its_value():
     posterior = fit(handlers.condition(line, {"a": 1.0}), X, Y)
     prediction = posterior.predict(np.zeros(1), seed=2)

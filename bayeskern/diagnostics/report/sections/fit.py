@@ -224,8 +224,7 @@ def _pit(values: np.ndarray) -> Figure:
     """Plot the histogram of the PIT, with a 95 % band for a uniform PIT."""
     fig, ax = panel(2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
-    low, high = np.ceil(bdtrik([0.025, 0.975], len(values), 1.0 / bins))
-    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
+    ax.axhspan(*binomial_interval(len(values), 1.0 / bins), color=GREY, alpha=0.25, linewidth=0)
     ax.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("quantile of the observation in its prediction")
@@ -265,9 +264,16 @@ def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> Non
     ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
 
 
+# Two intervals that scipy.stats has, too; it is slow to import.
+
+
+def binomial_interval(trials: int, probability: float) -> np.ndarray:
+    """Central 95 % interval of a number of successes, (2,)."""
+    return np.ceil(bdtrik([0.025, 0.975], trials, probability))
+
+
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """Exact 95 % interval of a probability (Clopper and Pearson 1934)."""
-    # Quantiles of beta distributions; scipy.stats would take long to import.
+    """Exact 95 % interval of a probability (Clopper and Pearson 1934), from beta quantiles."""
     failures = trials - successes
     low = betaincinv(successes, failures + 1, 0.025) if successes else 0.0
     high = betaincinv(successes + 1, failures, 0.975) if failures else 1.0
