@@ -6,6 +6,12 @@ D^-1/2 Phi stacked on the identity, [A; I] = [Q_1; Q_2] R. The stacked matrix ha
 for any features, and R'R = I + A'A is the posterior precision of the weights. The normal equations
 would square the condition number. Golub and Van Loan (2013), "Matrix computations", section 5.3;
 Rasmussen and Williams (2006), section 2.1.
+
+Noise variances, and so the rows, may differ by many orders of magnitude. The decomposition is
+accurate row by row because the longest rows come first (Cox and Higham 1998, "Stability of
+Householder QR factorization for weighted least squares problems"), and residuals because they are
+projected twice (Giraud and others 2005, "The loss of orthogonality in the Gram-Schmidt
+orthogonalization process").
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of
@@ -72,14 +79,28 @@ class LowRankFactor(Factor):
     def _of_qr(cls, phi, noise) -> LowRankFactor:
         n, m = phi.shape
         sd = jnp.sqrt(noise)
-        Q, R = jnp.linalg.qr(jnp.concatenate([phi / sd[:, None], jnp.eye(m)]))
+        A = jnp.concatenate([phi / sd[:, None], jnp.eye(m)])
+        order = jnp.argsort(-jnp.max(jnp.abs(A), axis=1, initial=0.0))
+        Q, R = jnp.linalg.qr(A[order])
         sign = jnp.sign(jnp.diagonal(R))
-        Q, R = Q * sign, R * sign[:, None]
+        Q, R = jnp.zeros_like(Q).at[order].set(Q * sign), R * sign[:, None]
         return cls(sd=sd, Q1=Q[:n], Q2=Q[n:], R=R, jitter=jnp.zeros(()))
 
+    def fit(self, Z: AnyArray) -> tuple[jax.Array, jax.Array]:
+        """Least squares with the rows A, for targets Z (n, ...).
+
+        Returns:
+            The residuals Z - Q_1 Q_1'Z, (n, ...), and the coefficients Q_1'Z, (m, ...).
+        """
+        first = self.Q1.T @ Z
+        residuals = Z - self.Q1 @ first
+        # What the residuals of all n + m rows still have in the span of Q is rounding error.
+        rest = self.Q1.T @ residuals - self.Q2.T @ (self.Q2 @ first)
+        return residuals - self.Q1 @ rest, first + rest
+
     def solve(self, B: AnyArray) -> jax.Array:
-        Z = scale_rows(1.0 / self.sd, B)
-        return scale_rows(1.0 / self.sd, Z - self.Q1 @ (self.Q1.T @ Z))
+        residuals, _ = self.fit(scale_rows(1.0 / self.sd, B))
+        return scale_rows(1.0 / self.sd, residuals)
 
     def whiten(self, B: AnyArray) -> jax.Array:
         Z = scale_rows(1.0 / self.sd, B)
@@ -97,7 +118,22 @@ class LowRankFactor(Factor):
         return 2.0 * (jnp.sum(jnp.log(self.sd)) + jnp.sum(jnp.log(jnp.diagonal(self.R))))
 
     def inv_diag(self) -> jax.Array:
-        return (1.0 - jnp.sum(jnp.square(self.Q1), axis=1)) / jnp.square(self.sd)
+        leverage = jnp.sum(jnp.square(self.Q1), axis=1)
+        # At most 2 m rows have a leverage above 1/2, since the leverages sum to m at most. There
+        # 1 - leverage would cancel: it is the squared length of the projected unit vector.
+        n, m = self.Q1.shape
+        _, rows = jax.lax.top_k(leverage, min(n, 2 * m))
+
+        def of_projections():
+            Q = jnp.concatenate([self.Q1, self.Q2])
+            P = jnp.zeros((n + m, len(rows))).at[rows, jnp.arange(len(rows))].set(1.0)
+            P = P - Q @ self.Q1[rows].T
+            P = P - Q @ (Q.T @ P)
+            return (1.0 - leverage).at[rows].set(jnp.sum(jnp.square(P), axis=0))
+
+        is_high = jnp.any(leverage > 0.5)
+        rest = jax.lax.cond(is_high, of_projections, lambda: 1.0 - leverage)
+        return rest / jnp.square(self.sd)
 
 
 def _exceeds_rounding(phi, noise) -> jax.Array:
@@ -136,10 +172,8 @@ def _density_and_slopes(phi, noise, r):
     # If the density is -inf, the arguments are replaced by numbers with finite derivatives.
     phi, noise, r = (jnp.where(proper, x, safe) for x, safe in ((phi, 0.0), (noise, 1.0), (r, 0.0)))
     factor = LowRankFactor._of_qr(phi, noise)
-    z = r / factor.sd
-    explained = factor.Q1.T @ z
-    # The posterior mean of the weights, and the scaled residuals of the fit.
-    residuals, weights = z - factor.Q1 @ explained, factor.Q2 @ explained
+    residuals, explained = factor.fit(r / factor.sd)
+    weights = factor.Q2 @ explained  # Their posterior mean.
     a = residuals / factor.sd
     quadratic = residuals @ residuals + weights @ weights
     value = -0.5 * (quadratic + factor.logdet() + len(r) * jnp.log(2.0 * jnp.pi))
@@ -184,6 +218,12 @@ class LowRankSolver(Solver):
         # The posterior covariance of the weights is R^-1 R^-T.
         phi = _features_of_part(C.kernel, part, X_new)
         return jnp.sum(jnp.square(phi @ factor.Q2), axis=1)
+
+    def covariance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
+        assert isinstance(factor, LowRankFactor)
+        validation.joint_points(len(X_new))
+        root = _features_of_part(C.kernel, part, X_new) @ factor.Q2
+        return root @ root.T
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
         phi, noise = _features_and_noise(C)
