@@ -66,10 +66,11 @@ class CholeskyFactor(RidgeFactor):
     def __init__(self, M: np.ndarray, alpha: float):
         super().__init__(alpha)
         M[np.diag_indices_from(M)] += alpha
+        variances = np.diagonal(M).copy()
         L = lapack.cholesky(M)
-        rounding = np.sqrt(len(M) * np.finfo(float).eps)
-        # Also true for NaN.
-        if not np.min(np.diagonal(L)) > rounding * np.max(np.diagonal(L)):
+        # A pivot within the rounding error of its own diagonal entry is unknown; rows may have any
+        # scale. Also true for NaN.
+        if not np.min(np.square(np.diagonal(L)) / variances) > len(M) * np.finfo(float).eps:
             raise np.linalg.LinAlgError(f"K + {alpha:g} I is singular to rounding.")
         self.L = L
 
