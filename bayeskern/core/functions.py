@@ -1,4 +1,4 @@
-"""Wrap functions of one point as pytree nodes, and check what they return."""
+"""Functions as pytree nodes, checks of what they return, and compiled calls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.validation import is_traced
 
 
 class StaticFunction(eqx.Module):
@@ -46,3 +49,21 @@ def one_number(f: Callable, x: jax.Array) -> jax.Array:
             f"{value.shape} for a point of shape {x.shape}."
         )
     return value.reshape(())
+
+
+@eqx.filter_jit
+def compiled(function: Callable, *args: Any) -> Any:
+    """Call a function, or a method of a module, compiled once for each one and each shape."""
+    return function(*args)
+
+
+def compiled_or_raised(function: Callable, *args: Any) -> Any:
+    """Call a compiled function; where a value is not finite, call it again without compilation.
+
+    Checks of values raise errors only outside of compiled programs, in which they give NaN.
+    """
+    value = compiled(function, *args)
+    arrays = [x for x in jax.tree.leaves(value) if eqx.is_inexact_array(x)]
+    if any(is_traced(x) for x in arrays) or all(np.all(np.isfinite(x)) for x in arrays):
+        return value
+    return function(*args)

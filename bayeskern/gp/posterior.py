@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from bayeskern.core.functions import compiled, compiled_or_raised
 from bayeskern.gp import plot
 from bayeskern.gp.prior import (
     Inputs,
@@ -120,7 +121,7 @@ class ConditionedGP(eqx.Module):
     def residual(self) -> float:
         """Relative error of the weights: |C a - (y - m)| / |y - m|."""
         r = self.residuals
-        product = self.solver.multiply(self.matrix, self.weights)
+        product = compiled(self.solver.multiply, self.matrix, self.weights)
         size = jnp.linalg.norm(r)
         # Residuals of 0 have weights of 0, without error.
         return float(jnp.linalg.norm(product - r) / jnp.where(size > 0, size, 1.0))
@@ -191,7 +192,7 @@ class ConditionedGP(eqx.Module):
         """
         rows, kinds = new_rows(X_new, self.kernel, self.X, self.columns)
         gp = self.measured(kinds)
-        return gp.solver.covariance(gp.matrix, None, gp.factor, rows)
+        return compiled_or_raised(gp.solver.covariance, gp.matrix, None, gp.factor, rows)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions in closed form, from the factor of C.
@@ -202,7 +203,7 @@ class ConditionedGP(eqx.Module):
         References:
             Rasmussen and Williams (2006), equations 5.10-5.12.
         """
-        variance = 1.0 / self.factor.inv_diag()
+        variance = 1.0 / compiled(self.factor.inv_diag)
         mean = self.y - self.weights * variance
         log_density = -0.5 * (jnp.square(self.weights) * variance + jnp.log(2 * jnp.pi * variance))
         observed = True if self.observed is None else self.observed

@@ -13,6 +13,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
+from bayeskern.core.functions import compiled_or_raised
 from bayeskern.gp import plot
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
@@ -143,7 +144,8 @@ class GaussianProcess(Distribution):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         white = jax.random.normal(key, (*sample_shape, *self.event_shape), self.X.dtype)
-        draws = self._factor().sqrt_mul(white.reshape(-1, *self.event_shape).T).T
+        factor = self.solver.factor(self._matrix(None))
+        draws = factor.sqrt_mul(white.reshape(-1, *self.event_shape).T).T
         return self.mean + draws.reshape(white.shape)
 
     def explain(self) -> Choice:
@@ -154,9 +156,6 @@ class GaussianProcess(Distribution):
             point.
         """
         return explain(self.solver, self._matrix(self.observed))
-
-    def _factor(self, observed: Array | None = None) -> Factor:
-        return self.solver.factor(self._matrix(observed))
 
     def _matrix(self, observed: Array | None) -> NoisyGram:
         return NoisyGram(self.kernel, self.X, self.noise, observed)
@@ -173,7 +172,7 @@ class GaussianProcess(Distribution):
             Shape (...).
         """
         R = mask_residual(jnp.asarray(value) - self.mean, self.observed)
-        return self.solver.log_density(self._matrix(self.observed), R)
+        return compiled_or_raised(self.solver.log_density, self._matrix(self.observed), R)
 
     def condition(self, y: ArrayLike) -> ConditionedGP:
         """Condition the process on data, with one factorization for all predictions.
@@ -188,7 +187,8 @@ class GaussianProcess(Distribution):
             NotPositiveDefiniteError: If the covariance cannot be factored.
         """
         targets = validation.targets(y, self.event_shape[0])
-        factor = self._factor(self.observed)
+        r, C = mask_residual(targets - self.mean, self.observed), self._matrix(self.observed)
+        factor, weights = compiled_or_raised(_factor_and_weights, self.solver, C, r)
         return ConditionedGP(
             kernel=self.kernel,
             X=self.X,
@@ -197,7 +197,7 @@ class GaussianProcess(Distribution):
             prior_mean=self.prior_mean,
             observed=self.observed,
             factor=factor,
-            weights=factor.solve(mask_residual(targets - self.mean, self.observed)),
+            weights=weights,
             columns=self.columns,
             solver=self.solver,
         )
@@ -281,3 +281,9 @@ class GaussianProcess(Distribution):
             X_new = as_rows(X_new) if X_new.ndim == 2 else X_new
             gp = gp.measured(kinds_of(new.kernel) or RowKinds((), False))
         return ProcessPredictive(gp, None, X_new[rows], at_rows(mean), at_rows(new.noise))
+
+
+def _factor_and_weights(solver: Solver, C: NoisyGram, r: Array) -> tuple[Factor, Array]:
+    """Factor of C, and C^-1 r; NaN where C is not positive definite."""
+    factor = solver.factor(C)
+    return factor, factor.solve(r)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.core.functions import compiled
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import blocks, padded
 from bayeskern.linalg import Factor, NoisyGram, Solver
@@ -56,7 +56,7 @@ class Covariances(NamedTuple):
         trace = float(weights @ np.asarray(self.kernel.evaluate_diag(jnp.asarray(self.X))))
         if not self.constant:
             return trace
-        product = _compiled(
+        product = compiled(
             self.solver.multiply, NoisyGram(self.kernel, jnp.asarray(self.X), 0.0), weights
         )
         return trace - float(weights @ np.asarray(product)) / np.sum(weights)
@@ -68,7 +68,7 @@ class Covariances(NamedTuple):
         for rows in blocks(len(X_new), len(self.X)):
             for j, w in enumerate(weights.reshape(len(weights), -1).T):
                 # Exact solvers compute the mean from the weights alone: no noise, no residuals.
-                means = _compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
+                means = compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
                 sums[rows, j] = np.asarray(means)[: len(X_new[rows])]
         return sums.reshape(len(X_new), *weights.shape[1:])
 
@@ -80,7 +80,7 @@ class Covariances(NamedTuple):
         factor = system.factor.factor
         for rows in blocks(len(X_new), len(self.X)):
             points = padded(X_new[rows])
-            block = _compiled(self.solver.variance, K, None, factor, points)
+            block = compiled(self.solver.variance, K, None, factor, points)
             variances[rows] = np.asarray(block)[: len(X_new[rows])]
         if self.constant:
             # Estimating the constant adds (1 - k'B 1)^2 / 1'B 1 with B = (K + alpha W^-1)^-1
@@ -98,10 +98,8 @@ class SolverFactor(RidgeFactor):
         super().__init__(float(alpha))
         kernel, solver, X, self.u, _ = covariances
         self.noise = as_noise(alpha, self.u)
-        self.factor: Factor = _compiled(
-            solver.factor, NoisyGram(kernel, jnp.asarray(X), self.noise)
-        )
-        logdet = _compiled(self.factor.logdet)
+        self.factor: Factor = compiled(solver.factor, NoisyGram(kernel, jnp.asarray(X), self.noise))
+        logdet = compiled(self.factor.logdet)
         self._logdet = float(logdet) + 2.0 * float(np.sum(np.log(self.u)))
         if not np.isfinite(self._logdet):
             raise np.linalg.LinAlgError(
@@ -110,11 +108,11 @@ class SolverFactor(RidgeFactor):
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         u = as_column(self.u, B)
-        return np.asarray(_compiled(self.factor.solve, B / u)) / u
+        return np.asarray(compiled(self.factor.solve, B / u)) / u
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
-        return np.asarray(_compiled(self.factor.inv_diag)) / np.square(self.u)
+        return np.asarray(compiled(self.factor.inv_diag)) / np.square(self.u)
 
     def logdet(self) -> float | np.ndarray:
         return self._logdet
@@ -124,9 +122,3 @@ def as_noise(alpha: float | np.ndarray, u: np.ndarray) -> np.ndarray:
     """alpha W^-1 for W = diag(u^2): a number if all weights are 1, otherwise (n,)."""
     weights = np.square(u)
     return alpha / weights if np.any(weights != 1.0) else np.asarray(alpha)
-
-
-@eqx.filter_jit
-def _compiled(method: Callable, *args: Any) -> Any:
-    """Call a method of a solver or a factor, compiled once for each method and shape."""
-    return method(*args)

@@ -119,7 +119,8 @@ class MarkovSolver(Solver):
                 f"{stated_error(kernel)}. Prepare the solver with this kernel, or set a larger "
                 "`harmonics` of the kernel."
             )
-        return MarkovFactor.compute(self._process(C))
+        factor = MarkovFactor.compute(self._process(C))
+        return eqx.tree_at(lambda f: f.sd, factor, jnp.where(suffice, factor.sd, jnp.nan))
 
     def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
         if not C.kernel.is_of_points:
