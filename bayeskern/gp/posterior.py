@@ -109,7 +109,7 @@ class ConditionedGP(eqx.Module):
 
     @property
     def jitter(self) -> Array:
-        """Number added to the diagonal of C so that its factorization succeeds."""
+        """Share of each diagonal entry of C added to it so that its factorization succeeds."""
         return self.factor.jitter
 
     @property

@@ -31,9 +31,9 @@ class DenseOptions:
     Attributes:
         recompute_min_size: From this matrix size on, recomputing an n x n array is cheaper than
             fetching it from memory.
-        max_jitter_growths: The jitter starts at n eps mean(diag K), the size of rounding errors,
-            and grows tenfold at most this many times: to about 2e-7 of the diagonal for 1,000
-            points in float64.
+        max_jitter_growths: A matrix that cannot be factored gets a jitter. It starts at n eps of
+            each diagonal entry, the size of rounding errors, and grows tenfold at most this many
+            times: to about 2e-7 of the diagonal for 1,000 points in float64.
     """
 
     recompute_min_size: int = 1_000
@@ -45,7 +45,7 @@ class DenseFactor(Factor):
 
     Attributes:
         L: Lower Cholesky factor, shape (n, n).
-        jitter: Number added to the diagonal to make the factorization succeed.
+        jitter: Share of each diagonal entry added to it to make the factorization succeed.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -60,7 +60,11 @@ class DenseFactor(Factor):
 
     @classmethod
     def compute(cls, K: AnyArray) -> DenseFactor:
-        """Factor a matrix, with a jitter relative to the mean of its diagonal.
+        """Factor a matrix, with a jitter only if it cannot be factored without one.
+
+        The error of a Cholesky factorization is relative to each row's own diagonal entry, and so
+        is the jitter: rows may have any scale. Higham (2002), "Accuracy and Stability of Numerical
+        Algorithms", theorems 10.5 and 10.7.
 
         Args:
             K: Symmetric matrix, shape (n, n).
@@ -179,12 +183,14 @@ def _gaussian_log_density(quadratic, logdet, n):
 
 @jax.custom_jvp
 def _cholesky(K):
-    """(L, jitter) with L L' = K + jitter I; L is NaN if the largest jitter is too small."""
-    n = K.shape[0]
-    eye = jnp.eye(n, dtype=K.dtype)
+    """(L, jitter) with L L' = K + jitter diag(K); L is NaN if the largest jitter is too small."""
+    # The rounding error of a pivot relative to its diagonal entry.
+    unit = jnp.asarray(K.shape[0] * jnp.finfo(K.dtype).eps, K.dtype)
+    variances = jnp.diagonal(K)
 
     def attempt(jitter):
-        return jnp.linalg.cholesky(K + jitter * eye, symmetrize_input=False), jitter
+        jittered = K + jnp.diag(jitter * _jitter_scales(variances))
+        return jnp.linalg.cholesky(jittered, symmetrize_input=False), jitter
 
     def failed(state):
         (L, _), growths = state
@@ -194,9 +200,22 @@ def _cholesky(K):
         (_, jitter), growths = state
         return attempt(10.0 * jitter), growths + 1
 
-    start = n * jnp.finfo(K.dtype).eps * jnp.mean(jnp.diagonal(K))
-    (L, jitter), _ = jax.lax.while_loop(failed, grow, (attempt(start), 0))
-    return L, jitter
+    L = jnp.linalg.cholesky(K, symmetrize_input=False)
+    return jax.lax.cond(
+        _is_factored(L, variances, unit),
+        lambda: (L, jnp.zeros_like(unit)),
+        lambda: jax.lax.while_loop(failed, grow, (attempt(unit), 0))[0],
+    )
+
+
+def _is_factored(L, variances, unit):
+    """True if each pivot exceeds `unit` times its diagonal entry. For NumPy and JAX arrays."""
+    return (L.diagonal() ** 2 > unit * variances).all()
+
+
+def _jitter_scales(variances):
+    """The diagonal of K; 1 where it is 0, in a row that has no covariances. For both libraries."""
+    return variances + (variances == 0.0)
 
 
 @_cholesky.defjvp
@@ -248,17 +267,16 @@ def _inverse_jvp(primals, tangents):
 def _by_lapack(K, r):
     """`inverse_and_logdet` for NumPy arrays."""
     K, r = np.asarray(K), np.asarray(r)
-    diagonal = np.diag_indices(K.shape[0])
-    jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
+    variances, unit = np.diagonal(K), K.shape[0] * np.finfo(K.dtype).eps
+    growths = range(DenseOptions.max_jitter_growths + 1)
     with blas_threads_for(K.shape[0]):
-        for _ in range(DenseOptions.max_jitter_growths + 1):
-            jittered = K.copy(order="C")
-            jittered[diagonal] += jitter
+        for jitter in (0.0, *(unit * 10.0**growth for growth in growths)):
+            jittered = K.copy()
+            np.fill_diagonal(jittered, variances + jitter * _jitter_scales(variances))
             L = lapack.cholesky(jittered)
-            if not np.isnan(L[-1, -1]):
+            if _is_factored(L, variances, 0.0 if jitter else unit):
                 logdet, a = lapack.logdet(L), lapack.solve(L, r)
                 return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
-            jitter *= 10.0
     return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)
 
 
@@ -271,7 +289,7 @@ def _failure_message(K, jitter) -> str:
     eigenvalues = np.linalg.eigvalsh(K)
     return (
         "the covariance matrix is not positive definite: its eigenvalues range from "
-        f"{eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, and a jitter of {jitter:.3g} on the "
+        f"{eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, and a jitter of {jitter:.3g} times the "
         "diagonal was not enough. Add noise, shorten the lengthscale, or run "
         "bayeskern.kernels.check_psd(kernel, X)."
     )

@@ -18,7 +18,7 @@ class Factor(eqx.Module):
     """Positive definite matrix K = L L' of size n, factored once and used many times.
 
     Attributes:
-        jitter: Number added to the diagonal to make the factorization succeed.
+        jitter: Share of each diagonal entry added to it to make the factorization succeed.
     """
 
     jitter: eqx.AbstractVar[jax.Array]

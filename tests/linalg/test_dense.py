@@ -60,13 +60,30 @@ def test_factor_against_numpy(n):
     np.testing.assert_allclose(factor.inv_diag(), np.diag(np.linalg.inv(K)), atol=1e-12)
 
 
-def test_jitter_is_relative_and_reported():
+def test_no_jitter_unless_it_is_needed():
     K, _ = spd(20)
+    assert DenseFactor.compute(K).jitter == 0.0
+    # A pivot of 1e-17 is a rounding error, although the factorization succeeds.
+    singular = np.array([[1.0, 1.0], [1.0, np.nextafter(1.0, 2.0)]])
+    assert DenseFactor.compute(singular).jitter == pytest.approx(2 * np.finfo(float).eps)
+
+
+def test_jitter_is_relative_to_each_diagonal_entry():
+    X = np.linspace(0.0, 1.0, 30)
+    K = np.exp(-0.5 * (X[:, None] - X[None, :]) ** 2)
+    scales = 10.0 ** np.linspace(-12.0, 12.0, 30)
     jitter = float(DenseFactor.compute(K).jitter)
-    assert jitter == pytest.approx(20 * np.finfo(float).eps * np.mean(np.diag(K)), rel=1e-12)
-    assert float(DenseFactor.compute(1e12 * K).jitter) == pytest.approx(1e12 * jitter, rel=1e-12)
-    factor = DenseFactor.compute(1e-12 * K)
-    np.testing.assert_allclose(factor.L @ factor.L.T, 1e-12 * K, rtol=1e-10, atol=1e-25)
+    factor = DenseFactor.compute(K * np.outer(scales, scales))
+    assert float(factor.jitter) == pytest.approx(jitter)
+    assert jitter >= 30 * np.finfo(float).eps
+    L = np.asarray(factor.L) / scales[:, None]
+    np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(30), atol=1e-14)
+
+
+def test_a_row_without_variance_is_no_obstacle_to_the_others():
+    K = np.diag([1e-8, 0.0, 1e8])
+    factor = DenseFactor.compute(K)
+    np.testing.assert_allclose(factor.solve(np.diag(K)), [1.0, 0.0, 1.0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", few([np.float32, np.float64], np.float64))
@@ -210,7 +227,7 @@ def test_jitter_is_the_same_with_a_gradient(n):
     K, r = 0.5 * (K + K.T), np.cos(np.arange(n))
     jitter = float(DenseFactor.compute(K).jitter)
     assert jitter > 2e-10
-    mended = K + jitter * np.eye(n)
+    mended = K + jitter * np.diag(np.diag(K))
     quadratic = r @ np.linalg.solve(mended, r)
     logdet = np.linalg.slogdet(mended)[1]
     expected = -0.5 * (quadratic + logdet + n * np.log(2 * np.pi))
