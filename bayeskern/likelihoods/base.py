@@ -211,6 +211,61 @@ It must be a whole number of at least 0.
         """
         return self
 
+    # -- exponential families ----------------------------------------------------------------------
+    #
+    # p(y | eta) = h(y) exp(theta'T(y) - a(theta)). A family defines theta and a, and T and h unless
+    # these are y and 1.
+
+    def natural_parameter(self, eta: Array, **extra: Array) -> Array:
+        """Natural parameter theta of p(y | eta) = h(y) exp(theta'T(y) - a(theta)).
+
+        Args:
+            eta: Shape (n,), or (n, outputs).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            Shape (n,) for one statistic T(y), (n, q) for q statistics.
+
+        Raises:
+            NotImplementedError: If the likelihood is not an exponential family.
+
+        References:
+            McCullagh and Nelder (1989), Generalized Linear Models, section 2.2.2.
+        """
+        raise self._not_exponential()
+
+    def log_normalizer(self, theta: Array, **extra: Array) -> Array:
+        """Log normalizer a(theta): its gradient is E[T(y)], its Hessian cov[T(y)].
+
+        Args:
+            theta: Natural parameter, (n,) or (n, q).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            Shape (n,).
+
+        Raises:
+            NotImplementedError: If the likelihood is not an exponential family.
+        """
+        raise self._not_exponential()
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        """Sufficient statistic T(y), with the shape of the natural parameter; raises likewise."""
+        if type(self).log_normalizer is Likelihood.log_normalizer:
+            raise self._not_exponential()
+        return jnp.asarray(y)
+
+    def base_measure(self, y: Array, **extra: Array) -> Array:
+        """Base measure h(y), shape (n,); raises likewise."""
+        self.sufficient_statistic(y)
+        return jnp.ones(jnp.shape(y))
+
+    def _not_exponential(self) -> NotImplementedError:
+        return NotImplementedError(
+            f"{type(self).__name__} is not an exponential family: its density does not have the "
+            "form h(y) exp(theta'T(y) - a(theta)). Use distribution(eta).log_prob(y)."
+        )
+
     # -- for users of a likelihood ----------------------------------------------------------------
 
     @property

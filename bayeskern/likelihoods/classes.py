@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from bayeskern.likelihoods import labels
 from bayeskern.likelihoods.base import Likelihood, Prepared
 from bayeskern.likelihoods.distributions import BernoulliLogProbs
-from bayeskern.likelihoods.links import LOG_PROBABILITIES
+from bayeskern.likelihoods.links import LOG_PROBABILITIES, log_odds
 
 
 def _plain_labels(classes: tuple | None) -> tuple | None:
@@ -128,6 +128,12 @@ class Bernoulli(Classifier):
     def distribution(self, eta: Array) -> BernoulliLogProbs:
         return BernoulliLogProbs(*LOG_PROBABILITIES[self.link_name](eta))
 
+    def natural_parameter(self, eta: Array) -> Array:
+        return log_odds(self.link_name, eta)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return jax.nn.softplus(theta)
+
     def mean(self, eta: Array) -> Array:
         """Probability of the second class: (n,)."""
         return self.distribution(eta).mean
@@ -173,6 +179,15 @@ class Categorical(Classifier):
 
     def distribution(self, eta: Array) -> dist.CategoricalLogits:
         return dist.CategoricalLogits(eta)
+
+    def natural_parameter(self, eta: Array) -> Array:
+        return eta
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        return jax.nn.one_hot(y, self.outputs)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return jax.nn.logsumexp(theta, -1)
 
     def probabilities(self, eta: Array) -> Array:
         """Probability of each class given eta: (n, K)."""

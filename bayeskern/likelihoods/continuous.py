@@ -74,7 +74,27 @@ class HeavyTailed(RealValued):
         return self.with_hyperparameters(scale=prior)
 
 
-class Gaussian(RealValued):
+class NormalDensity(RealValued):
+    """Likelihood with a normal density, an exponential family with T(y) = (y, y^2)."""
+
+    def natural_parameter(self, eta: Array) -> Array:
+        normal = self.distribution(eta)
+        return jnp.stack([normal.mean, jnp.full_like(normal.mean, -0.5)], -1) / jnp.expand_dims(
+            normal.variance, -1
+        )
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        return jnp.stack([y, jnp.square(y)], -1)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        linear, quadratic = theta[..., 0], theta[..., 1]
+        return -jnp.square(linear) / (4.0 * quadratic) - 0.5 * jnp.log(-2.0 * quadratic)
+
+    def base_measure(self, y: Array) -> Array:
+        return jnp.full(jnp.shape(y), 1.0 / jnp.sqrt(2.0 * jnp.pi))
+
+
+class Gaussian(NormalDensity):
     """Real numbers with Gaussian noise: y ~ N(eta, noise).
 
     Args:
@@ -163,7 +183,7 @@ class Laplace(HeavyTailed):
         return dist.Laplace(eta, self.scale)
 
 
-class Heteroscedastic(RealValued):
+class Heteroscedastic(NormalDensity):
     """Real numbers whose noise varies: y ~ N(eta_0, exp(eta_1)^2), eta of shape (n, 2).
 
     The mean and the log sd each have a predictor. There are no hyperparameters: the sd has the

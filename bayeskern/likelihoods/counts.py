@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import gammaln
 from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
@@ -18,8 +20,9 @@ from bayeskern.likelihoods.distributions import (
     BinomialLogProbs,
     NegativeBinomialLogMean,
     PoissonLogMean,
+    log_rising,
 )
-from bayeskern.likelihoods.links import LOG_PROBABILITIES
+from bayeskern.likelihoods.links import LOG_MEANS, LOG_PROBABILITIES, log1mexp, log_odds
 from bayeskern.likelihoods.positive import PositiveMean, on_inverse_root
 
 
@@ -55,6 +58,15 @@ class Poisson(Count):
     def of_log_mean(self, log_mean: Array, exposure: Array) -> Distribution:
         return PoissonLogMean(log_mean + jnp.log(exposure))
 
+    def natural_parameter(self, eta: Array, exposure: Array) -> Array:
+        return LOG_MEANS[self.link_name](eta) + jnp.log(exposure)
+
+    def log_normalizer(self, theta: Array, exposure: Array | None = None) -> Array:
+        return jnp.exp(theta)
+
+    def base_measure(self, y: Array, exposure: Array | None = None) -> Array:
+        return jnp.exp(-gammaln(y + 1.0))
+
 
 class NegativeBinomial(Count):
     """Overdispersed counts: mean mu = exposure * g^-1(eta), variance mu + mu^2 / concentration.
@@ -82,6 +94,16 @@ class NegativeBinomial(Count):
     def of_log_mean(self, log_mean: Array, exposure: Array) -> Distribution:
         return NegativeBinomialLogMean(log_mean + jnp.log(exposure), self.concentration)
 
+    def natural_parameter(self, eta: Array, exposure: Array) -> Array:
+        log_mean = LOG_MEANS[self.link_name](eta) + jnp.log(exposure)
+        return -jax.nn.softplus(jnp.log(self.concentration) - log_mean)
+
+    def log_normalizer(self, theta: Array, exposure: Array | None = None) -> Array:
+        return -self.concentration * log1mexp(-theta)
+
+    def base_measure(self, y: Array, exposure: Array | None = None) -> Array:
+        return jnp.exp(log_rising(self.concentration, y) - gammaln(y + 1.0))
+
 
 class ZeroInflated(NegativeBinomial):
     """Counts with excess zeros: 0 with probability `gate`, else negative binomial.
@@ -103,6 +125,11 @@ class ZeroInflated(NegativeBinomial):
     gate: Hyperparameter = hyperparameter(
         dist.Uniform(0.0, 1.0), constraint=constraints.unit_interval
     )
+
+    # A mixture of exponential families is not one.
+    natural_parameter = Likelihood.natural_parameter
+    log_normalizer = Likelihood.log_normalizer
+    base_measure = Likelihood.base_measure
 
     @property
     def log_concave(self) -> bool:
@@ -134,6 +161,15 @@ class Binomial(Likelihood):
 
     def distribution(self, eta: Array, trials: Array) -> BinomialLogProbs:
         return BinomialLogProbs(*LOG_PROBABILITIES[self.link_name](eta), trials)
+
+    def natural_parameter(self, eta: Array, trials: Array | None = None) -> Array:
+        return log_odds(self.link_name, eta)
+
+    def log_normalizer(self, theta: Array, trials: Array) -> Array:
+        return trials * jax.nn.softplus(theta)
+
+    def base_measure(self, y: Array, trials: Array) -> Array:
+        return jnp.exp(gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0))
 
     def vanishing_tails(self, y: np.ndarray, trials: Array) -> tuple[np.ndarray, np.ndarray]:
         return y < trials, y > 0

@@ -66,3 +66,9 @@ LOG_PROBABILITIES = {
     "probit": lambda eta: (log_ndtr(eta), log_ndtr(-eta)),
     "cloglog": lambda eta: (log_cloglog(eta), -jnp.exp(jnp.minimum(eta, 700.0))),
 }
+
+
+def log_odds(link: str, eta: Array) -> Array:
+    """log p - log(1 - p) under a link of probabilities; eta itself under the canonical logit."""
+    log_p, log_q = LOG_PROBABILITIES[link](eta)
+    return log_p - log_q

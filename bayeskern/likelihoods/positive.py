@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import gammaln
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.distributions.transforms import PowerTransform
 
@@ -84,6 +85,19 @@ class Gamma(PositiveMean):
     def of_log_mean(self, log_mean: Array) -> Distribution:
         return GammaLogMean(log_mean, self.shape)
 
+    def natural_parameter(self, eta: Array) -> Array:
+        rate = self.shape * jnp.exp(-LOG_MEANS[self.link_name](eta))
+        return jnp.stack([jnp.broadcast_to(self.shape, rate.shape), -rate], -1)
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        return jnp.stack([jnp.log(y), y], -1)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return gammaln(theta[..., 0]) - theta[..., 0] * jnp.log(-theta[..., 1])
+
+    def base_measure(self, y: Array) -> Array:
+        return 1.0 / y
+
     def in_support(self, y: np.ndarray) -> np.ndarray:
         return y > 0
 
@@ -103,6 +117,12 @@ class Exponential(PositiveMean):
 
     def of_log_mean(self, log_mean: Array) -> Distribution:
         return GammaLogMean(log_mean, 1.0)
+
+    def natural_parameter(self, eta: Array) -> Array:
+        return -jnp.exp(-LOG_MEANS[self.link_name](eta))
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return -jnp.log(-theta)
 
     def in_support(self, y: np.ndarray) -> np.ndarray:
         return y >= 0

@@ -7,9 +7,11 @@ from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import gammaln
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
@@ -18,6 +20,11 @@ from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import BetaLogMean, DirichletLogMean
 from bayeskern.likelihoods.links import LOG_PROBABILITIES
 from bayeskern.likelihoods.positive import on_inverse_root
+
+
+def log_multivariate_beta(a: Array) -> Array:
+    """log of prod_k Gamma(a_k) / Gamma(sum_k a_k), for a (..., K)."""
+    return jnp.sum(gammaln(a), -1) - gammaln(jnp.sum(a, -1))
 
 
 class Beta(Likelihood):
@@ -41,6 +48,18 @@ class Beta(Likelihood):
 
     def distribution(self, eta: Array) -> BetaLogMean:
         return BetaLogMean(*LOG_PROBABILITIES[self.link_name](eta), self.precision)
+
+    def natural_parameter(self, eta: Array) -> Array:
+        return self.precision * jnp.exp(jnp.stack(LOG_PROBABILITIES[self.link_name](eta), -1))
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        return jnp.stack([jnp.log(y), jnp.log1p(-y)], -1)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return log_multivariate_beta(theta)
+
+    def base_measure(self, y: Array) -> Array:
+        return 1.0 / (y * (1.0 - y))
 
     def in_support(self, y: np.ndarray) -> np.ndarray:
         return (y > 0) & (y < 1)
@@ -81,6 +100,18 @@ class Dirichlet(Likelihood):
 
     def distribution(self, eta: Array) -> DirichletLogMean:
         return DirichletLogMean(jax.nn.log_softmax(eta, -1), self.precision)
+
+    def natural_parameter(self, eta: Array) -> Array:
+        return self.precision * jax.nn.softmax(eta, -1)
+
+    def sufficient_statistic(self, y: Array) -> Array:
+        return jnp.log(y)
+
+    def log_normalizer(self, theta: Array) -> Array:
+        return log_multivariate_beta(theta)
+
+    def base_measure(self, y: Array) -> Array:
+        return 1.0 / jnp.prod(y, -1)
 
     def read_targets(self, y: ArrayLike, n: int) -> Array:
         shares, _ = validation.inputs(y, "y")

@@ -195,3 +195,96 @@ def test_density_is_zero_where_the_link_has_no_mean(name):
 def test_student_t_mean_is_finite_for_every_df():
     eta = jnp.array([0.0, 1.5])
     np.testing.assert_array_equal(lk.StudentT(df=0.8, scale=1.0).mean(eta), eta)
+
+
+# -- exponential families --------------------------------------------------------------------------
+
+NOT_EXPONENTIAL = {"StudentT", "Laplace", "ZeroInflated"}
+# Likelihoods of several numbers a row, with values of y, beside the table of one number a row.
+OF_SEVERAL = {
+    "Categorical": (lk.Categorical(classes=("a", "b", "c")), ETA3, np.array([0, 2, 1, 0])),
+    "Dirichlet": (
+        lk.Dirichlet(precision=3.0, parts=3),
+        ETA3[:3],
+        np.random.default_rng(2).dirichlet([1.0, 2.0, 3.0], 3),
+    ),
+    "Heteroscedastic": (lk.Heteroscedastic(), np.stack([REAL, REAL[::-1]], 1), REAL + 0.3),
+}
+FAMILIES = {
+    **{
+        name: (
+            case.likelihood,
+            case.eta,
+            case.frozen().rvs(random_state=np.random.default_rng(3)),
+            case.extra,
+        )
+        for name, case in CASES.items()
+        if name.split("-")[0] not in NOT_EXPONENTIAL
+    },
+    **{name: (*values, {}) for name, values in OF_SEVERAL.items()},
+}
+
+
+@pytest.mark.parametrize(("likelihood", "eta", "y", "extra"), FAMILIES.values(), ids=FAMILIES)
+def test_exponential_family_form_of_the_log_density(likelihood, eta, y, extra):
+    eta, y = jnp.asarray(eta), jnp.asarray(y)
+    theta, statistic = (
+        likelihood.natural_parameter(eta, **extra),
+        likelihood.sufficient_statistic(y),
+    )
+    assert theta.shape == statistic.shape
+    inner = jnp.sum((theta * statistic).reshape(len(y), -1), 1)
+    form = jnp.log(likelihood.base_measure(y, **extra)) + inner
+    form -= likelihood.log_normalizer(theta, **extra)
+    # `test_log_density_mean_and_variance_against_scipy` compares log_prob with SciPy.
+    truth = likelihood.distribution(eta, **extra).log_prob(y)
+    np.testing.assert_allclose(form, truth, rtol=1e-9, atol=1e-9)
+
+
+EULER = 0.5772156649015329
+NORMAL = stats.norm(REAL, np.exp(REAL[::-1]))
+MEANS_OF_T = {
+    "Gaussian-identity": lambda m: np.stack([m, m**2 + 1.7], -1),
+    "Gamma-log": lambda m: np.stack([special.digamma(2.2) - np.log(2.2 / m), m], -1),
+    "Beta-logit": lambda p: (
+        special.digamma(4.0 * np.stack([p, 1.0 - p], -1)) - special.digamma(4.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gradient_of_the_log_normalizer_is_the_mean_of_the_statistic(name):
+    likelihood, eta, _, extra = FAMILIES[name]
+    theta = likelihood.natural_parameter(jnp.asarray(eta), **extra)
+    gradient = jax.grad(lambda t: jnp.sum(likelihood.log_normalizer(t, **extra)))(theta)
+    if name in OF_SEVERAL:
+        softmax = special.softmax(eta, 1)
+        truth = {
+            "Categorical": softmax,
+            "Dirichlet": special.digamma(3.0 * softmax) - special.digamma(3.0),
+            "Heteroscedastic": np.stack([NORMAL.mean(), NORMAL.mean() ** 2 + NORMAL.var()], -1),
+        }[name]
+    elif gradient.ndim == 1:
+        truth = CASES[name].frozen().mean()
+        hessian = jax.grad(
+            lambda t: jnp.sum(jax.grad(lambda s: jnp.sum(likelihood.log_normalizer(s, **extra)))(t))
+        )(theta)
+        np.testing.assert_allclose(hessian, CASES[name].frozen().var(), rtol=1e-9)
+    else:
+        # T is nonlinear: the mean of T by quadrature, or in closed form.
+        family = name.split("-")[0]
+        mean = np.asarray(likelihood.mean(jnp.asarray(eta)))
+        closed = next(f for key, f in MEANS_OF_T.items() if key.startswith(family))
+        truth = closed(mean)
+    np.testing.assert_allclose(gradient, truth, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [lk.StudentT(3.0, 1.0), lk.Laplace(1.0), lk.ZeroInflated(2.0, 0.3), lk.Ordered()],
+    ids=lambda likelihood: type(likelihood).__name__,
+)
+def test_other_likelihoods_are_not_exponential_families(likelihood):
+    for name in ("natural_parameter", "log_normalizer", "sufficient_statistic", "base_measure"):
+        with pytest.raises(NotImplementedError, match="is not an exponential family.*log_prob"):
+            getattr(likelihood, name)(jnp.zeros(3))
