@@ -93,9 +93,9 @@ def test_examples_run(section, tmp_path, monkeypatch):
 
 
 def course():
-    """The rows of the page on the course, each a list of its three cells."""
-    page = (ROOT / "docs" / "course.md").read_text()
-    rows = re.findall(r"^\| (?!what \|)(.+) \|$", page, flags=re.MULTILINE)
+    """The rows of the course and of its misprints, each a list of its three cells."""
+    pages = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("course", "misprints"))
+    rows = re.findall(r"^\| (?!what \|)(.+) \|$", pages, flags=re.MULTILINE)
     return [re.split(r" ?\| ?", row) for row in rows]
 
 

@@ -61,10 +61,10 @@ class Poisson(Count):
     def natural_parameter(self, eta: Array, exposure: Array) -> Array:
         return LOG_MEANS[self.link_name](eta) + jnp.log(exposure)
 
-    def log_normalizer(self, theta: Array, exposure: Array | None = None) -> Array:
+    def log_normalizer(self, theta: Array, **extra: Array) -> Array:
         return jnp.exp(theta)
 
-    def base_measure(self, y: Array, exposure: Array | None = None) -> Array:
+    def base_measure(self, y: Array, **extra: Array) -> Array:
         return jnp.exp(-gammaln(y + 1.0))
 
 
@@ -98,10 +98,10 @@ class NegativeBinomial(Count):
         log_mean = LOG_MEANS[self.link_name](eta) + jnp.log(exposure)
         return -jax.nn.softplus(jnp.log(self.concentration) - log_mean)
 
-    def log_normalizer(self, theta: Array, exposure: Array | None = None) -> Array:
+    def log_normalizer(self, theta: Array, **extra: Array) -> Array:
         return -self.concentration * log1mexp(-theta)
 
-    def base_measure(self, y: Array, exposure: Array | None = None) -> Array:
+    def base_measure(self, y: Array, **extra: Array) -> Array:
         return jnp.exp(log_rising(self.concentration, y) - gammaln(y + 1.0))
 
 
@@ -127,7 +127,7 @@ class ZeroInflated(NegativeBinomial):
     )
 
     # A mixture of exponential families is not one.
-    natural_parameter = Likelihood.natural_parameter
+    natural_parameter = Likelihood.natural_parameter  # pyright: ignore[reportAssignmentType]
     log_normalizer = Likelihood.log_normalizer
     base_measure = Likelihood.base_measure
 
@@ -162,7 +162,7 @@ class Binomial(Likelihood):
     def distribution(self, eta: Array, trials: Array) -> BinomialLogProbs:
         return BinomialLogProbs(*LOG_PROBABILITIES[self.link_name](eta), trials)
 
-    def natural_parameter(self, eta: Array, trials: Array | None = None) -> Array:
+    def natural_parameter(self, eta: Array, **extra: Array) -> Array:
         return log_odds(self.link_name, eta)
 
     def log_normalizer(self, theta: Array, trials: Array) -> Array:
