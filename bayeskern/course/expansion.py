@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from bayeskern.course.losses import Logistic, MarginLoss
 from bayeskern.kernels.estimator import KernelEstimator, KernelExpansion, read_weights
 
 
@@ -57,6 +60,34 @@ class ExpansionClassifier(ClassifierMixin, KernelExpansion):
         values = self._values(X)
         highest = (values > 0.0).astype(int) if values.ndim == 1 else np.argmax(values, axis=1)
         return self.classes_[highest]
+
+
+class LossClassifier(ExpansionClassifier):
+    """A classifier fitted by a loss of the margin, with probabilities under the logistic loss."""
+
+    loss: str | MarginLoss
+    _loss: MarginLoss
+
+    @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Predict the probabilities of the classes, for the logistic loss only.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Probabilities, (m, classes).
+
+        Raises:
+            ValueError: If the machine was fitted with another loss.
+        """
+        f = self._values(X)
+        if not isinstance(self._loss, Logistic):
+            raise ValueError(
+                f"the machine was fitted with {self._loss}, which has no probabilities. Fit it "
+                "again with the logistic loss."
+            )
+        return np.stack([expit(-f), expit(f)], axis=1) if f.ndim == 1 else softmax(f, axis=1)
 
 
 def read_weighted(

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from bayeskern.core import validation
 from bayeskern.course.expansion import (
-    ExpansionClassifier,
     ExpansionRegressor,
+    LossClassifier,
     read_classes,
     read_weighted,
 )
 from bayeskern.course.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
+    MARGIN_LOSSES,
+    REGRESSION_LOSSES,
     Loss,
     MarginLoss,
     Minimum,
-    Squared,
+    read_loss,
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelExpansion
@@ -40,7 +35,7 @@ class _KernelMachine(KernelExpansion):
 
     def _prepare(self, X: np.ndarray) -> tuple[np.ndarray, float]:
         """The Gram matrix and the penalty, for points of positive weight."""
-        penalty = validation.positive(self.penalty, "penalty")
+        penalty = validation.positive(self.penalty, "penalty", zero=True)
         self.kernel_, self.X_fit_ = self._concrete_kernel(), X
         return gram(self.kernel_, X), penalty
 
@@ -58,7 +53,7 @@ class _KernelMachine(KernelExpansion):
             warnings.warn(
                 f"{type(self).__name__} stopped at an objective of {self.objective_:.6g}, which "
                 f"may be {self.duality_gap_:.2g} above its minimum. Rounding limits progress with "
-                f"penalty={penalty:g}: use a larger one.",
+                f"penalty={self.penalty:g}: use a larger one.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -79,7 +74,9 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
             "epsilon_insensitive", 0 for small errors and linear for large ones.
             `losses.Huber(delta=1.345)` and `losses.EpsilonInsensitive(epsilon=0.1)` set the limit
             of small errors, in the units of y.
-        penalty: The penalty, above 0, in the units of the loss; 1 / C of support vector regression.
+        penalty: The penalty, 0 or more, in the units of the loss; 1 / C of support vector
+            regression. 0 is the limit of small penalties: f minimises the loss alone, and
+            interpolates if K is not singular.
         fit_intercept: Whether to add an unpenalised constant c; otherwise c = 0.
 
     Attributes:
@@ -89,7 +86,8 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         intercept_: The constant c.
         objective_: The value of the objective.
         duality_gap_: A bound on the objective minus its minimum. The minimiser f* satisfies
-            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
+            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants. Without a penalty, an
+            estimate: the gap of the last proximal step, or |f| |gradient| of the logistic loss.
         converged_: True if the gap is at most 1e-6 times the objective plus 1e-12 times the loss
             of f = 0.
         n_iter_: The number of iterations.
@@ -133,21 +131,16 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
             sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective off its minimum.
         """
         X, y, weights, _ = read_weighted(self, X, y, sample_weight, y_numeric=True)
-        losses = {
-            "squared": Squared,
-            "absolute": Absolute,
-            "huber": Huber,
-            "epsilon_insensitive": EpsilonInsensitive,
-        }
-        loss: Loss = _read_loss(self.loss, losses)
+        loss: Loss = read_loss(self.loss, REGRESSION_LOSSES)
         K, penalty = self._prepare(X)
-        weights = weights / penalty
-        minimum = loss.minimise(K, y.astype(float), weights, bool(self.fit_intercept))
-        return self._store(minimum, penalty)
+        weights = weights / (penalty or 1.0)
+        constant = bool(self.fit_intercept)
+        minimum = loss.minimise(K, y.astype(float), weights, constant, penalty > 0.0)
+        return self._store(minimum, penalty or 1.0)
 
 
 @dataclass(eq=False, repr=False)
-class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
+class KernelMachineClassifier(_KernelMachine, LossClassifier):
     """Classifier that minimises sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c, for labels y_i of -1 or 1. The logistic
@@ -160,8 +153,10 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
             the multinomial loss log sum_c exp(f_c) - f_y with a function f_c for each class. Or
             "hinge", max(1 - y f, 0), of the support vector machine; for more than two classes, each
             is separated from the rest.
-        penalty: The penalty, above 0; 1 / C of the support vector machine and of scikit-learn's
-            LogisticRegression.
+        penalty: The penalty, 0 or more; 1 / C of the support vector machine and of scikit-learn's
+            LogisticRegression. 0 is the limit of small penalties: maximum likelihood, which needs
+            classes that f cannot separate; or the least hinge loss, and of several f with the same
+            loss the one of least norm, which has the largest margin.
         fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
     Attributes:
@@ -172,7 +167,8 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         intercept_: The constant c for two classes, (classes,) for more.
         objective_: The value of the objective.
         duality_gap_: A bound on the objective minus its minimum. The minimiser f* satisfies
-            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
+            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants. Without a penalty, an
+            estimate: the gap of the last proximal step, or |f| |gradient| of the logistic loss.
         converged_: True if the gap is at most 1e-6 times the objective plus 1e-12 times the loss
             of f = 0.
         n_iter_: The number of iterations.
@@ -207,40 +203,21 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
             The estimator.
 
         Raises:
-            ValueError: If the input is invalid, or y has a single class.
+            ValueError: If the input is invalid, y has a single class, or the loss has no minimum
+                without a penalty.
             TypeError: If a hyperparameter of the kernel is not a number.
 
         Warns:
             sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective off its minimum.
         """
         X, y, weights, _ = read_weighted(self, X, y, sample_weight)
-        loss: MarginLoss = _read_loss(self.loss, {"logistic": Logistic, "hinge": Hinge})
+        loss: MarginLoss = read_loss(self.loss, MARGIN_LOSSES)
         self.classes_, codes = read_classes(y)
         K, penalty = self._prepare(X)
-        self._loss, weights = loss, weights / penalty
-        minimum = loss.classify(K, codes, len(self.classes_), weights, bool(self.fit_intercept))
-        return self._store(minimum, penalty)
-
-    @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Predict the probabilities of the classes, for the logistic loss only.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            Probabilities, (m, classes).
-
-        Raises:
-            ValueError: If the machine was fitted with another loss.
-        """
-        f = self._values(X)
-        if not isinstance(self._loss, Logistic):
-            raise ValueError(
-                f"the machine was fitted with {self._loss}, which has no probabilities. Fit it "
-                "again with the logistic loss."
-            )
-        return np.stack([expit(-f), expit(f)], axis=1) if f.ndim == 1 else softmax(f, axis=1)
+        self._loss, weights = loss, weights / (penalty or 1.0)
+        classes, constant = len(self.classes_), bool(self.fit_intercept)
+        minimum = loss.classify(K, codes, classes, weights, constant, penalty > 0.0)
+        return self._store(minimum, penalty or 1.0)
 
 
 class KernelLogisticRegression(KernelMachineClassifier):
@@ -250,7 +227,8 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
-        penalty: The penalty, above 0; 1 / C of scikit-learn's LogisticRegression.
+        penalty: The penalty, 0 or more; 1 / C of scikit-learn's LogisticRegression. 0 is maximum
+            likelihood, and needs classes that f cannot separate.
         fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
     References:
@@ -268,10 +246,3 @@ class KernelLogisticRegression(KernelMachineClassifier):
         self, kernel: Kernel | None = None, penalty: float = 1.0, *, fit_intercept: bool = False
     ):
         super().__init__(kernel, "logistic", penalty, fit_intercept=fit_intercept)
-
-
-def _read_loss(loss: Any, losses: dict) -> Any:
-    """The loss of a given name, or `loss` itself if its class is in `losses`."""
-    if isinstance(loss, tuple(losses.values())):
-        return loss
-    return losses[validation.one_of("loss", loss, losses)]()

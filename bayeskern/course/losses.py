@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf  # pyright: ignore[reportAttributeAccessIssue]
@@ -24,6 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from bayeskern.core import validation
 from bayeskern.course import interior_point
 from bayeskern.course.interior_point import ShiftedGram
+from bayeskern.course.proximal import minimise_loss
+from bayeskern.likelihoods.separation import separated
 
 
 class Minimum(NamedTuple):
@@ -50,7 +52,14 @@ class Loss(ABC):
     """A convex function of a prediction f, given y.
 
     The losses of this module are for `KernelMachineRegressor` and `KernelMachineClassifier`.
+
+    Attributes:
+        has_one_minimum: True if loss(y, f) depends on y - f, and is 0 only at f = y.
+        curvature: The largest second derivative by f; infinite for a loss with kinks.
     """
+
+    has_one_minimum: ClassVar[bool] = False
+    curvature: ClassVar[float] = np.inf
 
     @abstractmethod
     def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -95,7 +104,12 @@ class Loss(ABC):
         """(b, c, number of steps)."""
 
     def minimise(
-        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, intercept: bool = False
+        self,
+        K: np.ndarray,
+        y: np.ndarray,
+        weights: np.ndarray,
+        intercept: bool = False,
+        penalised: bool = True,
     ) -> Minimum:
         """Minimise J.
 
@@ -104,13 +118,21 @@ class Loss(ABC):
             y: Targets, (n,).
             weights: Weights w, (n,), all above 0.
             intercept: Whether to minimise over c too; otherwise c = 0.
+            penalised: False for the limit of small penalties: the minimum of the loss alone.
 
         Returns:
             The minimum, with its duality gap.
+
+        Raises:
+            ValueError: If the loss alone has no minimum.
         """
         at_zero = float(weights @ self.value(y, np.zeros_like(y)))
         if at_zero == 0.0:
             return Minimum(np.zeros_like(y), 0.0, 0, gap=0.0, value=0.0, at_zero=0.0)
+        if not penalised:
+            b, c, iterations, gap = minimise_loss(self, K, y, weights, intercept)
+            value = float(weights @ self.value(y, K @ b + c))
+            return Minimum(b, c, iterations, gap=gap, value=value, at_zero=at_zero)
         b, c, iterations = self._solve(K, y, weights, intercept)
         f = K @ b
         squared_norm, f = b @ f, f + c
@@ -136,6 +158,9 @@ class Squared(Loss):
         >>> losses.Squared().value(np.array([3.0]), np.array([1.0]))
         array([2.])
     """
+
+    has_one_minimum: ClassVar[bool] = True
+    curvature: ClassVar[float] = 1.0
 
     def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return 0.5 * np.square(y - f)
@@ -205,6 +230,8 @@ class Absolute(Kinked):
         array([2.])
     """
 
+    has_one_minimum: ClassVar[bool] = True
+
     def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ones = np.ones((1, len(y)))
         return y[None], -ones, ones
@@ -232,6 +259,8 @@ class Huber(Kinked):
 
     delta: float = 1.345
     roundness: ClassVar[float] = 1.0
+    curvature: ClassVar[float] = 1.0
+    has_one_minimum: ClassVar[bool] = True
 
     def __post_init__(self):
         validation.positive(self.delta, "delta")
@@ -279,6 +308,7 @@ class MarginLoss(Loss):
         classes: int,
         weights: np.ndarray,
         intercept: bool = False,
+        penalised: bool = True,
     ) -> Minimum:
         """Minimise J for two classes, or for each of several classes against the rest.
 
@@ -288,14 +318,15 @@ class MarginLoss(Loss):
             classes: The number of classes.
             weights: Weights w, (n,), all above 0.
             intercept: Whether to minimise over c too; otherwise c = 0.
+            penalised: As in `minimise`.
 
         Returns:
             The minimum, with coefficients (n,) for two classes, (n, classes) for more.
         """
         if classes == 2:
-            return self.minimise(K, 2.0 * codes - 1.0, weights, intercept)
+            return self.minimise(K, 2.0 * codes - 1.0, weights, intercept, penalised)
         minima = [
-            self.minimise(K, np.where(codes == c, 1.0, -1.0), weights, intercept)
+            self.minimise(K, np.where(codes == c, 1.0, -1.0), weights, intercept, penalised)
             for c in range(classes)
         ]
         coefficients, intercepts, iterations, gaps, values, at_zero = zip(*minima, strict=True)
@@ -340,6 +371,8 @@ class Logistic(MarginLoss):
         array([0.693])
     """
 
+    curvature: ClassVar[float] = 0.25
+
     def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.logaddexp(0.0, -y * f)
 
@@ -361,8 +394,11 @@ class Logistic(MarginLoss):
         classes: int,
         weights: np.ndarray,
         intercept: bool = False,
+        penalised: bool = True,
     ) -> Minimum:
         """Minimise J; for more than two classes, with the multinomial loss."""
+        if not penalised:
+            return _maximum_likelihood(K, codes, classes, weights, intercept)
         if classes == 2:
             return super().classify(K, codes, classes, weights, intercept)
         P, c, iterations = _logistic_regression(K, codes, weights, intercept)
@@ -391,14 +427,74 @@ def _logistic_regression(K, codes, weights, intercept: bool) -> tuple[np.ndarray
 
     With K = L L' it is a linear logistic regression on the columns of L, (n, rank of K).
     """
+    L = _features(K)
+    solver = _fitted_regression(L, codes, weights, intercept, 1.0)
+    return solver.predict_proba(L), np.asarray(solver.intercept_), int(np.max(solver.n_iter_))
+
+
+def _maximum_likelihood(K, codes, classes: int, weights, intercept: bool) -> Minimum:
+    """Logistic regression without a penalty; raise ValueError if the classes are separable."""
+    L, n = _features(K), len(K)
+    Z = np.column_stack([L, np.ones(n)]) if intercept else L
+    # f_y - f_c in each row, for each class c but y: no maximum if it can be raised without limit.
+    contrasts = np.eye(classes)[codes][:, None] - np.eye(classes)
+    others = contrasts[np.arange(classes) != codes[:, None]].reshape(n, classes - 1, classes)
+    directions = np.einsum("ick,ip->ickp", others, Z).reshape(n * (classes - 1), -1)
+    rises = np.ones(len(directions), bool)
+    if np.linalg.matrix_rank(Z) == n or separated(directions, ~rises, rises):
+        raise ValueError(
+            "f can separate the classes, so that the logistic loss has no minimum without a "
+            "penalty: give a penalty above 0, a kernel with fewer features, or the hinge loss, "
+            "whose limit is the largest margin."
+        )
+    solver = _fitted_regression(L, codes, weights, intercept, np.inf)
+    coefficients, c = solver.coef_.T, np.asarray(solver.intercept_)
+    if classes > 2:
+        coefficients = coefficients - coefficients.mean(axis=1, keepdims=True)
+        c = c - c.mean()
+    B = np.linalg.lstsq(L.T, coefficients, rcond=None)[0]
+    P = solver.predict_proba(L)
+    gradient = L.T @ (weights[:, None] * (P - np.eye(classes)[codes]))
+    return Minimum(
+        B if classes > 2 else B[:, 0],
+        c if classes > 2 else float(c[0]),
+        int(np.max(solver.n_iter_)),
+        gap=float(np.linalg.norm(gradient) * np.linalg.norm(coefficients)),
+        value=float(-weights @ np.log(P[np.arange(n), codes])),
+        at_zero=float(np.sum(weights) * np.log(classes)),
+    )
+
+
+def _features(K) -> np.ndarray:
+    """L, (n, rank of K), with K = L L'."""
     factor, pivots, rank, _ = dpstrf(K, lower=1)
     L = np.empty((len(K), max(rank, 1)), order="F")
     L[pivots - 1] = np.tril(factor)[:, : L.shape[1]]
+    return L
+
+
+def _fitted_regression(L, codes, weights, intercept: bool, C: float) -> LogisticRegression:
+    """scikit-learn's logistic regression on the columns of L."""
     solver = LogisticRegression(
-        C=1.0, fit_intercept=intercept, solver="newton-cg", tol=1e-15, max_iter=1000
+        C=C, fit_intercept=intercept, solver="newton-cg", tol=1e-15, max_iter=1000
     )
     with warnings.catch_warnings():
         # The tolerance is below rounding on purpose; the duality gap measures the accuracy of b.
         warnings.simplefilter("ignore")
-        solver.fit(L, codes, sample_weight=weights)
-    return solver.predict_proba(L), np.asarray(solver.intercept_), int(np.max(solver.n_iter_))
+        return solver.fit(L, codes, sample_weight=weights)
+
+
+def read_loss(loss: Any, losses: dict[str, type]) -> Any:
+    """The loss of a given name, or `loss` itself if its class is in `losses`."""
+    if isinstance(loss, tuple(losses.values())):
+        return loss
+    return losses[validation.one_of("loss", loss, losses)]()
+
+
+REGRESSION_LOSSES: dict[str, type[Loss]] = {
+    "squared": Squared,
+    "absolute": Absolute,
+    "huber": Huber,
+    "epsilon_insensitive": EpsilonInsensitive,
+}
+MARGIN_LOSSES: dict[str, type[MarginLoss]] = {"logistic": Logistic, "hinge": Hinge}

@@ -9,7 +9,7 @@ from bayeskern.course.kernel_machine import (
 )
 from bayeskern.course.kernel_pca import KernelPCA
 from bayeskern.course.least_squares import LeastSquares, least_squares
-from bayeskern.course.lms import KernelLMS
+from bayeskern.course.lms import KernelLMS, KernelLMSClassifier
 from bayeskern.course.matching_pursuit import KernelMatchingPursuit
 from bayeskern.course.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from bayeskern.course.perceptron import KernelPerceptron
@@ -23,6 +23,7 @@ __all__ = [
     "KernelKNNClassifier",
     "KernelKNNRegressor",
     "KernelLMS",
+    "KernelLMSClassifier",
     "KernelLogisticRegression",
     "KernelMachineClassifier",
     "KernelMachineRegressor",

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.linalg import LinAlgWarning
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayeskern.kernels import (
@@ -27,6 +27,7 @@ from bayeskern.ridge import (
     KernelKNNClassifier,
     KernelKNNRegressor,
     KernelLMS,
+    KernelLMSClassifier,
     KernelLogisticRegression,
     KernelMachineClassifier,
     KernelMachineRegressor,
@@ -46,6 +47,7 @@ Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * RNG.normal(size=60)
 LABELS = np.array(["low", "middle", "top"])[np.digitize(Y, [-0.4, 0.5])]
 CLASSIFIERS = [
     KernelKNNClassifier(),
+    KernelLMSClassifier(),
     KernelMachineClassifier(),
     KernelPerceptron(epochs=1000),
     KernelSVC(),
@@ -148,10 +150,12 @@ BAD_ARGUMENTS = [
     (KernelLMS(epochs=2.5), "epochs must be a whole number"),
     (KernelLMS(tol=0.0), "tol must be a positive number, got 0.0"),
     (KernelLMS(seed=None), "seed must be a whole number"),
+    (KernelLMS(loss="hinge"), "Choose from squared, absolute"),
+    (KernelLMSClassifier(loss="squared"), "Choose from logistic, hinge"),
     (KernelMachineClassifier(loss="squared"), "Choose from logistic, hinge"),
     (KernelMachineRegressor(loss="hubre"), "Did you mean 'huber'"),
     (KernelMachineRegressor(loss=losses.Hinge()), "Hinge() is not known"),
-    (KernelMachineRegressor(penalty=0.0), "penalty must be a positive number"),
+    (KernelMachineRegressor(penalty=-1.0), "penalty must be a nonnegative number"),
     (KernelMatchingPursuit(n_nonzero=61), "n_nonzero=61 is more than the number"),
     (KernelMatchingPursuit("linear", n_nonzero=3), "exceeds the number of atoms"),
     (KernelMatchingPursuit(n_nonzero=2.5), "n_nonzero must be a whole number"),
@@ -207,8 +211,7 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize(("machine", "message"), BAD_ARGUMENTS, ids=[m for _, m in BAD_ARGUMENTS])
 def test_bad_arguments_are_refused(machine, message):
-    classifiers = KernelKNNClassifier | KernelMachineClassifier | KernelPerceptron | KernelSVC
-    target = LABELS if isinstance(machine, classifiers) else Y
+    target = LABELS if is_classifier(machine) else Y
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         machine.fit(X, target)
 
@@ -259,6 +262,10 @@ OPTIONS = [
     KernelKNNClassifier(metric="manhattan"),
     KernelLMS(),
     KernelLMS(batch=8, alpha=0.1),
+    KernelLMS(loss="huber", alpha=0.1),
+    KernelLMSClassifier(alpha=0.1),
+    KernelMachineRegressor(loss="absolute", penalty=0.0),
+    KernelMachineClassifier(loss="hinge", penalty=0.0),
     KernelPerceptron(),
     KernelPCA(),
     # By default libsvm stops before weights and repeated points agree as the checks want.

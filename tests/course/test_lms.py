@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
 
 from bayeskern.course import lms
-from bayeskern.course.lms import KernelLMS
+from bayeskern.course.kernel_machine import KernelMachineClassifier, KernelMachineRegressor
+from bayeskern.course.lms import KernelLMS, KernelLMSClassifier
+from bayeskern.course.losses import Huber
 from bayeskern.kernels import RBF, Constant, Linear, Matern12, White, gram_matrix
 from tests.marks import few
 
@@ -146,3 +150,127 @@ def test_large_gram_matrices_are_computed_in_blocks(batch, monkeypatch):
     np.testing.assert_allclose(parts.step_, whole.step_, rtol=1e-12)
     np.testing.assert_allclose(parts.dual_coef_, whole.dual_coef_, atol=1e-11)
     np.testing.assert_allclose(parts.predict(NEW), whole.predict(NEW), atol=1e-11)
+
+
+# -- other losses ---------------------------------------------------------------------------------
+
+TWO = np.where(Y > 0.0, "yes", "no")
+LABELS = np.array(["low", "middle", "top"])[np.digitize(Y, [-0.4, 0.5])]
+targets = pytest.mark.parametrize("target", [TWO, LABELS], ids=["two", "three"])
+
+
+@pytest.mark.parametrize("batch", [None, 7])
+def test_huber_descent_converges_to_the_kernel_machine(batch):
+    loss, alpha = Huber(0.2), 0.3
+    ours = KernelLMS(RBF(0.8), loss=loss, batch=batch, alpha=alpha, tol=1e-10).fit(X, Y)
+    theirs = KernelMachineRegressor(RBF(0.8), loss, alpha).fit(X, Y)
+    assert ours.converged_
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-7)
+    # Several targets are fitted one by one.
+    both = KernelLMS(RBF(0.8), loss=loss, alpha=alpha, tol=1e-10).fit(X, np.stack([Y, -Y], 1))
+    np.testing.assert_allclose(both.dual_coef_ @ [[1.0], [1.0]], 0.0, atol=1e-7)
+
+
+def test_unpenalised_descent_minimises_huber_loss_in_the_weights():
+    # Gradient descent on w in plain NumPy, step by step, and its limit.
+    loss, step, w = Huber(0.3), 0.01, np.zeros(2)
+    for t in range(1, 31):
+        w = w - step * X.T @ np.clip(X @ w - Y, -0.3, 0.3)
+        if t in (1, 7, 30):
+            ours = KernelLMS(Linear(), step, loss=loss, alpha=0.0, epochs=t, tol=None).fit(X, Y)
+            np.testing.assert_allclose(X.T @ ours.dual_coef_, w, rtol=1e-12)
+    limit = KernelLMS(Linear(), loss=loss, alpha=0.0, epochs=2_000, tol=None).fit(X, Y)
+    direct = KernelMachineRegressor(Linear(), loss, 0.0).fit(X, Y)
+    np.testing.assert_allclose(X.T @ limit.dual_coef_, X.T @ direct.dual_coef_, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "slope"),
+    [
+        ("absolute", lambda r: np.sign(r)),
+        ("epsilon_insensitive", lambda r: np.sign(r) * (np.abs(r) > 0.1)),
+    ],
+)
+def test_subgradient_steps_follow_the_formula_and_end_near_the_minimum(loss, slope):
+    step, alpha, b, K = 0.001, 1.0, np.zeros(60), np.asarray(RBF()(X))
+    for _ in range(8000):
+        b = b - step * (slope(K @ b - Y) + alpha * b)
+    ours = KernelLMS(RBF(), step, loss=loss, alpha=alpha, epochs=8000, tol=None).fit(X, Y)
+    np.testing.assert_allclose(ours.dual_coef_, b, atol=1e-9)
+    machine = KernelMachineRegressor(RBF(), loss, alpha).fit(X, Y)
+    excess = np.abs(K @ b - Y).clip(0.1 * (loss != "absolute")) - 0.1 * (loss != "absolute")
+    objective = np.sum(excess) + 0.5 * alpha * b @ K @ b
+    # Boyd, Xiao and Mutapcic (2003): the best objective is within step |subgradient|^2 / 2.
+    bound = 0.5 * step * 60 * np.linalg.eigvalsh(K)[-1]
+    assert machine.objective_ <= objective < machine.objective_ + bound
+    assert bound < 0.1 * machine.objective_
+
+
+@targets
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_gradient_ascent_of_the_log_likelihood_step_by_step(target, alpha):
+    classes = np.unique(target)
+    indicators = (target[:, None] == classes).astype(float)
+    y = indicators[:, 1:] if len(classes) == 2 else indicators
+    w, step = np.zeros((2, y.shape[1])), 0.05
+    for t in range(1, 26):
+        p = expit(X @ w) if len(classes) == 2 else softmax(X @ w, axis=1)
+        w = w + step * (X.T @ (y - p) - alpha * w)
+        if t in (1, 2, 9, 25):
+            ours = KernelLMSClassifier(Linear(), step, alpha=alpha, epochs=t, tol=None)
+            ours.fit(X, target)
+            weights = X.T @ ours.dual_coef_.reshape(60, -1)
+            np.testing.assert_allclose(weights, w, rtol=1e-11, atol=1e-13)
+            gradient = y - (expit(X @ w) if len(classes) == 2 else softmax(X @ w, axis=1))
+            gradient = gradient - alpha * ours.dual_coef_.reshape(60, -1)
+            assert ours.residual_norms_[-1] == pytest.approx(np.linalg.norm(gradient), rel=1e-10)
+
+
+@targets
+def test_gradient_ascent_converges_to_logistic_regression(target):
+    for alpha, C in ((0.0, np.inf), (2.0, 0.5)):
+        theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-12, max_iter=10_000)
+        expected = theirs.fit(X, target).predict_proba(NEW)
+        ours = KernelLMSClassifier(Linear(), alpha=alpha, epochs=1_500, tol=None).fit(X, target)
+        np.testing.assert_allclose(ours.predict_proba(NEW), expected, atol=1e-6)
+        assert np.array_equal(ours.predict(NEW), theirs.predict(NEW))
+
+
+@targets
+@pytest.mark.parametrize("batch", [None, 7])
+def test_kernel_form_converges_to_kernel_logistic_regression(target, batch):
+    ours = KernelLMSClassifier(RBF(0.8), batch=batch, alpha=0.2, tol=1e-9).fit(X, target)
+    theirs = KernelMachineClassifier(RBF(0.8), "logistic", 0.2).fit(X, target)
+    assert ours.converged_
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_hinge_steps_end_near_the_support_vector_machine():
+    step, alpha, b, K = 0.001, 1.0, np.zeros(60), np.asarray(RBF()(X))
+    y = np.where(TWO == "yes", 1.0, -1.0)
+    for _ in range(8000):
+        b = b + step * (y * (y * (K @ b) < 1.0) - alpha * b)
+    ours = KernelLMSClassifier(RBF(), step, loss="hinge", alpha=alpha, epochs=8000, tol=None)
+    np.testing.assert_allclose(ours.fit(X, TWO).dual_coef_, b, atol=1e-9)
+    machine = KernelMachineClassifier(RBF(), "hinge", alpha).fit(X, TWO)
+    objective = np.sum(np.maximum(1.0 - y * (K @ b), 0.0)) + 0.5 * alpha * b @ K @ b
+    # Boyd, Xiao and Mutapcic (2003): the best objective is within step |subgradient|^2 / 2.
+    bound = 0.5 * step * 60 * np.linalg.eigvalsh(K)[-1]
+    assert machine.objective_ <= objective < machine.objective_ + bound
+    assert bound < 0.1 * machine.objective_
+    assert not hasattr(ours, "predict_proba")
+
+
+def test_kinks_need_a_step_and_long_steps_are_refused():
+    for machine in (KernelLMS(loss="absolute"), KernelLMSClassifier(loss="hinge")):
+        target = Y if isinstance(machine, KernelLMS) else TWO
+        with pytest.raises(ValueError, match="kinks has no step that always converges: give step="):
+            machine.fit(X, target)
+        with pytest.raises(ValueError, match=r"diverge with step=100. Use a shorter step\.$"):
+            machine.set_params(step=100.0).fit(X, target)
+    for machine in (KernelLMS(loss="huber"), KernelLMSClassifier()):
+        target = Y if isinstance(machine, KernelLMS) else TWO
+        with pytest.raises(ValueError, match="Use a shorter step, or step=None"):
+            machine.set_params(step=100.0).fit(X, target)
