@@ -216,6 +216,29 @@ def outputs(y: Any, n: int) -> jax.Array:
     return _concrete(array)
 
 
+def covariance_root(value: Any, name: str) -> np.ndarray:
+    """Lower Cholesky factor (n, n) of a covariance matrix of numbers.
+
+    Raises:
+        ValueError: If the matrix is not square, finite and symmetric.
+        NotPositiveDefiniteError: If it is not positive definite.
+    """
+    matrix = np.asarray(_floats(value, name))
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or 0 in matrix.shape:
+        raise ValueError(f"{name} must be a square matrix, got shape {matrix.shape}.")
+    finite(matrix, name)
+    scale = np.sqrt(np.abs(matrix.diagonal()))
+    if np.any(np.abs(matrix - matrix.T) > 1e-10 * np.outer(scale, scale)):
+        raise ValueError(f"{name} must be symmetric: give a covariance matrix.")
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise NotPositiveDefiniteError(
+            f"{name} is not positive definite: its smallest eigenvalue is "
+            f"{np.linalg.eigvalsh(matrix)[0]:.3g}, and it must be above 0."
+        ) from None
+
+
 def finite(array: np.ndarray | jax.Array, name: str) -> None:
     """Raise ValueError with the first row that has NaN or an infinity."""
     if is_traced(array):

@@ -41,7 +41,7 @@ class _Objective:
     def value(self, F: np.ndarray) -> float:
         return float(np.sum(self.loss.value(self.Y.ravel(), F.ravel())))
 
-    def slope(self, F: np.ndarray, rows=slice(None)) -> np.ndarray:
+    def slope(self, F: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         return self.loss.derivative(self.Y[rows].ravel(), F.ravel()).reshape(F.shape)
 
 
@@ -56,7 +56,7 @@ class _CrossEntropy(_Objective):
     def value(self, F: np.ndarray) -> float:
         return float(np.sum(logsumexp(F, axis=1)) - np.sum(self.Y * F))
 
-    def slope(self, F: np.ndarray, rows=slice(None)) -> np.ndarray:
+    def slope(self, F: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         return softmax(F, axis=1) - self.Y[rows]
 
 

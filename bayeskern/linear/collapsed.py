@@ -28,7 +28,8 @@ from bayeskern.linear.model import LinearModel
 def linear_gaussian(model: LinearModel) -> LinearGaussian | SeveralOutputs:
     """Reduce the rows of a prepared model; coefficients are as in `model.moments`."""
     n, M = model.all_rows.n, model.root_of_products()
-    return LinearGaussian.reduced(n, M, model.shape(), model.is_proper, model.is_aligned)
+    shape = model.shape(), model.is_proper, model.is_aligned
+    return LinearGaussian.reduced(n, M, *shape, log_det=model.all_rows.log_det)
 
 
 class CollapsedModel(eqx.Module):
@@ -68,17 +69,19 @@ class CollapsedModel(eqx.Module):
         return {**draws, **self.sites(_recover_coefficients(self, data, draws, keys, mean))}
 
     def design_matrix(self, X) -> jax.Array:
-        """The columns that belong to the coefficients: [1, x - center], or x."""
-        intercept = self.model.intercept
+        """The columns of the coefficients: [1, x - center], or x; x times `Prior.root`, if any."""
+        intercept, L = self.model.intercept, self.model.prior.root
+        columns = X if intercept is None else X - intercept.point
+        columns = columns if L is None else columns @ L
         if intercept is None:
-            return X
-        return jnp.concatenate([jnp.ones((len(X), 1)), X - intercept.point], axis=1)
+            return columns
+        return jnp.concatenate([jnp.ones((len(X), 1)), columns], axis=1)
 
     def sites(self, b) -> dict:
         """The sites `weights` and `intercept` from coefficients b (..., p or 1 + p)."""
         if self.model.intercept is None:
-            return {"weights": b}
-        at_center, weights = b[..., 0], b[..., 1:]
+            return {"weights": self.model.weights_of(b)}
+        at_center, weights = b[..., 0], self.model.weights_of(b[..., 1:])
         center = self.model.intercept.point
         return {"weights": weights, "intercept": at_center - weights @ center}
 

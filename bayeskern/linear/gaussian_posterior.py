@@ -31,6 +31,7 @@ class LinearGaussian(eqx.Module):
         S: The singular values in H diag(relative_sds) = U diag(S) V', shape (k,).
         Ut: U't, shape (k,).
         V: The right singular vectors, shape (p, k).
+        log_det: log |C| if the covariance of the rows is noise * C, and H and t are whitened by C.
     """
 
     n: jax.Array
@@ -41,10 +42,17 @@ class LinearGaussian(eqx.Module):
     S: jax.Array
     Ut: jax.Array
     V: jax.Array
+    log_det: jax.Array
 
     @classmethod
     def reduced(
-        cls, n, M: np.ndarray, relative_sds, proper: bool = True, shared_scale: bool = False
+        cls,
+        n,
+        M: np.ndarray,
+        relative_sds,
+        proper: bool = True,
+        shared_scale: bool = False,
+        log_det=0.0,
     ) -> LinearGaussian | SeveralOutputs:
         """Reduce n rows, and choose the subclass that computes their posterior fastest.
 
@@ -55,6 +63,7 @@ class LinearGaussian(eqx.Module):
             proper: Whether all coefficients have proper priors.
             shared_scale: Whether the prior sds of all coefficients but the first are always
                 `relative_sds` times one number.
+            log_det: log |C| if the rows were whitened by C.
         """
         p = len(relative_sds)
         H, t, rest = M[:p, :p], M[:p, p:], M[p:, p:]
@@ -77,6 +86,7 @@ class LinearGaussian(eqx.Module):
             S=jnp.asarray(S),
             Ut=Ut,
             V=jnp.asarray(Vt.T),
+            log_det=jnp.asarray(log_det),
         )
         return SeveralOutputs(data) if several else data
 
@@ -138,6 +148,7 @@ class WeightSpace(LinearGaussian):
         log_scales = jnp.sum(jnp.where(proper, -jnp.log(jnp.where(proper, sd, 1.0)), 0.5 * LOG_2PI))
         squared_error = self.squared_error(loc + shift)
         log_likelihood = -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
+        log_likelihood -= 0.5 * self.log_det
         return log_likelihood - 0.5 * standardized @ standardized + log_scales - 0.5 * logdet
 
     def _posterior_shift(self, loc, sd, noise):
@@ -203,6 +214,7 @@ class FunctionSpace(LinearGaussian):
         L, whitened, _ = self._factor_covariance(loc, sd, noise)
         k = len(self.S)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) + (self.n - k) * jnp.log(noise)
+        logdet += self.log_det
         return -0.5 * (self.n * LOG_2PI + logdet + whitened @ whitened + self.rss / noise)
 
     def _factor_covariance(self, loc, sd, noise):

@@ -313,10 +313,21 @@ class LinearModel(eqx.Module):
     # to x if there is no intercept.
 
     def root_of_products(self) -> np.ndarray:
-        """M with M'M = Z'Z, where Z = [1, x - center, y], or [x, y] without an intercept."""
-        if self.intercept is None:
-            return self.all_rows.about_zero()
-        return self.all_rows.around(np.asarray(self.intercept.center))
+        """M with M'M = Z'Z, where Z = [1, x - center, y], or [x, y] without an intercept.
+
+        The columns of x are those of u, if weights = L u: see `Prior.root`.
+        """
+        first = self.intercept is not None
+        rows = self.all_rows
+        M = rows.around(np.asarray(self.intercept.center)) if first else rows.about_zero()
+        if self.prior.root is not None:
+            columns = slice(first, first + self.size)
+            M[:, columns] = M[:, columns] @ np.asarray(self.prior.root)
+        return M
+
+    def weights_of(self, u):
+        """The weights of u, (..., p): u itself, or L u for correlated weights."""
+        return u if self.prior.root is None else u @ self.prior.root.T
 
     def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         """Sample the scales of the prior inside a NumPyro model.

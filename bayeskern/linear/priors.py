@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
@@ -39,6 +40,7 @@ class Prior(Parametrized):
         kinked: Whether the density has kinks, where the mode may lie.
         has_latents: Whether the prior samples latents besides its hyperparameters.
         proper: Whether the density integrates to 1, so that the weights can be drawn.
+        root: L of weights = L u, where `moments` are those of independent u; None for L = I.
     """
 
     gaussian: ClassVar[bool] = False
@@ -46,6 +48,7 @@ class Prior(Parametrized):
     kinked: ClassVar[bool] = False
     has_latents: ClassVar[bool] = False
     proper: ClassVar[bool] = True
+    root: ClassVar[jax.Array | None] = None
 
     def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         """Copy in which scales that are None are set from the data.
@@ -166,6 +169,48 @@ class Conjugate(Gaussian):
 
     def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
         return _with_scale(self, _default_scale(sd_x, 10.0 / DEFAULT_SCALE_SDS))
+
+
+class MultivariateGaussian(GaussianGivenScales):
+    """Correlated Gaussian weights: weights ~ N(loc, covariance).
+
+    Args:
+        covariance: The covariance matrix, (p, p).
+        loc: The mean, one number or one for each feature.
+
+    Raises:
+        ValueError: If the matrix is not symmetric.
+        NotPositiveDefiniteError: If the matrix is not positive definite.
+
+    Examples:
+        >>> from bayeskern import priors
+        >>> priors.MultivariateGaussian([[1.0, 0.5], [0.5, 2.0]]).distribution(2).covariance_matrix
+        Array([[1. , 0.5],
+               [0.5, 2. ]], dtype=float64)
+    """
+
+    root: jax.Array = eqx.field(default=None)  # pyright: ignore[reportIncompatibleVariableOverride]
+    loc: jax.Array = eqx.field(default=None)
+
+    def __init__(self, covariance, loc=0.0):
+        self.root = jnp.asarray(validation.covariance_root(covariance, "prior_covariance"))
+        self.loc = jnp.asarray(loc, float)
+
+    def shape(self, sd_x: np.ndarray, sd_y: float) -> np.ndarray | None:
+        return np.ones(len(sd_x))
+
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
+        return solve_triangular(self.root, self._mean(p), lower=True), jnp.ones(p)
+
+    def distribution(self, p: int, noise=None) -> Distribution:
+        return dist.MultivariateNormal(self._mean(p), scale_tril=self.root)
+
+    def _mean(self, p: int) -> jax.Array:
+        if len(self.root) != p:
+            raise ValueError(
+                f"prior_covariance is for {len(self.root)} weights, but there are {p} features."
+            )
+        return _per_feature("loc", self.loc, p)
 
 
 class ARD(GaussianGivenScales):
@@ -317,6 +362,8 @@ def as_prior(value) -> Prior:
             return Gaussian(scale=value.scale, loc=value.loc)
         if type(value) is dist.Laplace and not np.any(value.loc):
             return Laplace(scale=value.scale)
+        if type(value) is dist.MultivariateNormal and value.batch_shape == ():
+            return MultivariateGaussian(value.covariance_matrix, value.loc)
         return Independent(value)
     try:
         gaussian = Gaussian(scale=value)

@@ -12,8 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
@@ -30,7 +32,8 @@ from bayeskern.linear.collapsed import (
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 from bayeskern.linear.model import RANK_TOL, LinearModel, pooled, require_finite
-from bayeskern.linear.prediction import linear_predictors, thinned_draws
+from bayeskern.linear.prediction import linear_predictor, linear_predictors, thinned_draws
+from bayeskern.linear.priors import MultivariateGaussian
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.mixture import Prediction, Quantiles, mixture, thin
@@ -66,12 +69,17 @@ class BayesianLinearRegression(LinearModel):
             deviation that is Exponential with mean sd(y).
         noise_variance: In place of `noise`, the variance of Gaussian noise: a number, a
             distribution (`bk.from_sd` makes one from a prior on the sd) or `Free`.
+        prior_covariance: In place of `prior`, the covariance matrix P of Gaussian weights, (p, p).
+            `prior=MultivariateNormal(m, P)` also sets their mean.
+        noise_covariance: In place of `noise`, the covariance matrix R of the noise of all n rows.
+            New rows have no noise of their own then: predict with latent=True.
         intercept: True for the prior N(mean(y), (2.5 sd(y))^2) on the linear predictor at the mean
             of x; False for no intercept; or a NumPyro Normal or `priors.Flat()`, a prior on the
             linear predictor at x = 0.
 
     References:
-        Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3 and 3.5.
+        Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3 and 3.5; Rasmussen
+        and Williams (2006), section 2.1.1 and equation A.9, on full matrices.
 
     Examples:
         >>> import numpy as np
@@ -91,11 +99,29 @@ class BayesianLinearRegression(LinearModel):
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
     #: the variance of Gaussian noise, kept as `noise`
     noise_variance: dataclasses.InitVar[Any] = eqx.field(default=None, kw_only=True)
+    #: the covariance of Gaussian weights, kept as `prior`
+    prior_covariance: dataclasses.InitVar[Any] = eqx.field(default=None, kw_only=True)
+    #: the covariance of all rows, kept as `noise` and `noise_root`
+    noise_covariance: dataclasses.InitVar[Any] = eqx.field(default=None, kw_only=True)
+    #: the lower Cholesky factor of C, where the covariance of the rows is noise * C
+    noise_root: np.ndarray | None = eqx.field(default=None, kw_only=True)
 
-    def __post_init__(self, prior_sd, noise_variance):
+    def __post_init__(self, prior_sd, noise_variance, prior_covariance, noise_covariance):
+        if prior_covariance is not None:
+            if prior_sd is not None or self.prior is not None:
+                raise ValueError("prior_covariance, prior_sd and prior: give one of them.")
+            self.prior = MultivariateGaussian(prior_covariance)
         super().__post_init__(prior_sd)
         if noise_variance is not None:
             self.noise = _gaussian_noise(noise_variance, self.noise)
+        if noise_covariance is not None:
+            if self.noise is not None:
+                raise ValueError("noise_covariance, noise_variance and noise: give one of them.")
+            root = validation.covariance_root(noise_covariance, "noise_covariance")
+            ones = solve_triangular(root, np.ones(len(root)), lower=True)
+            # With this noise 1'C^-1 1 = n, as for independent rows.
+            noise = len(root) / (ones @ ones)
+            self.noise, self.noise_root = Gaussian(noise), root / np.sqrt(noise)
 
     @property
     def is_gaussian(self) -> bool:
@@ -127,7 +153,30 @@ class BayesianLinearRegression(LinearModel):
                 "scales, and a model without rows given to update. Fit each column of y by itself."
             )
         model = dataclasses.replace(model, outputs=outputs)
-        return model._prepared_with(_summarize(features, y)), (features, y)
+        if self.noise_root is None:
+            return model._prepared_with(_summarize(features, y)), (features, y)
+        self._require_rows(len(features))
+        validation.finite(features, "X")
+        rows = features, np.asarray(y), np.asarray(self.noise_root)
+        return model._prepared_with(SufficientStatistics.correlated(*rows)), (features, y)
+
+    def observe(self, likelihood, X, weights, intercept, y, extra):
+        """Sample y given features X and weights: with correlated noise, as one vector."""
+        if self.noise_root is None:
+            return super().observe(likelihood, X, weights, intercept, y, extra)
+        self._require_rows(len(X))
+        root = jnp.sqrt(likelihood.noise_variance) * self.noise_root
+        eta = linear_predictor(X, weights, intercept)
+        # Several outputs are independent vectors.
+        joint = dist.MultivariateNormal(jnp.moveaxis(eta, 0, -1), scale_tril=root)
+        return numpyro.sample("y", joint.to_event(eta.ndim - 1), obs=y if y is None else y.T)
+
+    def _require_rows(self, n: int) -> None:
+        """Raise ValueError unless the noise covariance is that of n rows."""
+        if self.noise_root is not None and len(self.noise_root) != n:
+            raise ValueError(
+                f"noise_covariance is the covariance of {len(self.noise_root)} rows, but X has {n}."
+            )
 
     def update(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Condition the model on rows, which become part of its prior.
@@ -158,6 +207,11 @@ class BayesianLinearRegression(LinearModel):
             raise ValueError(
                 f"update needs Gaussian noise; {type(self.noise).__name__} noise has no sufficient "
                 "statistics. Fit all rows at once."
+            )
+        if self.noise_root is not None:
+            raise ValueError(
+                "update needs rows that are independent given the weights, but noise_covariance "
+                "relates all rows: fit them at once."
             )
         if self.outputs is not None:
             raise ValueError(
@@ -329,6 +383,11 @@ class BayesianLinearRegression(LinearModel):
         """
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
+        if self.noise_root is not None and not latent:
+            raise ValueError(
+                "noise_covariance is the noise of the rows of the fit, and does not tell that of "
+                "new rows: predict with latent=True, and add the variance of the new noise."
+            )
         X = self.fitted_design(X_new)
         self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from bayeskern.core import sharding
 
@@ -28,11 +29,26 @@ class SufficientStatistics(NamedTuple):
         n: The number of rows, as an array, so that JAX does not recompile for another number.
         mean: The mean of the rows, (p + 1,).
         R: Upper triangular, R'R is the scatter matrix: (min(n, p + 1), p + 1).
+        log_det: log |C| if the covariance of the rows is noise * C; see `correlated`.
     """
 
     n: np.ndarray
     mean: np.ndarray
     R: np.ndarray
+    log_det: np.ndarray | float = 0.0
+
+    @classmethod
+    def correlated(cls, X: np.ndarray, y: np.ndarray, root: np.ndarray) -> SufficientStatistics:
+        """Summarise rows whose covariance is noise * C, with C = root root' and 1'C^-1 1 = n.
+
+        Sums over rows become products with C^-1: the mean is that of generalised least squares.
+        """
+        rows = np.column_stack([np.ones(len(X)), X, y])
+        whitened = solve_triangular(root, rows, lower=True)
+        mean = whitened[:, 0] @ whitened[:, 1:] / len(X)
+        R = _stacked_qr([whitened[:, 1:] - np.outer(whitened[:, 0], mean)])
+        log_det = 2.0 * np.sum(np.log(root.diagonal()))
+        return cls(np.asarray(float(len(X))), mean, R, np.asarray(log_det))
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
@@ -95,7 +111,8 @@ class SufficientStatistics(NamedTuple):
         error = jnp.concatenate([-weights, jnp.ones(1)])
         mean_error = self.mean @ error - intercept
         squared_error = jnp.sum(jnp.square(self.R @ error)) + self.n * jnp.square(mean_error)
-        return -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
+        log_normalizer = self.n * (LOG_2PI + jnp.log(noise)) + self.log_det
+        return -0.5 * (log_normalizer + squared_error / noise)
 
     @property
     def sds(self) -> np.ndarray:

@@ -38,6 +38,7 @@ class Whitened(eqx.Module):
         b = self._coefficients(loc, sd, likelihood.outputs)
         has_intercept_coefficient = model.intercept is not None and not model.intercept.is_fixed
         intercept, weights = (b[..., 0], b[..., 1:]) if has_intercept_coefficient else (0.0, b)
+        weights = model.weights_of(weights)
         numpyro.deterministic("weights", weights)
         if model.intercept is not None:
             intercept = intercept - weights @ model.intercept.point
