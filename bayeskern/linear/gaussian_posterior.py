@@ -52,7 +52,7 @@ class LinearGaussian(eqx.Module):
         relative_sds,
         proper: bool = True,
         shared_scale: bool = False,
-        log_det=0.0,
+        log_det: np.ndarray | float = 0.0,
     ) -> LinearGaussian | SeveralOutputs:
         """Reduce n rows, and choose the subclass that computes their posterior fastest.
 

@@ -317,10 +317,10 @@ class LinearModel(eqx.Module):
 
         The columns of x are those of u, if weights = L u: see `Prior.root`.
         """
-        first = self.intercept is not None
-        rows = self.all_rows
-        M = rows.around(np.asarray(self.intercept.center)) if first else rows.about_zero()
+        rows, intercept = self.all_rows, self.intercept
+        M = rows.around(np.asarray(intercept.center)) if intercept else rows.about_zero()
         if self.prior.root is not None:
+            first = intercept is not None
             columns = slice(first, first + self.size)
             M[:, columns] = M[:, columns] @ np.asarray(self.prior.root)
         return M

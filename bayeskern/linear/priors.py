@@ -16,6 +16,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
@@ -192,7 +193,7 @@ class MultivariateGaussian(GaussianGivenScales):
     root: jax.Array = eqx.field(default=None)  # pyright: ignore[reportIncompatibleVariableOverride]
     loc: jax.Array = eqx.field(default=None)
 
-    def __init__(self, covariance, loc=0.0):
+    def __init__(self, covariance: ArrayLike, loc: ArrayLike = 0.0):
         self.root = jnp.asarray(validation.covariance_root(covariance, "prior_covariance"))
         self.loc = jnp.asarray(loc, float)
 
@@ -362,8 +363,9 @@ def as_prior(value) -> Prior:
             return Gaussian(scale=value.scale, loc=value.loc)
         if type(value) is dist.Laplace and not np.any(value.loc):
             return Laplace(scale=value.scale)
-        if type(value) is dist.MultivariateNormal and value.batch_shape == ():
-            return MultivariateGaussian(value.covariance_matrix, value.loc)
+        known = not validation.is_traced(getattr(value, "scale_tril", None))
+        if type(value) is dist.MultivariateNormal and value.batch_shape == () and known:
+            return MultivariateGaussian(np.asarray(value.covariance_matrix), value.loc)
         return Independent(value)
     try:
         gaussian = Gaussian(scale=value)

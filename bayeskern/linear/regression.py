@@ -156,6 +156,11 @@ class BayesianLinearRegression(LinearModel):
         if self.noise_root is None:
             return model._prepared_with(_summarize(features, y)), (features, y)
         self._require_rows(len(features))
+        if outputs is not None:
+            raise ValueError(
+                f"noise_covariance takes one output, and y has {outputs} columns: fit each by "
+                "itself."
+            )
         validation.finite(features, "X")
         rows = features, np.asarray(y), np.asarray(self.noise_root)
         return model._prepared_with(SufficientStatistics.correlated(*rows)), (features, y)
@@ -165,11 +170,9 @@ class BayesianLinearRegression(LinearModel):
         if self.noise_root is None:
             return super().observe(likelihood, X, weights, intercept, y, extra)
         self._require_rows(len(X))
-        root = jnp.sqrt(likelihood.noise_variance) * self.noise_root
+        root = jnp.sqrt(likelihood.noise_variance) * self.noise_root  # pyright: ignore[reportArgumentType]
         eta = linear_predictor(X, weights, intercept)
-        # Several outputs are independent vectors.
-        joint = dist.MultivariateNormal(jnp.moveaxis(eta, 0, -1), scale_tril=root)
-        return numpyro.sample("y", joint.to_event(eta.ndim - 1), obs=y if y is None else y.T)
+        return numpyro.sample("y", dist.MultivariateNormal(eta, scale_tril=root), obs=y)
 
     def _require_rows(self, n: int) -> None:
         """Raise ValueError unless the noise covariance is that of n rows."""
