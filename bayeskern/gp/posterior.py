@@ -119,12 +119,17 @@ class ConditionedGP(eqx.Module):
 
     @property
     def residual(self) -> float:
-        """Relative error of the weights: |C a - (y - m)| / |y - m|."""
-        r = self.residuals
-        product = compiled(self.solver.multiply, self.matrix, self.weights)
-        size = jnp.linalg.norm(r)
-        # Residuals of 0 have weights of 0, without error.
-        return float(jnp.linalg.norm(product - r) / jnp.where(size > 0, size, 1.0))
+        """Largest error of C a = y - m in a row, relative to |y - m| and to the sd of y there.
+
+        The product is one with C itself, not with its factor or jitter. Each row has its own
+        scale, so that a row of large variance does not hide errors of the others.
+        """
+        r = np.asarray(self.residuals)
+        errors = np.abs(self.solver.solution_errors(self.matrix, self.weights, r))
+        variances = self.kernel.evaluate_diag(self.X) + self.matrix.noise_of_rows()
+        sizes = np.maximum(np.abs(r), np.sqrt(np.asarray(variances)))
+        # A row without variance and value has no error.
+        return float(np.max(np.divide(errors, sizes, out=errors, where=sizes > 0.0)))
 
     def predict(
         self,

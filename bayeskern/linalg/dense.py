@@ -23,6 +23,9 @@ from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Solver
 
+# Entries of a matrix in a product in extended precision at a time (16 MB).
+RESIDUAL_NUMBERS = 2**20
+
 
 @dataclass(frozen=True)
 class DenseOptions:
@@ -116,6 +119,15 @@ class DenseSolver(Solver):
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
         return C.dense() @ b
+
+    def solution_errors(self, C: NoisyGram, weights, r) -> np.ndarray:
+        # In extended precision: a rounding error of the product would be as large as one of the
+        # solution. Some rows at a time, because products in this precision copy their arguments.
+        K = np.asarray(C.dense())
+        weights, r = np.asarray(weights, np.longdouble), np.asarray(r, np.longdouble)
+        blocks = np.array_split(K, max(1, K.size // RESIDUAL_NUMBERS))
+        products = np.concatenate([rows.astype(np.longdouble) @ weights for rows in blocks])
+        return (products - r).astype(float)
 
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
         # For many points the gradient recomputes the parts of the kernel: this is as fast as

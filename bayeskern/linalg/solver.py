@@ -8,11 +8,13 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
+from bayeskern.core.functions import compiled
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import part_of
@@ -150,6 +152,10 @@ class Solver(eqx.Module):
     @abstractmethod
     def multiply(self, C: NoisyGram, b) -> Float[Array, " n"]:
         """The matrix, or its approximation, times a vector b (n,)."""
+
+    def solution_errors(self, C: NoisyGram, weights, r) -> np.ndarray:
+        """C weights - r for values r and weights (n,), from products without the factor."""
+        return np.asarray(compiled(self.multiply, C, weights)) - np.asarray(r)
 
     @abstractmethod
     def log_density(self, C: NoisyGram, R) -> Float[Array, "..."]:

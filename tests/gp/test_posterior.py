@@ -1,5 +1,8 @@
 """Predictions, components, leave-one-out and draws of a conditioned Gaussian process."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -9,7 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
 from bayeskern.gp import posterior as posterior_module
-from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
+from bayeskern.kernels import RBF, Constant, Linear, Matern32, Matern52, White
 from bayeskern.linalg import DenseFactor
 from bayeskern.prediction import mixture
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
@@ -170,3 +173,13 @@ def test_covariance_too_large_for_memory_is_refused():
     many = np.linspace(0.0, 1.0, 1_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 points takes 24,000 GB"):
         gp.covariance(many)
+
+
+@pytest.mark.parametrize("solver", ["dense", "markov"])
+def test_residual_finds_an_error_in_a_row_of_small_variance(solver):
+    X, noise = np.array([0.0, 50.0]), np.array([1e-4, 1e14])
+    gp = bk.GaussianProcess(Matern52(), X, noise, solver=solver).condition([1.0, 0.0])
+    assert gp.residual < 1e-14
+    # The weights with a jitter of n eps times the mean of the diagonal, .02.
+    wrong = dataclasses.replace(gp, weights=jnp.array([1.0 / 1.0223, 0.0]))
+    assert 0.02 < wrong.residual < 0.03

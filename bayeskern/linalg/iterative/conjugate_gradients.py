@@ -168,7 +168,7 @@ class Preconditioner(NamedTuple):
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
         # White noise has no features. The rounding error keeps D positive without any noise.
         white = np.maximum(variances - smooth, 0.0)
-        rounding = len(X) * np.finfo(float).eps * np.mean(variances)
+        rounding = len(X) * np.finfo(float).eps * variances
         root = np.sqrt(noise + white + rounding)[:, None]
         L /= root
         M = L.T @ L
