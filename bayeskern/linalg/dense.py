@@ -8,8 +8,6 @@ potri.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,26 +19,13 @@ from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.root import MAX_JITTER_GROWTHS, cholesky, is_factored, jitter_scales
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Solver
 
 # Entries of a matrix in a product in extended precision at a time (16 MB).
 RESIDUAL_NUMBERS = 2**20
-
-
-@dataclass(frozen=True)
-class DenseOptions:
-    """Options of dense systems.
-
-    Attributes:
-        recompute_min_size: From this matrix size on, recomputing an n x n array is cheaper than
-            fetching it from memory.
-        max_jitter_growths: A matrix that cannot be factored gets a jitter. It starts at n eps of
-            each diagonal entry, the size of rounding errors, and grows tenfold at most this many
-            times: to about 2e-7 of the diagonal for 1,000 points in float64.
-    """
-
-    recompute_min_size: int = 1_000
-    max_jitter_growths: int = 6
+# From this matrix size on, recomputing an n x n array is cheaper than fetching it from memory.
+RECOMPUTE_MIN_SIZE = 1_000
 
 
 class DenseFactor(Factor):
@@ -65,10 +50,6 @@ class DenseFactor(Factor):
     def compute(cls, K: AnyArray) -> DenseFactor:
         """Factor a matrix, with a jitter only if it cannot be factored without one.
 
-        The error of a Cholesky factorization is relative to each row's own diagonal entry, and so
-        is the jitter: rows may have any scale. Higham (2002), "Accuracy and Stability of Numerical
-        Algorithms", theorems 10.5 and 10.7.
-
         Args:
             K: Symmetric matrix, shape (n, n).
 
@@ -79,7 +60,7 @@ class DenseFactor(Factor):
             NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
                 `jax.jit` the factor is NaN instead.
         """
-        L, jitter = _cholesky(K)
+        L, jitter = cholesky(K)
         if not is_traced(L) and not np.isfinite(L[-1, -1]):
             raise NotPositiveDefiniteError(_failure_message(np.asarray(K), float(jitter)))
         return cls(L=L, jitter=jitter)
@@ -132,7 +113,7 @@ class DenseSolver(Solver):
     def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
         # For many points the gradient recomputes the parts of the kernel: this is as fast as
         # fetching these n x n arrays from memory, and saves much memory.
-        large = C.X.shape[0] >= DenseOptions.recompute_min_size
+        large = C.X.shape[0] >= RECOMPUTE_MIN_SIZE
         dense = eqx.filter_checkpoint(NoisyGram.dense) if large else NoisyGram.dense
         density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(dense(C), R)
         return C.without_unobserved(density)
@@ -157,7 +138,7 @@ def log_density(K: AnyArray, r: AnyArray) -> jax.Array:
         >>> round(float(log_density(jnp.eye(2), jnp.array([1.0, 0.0]))), 4)
         -2.3379
     """
-    L, _ = _cholesky(K)
+    L, _ = cholesky(K)
     z = solve_triangular(L, r, lower=True)
     value = _gaussian_log_density(z @ z, _logdet(L), r.shape[0])
     return jnp.where(jnp.isfinite(value), value, -jnp.inf)
@@ -178,11 +159,7 @@ def computed_once(array: jax.Array) -> jax.Array:
     XLA would recompute a gradient in K for every hyperparameter. Larger arrays are returned
     unchanged, because fetching them from memory is slower.
     """
-    return (
-        jax.lax.optimization_barrier(array)
-        if array.shape[-1] < DenseOptions.recompute_min_size
-        else array
-    )
+    return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTE_MIN_SIZE else array
 
 
 def _logdet(L):
@@ -191,55 +168,6 @@ def _logdet(L):
 
 def _gaussian_log_density(quadratic, logdet, n):
     return -0.5 * (quadratic + logdet + n * jnp.log(2.0 * jnp.pi))
-
-
-@jax.custom_jvp
-def _cholesky(K):
-    """(L, jitter) with L L' = K + jitter diag(K); L is NaN if the largest jitter is too small."""
-    # The rounding error of a pivot relative to its diagonal entry.
-    unit = jnp.asarray(K.shape[0] * jnp.finfo(K.dtype).eps, K.dtype)
-    variances = jnp.diagonal(K)
-
-    def attempt(jitter):
-        jittered = K + jnp.diag(jitter * _jitter_scales(variances))
-        return jnp.linalg.cholesky(jittered, symmetrize_input=False), jitter
-
-    def failed(state):
-        (L, _), growths = state
-        return ~jnp.isfinite(L[-1, -1]) & (growths < DenseOptions.max_jitter_growths)
-
-    def grow(state):
-        (_, jitter), growths = state
-        return attempt(10.0 * jitter), growths + 1
-
-    L = jnp.linalg.cholesky(K, symmetrize_input=False)
-    return jax.lax.cond(
-        _is_factored(L, variances, unit),
-        lambda: (L, jnp.zeros_like(unit)),
-        lambda: jax.lax.while_loop(failed, grow, (attempt(unit), 0))[0],
-    )
-
-
-def _is_factored(L, variances, unit):
-    """True if each pivot exceeds `unit` times its diagonal entry. For NumPy and JAX arrays."""
-    return (L.diagonal() ** 2 > unit * variances).all()
-
-
-def _jitter_scales(variances):
-    """The diagonal of K; 1 where it is 0, in a row that has no covariances. For both libraries."""
-    return variances + (variances == 0.0)
-
-
-@_cholesky.defjvp
-def _cholesky_jvp(primals, tangents):
-    (K,), (dK,) = primals, tangents
-    L, jitter = _cholesky(K)
-    # dL = L Phi(L^-1 dK L^-T), where Phi takes the lower triangle and halves its diagonal.
-    S = solve_triangular(L, solve_triangular(L, dK, lower=True).T, lower=True)
-    return (L, jitter), (
-        L @ (jnp.tril(S) - 0.5 * jnp.diag(jnp.diagonal(S))),
-        jnp.zeros_like(jitter),
-    )
 
 
 @jax.custom_jvp
@@ -256,7 +184,7 @@ def inverse_and_logdet(K: AnyArray, r: AnyArray) -> list[jax.Array]:
     if lapack.is_faster(K.shape[0]):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]
         return jax.pure_callback(_by_lapack, shapes, K, r, vmap_method="sequential")
-    L, _ = _cholesky(K)
+    L, _ = cholesky(K)
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
     inverse, a = cho_solve((L, True), eye), cho_solve((L, True), r)
     logdet = _logdet(L)
@@ -280,13 +208,13 @@ def _by_lapack(K, r):
     """`inverse_and_logdet` for NumPy arrays."""
     K, r = np.asarray(K), np.asarray(r)
     variances, unit = np.diagonal(K), K.shape[0] * np.finfo(K.dtype).eps
-    growths = range(DenseOptions.max_jitter_growths + 1)
+    growths = range(MAX_JITTER_GROWTHS + 1)
     with blas_threads_for(K.shape[0]):
         for jitter in (0.0, *(unit * 10.0**growth for growth in growths)):
             jittered = K.copy()
-            np.fill_diagonal(jittered, variances + jitter * _jitter_scales(variances))
+            np.fill_diagonal(jittered, variances + jitter * jitter_scales(variances))
             L = lapack.cholesky(jittered)
-            if _is_factored(L, variances, 0.0 if jitter else unit):
+            if is_factored(L, variances, 0.0 if jitter else unit):
                 logdet, a = lapack.logdet(L), lapack.solve(L, r)
                 return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
     return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)

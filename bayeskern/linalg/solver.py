@@ -17,10 +17,14 @@ from bayeskern.core import validation
 from bayeskern.core.functions import compiled
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import part_of
-from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.kernels.components import in_component, part_of
+from bayeskern.linalg.factor import AnyArray, Factor, scale_rows
+from bayeskern.linalg.prior_draws import prior_draws
 from bayeskern.linalg.root import draw
 
+# From this number of points on, a Cholesky factor of their covariance matrix takes minutes.
+MIN_POINTS_OF_FUNCTIONS = 20_000
+POINTS_PER_BLOCK = 1_000
 # A noise variance, or its prior.
 Noise = ArrayLike | Distribution | Free
 
@@ -196,8 +200,38 @@ class Solver(eqx.Module):
     def deviations(
         self, C: NoisyGram, part: str | None, factor: Factor, X_new, key: jax.Array, size: int
     ) -> Float[Array, "size m"]:
-        """Joint posterior draws of f, or a component, minus the posterior mean."""
-        return draw(self.covariance(C, part, factor, X_new), key, size)
+        """Joint posterior draws of f, or a component, minus the posterior mean.
+
+        By the covariance matrix of the points. From `MIN_POINTS_OF_FUNCTIONS` points on, where the
+        terms of the kernel are stationary or have finitely many features, by approximate draws of
+        the prior as functions, each corrected by the data exactly (Wilson and others 2020,
+        "Efficiently sampling functions from Gaussian process posteriors").
+        """
+        if len(X_new) < MIN_POINTS_OF_FUNCTIONS:
+            return draw(self.covariance(C, part, factor, X_new), key, size)
+        key, key_noise = jax.random.split(key)
+        try:
+            draws = prior_draws(C.kernel, C.X.shape[1], key, size)
+        except ValueError:  # A term has no such draws.
+            return draw(self.covariance(C, part, factor, X_new), key, size)
+        is_in = [True] * len(draws) if part is None else in_component(C.kernel, part)
+        errors = jax.random.normal(key_noise, (len(C.X), size))
+        simulated = scale_rows(jnp.sqrt(C.noise_of_rows()), errors)
+        simulated = simulated + sum(term.at(C.X) for term in draws)
+        if C.observed is not None:
+            simulated = jnp.where(C.observed[:, None], simulated, 0.0)
+        weights = factor.solve(simulated)
+
+        def at(X):
+            prior = sum(term.at(X) for term, used in zip(draws, is_in, strict=True) if used)
+            return prior - C.cross(part, X).T @ weights
+
+        # Some points at a time; the last ones are padded.
+        m, d = X_new.shape
+        blocks = jnp.pad(X_new, [(0, -m % POINTS_PER_BLOCK), (0, 0)]).reshape(
+            -1, POINTS_PER_BLOCK, d
+        )
+        return jax.lax.map(at, blocks).reshape(-1, size)[:m].T
 
     def error_estimate(self, C: NoisyGram) -> float:
         """Expected loss of log density per point by the approximation; 0 if exact."""

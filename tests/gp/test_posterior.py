@@ -12,8 +12,8 @@ from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
 from bayeskern.gp import posterior as posterior_module
-from bayeskern.kernels import RBF, Constant, Linear, Matern32, Matern52, White
-from bayeskern.linalg import DenseFactor
+from bayeskern.kernels import RBF, ArcCosine, Constant, Linear, Matern32, Matern52, White
+from bayeskern.linalg import DenseFactor, solver
 from bayeskern.prediction import mixture
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
@@ -183,3 +183,45 @@ def test_residual_finds_an_error_in_a_row_of_small_variance(solver):
     # The weights with a jitter of n eps times the mean of the diagonal, .02.
     wrong = dataclasses.replace(gp, weights=jnp.array([1.0 / 1.0223, 0.0]))
     assert 0.02 < wrong.residual < 0.03
+
+
+def sample_moments(gp, new, size):
+    draws = gp.predict(new, latent=True).sample(size, seed=0)
+    return draws.mean(axis=0), draws.std(axis=0), np.corrcoef(draws.T)
+
+
+def test_draws_of_functions_have_the_posterior_moments(monkeypatch):
+    X, y = data(n=40, d=2)
+    kernel = Matern32(1.0).named("short") + Linear(0.1) + 0.5
+    gp = bk.GaussianProcess(kernel, X, NOISE).condition(y)
+    new = np.random.default_rng(1).uniform(-1.0, 5.0, (20, 2))
+    covariance = np.asarray(gp.covariance(new))
+    sd = np.sqrt(np.diag(covariance))
+    monkeypatch.setattr(solver, "MIN_POINTS_OF_FUNCTIONS", 10)
+    mean, sample_sd, correlation = sample_moments(gp, new, 4_000)
+    # Five standard errors; the features add up to a tenth of an sd.
+    np.testing.assert_allclose((mean - gp.predict(new).mean) / sd, 0.0, atol=0.08)
+    np.testing.assert_allclose(sample_sd / sd, 1.0, atol=0.15)
+    np.testing.assert_allclose(correlation, covariance / np.outer(sd, sd), atol=0.15)
+    # A component has draws of its own.
+    part = gp.predict(new, latent=True).component("short")
+    ratio = part.sample(4_000, seed=0).std(axis=0) / part.sd
+    np.testing.assert_allclose(ratio, 1.0, atol=0.15)
+
+
+@pytest.mark.slow
+def test_draws_at_100_000_points():
+    X, y = data(n=100, d=2)
+    gp = bk.GaussianProcess(RBF(), X, NOISE).condition(y)
+    new = np.random.default_rng(1).uniform(-1.0, 5.0, (100_000, 2))
+    new[1] = new[0] + 1e-6
+    prediction = gp.predict(new, latent=True)
+    draws = prediction.sample(50, seed=0)
+    assert draws.shape == (50, 100_000)
+    np.testing.assert_allclose(draws[:, 0], draws[:, 1], atol=1e-4)
+    np.testing.assert_array_equal(draws, prediction.sample(50, seed=0))
+    # Without a spectral density or finitely many features, the joint covariance is refused.
+    for kernel in (RBF() * Linear(), ArcCosine()):
+        refused = bk.GaussianProcess(kernel, X, NOISE).condition(y).predict(new)
+        with pytest.raises(ValueError, match="joint covariance of 100,000 points"):
+            refused.sample(2)

@@ -28,7 +28,7 @@ from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component as component_of
-from bayeskern.linalg.dense import DenseOptions, computed_once
+from bayeskern.linalg.dense import RECOMPUTE_MIN_SIZE, computed_once
 from bayeskern.linalg.root import draw
 
 LatentFactor = LaplaceFactor | NoiseFreeFactor
@@ -143,7 +143,7 @@ class DensePrior(LatentPrior):
 
     @property
     def covariance(self) -> DenseCovariance:
-        large = self.X.shape[0] >= DenseOptions.recompute_min_size
+        large = self.X.shape[0] >= RECOMPUTE_MIN_SIZE
         compute = eqx.filter_checkpoint(_covariances) if large else _covariances
         return DenseCovariance(computed_once(compute(self.kernels, self.X, self.C)))
 

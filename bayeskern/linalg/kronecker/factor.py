@@ -23,8 +23,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.linalg.dense import DenseOptions
 from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.root import MAX_JITTER_GROWTHS
 
 
 class GridSpectrum(eqx.Module):
@@ -49,9 +49,7 @@ class GridSpectrum(eqx.Module):
         values = outer(factors) + noise
         scale = noise + reduce(jnp.multiply, [jnp.mean(jnp.diagonal(K)) for K in grams])
         rounding = jax.lax.stop_gradient(values.size * jnp.finfo(values.dtype).eps * scale)
-        jitters = rounding * jnp.array(
-            [0.0, *(10.0**i for i in range(DenseOptions.max_jitter_growths + 1))]
-        )
+        jitters = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
         smallest = jnp.min(values) + jitters
         suffices = (smallest >= rounding) & (smallest > 0.0)
         jitter = jnp.where(jnp.any(suffices), jitters[jnp.argmax(suffices)], jnp.nan)
