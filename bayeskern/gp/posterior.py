@@ -17,7 +17,6 @@ from bayeskern.core.functions import compiled, compiled_or_raised
 from bayeskern.gp import plot
 from bayeskern.gp.prior import (
     Inputs,
-    above_rounding,
     evaluate_mean,
     mask_residual,
     mean_at,
@@ -295,8 +294,7 @@ class ProcessPredictive(eqx.Module):
         """Means and variances: (m,), (m,)."""
         gp = self.gp
         variance = gp.solver.variance(gp.matrix, self.part, gp.factor, self.X)
-        prior = part_of(gp.kernel, self.part).evaluate_diag(self.X)
-        return self.mean(), above_rounding(variance, prior) + self.noise
+        return self.mean(), variance + self.noise
 
     def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
@@ -321,7 +319,7 @@ def _prediction(
 
     noise, mean: Noise variance and prior mean at X_new, numbers or (m,).
     """
-    n, zero = gp.X.shape[0], jnp.zeros(())
+    n, zero = gp.solver.numbers_per_point(gp.kernel, gp.X.shape[0]), jnp.zeros(())
 
     def at(X):
         return ProcessPredictive(gp, part, X, zero, zero)

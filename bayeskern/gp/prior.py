@@ -168,14 +168,6 @@ def mean_of_rows(mean: Array | Callable, kinds: RowKinds | None) -> Array | Call
     return MeasuredMean(mean, kinds) if callable(mean) else MeasuredLevel(jnp.asarray(mean))
 
 
-def above_rounding(variance: Array, prior: Array) -> Array:
-    """Raise posterior variances to machine precision times the prior variance.
-
-    Rounding errors can make small variances negative. NaN stays NaN.
-    """
-    return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
-
-
 def per_point(name: str, value: object, n: int) -> Array:
     """Read a number or n numbers as an array of shape () or (n,).
 

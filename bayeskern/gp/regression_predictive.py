@@ -17,6 +17,7 @@ from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.measured.kernel import RowKinds
+from bayeskern.linalg.select import structure_of
 from bayeskern.prediction.mixture import MixtureOptions, Prediction, count_draws, map_draws, mixture
 from bayeskern.protocols import NewValues
 
@@ -81,6 +82,8 @@ def predict_over(
     noise = jnp.zeros(count_draws(draws)) if noise is None else noise
     conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name, kinds)
     rows, n = np.arange(X_new.shape[0]), data[0].shape[0]
+    if kinds is None and model.prepared is not None:
+        n = model.prepared.numbers_per_point(structure_of(model.kernel), n)
     if name is not None:
         return mixture(conditional_at, (draws, noise), rows, n)
 

@@ -283,7 +283,7 @@ class Constant(Kernel):
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
     def state_space(self) -> StateSpace:
-        return StateSpace((PolynomialTerm(0, self.variance[None], jnp.zeros(())),))
+        return StateSpace((PolynomialTerm(0, self.variance[None]),))
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         return jnp.full((len(X), 1), jnp.sqrt(self.variance))

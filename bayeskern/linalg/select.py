@@ -91,7 +91,7 @@ def choose(
         TooLargeError: The solver needs more memory than this machine has.
     """
     validation.one_of("solver", solver, ("auto", *SOLVERS))
-    structure = _structure(kernel)
+    structure = structure_of(kernel)
     answers = {
         name: candidate.applicability(structure, X, noise, observed)
         for name, candidate in SOLVERS.items()
@@ -158,7 +158,7 @@ def solver_of(
             f"solver={name!r} to silence this warning.",
             stacklevel=3,
         )
-    return SOLVERS[name].prepare(_structure(kernel), X)
+    return SOLVERS[name].prepare(structure_of(kernel), X)
 
 
 def explain(solver: Solver, C: NoisyGram) -> Choice:
@@ -204,7 +204,7 @@ def _why_not(name: str, fit: Fits) -> str:
     return _costs(fit.cost)
 
 
-def _structure(kernel: Kernel) -> Kernel:
+def structure_of(kernel: Kernel) -> Kernel:
     """The kernel with NaN for every hyperparameter without a value.
 
     The numbers of harmonics, which depend on the priors, are set first.

@@ -187,7 +187,7 @@ class Solver(eqx.Module):
         """
         whitened = factor.whiten(C.cross(part, X_new))
         prior = part_of(C.kernel, part).evaluate_diag(X_new)
-        return prior - jnp.sum(jnp.square(whitened), axis=0)
+        return difference(prior, jnp.sum(jnp.square(whitened), axis=0))
 
     def covariance(
         self, C: NoisyGram, part: str | None, factor: Factor, X_new
@@ -233,6 +233,18 @@ class Solver(eqx.Module):
         )
         return jax.lax.map(at, blocks).reshape(-1, size)[:m].T
 
+    def numbers_per_point(self, kernel: Kernel, n: int) -> int:
+        """Array elements that predictions from n data points hold for each new point."""
+        return n
+
     def error_estimate(self, C: NoisyGram) -> float:
         """Expected loss of log density per point by the approximation; 0 if exact."""
         return 0.0
+
+
+def difference(prior: jax.Array, reduction: jax.Array) -> jax.Array:
+    """Prior variances minus reductions, at least machine precision times the prior variances.
+
+    Rounding errors can make small variances negative. NaN stays NaN.
+    """
+    return jnp.maximum(prior - reduction, jnp.finfo(prior.dtype).eps * prior)

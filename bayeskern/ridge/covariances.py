@@ -65,12 +65,16 @@ class Covariances(NamedTuple):
         """k(X_new, X) @ weights, in blocks of rows: (m,), or (m, k) for weights (n, k)."""
         sums = np.empty((len(X_new), weights[0].size))
         K = NoisyGram(self.kernel, jnp.asarray(self.X), 0.0)
-        for rows in blocks(len(X_new), len(self.X)):
+        for rows in self._blocks(X_new):
             for j, w in enumerate(weights.reshape(len(weights), -1).T):
                 # Exact solvers compute the mean from the weights alone: no noise, no residuals.
                 means = compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
                 sums[rows, j] = np.asarray(means)[: len(X_new[rows])]
         return sums.reshape(len(X_new), *weights.shape[1:])
+
+    def _blocks(self, X_new: np.ndarray) -> Iterator[slice]:
+        """Slices of the new points for which the solver has memory."""
+        return blocks(len(X_new), self.solver.numbers_per_point(self.kernel, len(self.X)))
 
     def latent_variances(self, system: RidgeSystem, X_new: np.ndarray) -> np.ndarray:
         """The posterior variances of f plus the constant at X_new (m, d): (m,)."""
@@ -78,7 +82,7 @@ class Covariances(NamedTuple):
         assert isinstance(system.factor, SolverFactor)
         K = NoisyGram(self.kernel, jnp.asarray(self.X), system.factor.noise)
         factor = system.factor.factor
-        for rows in blocks(len(X_new), len(self.X)):
+        for rows in self._blocks(X_new):
             points = padded(X_new[rows])
             block = compiled(self.solver.variance, K, None, factor, points)
             variances[rows] = np.asarray(block)[: len(X_new[rows])]

@@ -25,11 +25,11 @@ from bayeskern.gp.latent.laplace_factor import (
     NoiseFreeFactor,
 )
 from bayeskern.gp.latent.log_likelihood import LogLikelihood
-from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component as component_of
 from bayeskern.linalg.dense import RECOMPUTE_MIN_SIZE, computed_once
 from bayeskern.linalg.root import draw
+from bayeskern.linalg.solver import difference
 
 LatentFactor = LaplaceFactor | NoiseFreeFactor
 DenseLatentFactor = DiagonalFactor | BlockFactor | NoiseFreeFactor
@@ -163,10 +163,10 @@ class DensePrior(LatentPrior):
         mean = jnp.einsum("cn,cnm->cm", weights, cross)
         prior = jnp.stack([k.evaluate_diag(at.X) for k in kernels])
         eye = jnp.eye(self.C)
-        covariance = jnp.einsum("cm,cd->cdm", prior, eye) - factor.quadratic_forms(cross)
+        reduction = factor.quadratic_forms(cross)
         # Only the variances, on the diagonal, have to be positive.
-        variances = above_rounding(covariance, prior[:, None])
-        return mean, jnp.where(eye.astype(bool)[:, :, None], variances, covariance)
+        variances = difference(prior[:, None], reduction)
+        return mean, jnp.where(eye.astype(bool)[:, :, None], variances, -reduction)
 
     def deviations(
         self, factor: DenseLatentFactor, at: LatentPoints, key: Array, size: int

@@ -18,9 +18,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.gp.latent.laplace import LaplaceApproximation
 from bayeskern.gp.latent.laplace_factor import LaplaceFactor, LatentCovariance, Multiply
 from bayeskern.gp.latent.prior import LatentPoints, LatentPrior
-from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import part_of
 from bayeskern.linalg import Factor, NoisyGram, Solver
 
 
@@ -117,8 +115,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
         C, name = self._gram(factor.noise, factor.mask), _component_name(at)
         mean = self.solver.mean(C, name, None, weights[0], at.X)
         variance = self.solver.variance(C, name, factor.factor, at.X)
-        prior = part_of(self.kernels[0], name).evaluate_diag(at.X)
-        return mean[None], above_rounding(variance, prior)[None, None]
+        return mean[None], variance[None, None]
 
     def deviations(
         self, factor: SolverLaplaceFactor, at: LatentPoints, key: Array, size: int

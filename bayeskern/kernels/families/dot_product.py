@@ -18,7 +18,7 @@ from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.function import CovarianceFunction
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import StateSpace, number
-from bayeskern.kernels.state_space.terms import PolynomialTerm
+from bayeskern.kernels.state_space.terms import LineTerm, PolynomialTerm
 
 
 class Linear(Kernel):
@@ -60,8 +60,7 @@ class Linear(Kernel):
         return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
 
     def state_space(self) -> StateSpace:
-        variances = jnp.stack([jnp.zeros(()), number(self, "variance")])
-        return StateSpace((PolynomialTerm(1, variances, number(self, "center")),))
+        return StateSpace((LineTerm(number(self, "variance"), number(self, "center")),))
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
         variance = metrics.require_per_dimension("variance", self.variance, X)
@@ -114,7 +113,7 @@ class Polynomial(Kernel):
         # (offset + x z)^p by the binomial theorem: a variance for each power of x.
         p = self.degree
         variances = [math.comb(p, j) * self.offset ** (p - j) for j in range(p + 1)]
-        term = PolynomialTerm(p, self.variance * jnp.stack(variances), jnp.zeros(()))
+        term = PolynomialTerm(p, self.variance * jnp.stack(variances))
         return StateSpace((term,))
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:

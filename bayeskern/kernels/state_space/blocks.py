@@ -29,12 +29,12 @@ class Weighted(eqx.Module):
         pairs = zip(self.blocks, self.weights, strict=True)
         return block_diag(*(jnp.kron(B, jnp.diag(w)) for B, w in pairs))
 
-    def times(self, x: Float[Array, " s"]) -> Float[Array, " s"]:
-        """Product with a vector."""
-        sizes = [len(B) * len(w) for B, w in zip(self.blocks, self.weights, strict=True)]
-        parts = zip(self.blocks, self.weights, _split(x, sizes), strict=True)
-        products = [_times(B, part.reshape(len(B), -1)) * w for B, w, part in parts]
-        return jnp.concatenate([product.ravel() for product in products])
+    def times(self, X: Float[Array, " s *n"]) -> Float[Array, " s *n"]:
+        """Product by sums of columns, with a vector or a matrix."""
+        copies = tuple(map(len, self.weights))
+        product = Repeated(self.blocks, copies).times(X)
+        scale = [jnp.tile(w, len(B)) for B, w in zip(self.blocks, self.weights, strict=True)]
+        return jnp.concatenate(scale).reshape(-1, *(1,) * (X.ndim - 1)) * product
 
     def propagated(self, A: Repeated, Q: Weighted) -> Weighted:
         """A M A' + Q for this matrix M, with blocks of the same sizes and weights."""

@@ -253,17 +253,16 @@ class IntegratedOrnsteinUhlenbeckTerm(Term):
 
 
 class PolynomialTerm(DerivativesTerm):
-    """sum_j w_j (t - center)^j with independent w_j ~ N(0, variances_j): (order + 1,)."""
+    """sum_j w_j t^j with independent w_j ~ N(0, variances_j): (order + 1,)."""
 
     order: int = eqx.field(static=True)
     variances: jax.Array
-    center: jax.Array
 
     def prior(self, t: jax.Array) -> jax.Array:
         p = self.order
-        # Column j of the matrix: the derivatives 0, ..., p of (t - center)^j.
+        # Column j of the matrix: the derivatives 0, ..., p of t^j.
         factorials = np.array([math.factorial(j) for j in range(p + 1)])
-        powers = _taylor(t - self.center, p) * factorials
+        powers = _taylor(t, p) * factorials
         return (powers * self.variances) @ powers.T
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -281,7 +280,44 @@ class PolynomialTerm(DerivativesTerm):
         return Integral.without_noise(_taylor(d, self.order + 1)[0, 1:])
 
 
-class HarmonicTerm(Term):
+class CoefficientsTerm(Term):
+    """Term whose state consists of the coefficients of its features; they are constant."""
+
+    b: ClassVar[int] = 1
+    has_closed_integral: ClassVar[bool] = True
+
+    @property
+    def copy_slope(self) -> jax.Array:
+        return jnp.zeros(1)
+
+    def prior(self, t: jax.Array) -> jax.Array:
+        return jnp.ones((1, 1))
+
+    def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.ones((1, 1)), jnp.zeros((1, 1))
+
+
+class LineTerm(CoefficientsTerm):
+    """w (t - center) with w ~ N(0, variance); the state is w.
+
+    With the value of the line in the state too, its covariance matrix would be singular.
+    """
+
+    variance: jax.Array
+    center: jax.Array
+
+    @property
+    def weights(self) -> jax.Array:
+        return self.variance[None]
+
+    def features(self, t: jax.Array) -> jax.Array:
+        return (t - self.center)[None]
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        return Integral.without_noise(d * self.features(t + 0.5 * d))
+
+
+class HarmonicTerm(CoefficientsTerm):
     """Sum of sine waves with random amplitudes.
 
     f(t) = sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
@@ -297,9 +333,6 @@ class HarmonicTerm(Term):
     variances: jax.Array
     harmonics: tuple[int, ...] = eqx.field(static=True)
 
-    b: ClassVar[int] = 1
-    has_closed_integral: ClassVar[bool] = True
-
     @property
     def weights(self) -> jax.Array:
         return jnp.concatenate([self.variances, self.variances[-len(self._sines) :]])
@@ -310,22 +343,12 @@ class HarmonicTerm(Term):
         cosines, sines = np.array(self.harmonics), np.array(self._sines)
         return jnp.concatenate([jnp.cos(cosines * angle), jnp.sin(sines * angle)])
 
-    @property
-    def copy_slope(self) -> jax.Array:
-        return jnp.zeros(1)
-
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         # The mean of a wave over an interval is the wave at the midpoint, times a sinc.
         waves = np.array((*self.harmonics, *self._sines))
         return Integral.without_noise(
             d * jnp.sinc(waves * d / self.period) * self.features(t + 0.5 * d)
         )
-
-    def prior(self, t: jax.Array) -> jax.Array:
-        return jnp.ones((1, 1))
-
-    def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return jnp.ones((1, 1)), jnp.zeros((1, 1))
 
     @property
     def _sines(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from bayeskern.linalg.kronecker.factor import (
     product,
 )
 from bayeskern.linalg.kronecker.grid import Grid, NoGridError
-from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver, difference
 
 
 class KroneckerSolver(Solver):
@@ -86,7 +86,7 @@ class KroneckerSolver(Solver):
         kernel = part_of(C.kernel, part)
         cross = self._grams(kernel, C.X, X_new)
         reduction = explained(factor.spectrum, factor.grams, factor.noise, cross)
-        return kernel.evaluate_diag(X_new) - reduction
+        return difference(kernel.evaluate_diag(X_new), reduction)
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
         Kb = product(self._grams(C.kernel, C.X), C.noise, b[self._rows][:, None])[:, 0]

@@ -145,8 +145,49 @@ class ObservedProcess(eqx.Module):
 
         blocks = in_blocks(self.size, self.steps, self.noise, self.observed, *data)
         carry, results = jax.lax.scan(over_block, carry, blocks, reverse=reverse)
+        return carry, self._joined(results)
+
+    def _joined(self, results):
+        """Results of N steps, from results in blocks."""
         n = len(self.order)
-        return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], results)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], results)
+
+    def scan_back(self, forward: Callable, backward: Callable, start: Callable, *data):
+        """Pass from the last step to the first, with results of a forward pass.
+
+        The results are computed again block by block, to bound the memory.
+
+        Args:
+            forward: (covariance, (row,)) -> (covariance, results).
+            backward: (carry, (row, results, *data)) -> (carry, result).
+            start: Initial carry of `backward` from the covariance after the last step.
+            data: Arrays of N rows, in the order of the steps, or pytrees of them.
+
+        Returns:
+            The carry and the results of `backward`, arrays of N rows.
+        """
+
+        def over_block(covariance, block):
+            rows = Row(*transitions(self.space, block[0]), *block[1:])
+            after, _ = jax.lax.scan(forward, covariance, (rows,))
+            return after, covariance
+
+        @jax.checkpoint
+        def back_over_block(carry, block):
+            covariance, (steps, noise, observed, *others) = block
+            rows = Row(*transitions(self.space, steps), noise, observed)
+            _, results = jax.lax.scan(forward, covariance, (rows,))
+            return jax.lax.scan(backward, carry, (rows, results, *others), reverse=True)
+
+        blocks = in_blocks(self.size, self.steps, self.noise, self.observed, *data)
+        end, starts = jax.lax.scan(over_block, self.initial, blocks[:3])
+        carry, results = jax.lax.scan(back_over_block, start(end), (starts, blocks), reverse=True)
+        return carry, self._joined(results)
+
+    def _joined(self, results):
+        """Results of N steps, from results in blocks."""
+        n = len(self.order)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], results)
 
 
 def transitions(space: StateSpace, steps: Steps) -> tuple[Transition, Noise, jax.Array]:
@@ -205,6 +246,8 @@ class FilterCovariance(NamedTuple):
         # Rounding error of the difference below, of two numbers of the order of f.
         rounding = jnp.where(row.observed > 0.0, 4.0 * jnp.finfo(f.dtype).eps * f, self.rounding)
         P = self.P - gain[:, None] * Ph[None, :]
+        # Joseph's form: P h is noise * gain, but for rounding errors of the order of the prior.
+        P = P - (P @ row.h - row.noise * row.observed * gain)[:, None] * gain[None, :]
         return S, gain, FilterCovariance(P, jax.lax.stop_gradient(rounding))
 
     def predict(self, row: Row) -> FilterCovariance:
@@ -301,8 +344,12 @@ def information(
     the value at this time. De Jong (1989).
     """
     N_after = row.A.T @ N @ row.A
-    # R'N_after R + h h'/S with the update R = I - gain h', as N_after + w h' + h w', which stays
-    # symmetric.
-    u = N_after @ gain
-    w = 0.5 * (gain @ u + row.observed / S) * row.h - u
-    return N_after, N_after + w[:, None] * row.h + row.h[:, None] * w
+    # One side after the other: where the prior is vague, the entries of the result are many orders
+    # of magnitude smaller than those of N_after, and a sum of all terms would lose them.
+    N = updated(row.h, gain, updated(row.h, gain, N_after).T)
+    return N_after, N + (row.observed / S) * jnp.outer(row.h, row.h)
+
+
+def updated(h: jax.Array, gain: jax.Array, X: jax.Array) -> jax.Array:
+    """(I - h gain') X, for X (s,) or (s, m): the transposed update of the state by a value h'x."""
+    return X - jnp.multiply.outer(h, gain @ X)

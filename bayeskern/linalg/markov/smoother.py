@@ -1,18 +1,27 @@
-"""Posterior mean and variance of a state-space model at other times.
+"""Posterior mean and covariance of a state-space model at other times.
 
 The n times of the values and the m other times are sorted together; a forward and a backward pass
-take O(n + m) time. De Jong (1989), "Smoothing and interpolation with the state-space model".
+take O(n + m) time, and O((n + m) m) time for the covariance.
 """
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
 from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import AnyArray
-from bayeskern.linalg.markov.factor import ObservedProcess, information
+from bayeskern.linalg.markov.factor import ObservedProcess, Row, information
+
+# The variances of the fast formula are used if their relative errors are at most this large.
+MAX_RELATIVE_ERROR = 1e-8
+# Rounding errors of the fast formula, in units of machine precision.
+ROUNDING_ERRORS = 16.0
+# Jitters, in units of the rounding error, tried in turn after one that does not suffice.
+MORE_JITTERS = 1e2, 1e4
 
 
 def weighted_covariances(
@@ -54,45 +63,143 @@ def product(process: ObservedProcess, weights: AnyArray) -> jax.Array:
     return process.unsorted(sums)
 
 
-def variances(
-    space: StateSpace,
-    state_mask: AnyArray,
-    t: AnyArray,
-    noise: ArrayLike,
-    observed: AnyArray | None,
-    t_new: AnyArray,
-) -> jax.Array:
-    """Variances of f, or of a component of it, at t_new given the values at t: (m,).
+class Smoother(eqx.Module):
+    """Posterior variances and covariances of f, or a component of it, at new times.
 
-    Args:
-        space: The state-space model.
+    Attributes:
+        process: The process at n observed and m new times.
+        n: Number of observed times; static.
         state_mask: 1.0 for the state variables of the component, 0.0 for the others, (s,).
-        t: Times of the values, shape (n,).
-        noise: Noise variance, a number or shape (n,).
-        observed: Mask of the observed values, shape (n,); None for all.
-        t_new: Other times, shape (m,).
     """
-    n, m = len(t), len(t_new)
-    observed = jnp.ones(n) if observed is None else jnp.asarray(observed, t.dtype)
-    noise = jnp.concatenate([jnp.broadcast_to(noise, (n,)), jnp.ones(m)])
-    times = jnp.concatenate([t, t_new])
-    process = ObservedProcess.of(space, times, noise, jnp.concatenate([observed, jnp.zeros(m)]))
 
-    def forward(covariance, data):
-        (row,) = data
-        Ph = covariance.P @ (state_mask * row.h)
-        S, gain, covariance = covariance.update(row)
-        return covariance.predict(row), (S, gain, Ph)
+    process: ObservedProcess
+    n: int = eqx.field(static=True)
+    state_mask: AnyArray
 
-    _, steps = process.scan(forward, process.initial)
+    @classmethod
+    def of(
+        cls,
+        space: StateSpace,
+        state_mask: AnyArray,
+        t: AnyArray,
+        noise: ArrayLike,
+        observed: AnyArray | None,
+        t_new: AnyArray,
+    ) -> Smoother:
+        """Smoother at unsorted times.
 
-    def backward(N, data):
-        # N: information about the state from the values after this time. `information` adds the
-        # value at this time.
-        row, S, gain, Ph = data
-        _, N = information(N, row, gain, S)
-        return N, (state_mask * row.h) @ Ph - Ph @ N @ Ph
+        Args:
+            space: The state-space model.
+            state_mask: 1.0 for the state variables of the component, 0.0 for the others, (s,).
+            t: Times of the values, shape (n,).
+            noise: Noise variance, a number or shape (n,).
+            observed: Mask of the observed values, shape (n,); None for all.
+            t_new: New times, shape (m,).
+        """
+        n, zeros = len(t), jnp.zeros(len(t_new))
+        observed = jnp.ones(n) if observed is None else jnp.asarray(observed, t.dtype)
+        noise = jnp.concatenate([jnp.broadcast_to(noise, (n,)), 1.0 + zeros])
+        observed, times = jnp.concatenate([observed, zeros]), jnp.concatenate([t, t_new])
+        return cls(ObservedProcess.of(space, times, noise, observed), n, state_mask)
 
-    start = jnp.zeros((space.size, space.size))
-    _, results = process.scan(backward, start, *steps, reverse=True)
-    return process.unsorted(results)[n:]
+    def variances(self) -> jax.Array:
+        """Variances at the new times: (m,)."""
+        variances, is_accurate = self._differences()
+        return jax.lax.cond(is_accurate, lambda: variances, lambda: self._sums()[1])
+
+    def covariance(self) -> jax.Array:
+        """Covariance matrix at the new times, with the variances on the diagonal: (m, m)."""
+        differences, is_accurate = self._differences()
+        C, sums = self._sums(jointly=True)
+        ratios = jnp.where(is_accurate & (sums > 0.0), differences / sums, 1.0)
+        return C * jnp.sqrt(jnp.outer(ratios, ratios))
+
+    def _differences(self) -> tuple[jax.Array, jax.Array]:
+        """Variances at the new times as differences, and whether all of them are accurate.
+
+        De Jong (1989) subtracts the reduction by later values from the variance given the values so
+        far, in O(s^2) operations for a step. All digits cancel where the prior is vague and the
+        posterior is not: before the first values, or in a gap.
+        """
+
+        def forward(covariance, data):
+            (row,) = data
+            Ph = covariance.P @ (self.state_mask * row.h)
+            S, gain, covariance = covariance.update(row)
+            return covariance.predict(row), (S, gain, Ph)
+
+        _, steps = self.process.scan(forward, self.process.initial)
+
+        def backward(N, data):
+            # N: information about the state from the values after this time. `information` adds
+            # the value at this time.
+            row, S, gain, Ph = data
+            _, N = information(N, row, gain, S)
+            prior, size = (self.state_mask * row.h) @ Ph, jnp.abs(Ph)
+            return N, (prior - Ph @ N @ Ph, prior + size @ jnp.abs(N) @ size)
+
+        start = jnp.zeros((self.process.size,) * 2)
+        _, (variances, sizes) = self.process.scan(backward, start, *steps, reverse=True)
+        rounding = ROUNDING_ERRORS * jnp.finfo(sizes.dtype).eps * self._at_new_times(sizes)
+        variances = self._at_new_times(variances)
+        return variances, jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
+
+    def _sums(self, jointly: bool = False) -> tuple[jax.Array, jax.Array]:
+        """Covariance matrix (m, m), 0 unless `jointly`, and variances (m,) at the new times.
+
+        With the covariance P of the state given the values so far, and the gain G = P A' (A P A' +
+        Q)^-1 of Rauch, Tung and Striebel, the covariance given all values is
+
+            P_all = (I - G A) P (I - G A)' + G (Q + P_all,next) G',
+
+        a sum of positive semidefinite matrices, as in Joseph's form of the filter. Errors of G
+        multiply P_all, which is small; to first order they do not multiply P, which may be vague.
+        Sarkka (2013), "Bayesian Filtering and Smoothing", section 8.2; Bucy and Joseph (1968).
+        """
+        m = len(self.process.order) - self.n
+
+        def forward(covariance, data):
+            (row,) = data
+            _, _, covariance = covariance.update(row)
+            predicted = covariance.predict(row)
+            return predicted, (covariance.P, predicted.P)
+
+        def backward(carry, data):
+            # Column j of `cross`: covariance of the state with f at a new time j from here on.
+            P_all, cross, C = carry
+            row, (P, predicted), j = data
+            G = _gain(row, P, predicted)
+            rest = jnp.eye(len(P)) - G @ row.A
+            P_all = rest @ P @ rest.T + G @ (row.Q.times(G.T) + P_all @ G.T)
+            h = self.state_mask * row.h
+            if jointly:
+                cross = (G @ cross).at[:, j].set(P_all @ h, mode="drop")
+                C = C.at[j].set(h @ cross, mode="drop")
+            return (P_all, cross, C), h @ P_all @ h
+
+        # Index of the new time of each step; m, which is dropped, for an observed time.
+        j = jnp.where(self.process.order < self.n, m, self.process.order - self.n)
+        columns = m if jointly else 0
+        empty = jnp.zeros((self.process.size, columns)), jnp.zeros((columns, columns))
+        (*_, C), variances = self.process.scan_back(
+            forward, backward, lambda covariance: (covariance.P, *empty), j
+        )
+        return C + jnp.triu(C.T, 1) + jnp.tril(C.T, -1), self._at_new_times(variances)
+
+    def _at_new_times(self, x: jax.Array) -> jax.Array:
+        return self.process.unsorted(x)[self.n :]
+
+
+def _gain(row: Row, P: jax.Array, predicted: jax.Array) -> jax.Array:
+    """P A' (A P A' + Q)^-1 for the predicted covariance A P A' + Q, which may be singular: (s, s).
+
+    The jitter is relative to each variance, of the order of the rounding errors.
+    """
+    variances, eye = jnp.diag(predicted), jnp.eye(len(P))
+    scale = jnp.sqrt(jnp.where(variances > 0.0, variances, 1.0))
+    unit, eps = predicted / jnp.outer(scale, scale), len(P) * jnp.finfo(P.dtype).eps
+    L = jnp.linalg.cholesky(unit + eps * eye)
+    for jitter in MORE_JITTERS:
+        is_factored = jnp.all(jnp.isfinite(L))
+        L = jnp.where(is_factored, L, jnp.linalg.cholesky(unit + jitter * eps * eye))
+    return (cho_solve((L, True), (row.A @ P) / scale[:, None]) / scale[:, None]).T

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.core import validation
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of, without
@@ -24,7 +25,7 @@ from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
 from bayeskern.linalg.markov.schedule import Schedule, count_slots
-from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
+from bayeskern.linalg.markov.smoother import Smoother, product, weighted_covariances
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 # Array elements per batch of draws (128 MB).
@@ -134,17 +135,19 @@ class MarkovSolver(Solver):
         return weighted_covariances(space, C.X[:, 0], weights, X_new[:, 0])
 
     def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
-        kernel = self._truncate(C.kernel)
-        if not kernel.is_of_points:
-            return super().variance(C._replace(kernel=kernel), part, factor, X_new)
-        space, part_space = kernel.state_space(), part_of(kernel, part).state_space()
-        if space.starts:
-            return super().variance(C._replace(kernel=kernel), part, factor, X_new)
-        mask = np.ones(space.size) if part is None else _state_mask(kernel, part)
-        noise = C.noise + sum(space.white)
-        # White noise at new times is independent of the data.
-        white = sum(part_space.white)
-        return variances(space, mask, C.X[:, 0], noise, C.observed, X_new[:, 0]) + white
+        C = C._replace(kernel=self._truncate(C.kernel))
+        if not _has_smoother(C.kernel):
+            return super().variance(C, part, factor, X_new)
+        smoother, white = _smoother(C, part, X_new)
+        return smoother.variances() + white
+
+    def covariance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
+        C = C._replace(kernel=self._truncate(C.kernel))
+        if not _has_smoother(C.kernel):
+            return super().covariance(C, part, factor, X_new)
+        validation.joint_points(len(X_new))
+        smoother, white = _smoother(C, part, X_new)
+        return smoother.covariance() + white * jnp.eye(len(X_new))
 
     def deviations(
         self, C: NoisyGram, part: str | None, factor: Factor, X_new, key: jax.Array, size: int
@@ -189,6 +192,11 @@ class MarkovSolver(Solver):
         process = self._process(C)
         density = jnp.vectorize(lambda r: log_density(process, r), signature="(n)->()")(R)
         return jnp.where(harmonics_suffice(self._truncate(C.kernel)), density, -jnp.inf)
+
+    def numbers_per_point(self, kernel: Kernel, n: int) -> int:
+        kernel = self._truncate(kernel)
+        # Of a step: products with the state, its gain, and its row of the model.
+        return 4 * (kernel.state_space().size + 2) if _has_smoother(kernel) else n
 
     def _truncate(self, kernel: Kernel) -> Kernel:
         """The kernel, with the solver's numbers of harmonics in its periodic kernels."""
@@ -244,6 +252,23 @@ def _sampler(kernel: Kernel | None, t) -> Callable:
     jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
     root = MarkovFactor.compute(ObservedProcess.of(kernel.state_space(), t, jitter))
     return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
+
+
+def _has_smoother(kernel: Kernel) -> bool:
+    """Whether the state-space form holds at all points; new times may precede a start."""
+    return kernel.is_of_points and not kernel.state_space().starts
+
+
+def _smoother(C: NoisyGram, part: str | None, X_new) -> tuple[Smoother, jax.Array]:
+    """Smoother of f, or a component, at X_new, and the variance of its white noise.
+
+    White noise at new times is independent of the data.
+    """
+    space = C.kernel.state_space()
+    mask = np.ones(space.size) if part is None else _state_mask(C.kernel, part)
+    noise, t_new = C.noise + sum(space.white), X_new[:, 0]
+    smoother = Smoother.of(space, mask, C.X[:, 0], noise, C.observed, t_new)
+    return smoother, sum(part_of(C.kernel, part).state_space().white, start=jnp.zeros(()))
 
 
 def _state_mask(kernel: Kernel, name: str) -> np.ndarray:

@@ -34,7 +34,7 @@ from bayeskern.linalg.neighbors.factor import (
     conditional,
     log_density,
 )
-from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
+from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver, difference
 
 # Cache of the latest search trees: new points arrive in chunks.
 _trees = Memory(4)
@@ -204,7 +204,7 @@ class NeighborsSolver(Solver):
             among = NoisyGram(C.kernel, X[rows], noise[rows], is_used).dense()
             c = jnp.where(is_used, target.evaluate(X[rows], x[None])[:, 0], 0.0)
             b = solve(among, c, assume_a="pos")
-            return b, target.evaluate_diag(x[None])[0] - c @ b
+            return b, difference(target.evaluate_diag(x[None])[0], c @ b)
 
         size = max(1, BLOCK_NUMBERS // rows.shape[1] ** 2)
         return rows, *jax.lax.map(of_point, (X_new, rows), batch_size=min(size, len(X_new)))
