@@ -287,7 +287,7 @@ class ProcessPredictive(eqx.Module):
     def mean(self) -> Array:
         """Means: (m,)."""
         gp = self.gp
-        latent = gp.solver.mean(gp.matrix, self.part, gp.residuals, gp.weights, self.X)
+        latent = gp.solver.mean(gp.matrix, self.part, gp.factor, gp.residuals, gp.weights, self.X)
         return latent + self.prior_mean
 
     def moments(self) -> tuple[Array, Array]:

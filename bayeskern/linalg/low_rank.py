@@ -209,9 +209,16 @@ class LowRankSolver(Solver):
     def factor(self, C: NoisyGram) -> LowRankFactor:
         return LowRankFactor.compute(*_features_and_noise(C))
 
-    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
-        kernel = part_of(C.kernel, part)
-        return kernel.features(X_new, None) @ (kernel.features(C.X, None).T @ weights)
+    def mean(
+        self, C: NoisyGram, part: str | None, factor: Factor | None, r, weights, X_new
+    ) -> jax.Array:
+        if factor is None:
+            kernel = part_of(C.kernel, part)
+            return kernel.features(X_new, None) @ (kernel.features(C.X, None).T @ weights)
+        assert isinstance(factor, LowRankFactor)
+        # From the posterior mean of the weights: the sum over the rows would cancel.
+        _, explained = factor.fit(r / factor.sd)
+        return _features_of_part(C.kernel, part, X_new) @ (factor.Q2 @ explained)
 
     def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
         assert isinstance(factor, LowRankFactor)

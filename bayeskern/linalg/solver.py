@@ -168,12 +168,15 @@ class Solver(eqx.Module):
         -inf, with a gradient of 0, if the matrix is not positive definite.
         """
 
-    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> Float[Array, " m"]:
+    def mean(
+        self, C: NoisyGram, part: str | None, factor: Factor | None, r, weights, X_new
+    ) -> Float[Array, " m"]:
         """Posterior mean of f, or of a component, at X_new.
 
         Args:
             C: Covariance matrix of the observations.
             part: Name of a component, or None.
+            factor: Factor of C; None for a sum of covariances with any weights.
             r: Residuals, shape (n,); exact solvers do not need them.
             weights: C^-1 r, shape (n,).
             X_new: Points, shape (m, d).

@@ -68,7 +68,7 @@ class Covariances(NamedTuple):
         for rows in self._blocks(X_new):
             for j, w in enumerate(weights.reshape(len(weights), -1).T):
                 # Exact solvers compute the mean from the weights alone: no noise, no residuals.
-                means = compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
+                means = compiled(self.solver.mean, K, None, None, None, w, padded(X_new[rows]))
                 sums[rows, j] = np.asarray(means)[: len(X_new[rows])]
         return sums.reshape(len(X_new), *weights.shape[1:])
 

@@ -144,7 +144,7 @@ def test_second_derivatives_of_predictions():
 
     def ours(kernel, noise, new):
         factor = solver.factor(NoisyGram(kernel, X, noise))
-        mean = solver.mean(NoisyGram(kernel, X, noise), None, r, factor.solve(r), new)
+        mean = solver.mean(NoisyGram(kernel, X, noise), None, factor, r, factor.solve(r), new)
         return jnp.sum(jnp.sin(mean)) + jnp.sum(
             jnp.sin(solver.variance(NoisyGram(kernel, X, noise), None, factor, new))
         )

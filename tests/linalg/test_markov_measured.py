@@ -335,7 +335,7 @@ def test_predictions_against_the_dense_solver():
     ours, theirs = (solver.factor(C) for solver in (SOLVER, DENSE))
     weights = ours.solve(r)
     for part in (None, "fast"):
-        expected = DENSE.mean(C, part, r, theirs.solve(r), new)
-        np.testing.assert_allclose(SOLVER.mean(C, part, r, weights, new), expected, atol=1e-9)
+        expected = DENSE.mean(C, part, theirs, r, theirs.solve(r), new)
+        np.testing.assert_allclose(SOLVER.mean(C, part, None, r, weights, new), expected, atol=1e-9)
         expected = DENSE.variance(C, part, theirs, new)
         np.testing.assert_allclose(SOLVER.variance(C, part, ours, new), expected, atol=1e-9)

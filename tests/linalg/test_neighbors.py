@@ -168,7 +168,7 @@ def test_new_points_are_conditioned_on_the_nearest(few_count):
         cross = W @ np.asarray(kernel(X, new))
         errors = np.asarray(kernel(new)) - cross - cross.T + W @ K @ W.T
         C = NoisyGram(KERNEL, X, noise, observed)
-        mean = jax.jit(lambda x, part=part, C=C: solver.mean(C, part, r, None, x))(new)
+        mean = jax.jit(lambda x, part=part, C=C: solver.mean(C, part, None, r, None, x))(new)
         np.testing.assert_allclose(mean, W @ r, atol=1e-12)
         variance = solver.variance(C, part, None, new)
         np.testing.assert_allclose(variance, np.diag(errors), atol=1e-12)

@@ -113,7 +113,7 @@ class SolverPrior(LatentPrior, LatentCovariance):
         self, weights: Array, factor: SolverLaplaceFactor, at: LatentPoints
     ) -> tuple[Array, Array]:
         C, name = self._gram(factor.noise, factor.mask), _component_name(at)
-        mean = self.solver.mean(C, name, None, weights[0], at.X)
+        mean = self.solver.mean(C, name, None, None, weights[0], at.X)
         variance = self.solver.variance(C, name, factor.factor, at.X)
         return mean[None], variance[None, None]
 

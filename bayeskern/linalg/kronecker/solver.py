@@ -77,7 +77,9 @@ class KroneckerSolver(Solver):
     def factor(self, C: NoisyGram) -> KroneckerFactor:
         return KroneckerFactor.compute(self._grams(C.kernel, C.X), C.noise, self._rows)
 
-    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
+    def mean(
+        self, C: NoisyGram, part: str | None, factor: Factor | None, r, weights, X_new
+    ) -> jax.Array:
         cells = weights[self._rows].reshape([len(axis) for axis in self.axes])
         return contract(cells, self._grams(part_of(C.kernel, part), C.X, X_new))
 

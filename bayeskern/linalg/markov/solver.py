@@ -123,13 +123,15 @@ class MarkovSolver(Solver):
         factor = MarkovFactor.compute(self._process(C))
         return eqx.tree_at(lambda f: f.sd, factor, jnp.where(suffice, factor.sd, jnp.nan))
 
-    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
+    def mean(
+        self, C: NoisyGram, part: str | None, factor: Factor | None, r, weights, X_new
+    ) -> jax.Array:
         if not C.kernel.is_of_points:
-            return super().mean(C, part, r, weights, X_new)
+            return super().mean(C, part, factor, r, weights, X_new)
         space = part_of(self._truncate(C.kernel), part).state_space()
         if space.starts:
             # New times may precede the start; there the state-space form does not hold.
-            return super().mean(C, part, r, weights, X_new)
+            return super().mean(C, part, factor, r, weights, X_new)
         if space.size == 0:
             return jnp.zeros(len(X_new))
         return weighted_covariances(space, C.X[:, 0], weights, X_new[:, 0])
@@ -174,7 +176,7 @@ class MarkovSolver(Solver):
             error = jnp.sqrt(noise) * jax.random.normal(keys[1], (n,))
             y = f[:n] + draw_others(keys[2]) + error
             y = y if C.observed is None else jnp.where(C.observed, y, 0.0)
-            explained = self.mean(C, part, y, factor.solve(y), X_new)
+            explained = self.mean(C, part, factor, y, factor.solve(y), X_new)
             # White noise at new times is independent of the data.
             white_noise = jnp.sqrt(white) * jax.random.normal(keys[3], explained.shape)
             return f[n:] - explained + white_noise

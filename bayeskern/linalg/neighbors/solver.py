@@ -117,7 +117,9 @@ class NeighborsSolver(Solver):
         _, order, neighbors = self._prepared_for(C.X)
         return NeighborsFactor.compute(C, neighbors, order)
 
-    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
+    def mean(
+        self, C: NoisyGram, part: str | None, factor: Factor | None, r, weights, X_new
+    ) -> jax.Array:
         rows, b, _ = self._given_nearest(C, part, X_new)
         return jnp.sum(b * jnp.asarray(r)[rows], axis=1)
 
