@@ -23,6 +23,7 @@ from bayeskern.kernels import (
     Periodic,
     RationalQuadratic,
 )
+from tests.compilations import compilations
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 from tests.marks import few
 
@@ -354,3 +355,22 @@ def test_markov_solver_equals_dense_solver(noise):
         lambda gp: np.array(gp.loo())[:, mask],
     ):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["dense", "markov"])
+def test_nothing_compiles_for_other_values(solver):
+    def numbers(seed):
+        rng = np.random.default_rng(seed)
+        process = bk.GaussianProcess(
+            Matern32(rng.uniform(1.0, 2.0)), np.sort(rng.normal(size=8)), 0.1, solver=solver
+        )
+        y = rng.normal(size=8)
+        conditioned = process.condition(y)
+        prediction = conditioned.predict([0.1, 0.2])
+        conditioned.covariance([0.1, 0.2])
+        return process.log_prob(y), conditioned.loo(), prediction.mean, prediction.sd
+
+    numbers(0)
+    before = len(compilations)
+    numbers(1)
+    assert len(compilations) == before
