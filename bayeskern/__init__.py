@@ -97,6 +97,7 @@ from bayeskern.prediction.mixture import Prediction
 if _TYPE_CHECKING:
     from bayeskern import ridge
     from bayeskern.diagnostics.report import report
+    from bayeskern.regressor import GPRegressor
     from bayeskern.ridge import (
         FourierRidge,
         KernelKNNClassifier,
@@ -143,6 +144,7 @@ __all__ = [
     "FourierRidge",
     "Free",
     "GPRegression",
+    "GPRegressor",
     "GammaExponential",
     "GammaPoisson",
     "GaussianProcess",
@@ -226,6 +228,8 @@ def __getattr__(name: str) -> _Any:
 
     if name == "report":
         return import_module("bayeskern.diagnostics.report").report
+    if name == "GPRegressor":
+        return import_module("bayeskern.regressor").GPRegressor
     ridge = import_module("bayeskern.ridge")
     return ridge if name == "ridge" else getattr(ridge, name)
 

@@ -48,6 +48,7 @@ CORE = (
     "inference/zoo/test_zoo.py",
     "linalg/test_select.py",
     "test_documentation.py",
+    "test_regressor.py::test_scikit_learn_checks",
 )
 
 

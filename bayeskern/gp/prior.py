@@ -37,7 +37,11 @@ def positive_definite(kernel: Kernel) -> Kernel:
     Raises TypeError if `kernel` is not a `Kernel`.
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
+        # scikit-learn has kernels of the same names.
+        kind = f"{type(kernel).__module__}.{type(kernel).__name__}"
+        raise TypeError(
+            f"kernel must be a bayeskern kernel, such as bayeskern.kernels.RBF(), got {kind}."
+        )
     for node in kernel.nodes():
         if isinstance(node, Kernel) and not node.positive_definite:
             raise ValueError(
