@@ -158,6 +158,14 @@ class HasPredictive(Protocol):
         ...
 
 
+def most_draws(model: Any) -> int | None:
+    """Number of draws that predictions of a model average by default; None for all.
+
+    A model whose predictions are costly for each draw has a number `most_draws`.
+    """
+    return getattr(model, "most_draws", None)
+
+
 @runtime_checkable
 class HasLogLikelihood(Protocol):
     """A model that knows the density of each observation given draws of its sites."""

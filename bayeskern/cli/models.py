@@ -14,10 +14,10 @@ from bayeskern.cli.app import app
 from bayeskern.cli.options import Whole
 from bayeskern.cli.output import print_written, require_not_input, say, write_report
 from bayeskern.core import files, validation
+from bayeskern.core.verdict import WIDTH
 from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
-from bayeskern.inference.verdict import WIDTH
 
 
 @app.command

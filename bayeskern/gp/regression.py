@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.measured.kernel import points_of
 from bayeskern.kernels.measured.rows import Rows
 from bayeskern.linalg import SOLVERS, Solver, solver_of
-from bayeskern.prediction.mixture import Prediction, thin
+from bayeskern.prediction.mixture import MixtureOptions, Prediction
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, DoesNotApplyError, NoClosedFormError
 
@@ -56,7 +56,8 @@ class GPRegression(eqx.Module):
 
     It is itself a NumPyro model, model(X, y=None, mask=None). The latent function is integrated
     out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
-    the observed `y`. Predictions average over at most 200 evenly thinned draws.
+    the observed `y`. Predictions average over at most 200 evenly thinned draws, unless
+    `posterior.predict` is told another number, `draws=`.
 
     The noise may differ from row to row. Known variances, such as squared error bars, are passed
     with the data and added to `noise`: `bk.infer(model, X, y, variances=e**2)`, and
@@ -111,6 +112,9 @@ class GPRegression(eqx.Module):
         >>> posterior.predict([2.2, 2.2], groups=["cheap", "good"]).sd.round(1)
         array([0.5, 0. ])
     """
+
+    #: Draws of the hyperparameters that predictions average; each costs a factorization.
+    most_draws: ClassVar[int] = MixtureOptions.max_draws
 
     kernel: Kernel = eqx.field(converter=positive_definite)
     #: a variance, its prior, or a NoiseModel
@@ -399,7 +403,7 @@ class GPRegression(eqx.Module):
         rows, kinds = new_rows(X_new, self.kernel, X, self.columns)
         has_noise = observes_kinds_of(X, rows) if variances is None else np.ones(len(rows))
         names = self.hyperparameters()
-        draws = thin({name: value for name, value in draws.items() if name in names})
+        draws = {name: value for name, value in draws.items() if name in names}
         if not latent and np.any(has_noise):
             fitted = next(iter(data[3:]), {})
             extra = self.noise_model.read_new_extra(len(rows), variances, groups, fitted)

@@ -17,6 +17,7 @@ from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern.core import validation
+from bayeskern.core.verdict import Verdict
 from bayeskern.protocols import NewValues
 
 if TYPE_CHECKING:
@@ -68,6 +69,20 @@ class Quantiles(ABC):
 
     #: (key, n) -> joint draws; None if they are not available.
     _draw: Callable[[jax.Array, int], np.ndarray] | None = None
+    #: prediction -> verdict on it; None if it does not come from a posterior.
+    check: Callable[[Quantiles], Verdict] | None = None
+
+    @cached_property
+    def trust(self) -> Verdict:
+        """Verdict on the means and standard deviations at these points, by other draws.
+
+        The predictions are made a second time, with draws of the posterior that were not averaged
+        here, or with weighted draws. Computed on first access.
+        """
+        if self.check is None:
+            reason = "This prediction does not come from posterior.predict, so there is no check."
+            return Verdict("not assessable", reason)
+        return self.check(self)
 
     # A subclass defines `variance` or `sd`; each default derives one from the other.
 
@@ -383,16 +398,22 @@ def thin(draws: dict, most: int = MixtureOptions.max_draws) -> dict:
 
     Draws of a single scalar site are evenly spaced in rank instead, to represent its distribution.
     """
+    rows = thinned_rows(draws, most)
+    return {name: jnp.asarray(values)[rows] for name, values in draws.items()}
+
+
+def thinned_rows(draws: dict, most: int) -> np.ndarray:
+    """Rows that `thin` keeps."""
     count = len(next(iter(draws.values()), []))
     if count <= most:
-        return {name: jnp.asarray(values) for name, values in draws.items()}
+        return np.arange(count)
     keep = np.linspace(0, count - 1, most).round().astype(int)
     (first, *others) = draws.values()
     if not others and np.ndim(first) == 1:
         # The middle of each of `most` equal intervals of rank: the extremes would be overweighted.
         middle = ((np.arange(most) + 0.5) * count / most).astype(int)
         keep = np.argsort(first)[middle]
-    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
+    return keep
 
 
 def without_nan(array: ArrayLike, reason: str = NOT_FACTORED) -> np.ndarray:

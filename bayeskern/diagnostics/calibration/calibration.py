@@ -11,11 +11,11 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
+from bayeskern.core.verdict import VERDICTS, WIDTH
 from bayeskern.diagnostics.calibration import ecdf_band
 from bayeskern.diagnostics.calibration.rank_plot import rank_plot
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.model.trace.axes import netcdf_name
-from bayeskern.inference.verdict import VERDICTS, WIDTH
 
 if TYPE_CHECKING:
     import pandas as pd

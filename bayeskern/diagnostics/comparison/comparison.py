@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
 from bayeskern.core.scalars import scalar_columns
+from bayeskern.core.verdict import WIDTH
 from bayeskern.diagnostics.comparison.forecasts import (
     ForecastComparison,
     Peer,
@@ -25,7 +26,6 @@ from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
-from bayeskern.inference.verdict import WIDTH
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeskern.core.formatting import abbreviated, alike, counted
+from bayeskern.core.verdict import VERDICTS, WIDTH
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED, Estimates
-from bayeskern.inference.verdict import VERDICTS, WIDTH, Trust, worst_entry
+from bayeskern.inference.verdict import Trust, worst_entry
 
 if TYPE_CHECKING:
     import pandas as pd

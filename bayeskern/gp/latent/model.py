@@ -39,7 +39,7 @@ from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linalg import SOLVERS, Solver
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
-from bayeskern.prediction.mixture import MixtureOptions, Prediction, thin
+from bayeskern.prediction.mixture import Prediction
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 
 
@@ -95,8 +95,9 @@ class LatentGP(eqx.Module):
     mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     integrate: bool | None = eqx.field(static=True, default=None)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
-    #: maximum number of draws that predictions average over
-    most_draws: ClassVar[int] = MixtureOptions.max_draws
+    #: Draws that predictions average. f at X is drawn too, so the sampling error of a predictive
+    #: mean is 1 / sqrt(500) of an sd, small beside the .25 sds that a good verdict allows.
+    most_draws: ClassVar[int] = 500
     #: columns of the data frame of the fit; new points need the same columns
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
     #: solver prepared for X by `prepare`
@@ -295,7 +296,6 @@ class LatentGP(eqx.Module):
         points = new_points(X_new, data[0], self.columns)
         names = {*self.hyperparameters(), "white"}
         draws = {name: value for name, value in draws.items() if name in names}
-        draws = thin(draws, self.most_draws)
         data = self._conditioning_data(data)
         condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
         mixture = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)

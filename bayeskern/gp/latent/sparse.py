@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import ClassVar, Self
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -69,9 +69,6 @@ class SparseGP(LatentGP):
         >>> prepared.inducing.shape
         (3, 1)
     """
-
-    # Each draw costs O(m^3) only.
-    most_draws: ClassVar[int] = 1000
 
     inducing: int | ArrayLike = eqx.field(default=100, kw_only=True)
     batch: int | None = eqx.field(static=True, default=None, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core.scalars import scalar_columns
+from bayeskern.core.verdict import VERDICTS
 from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.approximation.psis import Shift, Weights, weighted_difference
 from bayeskern.inference.assessment.approximation import (
@@ -40,7 +41,7 @@ from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Assessable, Moved, Region
-from bayeskern.inference.verdict import VERDICTS, Trust, worst_entry
+from bayeskern.inference.verdict import Trust, worst_entry
 
 REMEDY = (
     "Check that the draws belong to this model, with these priors and data; if they do, fit again, "

@@ -185,6 +185,7 @@ class Posterior(PosteriorDraws):
         *new_args: Any,
         seed: int = 0,
         extend: bool = False,
+        draws: int | None = None,
         model_kwargs: dict | None = None,
         **kwargs: Any,
     ) -> Prediction | SampledPrediction | Predictions:
@@ -202,20 +203,27 @@ class Posterior(PosteriorDraws):
             seed: A whole number that determines all random numbers.
             extend: True to append new members to a plate of latents, drawn from their prior given
                 the draw: new groups, a longer horizon.
+            draws: Largest number of draws of the posterior that the prediction averages. By default
+                500 of a `LatentGP`, 200 of another Gaussian process, each of which costs a
+                factorization, and all draws of other models.
             model_kwargs: Named arguments of the model whose name is an option of this method.
             **kwargs: Other named arguments of the model; `latent=True` if the model offers it.
 
         Returns:
             A `Prediction`, or a `SampledPrediction`; a dict of predictions by site if there are
-            several observed sites.
+            several observed sites. Its `trust` is a verdict on its means and sds at these points,
+            by weighted or other draws.
 
         Raises:
             ValueError: If a latent has another shape at the new arguments, naming the site; if
                 `seed` may be meant for the model.
         """
-        model, options = self.known_target.model, {"seed": seed, "extend": extend}
+        if draws is not None:
+            draws = validation.positive_integer(draws, "draws")
+        model = self.known_target.model
+        options = {"seed": seed, "extend": extend, "draws": draws}
         named = model_arguments(self.predict, model, new_args, kwargs, model_kwargs, options)
-        return predictive.predict(self, new_args, seed, extend, named)
+        return predictive.predict(self, new_args, seed, extend, draws, named)
 
     def deterministics(
         self,

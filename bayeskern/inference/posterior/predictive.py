@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -17,9 +18,14 @@ from bayeskern.inference.model.trace.arguments import as_jax, make_static
 from bayeskern.inference.model.trace.handlers import DrawObserved
 from bayeskern.inference.model.trace.sites import conditional_sites, trace_at, upstream_sites
 from bayeskern.inference.model.trace.validation import CannotDrawError, is_factor
+from bayeskern.inference.posterior.prediction_check import (
+    PredictionCheck,
+    rows_to_average,
+    with_rows,
+)
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
-from bayeskern.prediction.mixture import count_draws, mixture, thin
-from bayeskern.protocols import HasLogLikelihood, HasPredictive
+from bayeskern.prediction.mixture import MixtureOptions, count_draws, mixture, thin
+from bayeskern.protocols import HasLogLikelihood, HasPredictive, most_draws
 
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
@@ -121,8 +127,43 @@ def _mapped(function: Callable, items: tuple, batch: int | None) -> Any:
     return jax.lax.map(lambda item: function(*item), items, batch_size=batch)
 
 
-def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> Any:
-    """The posterior predictive at new arguments of the model.
+def predict(
+    posterior: Posterior, args: tuple, seed: int, extend: bool, draws: int | None, kwargs: dict
+) -> Any:
+    """The posterior predictive at new arguments of the model, with a verdict on it.
+
+    Args:
+        posterior: The posterior.
+        args: New positional arguments of the model.
+        seed: Seed of the draws.
+        extend: As in `Posterior.predict`.
+        draws: Largest number of draws to average; None for the default of the model.
+        kwargs: New named arguments of the model.
+
+    Returns:
+        A prediction, or a dict of predictions by site if there are several.
+    """
+    most = most_draws(posterior.known_target.model) if draws is None else draws
+    rows = rows_to_average(posterior, most)
+    at_new = partial(_predict, args=args, seed=seed, extend=extend, most=draws, kwargs=kwargs)
+    prediction = at_new(with_rows(posterior, rows))
+    if isinstance(prediction, Predictions):
+        for name, of_site in prediction.items():
+            of_site.check = PredictionCheck(posterior, rows, partial(_of_site, at_new, name))
+    else:
+        prediction.check = PredictionCheck(posterior, rows, at_new)
+    return prediction
+
+
+def _of_site(at_new: Callable[[Posterior], Predictions], name: str, posterior: Posterior) -> Any:
+    """Prediction of one of several sites."""
+    return at_new(posterior)[name]
+
+
+def _predict(
+    posterior: Posterior, args: tuple, seed: int, extend: bool, most: int | None, kwargs: dict
+) -> Any:
+    """The posterior predictive at new arguments of the model, averaged over all draws.
 
     A model that offers `predictive` computes it. Sites whose distribution conditions on data, such
     as `GaussianProcess`, are conditioned on the observed values. Observed sites on which other
@@ -133,6 +174,7 @@ def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: 
         args: New positional arguments of the model.
         seed: Seed of the draws.
         extend: As in `Posterior.predict`.
+        most: Largest number of draws to condition on; None for 200.
         kwargs: New named arguments of the model.
 
     Returns:
@@ -151,7 +193,7 @@ def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: 
     predictions: dict[str, Any] = {}
     for name in shapes:
         if name in model.conditional:
-            thinned, n = thin(draws), sites[name].shape[-1]
+            thinned, n = thin(draws, most or MixtureOptions.max_draws), sites[name].shape[-1]
             keys = jax.random.split(jax.random.key(seed), count_draws(thinned))
             conditional_at = eqx.Partial(PredictiveModel.new_values, model, name)
             rows = np.arange(shapes[name][-1])

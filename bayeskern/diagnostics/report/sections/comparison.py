@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from bayeskern.core.verdict import VERDICTS
 from bayeskern.diagnostics.comparison.comparison import (
     HEADINGS,
     MEASURES,
@@ -24,7 +25,6 @@ from bayeskern.diagnostics.report.sections.answer import question
 from bayeskern.diagnostics.report.sections.verdict import advice
 from bayeskern.diagnostics.report.style import as_svg
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.inference.verdict import VERDICTS
 
 block = partial(Block, "comparison")
 # Largest number of rows in the figure of marginals.
