@@ -127,6 +127,19 @@ class HasMode(Protocol):
 
 
 @runtime_checkable
+class HasStartingValues(Protocol):
+    """A model that knows values of its parameters without a prior in the units of its data."""
+
+    def starting_values(self, *data: Any) -> dict:
+        """Return values of some latent sites, by name; searches for modes also start there.
+
+        Args:
+            data: Arguments of the model.
+        """
+        ...
+
+
+@runtime_checkable
 class ChoosesForm(Protocol):
     """A model with several equivalent forms, suited to different inference methods."""
 

@@ -93,6 +93,10 @@ class NoiseModel(eqx.Module):
         """Copy with default priors from y, (n,) or (n, k), in the observed rows (n,)."""
         return self
 
+    def starting_values(self, variance: float) -> dict[str, float]:
+        """Starts of hyperparameters by site: noise of a tenth of the variance of y."""
+        return dict.fromkeys(self.hyperparameters(), 0.1 * variance)
+
     def require_length(self, n: int) -> None:
         """Raise ValueError if the model has variances for a number of rows other than n."""
 
@@ -447,6 +451,9 @@ class NoiseProcess(NoiseModel):
                 "it a prior: noise=NoiseProcess(kernel, level=...)."
             )
         return dataclasses.replace(self, level=dist.Normal(np.log(0.1 * variance), 2.0))
+
+    def starting_values(self, variance: float) -> dict[str, float]:
+        return {"noise.level": float(np.log(0.1 * variance))}
 
     def __repr__(self) -> str:
         level = "" if self.level is None else f", level={hyper.show(self.level)}"

@@ -38,8 +38,9 @@ from bayeskern.gp.regression_predictive import (
     with_new_noise,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.measured.kernel import points_of
+from bayeskern.kernels.measured.kernel import Measured, are_in_units_of_f, points_of
 from bayeskern.kernels.measured.rows import Rows
+from bayeskern.kernels.starting_values import starting_values
 from bayeskern.linalg import SOLVERS, Solver, solver_of
 from bayeskern.prediction.mixture import MixtureOptions, Prediction
 from bayeskern.prediction.outputs import OutputsPrediction
@@ -247,6 +248,42 @@ class GPRegression(eqx.Module):
         return dataclasses.replace(
             model, kernel=kernel, noise=noise.at({}), prepared=solver, outputs=outputs
         )
+
+    def starting_values(
+        self,
+        X: Array,
+        y: Array | None = None,
+        mask: Array | None = None,
+        extra: Extra | None = None,
+    ) -> dict[str, Any]:
+        """Values of `Free` hyperparameters in the units of the data, by site.
+
+        Those of the kernel are as in `kernels.starting_values`, with the mean square of y - mean;
+        the noise is a tenth of the variance of y, and the mean is the mean of y.
+
+        Args:
+            X: Inputs, as `prepare` returns them.
+            y: Observations, (n,) or (n, k).
+            mask: Shape (n,), True where y is observed.
+            extra: Not used.
+        """
+        points = points_of(X)
+        used = np.broadcast_to(are_in_units_of_f(X), len(points))
+        used = used if mask is None else used & np.asarray(mask)
+        kernel = self.kernel.inner if isinstance(self.kernel, Measured) else self.kernel
+        if y is None or not np.any(used):
+            return starting_values(kernel, points)
+        targets = np.asarray(y)[used].reshape(int(np.sum(used)), -1)
+        variance, level = float(np.var(targets, axis=0).mean()), targets.mean()
+        values = {"mean": level}
+        if is_function(self.mean):
+            level = np.asarray(evaluate_mean(self.mean, points))[used][:, None]
+        elif not hyper.is_specified(self.mean):
+            level = np.asarray(self.mean)
+        values |= starting_values(kernel, points, float(np.mean(np.square(targets - level))))
+        values |= self.noise_model.starting_values(variance) if variance > 0.0 else {}
+        free = {k: v for k, v in self.hyperparameters().items() if isinstance(v, hyper.Free)}
+        return {k: np.full(hyper.shape(free[k]), v) for k, v in values.items() if k in free}
 
     def at(self, values: dict) -> Self:
         """Copy with the given hyperparameters set.

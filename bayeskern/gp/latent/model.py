@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
@@ -35,6 +36,7 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.starting_values import starting_values
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linalg import SOLVERS, Solver
@@ -224,6 +226,16 @@ class LatentGP(eqx.Module):
     def hyperparameters(self) -> dict:
         """Every hyperparameter by the name of its site."""
         return {site.name: hyper.get(self, site.path) for site in self._sites()}
+
+    def starting_values(
+        self, X: Array, y: Array | None = None, extra: dict[str, Array] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Values of `Free` lengthscales in the units of X (n, d), by site."""
+        return {
+            f"{prefix}.{name}".removeprefix("."): value
+            for prefix, kernel in self._kernels_by_prefix()
+            for name, value in starting_values(kernel, X).items()
+        }
 
     def at(self, values: dict) -> Self:
         """Copy with the given hyperparameters set.

@@ -11,8 +11,9 @@ def assess_point(optimum: Optimum) -> Trust:
     problem = optimum.problem()
     if problem:
         return Trust("bad", problem, optimum.evidence())
+    remarks = f"{optimum.remarks} " if optimum.remarks else ""
     advice = (
-        "The optimum is valid, but a point estimate ignores the uncertainty of the parameters: "
-        "intervals based on it are too narrow."
+        f"{remarks}The optimum is valid, but a point estimate ignores the uncertainty of the "
+        "parameters: intervals based on it are too narrow."
     )
     return Trust("not assessable", advice, optimum.evidence())

@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
+from bayeskern.inference.optimization.plateaus import FlatDirection, Neighbourhood
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Optimum:
             after the end points from the starts. None if unexplained draws were not looked for.
         unexplained_places: Unexplained draws of highest density, (m, d). They may show posterior
             mass near a mode that the normal approximation at the mode misses.
+        neighbourhood: The density around the mode, in which flat directions are looked for; None
+            without a search.
         exchanges: Exchangeable members of sites, such as mixture components. Each mode is listed in
             all orders of the members, or in two if there are too many orders.
     """
@@ -84,6 +87,7 @@ class Optimum:
     unexplained: int | None = None
     unexplained_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     exchanges: Exchanges = field(default_factory=Exchanges)
+    neighbourhood: Neighbourhood | None = None
 
     @property
     def gradient_norm(self) -> float:
@@ -154,6 +158,20 @@ class Optimum:
             return -np.inf
         half_logdet = 0.5 * np.linalg.slogdet(self.hessian)[1]
         return float(self.log_density + 0.5 * len(self.z) * np.log(2.0 * np.pi) - half_logdet)
+
+    @cached_property
+    def flat_directions(self) -> tuple[FlatDirection, ...]:
+        """Directions along which the data do not determine the mode, or only its limit."""
+        if self.neighbourhood is None:
+            return ()
+        return self.neighbourhood.flat_directions(self.z, self.log_density, self.hessian)
+
+    @property
+    def higher(self) -> np.ndarray:
+        """Points along flat directions with a higher log density, highest first: (k, d)."""
+        if self.neighbourhood is None or not self.flat_directions:
+            return np.zeros((0, len(self.z)))
+        return self.neighbourhood.higher(self.z, self.log_density, self.flat_directions)
 
     @property
     def starts(self) -> int:
@@ -251,6 +269,11 @@ class Optimum:
         evidence: dict[str, int | str] = {"unexplained_draws_followed": searches}
         return evidence | ({"exchangeable": f"{self.exchanges}"} if self.exchanges else {})
 
+    @property
+    def remarks(self) -> str:
+        """Sentences on coordinates that go to a limit; "" without any."""
+        return " ".join(d.remark for d in self.flat_directions if d.limit)
+
     def bounded(self) -> Optimum:
         """This optimum; raises ValueError if the density is unbounded."""
         if self.log_density > CRITERIA.max_log_density:
@@ -274,8 +297,11 @@ class Optimum:
                 f"along {steepest}): give it more steps or tighter priors; where a density "
                 "has its mode at the edge of its support, take MAP(jacobian=True)."
             )
+        plateaus = [d.problem for d in self.flat_directions if d.problem]
+        if plateaus:
+            return " ".join(plateaus)
         curvature, coordinate = self.least_curved()
-        if not curvature > MIN_CURVATURE:
+        if not (curvature > MIN_CURVATURE or self.flat_directions):
             return (
                 f"Not a maximum: the density is flat or rises along {coordinate}; "
                 "give it a proper prior, fix it, or take MAP(jacobian=True)."

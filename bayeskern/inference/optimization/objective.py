@@ -36,6 +36,18 @@ class NegativeLogDensity(eqx.Module):
         return np.where(np.isnan(values), np.inf, values)
 
     @property
+    def may_be_flat(self) -> np.ndarray:
+        """True for log-scale coordinates that no prior in these coordinates bounds, (d,)."""
+        unbounded = self.target.without_prior if self.mode == "unconstrained" else None
+        return np.repeat(
+            [
+                site.is_log_scale and (unbounded is None or site.name in unbounded)
+                for site in self.target.latents
+            ],
+            [site.size for site in self.target.latents],
+        )
+
+    @property
     def mode(self) -> str:
         """Kind of mode at the minimum: "likelihood", "unconstrained" or "constrained"."""
         if not self.prior:

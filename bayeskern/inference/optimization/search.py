@@ -20,7 +20,13 @@ from bayeskern.inference.optimization.curvature import derivatives, hessian_at
 from bayeskern.inference.optimization.lbfgs import OPTIONS, SearchState, evaluate, minimise
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.starts import STARTS, finite_positions, initial_positions
+from bayeskern.inference.optimization.plateaus import Neighbourhood
+from bayeskern.inference.optimization.starts import (
+    STARTS,
+    finite_positions,
+    further_positions,
+    initial_positions,
+)
 from bayeskern.inference.optimization.unexplained import (
     UnexplainedSearch,
     excess_log_density,
@@ -84,12 +90,16 @@ def find_optimum(
         z, values, gradients = _restart_nonfinite(
             objective, positions, (z, values, gradients), seed, steps
         )
-    ends = SearchEnds(objective, hessian, z, values, gradients)
+    # A start in the units of the data comes after the others.
+    centre = positions[-1] if len(positions) > starts else positions[0]
+    ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
+    if starts > 1 and np.any(objective.may_be_flat) and target.size <= UNEXPLAINED.max_size:
+        _search_further(ends, seed, steps, progress, title)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.
         return ends.best()
-    return _search_unexplained(ends, starts, seed, steps, progress, title)
+    return _search_unexplained(ends, seed, steps, progress, title)
 
 
 @dataclass(eq=False)
@@ -99,6 +109,8 @@ class SearchEnds:
     Attributes:
         objective: The function that was minimised.
         hessian: Curvature of the modes, as in `hessian_at`.
+        centre: The start in the units of the data, or else the first start, (d,).
+        rows: Searches that are run at a time; their program is compiled for this number.
         z: Ends, (k, d).
         values: The objective at the ends, (k,).
         gradients: Its gradient at the ends, (k, d).
@@ -106,6 +118,8 @@ class SearchEnds:
 
     objective: NegativeLogDensity
     hessian: str
+    centre: np.ndarray
+    rows: int
     z: np.ndarray
     values: np.ndarray
     gradients: np.ndarray
@@ -119,16 +133,44 @@ class SearchEnds:
         self.values = np.concatenate([self.values, values])
         self.gradients = np.concatenate([self.gradients, gradients])
 
-    def add_exchanged_modes(self, exchanges: Exchanges, rows: int) -> None:
-        """Add the modes in other orders of exchangeable members, `rows` at a time."""
+    def search_from(self, positions: np.ndarray, steps: int, bar: Progress) -> None:
+        """Search from at most `rows` further positions (k, d), and add the ends."""
+        padded = np.resize(positions, (self.rows, positions.shape[1]))
+        with bar:
+            results = minimise(self.objective, padded, steps, report=lambda taken, _: bar.to(taken))
+        self.add(*(x[: len(positions)] for x in results))
+
+    def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The objective (k,) and its gradient (k, d) at points (k, d), by the same program."""
+        parts = [z[begin : begin + self.rows] for begin in range(0, len(z), self.rows)]
+        results = [
+            [
+                x[: len(part)]
+                for x in evaluate(self.objective, np.resize(part, (self.rows, part.shape[1])))
+            ]
+            for part in parts
+        ]
+        values, gradients = (np.concatenate(x) for x in zip(*results, strict=True))
+        return values, gradients
+
+    def log_densities(self, z: np.ndarray) -> np.ndarray:
+        """Log densities at points, (k, d) -> (k,)."""
+        return -self.evaluate(z)[0]
+
+    def coincide(self) -> bool:
+        """True if two searches ended at the best point, so that it is no plateau."""
+        best = int(np.argmin(self.values))
+        distance = np.max(np.abs(self.z - self.z[best]) / (1.0 + np.abs(self.z[best])), axis=1)
+        as_high = self.values < self.values[best] + CRITERIA.log_density_tol_nats
+        return bool(np.sum(as_high & (distance < CRITERIA.log_density_tol_nats)) > 1)
+
+    def add_exchanged_modes(self, exchanges: Exchanges) -> None:
+        """Add the modes in other orders of exchangeable members."""
         best = self.best()
         for mode in (best, *best.others):
             copies = exchanges.copies(mode.z)
-            for begin in range(0, len(copies), rows):
-                part = copies[begin : begin + rows]
-                # Repeat rows up to the number of the first search, whose program is compiled.
-                padded = np.resize(part, (rows, part.shape[1]))
-                self.add(part, *(x[: len(part)] for x in evaluate(self.objective, padded)))
+            if len(copies):
+                self.add(copies, *self.evaluate(copies))
 
     def best(self, **fields: Any) -> Optimum:
         """The optimum at the lowest end, with other values for these fields of `Optimum`."""
@@ -154,6 +196,12 @@ class SearchEnds:
                 at=self.at,
                 proper=self.objective.prior and not target.without_scale,
                 unexplained_places=np.zeros((0, target.size)),
+                neighbourhood=Neighbourhood(
+                    self.log_densities,
+                    self.objective.may_be_flat,
+                    self.centre,
+                    tuple(target.coordinates),
+                ),
             )
         return self._optima[i]
 
@@ -194,8 +242,26 @@ def _restart_nonfinite(
     return results
 
 
+def _search_further(ends: SearchEnds, seed: int, steps: int, progress: bool, title: str) -> None:
+    """Further searches while the starts disagree, or the best mode is on a plateau.
+
+    They begin at higher points along flat directions, and at draws that spread more widely.
+    """
+    max_rounds = 2
+    for i in range(max_rounds):
+        if ends.coincide():
+            return
+        optimum = ends.best()
+        if optimum.agreeing > 1 and not any(d.problem for d in optimum.flat_directions):
+            return
+        rng = stream(seed, f"further starts {i}")
+        draws = further_positions(ends.objective, ends.rows, rng, ends.centre)
+        positions = np.concatenate([optimum.higher[: ends.rows // 2], draws])[: ends.rows]
+        ends.search_from(positions, steps, Progress(f"{title}, further starts", steps, progress))
+
+
 def _search_unexplained(
-    ends: SearchEnds, starts: int, seed: int, steps: int, progress: bool, title: str
+    ends: SearchEnds, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
     """Best mode after searches from prior draws that the known modes do not explain.
 
@@ -213,16 +279,10 @@ def _search_unexplained(
         excess = excess_log_density(draws, log_density, modes)
         unexplained = np.flatnonzero(excess > UNEXPLAINED.min_excess_nats)
         places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
-        positions = draws[highest(excess, unexplained, starts)]
+        positions = draws[highest(excess, unexplained, ends.rows)]
         if not len(positions):
             break
-        # Repeat rows up to the number of the first search, whose program is compiled.
-        padded = np.resize(positions, (starts, positions.shape[1]))
-        with Progress(f"{title}, unexplained", steps, progress) as bar:
-            results = minimise(
-                objective, padded, steps, report=lambda taken, _, bar=bar: bar.to(taken)
-            )
-        ends.add(*(x[: len(positions)] for x in results))
+        ends.search_from(positions, steps, Progress(f"{title}, unexplained", steps, progress))
         searches += len(positions)
         optimum = ends.best()
         if len(optimum.others) < len(modes):
@@ -233,7 +293,7 @@ def _search_unexplained(
         if np.all(np.isfinite(log_density[order])):
             exchanges = find_exchanges(objective.target, draws[order])
     if exchanges:
-        ends.add_exchanged_modes(exchanges, starts)
+        ends.add_exchanged_modes(exchanges)
     return ends.best(unexplained=searches, unexplained_places=places, exchanges=exchanges)
 
 

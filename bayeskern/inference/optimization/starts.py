@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core.random import stream
-from bayeskern.inference.model.evaluation import draw_prior
+from bayeskern.inference.model.evaluation import constrain, draw_prior, unconstrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.protocols import HasStartingValues
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class SearchStarts:
         spread_sds: Sd of the coordinates without a proper prior, around their initial values.
         prior_draws: Draws from the prior from which failed searches may restart.
         uniform_draws: Uniform draws on (-radius, radius)^d from which they may restart.
+        min_distance: Distance of a start in the units of the data from the first start.
         radius: Half the width of this box, as in NumPyro and Stan.
     """
 
@@ -31,6 +33,7 @@ class SearchStarts:
     spread_sds: float = 3.0
     prior_draws: int = 512
     uniform_draws: int = 256
+    min_distance: float = 0.5
     radius: float = 2.0
 
 
@@ -40,13 +43,15 @@ STARTS = SearchStarts()
 def initial_positions(
     objective: NegativeLogDensity, count: int, seed: int, candidates: int = STARTS.candidates
 ) -> np.ndarray:
-    """Starts of a search: (count, d).
+    """Starts of a search: (count, d), or (count + 1, d) with a start in the units of the data.
 
     The first start is the median of draws from the prior. Half of the other starts are the
     candidates of highest density. The rest are other candidates in the order drawn, each followed
     by its reflection in the median. Coordinates without a proper prior have their initial value in
-    the first start, and spread widely around it in the candidates. The density or its gradient need
-    not be finite at a start: `finite_positions` gives replacements.
+    the first start, and spread widely around it in the candidates. If the model knows values of
+    them in the units of its data, half of the candidates spread around these values, which are an
+    additional start. The density or its gradient need not be finite at a start:
+    `finite_positions` gives replacements.
 
     Args:
         objective: -log p.
@@ -60,15 +65,55 @@ def initial_positions(
     first, others = np.median(draws[:median_draws], axis=0), draws[median_draws:]
     if count == 1:
         return first[None]
+    centre = _centre_in_data_units(objective.target, first)
+    centres = np.tile(first, (len(others), 1))
+    if centre is not None:
+        shift = np.where(centre == first, 0.0, centre - first)
+        centres[1::2], others[1::2] = centre, others[1::2] + shift
     order, half = np.argsort(objective.values(others)), (count - 1) // 2
-    unselected = others[np.sort(order[half:])][: count // 2]
+    unselected = np.sort(order[half:])[: count // 2]
     # If a draw leads to a mode on one side of the median, its reflection leads to the other side.
     with np.errstate(invalid="ignore"):
         # A draw at the edge of a support is infinite, and its reflection may be NaN.
-        reflected = 2.0 * first - unselected
-    pairs = np.stack([unselected, reflected], axis=1).reshape(-1, len(first))
+        reflected = 2.0 * centres[unselected] - others[unselected]
+    pairs = np.stack([others[unselected], reflected], axis=1).reshape(-1, len(first))
     # The best draws lead to high modes, the pairs to lower modes too.
-    return np.concatenate([first[None], others[order[:half]], pairs])[:count]
+    positions = np.concatenate([first[None], others[order[:half]], pairs])[:count]
+    if centre is None:
+        return positions
+    # Searches from equal starts would agree on a plateau.
+    is_near = np.all(np.abs(centre - first) < STARTS.min_distance)
+    return np.concatenate([positions, [centre + is_near * STARTS.min_distance]])
+
+
+def further_positions(
+    objective: NegativeLogDensity, count: int, rng: np.random.Generator, centre: np.ndarray
+) -> np.ndarray:
+    """Starts of further searches, the draws of highest density first: (count, d).
+
+    Coordinates without a proper prior spread around `centre` (d,), twice as widely as in
+    `initial_positions`.
+    """
+    spread = np.full(STARTS.candidates * count, 2.0 * STARTS.spread_sds)
+    first, draws = np.split(draw_prior(objective.target, rng, np.r_[0.0, spread]), [1])
+    without_prior = np.repeat(
+        [s.name in objective.target.without_prior for s in objective.target.latents],
+        [s.size for s in objective.target.latents],
+    )
+    draws = draws + np.where(without_prior, centre - first, 0.0)
+    return draws[np.argsort(objective.values(draws), kind="stable")[:count]]
+
+
+def _centre_in_data_units(target: Target, z: np.ndarray) -> np.ndarray | None:
+    """z (d,) with coordinates in the units of the data; None if the model knows no such values."""
+    model = target.model
+    values = model.starting_values(*target.args) if isinstance(model, HasStartingValues) else {}
+    if not values:
+        return None
+    sites = {name: value[0] for name, value in constrain(target, z[None, None]).items()}
+    known = {name: np.asarray(value)[None] for name, value in values.items()}
+    centre = unconstrain(target, sites | known)[0][0]
+    return np.where(np.isfinite(centre), centre, z)
 
 
 def finite_positions(

@@ -297,9 +297,10 @@ def test_gp_evidence_reaches_scikit_learn(problem):
     assert posterior.optimum.log_density >= best - 1e-3
     assert posterior.optimum.gradient_norm < 1e-4
     assert posterior.optimum.eigenvalues[0] > 0
-    # Sound if and only if another start says the same.
-    agree = np.sum(posterior.optimum.start_log_densities > posterior.optimum.log_density - 0.01)
-    assert posterior.trust.verdict == ("not assessable" if agree > 1 else "bad")
+    # Sound if and only if another start says the same, and no other mode is nearly as high.
+    ends = posterior.optimum.start_log_densities - posterior.optimum.log_density
+    is_sound = np.sum(ends > -0.01) > 1 and not np.any((ends > np.log(0.01)) & (ends < -0.01))
+    assert posterior.trust.verdict == ("not assessable" if is_sound else "bad")
     # The log density is scikit-learn's log marginal likelihood at our values.
     theta = [np.log(posterior.draws[name].item()) for name in order(posterior)]
     again = peer.log_marginal_likelihood(np.array(theta))
@@ -335,6 +336,8 @@ def test_new_values_of_the_same_shapes_do_not_recompile():
         kernel = RBF(lengthscale=dist.LogNormal(0.0, scale), variance=Free(scale)).named("level")
         model = bk.GPRegression(kernel, noise=bk.from_sd(dist.HalfNormal(scale)))
         posterior = bk.infer(model, X, y, method="map", seed=seed, progress=False)
+        # The verdict needs the curvature; so does a search whose starts disagree.
+        assert posterior.trust.verdict in ("bad", "not assessable")
         prediction = posterior.predict(X_new)
         return X, y, posterior, prediction.mean, prediction.sd
 

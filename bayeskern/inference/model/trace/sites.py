@@ -12,6 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions import Distribution, biject_to
+from numpyro.distributions.transforms import (
+    ComposeTransform,
+    ExpTransform,
+    IndependentTransform,
+    SigmoidTransform,
+    Transform,
+)
 from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.core.tracing import by_one_thread
@@ -34,19 +41,24 @@ class Latent(NamedTuple):
         is_param: True for a `numpyro.param`.
         shape: Shape of its value.
         unconstrained_shape: Shape of its unconstrained value.
+        is_log_scale: True if its unconstrained value is a logarithm or a log odds, so that a step
+            of 1 means the same in all units.
     """
 
     name: str
     is_param: bool
     shape: tuple[int, ...]
     unconstrained_shape: tuple[int, ...]
+    is_log_scale: bool
 
     @classmethod
     def of(cls, name: str, site: dict) -> Latent:
         """The latent at a site of a trace."""
         shape = jnp.shape(site["value"])
-        unconstrained_shape = biject_to(support(site)).inverse_shape(shape)
-        return cls(name, site["type"] == "param", shape, unconstrained_shape)
+        transform = biject_to(support(site))
+        unconstrained_shape = transform.inverse_shape(shape)
+        is_param = site["type"] == "param"
+        return cls(name, is_param, shape, unconstrained_shape, _is_log_scale(transform))
 
     @property
     def size(self) -> int:
@@ -81,6 +93,14 @@ class ModelSite(NamedTuple):
         if self.obstacle:
             raise ValueError(self.obstacle)
         return self.conditions_on_data
+
+
+def _is_log_scale(transform: Transform) -> bool:
+    """True if a transform from unconstrained values begins with exp or the logistic function."""
+    while isinstance(transform, IndependentTransform):
+        transform = transform.base_transform
+    first = transform.parts[0] if isinstance(transform, ComposeTransform) else transform
+    return isinstance(first, ExpTransform | SigmoidTransform)
 
 
 def inspect_sites(target: Target) -> dict[str, ModelSite]:
