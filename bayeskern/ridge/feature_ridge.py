@@ -228,7 +228,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """Choose the best of alphas by the criterion, and set the path attributes."""
         if alphas is None:
             rows = self._centered.rows
-            alphas = default_alphas(np.trace(self._centered.S) / rows, rows)
+            square = np.mean(self._centered.yy) / rows if criterion == "evidence" else None
+            alphas = default_alphas(np.trace(self._centered.S) / rows, rows, square)
         path = self._centered.path(eigen, alphas)
         if criterion == "loo":
             path = path._replace(loo=self._loo_path(eigen, alphas, X, Y, sqrt_weights))

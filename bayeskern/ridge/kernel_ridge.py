@@ -16,6 +16,7 @@ from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Modulated, Power, Product
 from bayeskern.kernels.estimator import KernelExpansion, read_weights
 from bayeskern.kernels.gram_matrix import blocks, gram
+from bayeskern.kernels.starting_values import starting_values
 from bayeskern.linalg import solver_of
 from bayeskern.ridge.covariances import Covariances, as_noise
 from bayeskern.ridge.penalties import (
@@ -42,7 +43,7 @@ from bayeskern.ridge.systems import (
     UnpenalisedConstant,
     without_constant,
 )
-from bayeskern.ridge.tuning import Objective, WeightedRows, tune
+from bayeskern.ridge.tuning import Objective, Starts, WeightedRows, tune
 
 
 @dataclass(eq=False, repr=False)
@@ -64,13 +65,19 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             "loo", the mean squared leave-one-out residual; "gcv", generalized cross-validation; or
             "evidence", the log marginal likelihood of the Gaussian process.
         alphas: Penalties to choose from. None takes 50, from 1e-8 to 10 n times the mean diagonal
-            of K, weighted and, with a constant, centered. A warning is issued if the best is the
-            first or the last.
+            of K, weighted and, with a constant, centered; for "evidence" more, if y is larger or
+            much smaller than functions of the kernel. A warning is issued if the best is the first
+            or the last.
         alpha_per_target: Whether to choose an alpha for each column of y.
         fit_intercept: Whether to add an unpenalised constant b.
         optimize: The criterion, "loo", "gcv" or "evidence", by which gradient descent optimises the
             hyperparameters marked `Free(start)`. If `alpha` names the same criterion, alpha is
-            optimised too, within the range of `alphas`. None leaves the kernel unchanged.
+            optimised too, within the range of `alphas`. None leaves the kernel unchanged. The
+            search starts at `start` and in the units of the data: lengthscales at the median
+            distance of X, variances at the mean square of y. Positive hyperparameters stay within a
+            factor of 1e6 of these.
+        restarts: Number of random starts of `optimize` around the units of the data, taken if the
+            first two searches disagree or end on a plateau.
         solver: The method to solve for a. "dense" stores K, n x n numbers, and takes "cholesky" or,
             for several alphas or a singular K, "eigen". "iterative", conjugate gradients, stores no
             matrix; alpha must be one number, and there are no leave-one-out predictions, standard
@@ -79,7 +86,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             and a kernel with a state. "auto" takes the fastest exact solver that fits in memory, or
             "iterative" if none does.
         tol: The relative residual |y - (K + alpha W^-1) a| / |y| at which "iterative" stops.
-        seed: The seed of the preconditioner of "iterative", a whole number from 0 to 2**32 - 1.
+        seed: The seed of `restarts` and of the preconditioner of "iterative", a whole number from 0
+            to 2**32 - 1.
 
     Attributes:
         kernel_: The kernel, with the hyperparameters that `optimize` found.
@@ -122,6 +130,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     alpha_per_target: bool = False
     fit_intercept: bool = False
     optimize: str | None = None
+    restarts: int = 2
     solver: str = "auto"
     tol: float = 1e-6
     seed: int = 0
@@ -149,7 +158,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             scipy.linalg.LinAlgWarning: If K + alpha I is singular to rounding, so that the shortest
                 of several solutions is taken.
             sklearn.exceptions.ConvergenceWarning: If solver="iterative" does not reach `tol`, or
-                `optimize` stops at a gradient that is not small.
+                `optimize` stops at a gradient that is not small, on a plateau, or at a bound.
         """
         X, y = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
         allow_free = self.optimize is not None
@@ -344,15 +353,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             K *= u
         return without_constant(K, u if constant else None)
 
-    def _path(self, spectrum: RidgeSpectrum | Covariances, alphas) -> RegularizationPath:
+    def _path(
+        self, spectrum: RidgeSpectrum | Covariances, alphas, criterion: str
+    ) -> RegularizationPath:
         _, T, u, _, _ = self._rows
         if alphas is None:
-            alphas = default_alphas(spectrum.trace / len(T), len(T))
+            square = self._rows.mean_square() if criterion == "evidence" else None
+            alphas = default_alphas(spectrum.trace / len(T), len(T), square)
         return RegularizationPath.of(spectrum.systems(alphas), T, alphas, u)
 
     def _best_alpha(self, spectrum: RidgeSpectrum | Covariances, criterion: str, alphas):
         """Choose the best of alphas by the criterion, and set the path attributes."""
-        return self._path(spectrum, alphas).choose(criterion, self, self._single)
+        return self._path(spectrum, alphas, criterion).choose(criterion, self, self._single)
 
     def _tuned(self, kernel, alpha, alphas):
         """The optimised kernel, alpha, and alphas with the optimised alpha added."""
@@ -362,29 +374,42 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             raise ValueError(
                 f"optimize={criterion!r} needs one alpha, a number or {criterion!r}; got {alpha!r}."
             )
+        restarts = validation.positive_integer(self.restarts, "restarts", 0)
         objective = Objective.of(criterion, kernel, None if is_criterion else alpha)
+        X, _, u, _, _ = self._rows
+        scale = self._rows.mean_square() / np.mean(np.square(u))
+        centred = objective.with_values(starting_values(kernel, X, scale))
         if not is_criterion:
-            return tune(objective, None, self._rows)[0], alpha, None
+            starts = Starts(objective.start(), centred.start(), None, restarts, self.seed)
+            return tune(objective, starts, self._rows)[0], alpha, None
         if alphas is not None and not np.any(alphas > 0.0):
             raise ValueError(
                 "alphas has no penalty above 0, but optimize needs the logarithms of alphas."
             )
         alphas = None if alphas is None else alphas[alphas > 0.0]
-        path = self._path(self._spectrum(objective.kernel, alphas), alphas)
-        grid, start = path.alphas, path.best(criterion)
+        path = self._path(self._spectrum(centred.kernel, alphas), alphas, criterion)
+        grid = path.alphas
+        own_path = self._path(self._spectrum(objective.kernel, grid), grid, criterion)
+        positions = [
+            np.append(o.start(), np.log(p.best(criterion)))
+            for o, p in ((objective, own_path), (centred, path))
+        ]
+        own, centre = positions
+        starts = Starts(own, centre, (grid[0], grid[-1]), restarts, self.seed)
         # The search restarts from the best alpha of the path until it finds an alpha as good.
         max_starts = 5
         for _ in range(max_starts):
-            kernel, tuned_alpha = tune(objective, (start, grid[0], grid[-1]), self._rows)
+            kernel, tuned_alpha = tune(objective, starts, self._rows)
             alphas = np.union1d(grid, tuned_alpha)
-            path = self._path(self._spectrum(kernel, alphas), alphas)
-            start = path.best(criterion)
+            path = self._path(self._spectrum(kernel, alphas), alphas, criterion)
             scores = path.scores(criterion).sum(axis=1)
             best_score = np.max(scores)
             if best_score - scores[alphas == tuned_alpha][0] <= 1e-6 * np.abs(best_score):
                 break
             # With this kernel another alpha is better: a better optimum exists.
             objective = objective._replace(kernel=kernel)
+            own = np.append(objective.start(), np.log(path.best(criterion)))
+            starts = starts._replace(own=own)
         return kernel, criterion, alphas
 
     # -- prediction ------------------------------------------------------------------------------

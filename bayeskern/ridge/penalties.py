@@ -65,13 +65,22 @@ def read_alphas(alphas, alpha: str | float | np.ndarray) -> np.ndarray | None:
     return numbers
 
 
-def default_alphas(mean_variance: float, n: int) -> np.ndarray:
-    """50 penalties, evenly spaced on the log scale.
+def default_alphas(mean_variance: float, n: int, mean_square: float | None = None) -> np.ndarray:
+    """50 penalties or more, evenly spaced on the log scale.
 
     They range from near interpolation to 10 n mean_variance, where n mean_variance is the largest
-    eigenvalue that a Gram matrix of n points can have if the mean of k(x, x) is mean_variance.
+    eigenvalue that a Gram matrix of n points can have if the mean of k(x, x) is mean_variance. The
+    evidence, which depends on the units of y, needs more if the targets are larger or much smaller
+    than functions of the kernel: with their `mean_square`, the range is extended in equal steps.
     """
-    return (mean_variance or 1.0) * np.geomspace(1e-8, 10.0 * n, 50)
+    scale = mean_variance or 1.0
+    alphas = scale * np.geomspace(1e-8, 10.0 * n, 50)
+    if not mean_square:
+        return alphas
+    step = np.log(10.0 * n / 1e-8) / 49.0
+    above = int(np.ceil(max(0.0, np.log(mean_square / (scale * n))) / step))
+    below = int(np.ceil(max(0.0, np.log(1e-2 * scale / mean_square)) / step))
+    return alphas[0] * np.exp(step * np.arange(-below, 50 + above)) if above or below else alphas
 
 
 class RegularizationPath(NamedTuple):

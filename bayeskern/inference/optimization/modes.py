@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from bayeskern.core.plateaus import FlatDirection, Neighbourhood
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
-from bayeskern.inference.optimization.plateaus import FlatDirection, Neighbourhood
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Optimum:
     @property
     def higher(self) -> np.ndarray:
         """Points along flat directions with a higher log density, highest first: (k, d)."""
-        if self.neighbourhood is None or not self.flat_directions:
+        if self.neighbourhood is None:
             return np.zeros((0, len(self.z)))
         return self.neighbourhood.higher(self.z, self.log_density, self.flat_directions)
 

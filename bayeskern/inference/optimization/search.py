@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeskern.core.plateaus import Neighbourhood
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
@@ -20,7 +21,6 @@ from bayeskern.inference.optimization.curvature import derivatives, hessian_at
 from bayeskern.inference.optimization.lbfgs import OPTIONS, SearchState, evaluate, minimise
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.plateaus import Neighbourhood
 from bayeskern.inference.optimization.starts import (
     STARTS,
     finite_positions,

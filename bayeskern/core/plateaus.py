@@ -100,7 +100,10 @@ class Neighbourhood:
     def flat_directions(
         self, z: np.ndarray, log_density: float, hessian: np.ndarray
     ) -> tuple[FlatDirection, ...]:
-        """Flat directions at a mode z (d,), from its log density and the Hessian of -log p."""
+        """Flat directions at a mode z (d,), from its log density and the Hessian of -log p.
+
+        With zeros in place of the Hessian, single coordinates alone are looked at.
+        """
         if not (np.any(self.may_be_flat) and np.all(np.isfinite(hessian))):
             return ()
         # Units of other coordinates: their sds given all others.
@@ -119,6 +122,8 @@ class Neighbourhood:
         self, z: np.ndarray, log_density: float, directions: tuple[FlatDirection, ...]
     ) -> np.ndarray:
         """Points along flat directions with a higher log density, highest first: (k, d)."""
+        if not directions:
+            return np.zeros((0, len(z)))
         steps = np.concatenate([CRITERIA.probes, -np.array(CRITERIA.probes)])
         points = np.concatenate([z + np.outer(steps, d.step) for d in directions])
         rise = self.log_densities(points) - log_density
