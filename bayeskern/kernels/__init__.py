@@ -22,14 +22,12 @@ from bayeskern.kernels.families.custom import Custom, kernel_from_features
 from bayeskern.kernels.families.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.families.hilbert_space import HilbertSpace
 from bayeskern.kernels.families.markov_rbf import MarkovRBF
+from bayeskern.kernels.families.matern import Matern, Matern12, Matern32, Matern52
 from bayeskern.kernels.families.periodic import Cosine, Periodic, Seasonal
 from bayeskern.kernels.families.spectral_mixture import SpectralMixture
 from bayeskern.kernels.families.stationary import (
     RBF,
     InverseMultiquadric,
-    Matern12,
-    Matern32,
-    Matern52,
     Multiquadric,
     RationalQuadratic,
     Stationary,
@@ -65,6 +63,7 @@ __all__ = [
     "Kernel",
     "Linear",
     "MarkovRBF",
+    "Matern",
     "Matern12",
     "Matern32",
     "Matern52",

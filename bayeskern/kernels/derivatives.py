@@ -20,7 +20,7 @@ from scipy.special import expit, i0e, i1e
 from bayeskern.kernels import base
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.kernels.families import dot_product, periodic, stationary, trend
+from bayeskern.kernels.families import dot_product, matern, periodic, stationary, trend
 
 # Function that computes a derivative when it is called.
 Slope = Callable[[], float]
@@ -358,7 +358,7 @@ def _(values, pairs):
     return K, [lambda: K * squares / lengthscale, lambda: unit]
 
 
-@_leaf(stationary.Matern12)
+@_leaf(matern.Matern12)
 def _(values, pairs):
     lengthscale, variance = next(values), next(values)
     r = np.abs(pairs.lag) / lengthscale

@@ -129,8 +129,8 @@ def test_predictions_outside_the_box_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ((Periodic(), 0.0, 1.0, 5), TypeError, "takes RBF, Matern12"),
-        ((RationalQuadratic(), 0.0, 1.0, 5), TypeError, "takes RBF, Matern12"),
+        ((Periodic(), 0.0, 1.0, 5), TypeError, "takes RBF or a Matern"),
+        ((RationalQuadratic(), 0.0, 1.0, 5), TypeError, "takes RBF or a Matern"),
         ((RBF() + Matern32(), 0.0, 1.0, 5), TypeError, "Write a sum as"),
         ((RBF(np.eye(2)), 0.0, 1.0, 5), ValueError, "rotates the axes"),
         ((RBF(), 1.0, 0.0, 5), ValueError, "must lie below"),

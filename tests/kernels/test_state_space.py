@@ -22,6 +22,7 @@ from bayeskern.kernels import (
     IntegratedOrnsteinUhlenbeck,
     Linear,
     MarkovRBF,
+    Matern,
     Matern12,
     Matern32,
     Matern52,
@@ -41,6 +42,7 @@ KERNELS = {
     "matern12": Matern12(lengthscale=0.7, variance=1.3),
     "matern32": Matern32(lengthscale=[0.7], variance=1.3),
     "matern52": Matern52(lengthscale=[[0.7]], variance=1.3),
+    "matern72": Matern(0.7, 1.3, nu=3.5),
     "markov rbf": MarkovRBF(0.7, 1.3),
     "constant": Constant(0.4),
     "linear": Linear(variance=0.5, center=0.4),
@@ -118,10 +120,11 @@ def test_transition_noise_of_short_steps_against_quadrature(d):
     np.testing.assert_allclose(Q, expected, rtol=1e-9, atol=1e-13 * Q[0, 0])
 
 
-@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.5, 1.999, 2.001, 10.0, 800.0])
-def test_incomplete_gammas_against_scipy(x):
-    expected = [gammainc(m + 1, x) * math.factorial(m) for m in range(5)]
-    np.testing.assert_allclose(lower_gammas(jnp.asarray(x), 4), expected, rtol=1e-13)
+@pytest.mark.parametrize("highest", [4, 16])
+@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.5, 1.999, 2.001, 10.0, 13.9, 14.1, 800.0])
+def test_incomplete_gammas_against_scipy(x, highest):
+    expected = [gammainc(m + 1, x) * math.factorial(m) for m in range(highest + 1)]
+    np.testing.assert_allclose(lower_gammas(jnp.asarray(x), highest), expected, rtol=1e-13)
 
 
 @pytest.mark.slow

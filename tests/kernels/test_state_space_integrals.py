@@ -13,6 +13,7 @@ from bayeskern.kernels import (
     IntegratedOrnsteinUhlenbeck,
     Linear,
     MarkovRBF,
+    Matern,
     Matern12,
     Matern32,
     Matern52,
@@ -27,6 +28,8 @@ from tests.marks import few
 SMOOTH = {
     "matern32": Matern32(1.4, 1.3),
     "matern52": Matern52(1.4, 1.3),
+    "matern72": Matern(1.4, 1.3, nu=3.5),
+    "matern152": Matern(1.4, 1.3, nu=7.5),
     "markov rbf 6": MarkovRBF(1.4, 1.3, order=6),
     "markov rbf 10": MarkovRBF(1.4, 1.3, order=10),
     "integrated": IntegratedBrownian(0.3, start=-1.0),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from bayeskern.core.formatting import abbreviated, number, three_digits
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.kernels import Kernel, base
-from bayeskern.kernels.families import coregion, dot_product, periodic, stationary, trend
+from bayeskern.kernels.families import coregion, dot_product, matern, periodic, stationary, trend
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,11 @@ class InputAxis:
 # Behaviour by kernel; `InputAxis.length` gives the texts of {lengthscale} and {period}.
 SENTENCES = {
     stationary.RBF: "varies very smoothly over about {lengthscale}",
-    stationary.Matern52: "varies smoothly over about {lengthscale}",
-    stationary.Matern32: "varies with some roughness over about {lengthscale}",
-    stationary.Matern12: "varies roughly, like a random walk pulled back to its mean, over about "
+    matern.Matern52: "varies smoothly over about {lengthscale}",
+    matern.Matern32: "varies with some roughness over about {lengthscale}",
+    matern.Matern12: "varies roughly, like a random walk pulled back to its mean, over about "
     "{lengthscale}",
+    matern.Matern: "varies with smoothness {kernel.nu:g} over about {lengthscale}",
     stationary.RationalQuadratic: "varies smoothly, on short and long scales at once, over about "
     "{lengthscale}",
     stationary.InverseMultiquadric: "varies smoothly, with a long memory, over about {lengthscale}",

@@ -49,7 +49,7 @@ class HilbertSpace(Wrapper):
     To see the total error, compare Gram matrices with those of `inner`.
 
     Args:
-        inner: RBF, Matern12, Matern32 or Matern52, its lengthscale a number or a vector.
+        inner: RBF or a Matern kernel, its lengthscale a number or a vector.
         lower: Lower corner a of the box in the units of the inputs, a number or a number for each
             dimension.
         upper: Upper corner b of the box.
@@ -87,7 +87,7 @@ class HilbertSpace(Wrapper):
     def __check_init__(self):
         if not isinstance(self.inner, Stationary) or not self.inner.has_spectrum:
             raise TypeError(
-                f"HilbertSpace takes RBF, Matern12, Matern32 or Matern52, got {self.inner!r}. "
+                f"HilbertSpace takes RBF or a Matern kernel, got {self.inner!r}. "
                 "Write a sum as HilbertSpace(k1, ...) + HilbertSpace(k2, ...), and c * k as "
                 "c * HilbertSpace(k, ...)."
             )

@@ -19,16 +19,10 @@ from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
-from bayeskern.kernels.families.profiles import (
-    InverseMultiquadricLags,
-    MaternLags,
-    RBFLags,
-    matern_profile,
-)
+from bayeskern.kernels.families.profiles import InverseMultiquadricLags, RBFLags
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.means.lags import LagFunction, mean_in_closed_form
-from bayeskern.kernels.state_space.space import StateSpace, number
-from bayeskern.kernels.state_space.terms import MaternTerm
+from bayeskern.kernels.state_space.space import StateSpace
 
 
 class Stationary(Kernel):
@@ -88,8 +82,7 @@ class Stationary(Kernel):
             ValueError: The kernel has no spectral density in closed form.
         """
         raise ValueError(
-            f"{self!r} has no spectral density in closed form; use RBF, Matern12, Matern32 or "
-            "Matern52."
+            f"{self!r} has no spectral density in closed form; use RBF or a Matern kernel."
         )
 
     def lag_function(self) -> LagFunction | None:
@@ -207,110 +200,6 @@ variance=1.0)
         if jnp.ndim(self.lengthscale) == 2:
             return super().by_columns(d)
         return column_groups.one_by_one(self, ("lengthscale",), d)
-
-
-class HalfIntegerMatern(Stationary):
-    """Base of the Matern kernels of smoothness nu = p + 1/2.
-
-    Attributes:
-        order: p, which is 0, 1 or 2. In one dimension the process has a state of p + 1 numbers.
-    """
-
-    has_spectrum: ClassVar[bool] = True
-    order: ClassVar[int]
-
-    def state_space(self) -> StateSpace:
-        rate = jnp.sqrt(2.0 * self.order + 1.0) / number(self, "lengthscale")
-        return StateSpace((MaternTerm(self.order, rate, self.variance),))
-
-    def profile(self, u: jax.Array) -> jax.Array:
-        return matern_profile(u, self.order)
-
-    def lag_function(self) -> LagFunction:
-        return MaternLags(self.order)
-
-    def mixing(self, key: jax.Array, n: int) -> jax.Array:
-        # The spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian
-        # whose precision has a gamma distribution of mean 1.
-        nu = self.order + 0.5
-        return nu / jax.random.gamma(key, nu, (n,))
-
-    def spectrum(self, u: jax.Array, d: int) -> jax.Array:
-        # Rasmussen and Williams (2006), equation 4.15, with frequencies in radians.
-        nu = self.order + 0.5
-        factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
-        return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)
-
-
-class Matern12(HalfIntegerMatern):
-    """Matern kernel of order 1/2, or exponential kernel, k(x, z) = variance * exp(-r).
-
-    Functions drawn from it are continuous and nowhere differentiable; in one dimension they are
-    Ornstein-Uhlenbeck processes.
-
-    Args:
-        lengthscale: Distance over which the function changes, in the units of the inputs: a
-            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: Prior variance k(x, x), in the squared units of the output.
-
-    References:
-        Rasmussen and Williams (2006), section 4.2.1.
-
-    Examples:
-        >>> from bayeskern.kernels import Matern12
-        >>> print(Matern12(lengthscale=2.0)([0.0, 2.0]).round(3))
-        [[1.    0.368]
-         [0.368 1.   ]]
-    """
-
-    order: ClassVar[int] = 0
-    is_differentiable: ClassVar[bool] = False
-
-
-class Matern32(HalfIntegerMatern):
-    """Matern kernel of order 3/2, k(x, z) = variance * (1 + s) exp(-s) with s = sqrt(3) r.
-
-    Functions drawn from it are once differentiable.
-
-    Args:
-        lengthscale: Distance over which the function changes, in the units of the inputs: a
-            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: Prior variance k(x, x), in the squared units of the output.
-
-    References:
-        Rasmussen and Williams (2006), equation 4.17.
-
-    Examples:
-        >>> from bayeskern.kernels import Matern32
-        >>> print(Matern32(lengthscale=2.0)([0.0, 2.0]).round(3))
-        [[1.    0.483]
-         [0.483 1.   ]]
-    """
-
-    order: ClassVar[int] = 1
-
-
-class Matern52(HalfIntegerMatern):
-    """Matern kernel of order 5/2, variance * (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) r.
-
-    Functions drawn from it are twice differentiable.
-
-    Args:
-        lengthscale: Distance over which the function changes, in the units of the inputs: a
-            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
-        variance: Prior variance k(x, x), in the squared units of the output.
-
-    References:
-        Rasmussen and Williams (2006), equation 4.17.
-
-    Examples:
-        >>> from bayeskern.kernels import Matern52
-        >>> print(Matern52(lengthscale=2.0)([0.0, 2.0]).round(3))
-        [[1.    0.524]
-         [0.524 1.   ]]
-    """
-
-    order: ClassVar[int] = 2
 
 
 class RationalQuadratic(Stationary):

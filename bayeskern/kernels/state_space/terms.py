@@ -359,17 +359,17 @@ class HarmonicTerm(CoefficientsTerm):
 def lower_gammas(x: jax.Array, highest: int) -> jax.Array:
     """Integrals of w^m exp(-w) over w from 0 to x, for m = 0, ..., highest.
 
-    The integral for the highest m is m! (1 - exp(-x) sum_{j <= m} x^j / j!), or a series for small
-    x, where this cancels. The recursion to lower m adds positive numbers only: Abramowitz and
-    Stegun (1964), 6.5.22.
+    The integral for the highest m is m! (1 - exp(-x) sum_{j <= m} x^j / j!), or a series for x
+    below 2 or below m - 2, where this cancels. The recursion to lower m adds positive numbers only:
+    Abramowitz and Stegun (1964), 6.5.22.
     """
-    m, decay = highest, jnp.exp(-x)
-    is_small = x < 2.0
-    small, large = jnp.where(is_small, x, 0.0), jnp.where(is_small, 2.0, x)
-    rising = [math.factorial(m) / math.factorial(m + 1 + j) for j in reversed(range(SERIES_TERMS))]
+    m, decay, above = highest, jnp.exp(-x), max(highest - 4, 0)
+    is_small, terms = x < 2.0 + above, SERIES_TERMS + 2 * above
+    small, large = jnp.where(is_small, x, 0.0), jnp.where(is_small, 2.0 + above, x)
+    rising = [math.factorial(m) / math.factorial(m + 1 + j) for j in reversed(range(terms))]
     series = small ** (m + 1) * decay * horner(rising, small)
     head = [1.0 / math.factorial(j) for j in reversed(range(m + 1))]
-    closed = math.factorial(m) * (1.0 - decay * horner(head, large))
+    closed = float(math.factorial(m)) * (1.0 - decay * horner(head, large))
     # The barrier keeps XLA from computing the integral and exp(-x) again for each m.
     highest_gamma, decay = jax.lax.optimization_barrier(
         (jnp.where(is_small, series, closed), decay)
