@@ -146,7 +146,11 @@ class CovarianceFunction(Parametrized):
             for name, field in self.__dataclass_fields__.items()
             if "constraint" in field.metadata or field.metadata.get("static")
         }
-        return [f"{name}={hyper.show(v)}" for name, v in values.items() if v is not None]
+        return [
+            f"{name}={hyper.show(v)}"
+            for name, v in values.items()
+            if v is not None and v is not False
+        ]
 
     # -- calls for users ----------------------------------------------------------------------
 

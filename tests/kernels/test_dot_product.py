@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from bayeskern.kernels import AllSubsets, ArcCosine, Constant, Linear, Polynomial
+from bayeskern.kernels import AllSubsets, ArcCosine, Constant, Free, Linear, Polynomial
 from tests.kernels.compare import close
 from tests.marks import few
 
@@ -69,6 +69,20 @@ def test_degree_must_be_a_positive_integer(degree):
     with pytest.raises(ValueError, match=rf"degree must be a whole number.*got {degree!r}"):
         Polynomial(degree=degree)
     assert type(Polynomial(degree=np.int64(3)).degree) is int
+
+
+def test_exact_polynomial_has_the_monomials_of_one_degree():
+    k = Polynomial(degree=3, exact=True, variance=1.3)
+    close(k(X, Z), 1.3 * (X @ Z.T) ** 3)
+    x, y = RNG.normal(size=(2, 5))
+    # (x x' + y y')^3 by the binomial theorem.
+    features = np.stack([x**3, np.sqrt(3) * x**2 * y, np.sqrt(3) * x * y**2, y**3], axis=1)
+    close(k.feature_map(np.stack([x, y], axis=1)), np.sqrt(1.3) * features)
+    assert list(k.hyperparameters()) == ["variance"]
+    assert repr(Polynomial()) == "Polynomial(degree=2, offset=1.0, variance=1.0)"
+    for offset in (0.5, Free(1.0), np.array(2.0)):
+        with pytest.raises(ValueError, match="has no offset, got .*Leave it out"):
+            Polynomial(degree=3, offset=offset, exact=True)
 
 
 def test_negative_offset_is_refused():

@@ -43,6 +43,7 @@ FINITE = {
     "linear": (Linear([1.0, 0.2, 3.0], center=[0.3, 0.0, -1.0]), 3),
     "polynomial": (Polynomial(degree=4, offset=0.7, variance=1.3), 35),
     "polynomial of degree 1": (Polynomial(degree=1, offset=2.0), 4),
+    "polynomial of one degree": (Polynomial(degree=4, variance=1.3, exact=True), 15),
     "polynomial without offset": (Polynomial(degree=3, offset=0.0), 20),
     "all subsets": (AllSubsets(variance=0.5), 8),
     "cosine": (Cosine([1.0, 2.0, 3.0], 2.0), 2),

@@ -113,6 +113,7 @@ def test_limit_and_description():
     x = np.linspace(0.0, 3.0, 7)
     np.testing.assert_allclose(Matern(nu=100.0)(x), RBF()(x), atol=0.3 / 100.0)
     words = kernel_description.describe(
-        Matern(2.0, nu=0.8).at({"lengthscale": np.full(3, 2.0)}), kernel_description.InputAxis("", (9.0,))
+        Matern(2.0, nu=0.8).at({"lengthscale": np.full(3, 2.0)}),
+        kernel_description.InputAxis("", (9.0,)),
     )
     assert words == "varies with smoothness 0.8 over about 2"

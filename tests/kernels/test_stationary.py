@@ -14,6 +14,7 @@ from bayeskern.kernels import (
     Matern32,
     Matern52,
     Multiquadric,
+    PowerExponential,
     RationalQuadratic,
     SpectralMixture,
     White,
@@ -22,7 +23,7 @@ from tests.kernels.compare import close
 from tests.marks import few, slow
 
 RNG = np.random.default_rng(20)
-ALPHA = 0.7
+ALPHA, HALF = 0.7, 0.65
 
 
 def bessel(nu, r):
@@ -38,6 +39,7 @@ RADIAL = {
     Matern32: lambda r: bessel(1.5, r),
     Matern52: lambda r: bessel(2.5, r),
     RationalQuadratic: lambda r: (1 + r**2 / (2 * ALPHA)) ** -ALPHA,
+    PowerExponential: lambda r: np.exp(-(r ** (2 * HALF))),
     InverseMultiquadric: lambda r: (1 + r**2) ** -0.5,
     Multiquadric: lambda r: np.sqrt(1 + r**2),
 }
@@ -61,6 +63,14 @@ DERIVATIVES = {
         lambda r: -0.5 * (1 + r**2 / (2 * ALPHA)) ** (-ALPHA - 1),
         lambda r: 0.25 * (ALPHA + 1) / ALPHA * (1 + r**2 / (2 * ALPHA)) ** (-ALPHA - 2),
     ),
+    # exp(-u^a) with a = gamma / 2.
+    PowerExponential: (
+        lambda r: -HALF * r ** (2 * HALF - 2) * np.exp(-(r ** (2 * HALF))),
+        lambda r: (
+            (HALF * (HALF * r ** (4 * HALF - 4) - (HALF - 1) * r ** (2 * HALF - 4)))
+            * np.exp(-(r ** (2 * HALF)))
+        ),
+    ),
     InverseMultiquadric: (
         lambda r: -0.5 * (1 + r**2) ** -1.5,
         lambda r: 0.75 * (1 + r**2) ** -2.5,
@@ -77,7 +87,8 @@ every = pytest.mark.parametrize("kind", RADIAL, ids=lambda kind: kind.__name__)
 
 
 def make(kind, **values):
-    return kind(**values, **({"alpha": ALPHA} if kind is RationalQuadratic else {}))
+    shapes = {RationalQuadratic: {"alpha": ALPHA}, PowerExponential: {"gamma": 2 * HALF}}
+    return kind(**values, **shapes.get(kind, {}))
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -210,7 +221,10 @@ def blocks(kind, x, z):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "d"), [c for c in FEW_AND_MANY if c != slow(Matern12, 2)])
+@pytest.mark.parametrize(
+    ("kind", "d"),
+    [c for c in FEW_AND_MANY if c not in (slow(Matern12, 2), slow(PowerExponential, 2))],
+)
 def test_second_derivatives_in_the_inputs(kind, d):
     X, W = RNG.normal(size=(3, d)), RNG.normal(size=(3, 3))
     X[2] = X[0]
@@ -293,6 +307,25 @@ def test_reverse_over_reverse(kind):
         return jnp.sum(W * make(kind).at({"lengthscale": length})(X))
 
     close(jax.grad(jax.grad(total))(length), expected, rtol=1e-10)
+
+
+def test_power_exponential_limits_and_derivatives():
+    x = np.array([0.0, 0.0, 0.3, 2.0])
+    close(PowerExponential(0.7, 1.3, 1.0)(x), Matern12(0.7, 1.3)(x))
+    smooth = PowerExponential(0.7, 1.3, 2.0)
+    close(smooth(x), RBF(0.7 / np.sqrt(2), 1.3)(x))
+    close(mixed(smooth, np.zeros(2), np.zeros(2)), 1.3 * 2 / 0.49 * np.eye(2))
+    close(PowerExponential(gamma=0.0)([0.0, 1.0]), [[1.0, np.exp(-1)], [np.exp(-1), 1.0]])
+    # d/dg exp(-r^g) = -r^g log(r) k, and d2/dg2 = (r^2g - r^g) log(r)^2 k; both are 0 at r = 0.
+    r = np.abs(np.subtract.outer(x, x)) + 0.0
+    g, log = 1.3, np.log(np.where(r > 0, r, 1.0))
+    k = PowerExponential()
+    first = jax.jacfwd(lambda g: k.at({"gamma": g})(x))(g)
+    close(first, -(r**g) * log * np.exp(-(r**g)), atol=1e-15)
+    second = jax.jacfwd(jax.jacrev(lambda g: k.at({"gamma": g})(x)))(g)
+    close(second, (r ** (2 * g) - r**g) * log**2 * np.exp(-(r**g)), atol=1e-14)
+    with pytest.raises(ValueError, match="PowerExponential.gamma must be .*got 2.1"):
+        PowerExponential(gamma=2.1)
 
 
 def test_hessian_in_alpha():

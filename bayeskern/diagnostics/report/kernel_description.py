@@ -85,6 +85,7 @@ SENTENCES = {
     matern.Matern: "varies with smoothness {kernel.nu:g} over about {lengthscale}",
     stationary.RationalQuadratic: "varies smoothly, on short and long scales at once, over about "
     "{lengthscale}",
+    stationary.PowerExponential: "varies roughly over about {lengthscale}",
     stationary.InverseMultiquadric: "varies smoothly, with a long memory, over about {lengthscale}",
     stationary.White: "is noise without memory",
     periodic.Periodic: "repeats every {period}",

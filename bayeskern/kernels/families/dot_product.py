@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
@@ -83,6 +84,11 @@ class Polynomial(Kernel):
         offset: A number of 0 or more, in the squared units of the inputs. A larger offset gives
             lower degrees more weight.
         variance: A positive factor.
+        exact: True for variance * (x'z)^degree, of which the features are the monomials of degree
+            exactly `degree`. There is then no offset. Static.
+
+    Raises:
+        ValueError: The degree is not such a number, or both `exact` and an offset are given.
 
     References:
         Rasmussen and Williams (2006), section 4.2.2; Shawe-Taylor and Cristianini (2004),
@@ -102,6 +108,21 @@ class Polynomial(Kernel):
     )
     offset: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
     variance: Hyperparameter = hyperparameter(1.0)
+    exact: bool = eqx.field(static=True, default=False)
+
+    def __post_init__(self):
+        if self.exact:
+            # The default offset is 1.
+            if not isinstance(self.offset, int | float) or self.offset not in (0.0, 1.0):
+                raise ValueError(
+                    f"Polynomial(exact=True) has no offset, got {hyper.show(self.offset)}. Leave "
+                    "it out."
+                )
+            self.offset = 0.0
+
+    def own_hyperparameters(self) -> list[tuple]:
+        own = super().own_hyperparameters()
+        return [site for site in own if not (self.exact and site[0] == "offset")]
 
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         return self.variance * (self.offset + X @ (X if Z is None else Z).T) ** self.degree
@@ -117,7 +138,7 @@ class Polynomial(Kernel):
         return StateSpace((term,))
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        constant = jnp.full((len(X), 1), jnp.sqrt(self.offset))
+        constant = jnp.full((len(X), 0 if self.exact else 1), jnp.sqrt(self.offset))
         phi = jnp.concatenate([constant, X], axis=1)
         return jnp.sqrt(self.variance) * feature_maps.multinomial(self, phi, self.degree)
 

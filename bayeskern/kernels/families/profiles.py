@@ -17,6 +17,26 @@ from bayeskern.kernels.families.matern_profile import matern_profile
 from bayeskern.kernels.means.lags import LagFunction
 
 
+@jax.custom_jvp
+def power(u: jax.Array, exponent: jax.Array) -> jax.Array:
+    """u^exponent, and 0 at u = 0, where derivatives that are infinite are set to 0."""
+    is_apart = u != 0.0
+    return jnp.where(is_apart, jnp.where(is_apart, u, 1.0) ** exponent, 0.0)
+
+
+@power.defjvp
+def _power_jvp(primals, tangents):
+    (u, exponent), (du, d_exponent) = primals, tangents
+    value = power(u, exponent)
+    # Points that differ by rounding have the derivatives of equal points, as for a Matern kernel.
+    is_apart = u > jnp.finfo(jnp.result_type(u, float)).eps
+    far = jnp.where(is_apart, u, 1.0)
+    # At 0, the derivative of u is 1, and that of u^a is 0 for a > 1.
+    at_0 = 1.0 * (exponent == 1.0)
+    slope = exponent * jnp.where(is_apart, power(far, exponent - 1.0), at_0)
+    return value, slope * du + jnp.where(is_apart, value * jnp.log(far), 0.0) * d_exponent
+
+
 @dataclass(frozen=True)
 class RBFLags(LagFunction):
     """exp(-r^2 / 2)."""

@@ -19,7 +19,7 @@ from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
-from bayeskern.kernels.families.profiles import InverseMultiquadricLags, RBFLags
+from bayeskern.kernels.families.profiles import InverseMultiquadricLags, RBFLags, power
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.means.lags import LagFunction, mean_in_closed_form
 from bayeskern.kernels.state_space.space import StateSpace
@@ -231,6 +231,47 @@ class RationalQuadratic(Stationary):
 
     def mixing(self, key: jax.Array, n: int) -> jax.Array:
         return jax.random.gamma(key, self.alpha, (n,)) / self.alpha
+
+
+class PowerExponential(Stationary):
+    """Power exponential kernel, k(x, z) = variance * exp(-r^gamma).
+
+    It is also called gamma-exponential. Functions drawn from it are continuous and, for gamma < 2,
+    have no derivative; gamma = 1 is `Matern12`, and gamma = 2 an `RBF` with the lengthscale divided
+    by sqrt(2).
+
+    Args:
+        lengthscale: Distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: Prior variance k(x, x), in the squared units of the output.
+        gamma: Exponent, from 0 to 2, without units; a smaller gamma gives rougher functions. The
+            limit gamma = 0 is `variance` at equal points and variance / e elsewhere.
+
+    References:
+        Rasmussen and Williams (2006), equation 4.18.
+
+    Examples:
+        >>> from bayeskern.kernels import PowerExponential
+        >>> print(PowerExponential(gamma=1.5)([0.0, 2.0]).round(3))
+        [[1.    0.059]
+         [0.059 1.   ]]
+    """
+
+    is_differentiable: ClassVar[bool] = False
+
+    gamma: Hyperparameter = hyperparameter(1.0, constraints.interval(0.0, 2.0))
+
+    def profile(self, u: jax.Array) -> jax.Array:
+        return jnp.exp(-power(u, 0.5 * self.gamma))
+
+    def mixing(self, key: jax.Array, n: int) -> jax.Array:
+        # exp(-u^a) is the Laplace transform of a positive stable variable, which Kanter (1975),
+        # "Stable densities under change of scale", draws from a uniform and an exponential one.
+        key_uniform, key_exponential = jax.random.split(key)
+        a, angle = 0.5 * self.gamma, math.pi * jax.random.uniform(key_uniform, (n,))
+        rest = jnp.sin((1.0 - a) * angle) / jax.random.exponential(key_exponential, (n,))
+        stable = jnp.sin(a * angle) / jnp.sin(angle) ** (1.0 / a) * rest ** ((1.0 - a) / a)
+        return 2.0 * stable
 
 
 class InverseMultiquadric(Stationary):
