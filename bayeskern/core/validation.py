@@ -141,15 +141,44 @@ def _number(value: Any) -> float:
         return math.nan
 
 
+class TextColumn(str):
+    """Name of a column of text, whose values are read as the numbers of its levels.
+
+    Attributes:
+        levels: The values of the column; the level i is read as the number i.
+    """
+
+    levels: tuple = ()
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        # Compiled functions keep the names of columns, and the levels must be those of the data.
+        return str(self) == other and getattr(other, "levels", self.levels) == self.levels
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    @classmethod
+    def of(cls, name: str, levels: Iterable) -> TextColumn:
+        """Name with levels."""
+        column = cls(name)
+        column.levels = tuple(levels)
+        return column
+
+
 def inputs(
-    X: Any, name: str = "X", required: Sequence[str] | None = None
+    X: Any, name: str = "X", required: Sequence[str] | None = None, text: bool = False
 ) -> tuple[jax.Array, tuple[str, ...] | None]:
     """Read points as an (n, d) array; a vector of length n is n points in one dimension.
 
     Args:
         X: Array, or data frame of pandas, polars or another library.
         name: Name of the argument.
-        required: Columns to take from a data frame, in this order; all by default.
+        required: Columns to take from a data frame, in this order; all by default. The values of
+            a `TextColumn` must be among its levels.
+        text: True to read columns of text or categories as the numbers of their levels, where a
+            kernel refuses those that it would take for numbers (`kernel.resolve`).
 
     Returns:
         The array, and its column names (None unless X is a data frame).
@@ -159,7 +188,7 @@ def inputs(
     """
     columns = None
     if not is_traced(X) and hasattr(X, "columns"):
-        X, columns = _frame(X, name, required)
+        X, columns = _frame(X, name, required, text)
     X = _floats(X, name)
     if X.ndim == 0 or X.ndim > 2:
         raise ValueError(
@@ -277,21 +306,83 @@ def _floats(value: Any, name: str) -> np.ndarray | jax.Array:
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
 
 
-def _frame(X: Any, name: str, required: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def _frame(
+    X: Any, name: str, required: Sequence[str] | None, text: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Numbers of a data frame (n, d), and the names of its columns."""
     # narwhals is slow to import, and only data frames need it.
     import narwhals as nw
 
-    frame = nw.from_native(X, eager_only=True)
     if required is not None:
-        frame = frame[has_columns(name, frame.columns, required)]
+        frame = nw.from_native(X, eager_only=True)
+        X = frame[has_columns(name, frame.columns, required)]
+    known = None if text and required is None else required or ()
+    frame, columns = with_numbered_levels(X, name, known)
+    frame = nw.from_native(frame, eager_only=True)
     for column, dtype in frame.schema.items():
         if not dtype.is_numeric():
             raise ValueError(
-                f"column {column!r} of {name} is {dtype}, not numeric. "
-                "Encode it as numbers, or leave it out."
+                f"column {column!r} of {name} is {dtype}, not numeric. Encode it as numbers, or "
+                "leave it out; GaussianProcess, GPRegression and KernelRidge read text for the "
+                "kernels Categorical and Coregion."
             )
-    return frame.to_numpy().astype(float), tuple(map(str, frame.columns))
+    return frame.to_numpy().astype(float), columns
+
+
+def with_numbered_levels(
+    X: Any, name: str, known: Sequence[str] | None
+) -> tuple[Any, tuple[str, ...]]:
+    """Replace text and categories in a data frame by the numbers of their levels.
+
+    The levels of text are its distinct values, sorted; categories are in their own order.
+
+    Args:
+        X: The data frame.
+        name: Name of the argument.
+        known: Columns of earlier data: only a `TextColumn` among them is text, with these levels.
+            None to read every column of text.
+
+    Returns:
+        The data frame, and the names of its columns, `TextColumn` for those of text.
+
+    Raises:
+        ValueError: A value is missing, or is none of the known levels.
+    """
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    earlier = {str(c): c for c in known or () if isinstance(c, TextColumn)}
+    columns, numbered = [], []
+    for column, dtype in frame.schema.items():
+        is_text = known is None and isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
+        columns.append(earlier.get(str(column), str(column)))
+        if not is_text and str(column) not in earlier:
+            continue
+        values = frame[column].to_list()
+        if is_text:
+            # pandas and polars have different names for the categories that a column may hold.
+            declared = getattr(getattr(frame[column].to_native(), "cat", None), "categories", None)
+            declared = dtype.categories if isinstance(dtype, nw.Enum) else declared
+            distinct = {v for v in values if isinstance(v, str)} if declared is None else declared
+            levels = sorted(distinct) if declared is None else list(distinct)
+            columns[-1] = TextColumn.of(str(column), levels)
+        codes = _level_numbers(values, columns[-1], name)
+        numbered.append(nw.new_series(column, codes, nw.Float64, backend=frame.implementation))
+    return frame.with_columns(*numbered).to_native(), tuple(columns)
+
+
+def _level_numbers(values: Iterable, column: TextColumn, name: str) -> list[float]:
+    numbers = {level: float(i) for i, level in enumerate(column.levels)}
+    for row, value in enumerate(values):
+        if value not in numbers:
+            is_missing = value is None or value != value
+            content = "no value" if is_missing else f"the level {value!r}"
+            raise ValueError(
+                f"column {column!r} of {name} has {content} in row {row}, but the known levels are "
+                f"{', '.join(map(repr, column.levels))}. Drop these rows; or fit again to data "
+                "with this level, or with a column of categories that include it."
+            )
+    return [numbers[value] for value in values]
 
 
 def has_columns(name: str, columns: Iterable, required: Sequence[str]) -> list[str]:
@@ -339,6 +430,54 @@ def column_indices(
     if max(indices) >= d or min(indices) < -d:
         raise ValueError(f"columns {indices} are selected, but X has {d} columns.")
     return np.array(indices)
+
+
+def whole_numbers(X: jax.Array, count: int, noun: str, kernel: str) -> tuple[jax.Array, jax.Array]:
+    """Whole numbers below `count` in points of one column, (n,), and True for valid points.
+
+    Args:
+        X: Points, shape (n, d).
+        count: Number of whole numbers 0, 1, ... that are accepted.
+        noun: What they number.
+        kernel: Kernel that reads them.
+
+    Raises:
+        ValueError: There are several columns, or a point, unless it is traced, is not accepted.
+    """
+    if X.shape[1] != 1:
+        raise ValueError(
+            f"{kernel} is a kernel of one column, each value the {noun} of a point, but the points "
+            f"have {X.shape[1]} columns; select the column with .on(column)."
+        )
+    i = jnp.clip(X[:, 0], 0, count - 1).astype(int)
+    is_valid = i == X[:, 0]
+    if not is_traced(is_valid) and not np.all(is_valid):
+        row = int(np.argmin(is_valid))
+        raise ValueError(
+            f"row {row} has the {noun} {float(X[row, 0])!r}, but this {kernel} accepts 0 to "
+            f"{count - 1}. Number from 0."
+        )
+    return i, is_valid
+
+
+def semidefinite(matrix: np.ndarray, name: str) -> None:
+    """Raise ValueError unless a square matrix is symmetric and positive semi-definite."""
+    finite(matrix, name)
+    tolerance = 1e-8 * np.max(np.abs(matrix))
+    if np.max(np.abs(matrix - matrix.T)) > tolerance:
+        row, column = np.argwhere(np.abs(matrix - matrix.T) > tolerance)[0]
+        raise ValueError(
+            f"{name} must be symmetric, but its entries at ({row}, {column}) and ({column}, {row}) "
+            f"are {matrix[row, column]:g} and {matrix[column, row]:g}."
+        )
+    try:
+        np.linalg.cholesky(matrix + tolerance * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        raise ValueError(
+            f"{name} must be positive semi-definite, but its smallest eigenvalue is "
+            f"{smallest:.3g}. Similarities can be made so by setting negative eigenvalues to 0."
+        ) from None
 
 
 def kernel_name(name: object) -> str:

@@ -17,6 +17,7 @@ from bayeskern.kernels.base import (
     Warped,
 )
 from bayeskern.kernels.components import component, components
+from bayeskern.kernels.families.categorical import Categorical, Precomputed
 from bayeskern.kernels.families.coregion import Coregion
 from bayeskern.kernels.families.custom import Custom, kernel_from_features
 from bayeskern.kernels.families.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
@@ -50,6 +51,7 @@ __all__ = [
     "AllSubsets",
     "ArcCosine",
     "Brownian",
+    "Categorical",
     "ChangePoint",
     "Constant",
     "Coregion",
@@ -76,6 +78,7 @@ __all__ = [
     "Polynomial",
     "Power",
     "PowerExponential",
+    "Precomputed",
     "Product",
     "RadialBasis",
     "RandomFourierFeatures",

@@ -273,6 +273,7 @@ class Constant(Kernel):
     """
 
     depends_on_lag: ClassVar[bool] = True
+    takes_levels: ClassVar[bool] = True
 
     variance: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
 
@@ -311,6 +312,7 @@ class CompoundKernel(Kernel):
     terms: tuple[Kernel, ...]
 
     branches: ClassVar[bool] = True
+    takes_levels: ClassVar[bool] = True
     depends_on_lag: ClassVar[bool] = True
     operation: ClassVar[Callable]
 
@@ -409,6 +411,8 @@ class Wrapper(Kernel):
     Args:
         inner: The kernel k.
     """
+
+    takes_levels: ClassVar[bool] = True
 
     inner: Kernel
 
@@ -584,6 +588,8 @@ class Warped(Wrapper):
             module, whose floating arrays are hyperparameters (a deep kernel).
     """
 
+    takes_levels: ClassVar[bool] = False
+
     f: Callable = eqx.field(converter=as_module)
 
     def own_hyperparameters(self) -> list[tuple]:
@@ -591,6 +597,7 @@ class Warped(Wrapper):
 
     def resolve(self, columns: tuple[str, ...] | None) -> Warped:
         # The inner kernel is evaluated at the values of f, whose columns have no names.
+        self._require_numbers(columns)
         return self
 
     def _map(self, X: jax.Array) -> jax.Array:

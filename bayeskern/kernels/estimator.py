@@ -9,6 +9,7 @@ from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bayeskern.core import validation
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.stationary import RBF
@@ -24,6 +25,9 @@ class KernelEstimator(BaseEstimator):
     Hyperparameters of the kernel are parameters too: `kernel__lengthscale`, or
     `kernel__season.period` for a component named "season".
     """
+
+    #: columns of the data frame of `fit`, with the levels of text
+    _columns: tuple[str, ...] | None = None
 
     def get_params(self, deep: bool = True) -> dict:
         """Parameters by name; with `deep`, the hyperparameters of the kernel too."""
@@ -50,12 +54,22 @@ class KernelEstimator(BaseEstimator):
         return self
 
     def _read_data(self, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
-        """Points (n, d) and targets, checked by `validate_data` with these options."""
+        """Points (n, d) and targets, checked by `validate_data` with these options.
+
+        Text of data frames becomes the numbers of its levels, those of `fit`.
+        """
+        if hasattr(X, "columns"):
+            known = None if options.get("reset", True) else self._columns
+            X, self._columns = validation.with_numbered_levels(X, "X", known)
+        elif options.get("reset", True):
+            self._columns = None
         return validate_data(self, X, y, dtype=np.float64, **options)  # pyright: ignore[reportReturnType]
 
     def _read_points(self, X) -> np.ndarray:
         """Points (m, d) for a fitted estimator, with the columns that `fit` saw."""
         check_is_fitted(self)
+        if hasattr(X, "columns"):
+            X, _ = validation.with_numbered_levels(X, "X", self._columns or ())
         return validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportReturnType]
 
     def _concrete_kernel(self, positive_definite: bool = True, allow_free: bool = False) -> Kernel:
@@ -70,7 +84,8 @@ class KernelEstimator(BaseEstimator):
                 f"kernel must be a bayeskern kernel, such as RBF(), got {type(kernel).__name__}."
             )
         names = getattr(self, "feature_names_in_", None)
-        kernel = kernel.resolve(None if names is None else tuple(map(str, names)))
+        columns = None if names is None else tuple(map(str, names))
+        kernel = kernel.resolve(self._columns or columns)
         refused = Distribution if allow_free else Distribution | Free
         unset = [n for n, v in kernel.hyperparameters().items() if isinstance(v, refused)]
         if unset:

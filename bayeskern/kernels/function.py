@@ -32,6 +32,8 @@ class CovarianceFunction(Parametrized):
         is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
         depends_on_lag: True if k(x, z) is a function of x - z, given that its parts are.
         is_differentiable: False if functions drawn from it have no mean-square derivative.
+        takes_levels: True if the points may have columns of levels of text, or if only its parts
+            read the points.
         means_from_features: True if means of k come from means of its features, which are finite.
     """
 
@@ -41,6 +43,7 @@ class CovarianceFunction(Parametrized):
     depends_on_lag: ClassVar[bool] = False
     is_differentiable: ClassVar[bool] = True
     means_from_features: ClassVar[bool] = False
+    takes_levels: ClassVar[bool] = False
 
     # -- methods that a kernel defines --------------------------------------------------------
 
@@ -128,8 +131,10 @@ class CovarianceFunction(Parametrized):
             The copy; the kernel itself if it selects no columns by name.
 
         Raises:
-            ValueError: The kernel selects a column that `columns` lacks.
+            ValueError: The kernel selects a column that `columns` lacks, or reads the levels of a
+                column of text as numbers.
         """
+        self._require_numbers(columns)
         children = [
             (path, child)
             for path, child in self.children()
@@ -139,6 +144,16 @@ class CovarianceFunction(Parametrized):
         if all(new is old for new, (_, old) in zip(resolved, children, strict=True)):
             return self
         return hyper.replace(self, [path for path, _ in children], resolved)
+
+    def _require_numbers(self, columns: tuple[str, ...] | None) -> None:
+        """Raise ValueError for columns of text, unless the kernel takes levels."""
+        text = [c for c in columns or () if isinstance(c, validation.TextColumn)]
+        if text and not self.takes_levels:
+            raise ValueError(
+                f"{self!r} reads numbers, but the column {text[0]!r} is text. Select the columns "
+                "of numbers, and give the text a kernel of its own, as in "
+                f"RBF().on(['age']) * Categorical().on([{text[0]!r}])."
+            )
 
     def _arguments(self) -> list[str]:
         values = {
@@ -171,7 +186,8 @@ class CovarianceFunction(Parametrized):
         kernel, X, columns = self._read(X)
         if Z is None:
             return kernel.evaluate(X)
-        Z, z_columns = validation.inputs(Z, "Z")
+        has_text = any(isinstance(c, validation.TextColumn) for c in columns or ())
+        Z, z_columns = validation.inputs(Z, "Z", columns if has_text else None)
         if X.shape[1] != Z.shape[1] or (columns and z_columns and columns != z_columns):
             raise ValueError(
                 f"X has columns {columns or X.shape[1]} and Z has {z_columns or Z.shape[1]}; "
@@ -268,5 +284,5 @@ class CovarianceFunction(Parametrized):
 
     def _read(self, X: ArrayLike) -> tuple[Self, jax.Array, tuple[str, ...] | None]:
         """The concrete kernel, the points as an array, and the names of their columns."""
-        X, columns = validation.inputs(X, "X")
+        X, columns = validation.inputs(X, "X", text=True)
         return self.resolve(columns).require_concrete(), X, columns

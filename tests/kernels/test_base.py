@@ -20,6 +20,7 @@ from bayeskern.kernels import (
     AllSubsets,
     ArcCosine,
     Brownian,
+    Categorical,
     ChangePoint,
     Constant,
     Coregion,
@@ -41,6 +42,7 @@ from bayeskern.kernels import (
     Periodic,
     Polynomial,
     PowerExponential,
+    Precomputed,
     RationalQuadratic,
     Seasonal,
     SpectralMixture,
@@ -109,6 +111,8 @@ def examples(d):
         "change point": ChangePoint(RBF(variance=1.3), Linear() + 0.4, location=0.2, width=0.5).on(
             [0]
         ),
+        "categorical": Categorical(np.linspace(0.2, 0.8, d), 1.3).warp(jnp.sign),
+        "precomputed": Precomputed([[2.0, -0.7], [-0.7, 0.9]]).warp(half_line),
         "coregion": Coregion(2, 1, weights=[[0.7], [-1.2]], kappa=[0.4, 0.1]).warp(half_line),
         "custom": Custom(laplace, {"rate": 0.7}),
         "sum": RBF(lengthscale=0.8) + Linear() + 0.5,

@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike
 from bayeskern.core.formatting import abbreviated, number, three_digits
 from bayeskern.diagnostics.report.wording import percent
 from bayeskern.kernels import Kernel, base
-from bayeskern.kernels.families import coregion, dot_product, matern, periodic, stationary, trend
+from bayeskern.kernels.families import (
+    categorical,
+    coregion,
+    dot_product,
+    matern,
+    periodic,
+    stationary,
+    trend,
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ SENTENCES = {
     trend.Brownian: "wanders like a random walk",
     trend.IntegratedBrownian: "has a slope that wanders like a random walk",
     trend.IntegratedOrnsteinUhlenbeck: "has a slope that it forgets over about {lengthscale}",
+    categorical.Categorical: "differs from category to category",
+    categorical.Precomputed: "follows a given covariance matrix",
     coregion.Coregion: "ties {kernel.outputs} outputs together",
 }
 

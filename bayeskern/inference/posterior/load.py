@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeskern.core.json_arrays import NotStored
 from bayeskern.core.netcdf import Stored, read
+from bayeskern.core.validation import TextColumn
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.imputation import imputed
@@ -195,7 +196,10 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
     args, kwargs = fitted["args"], fitted["kwargs"]
     try:
         if isinstance(model, Restorable):
-            model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
+            levels, columns = fitted.get("levels", {}), fitted["columns"]
+            if levels:
+                columns = tuple(TextColumn.of(c, levels[c]) if c in levels else c for c in columns)
+            model, args = model.restore(args, columns, fitted.get("classes"))
         elif isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
         if fitted.get("missing"):

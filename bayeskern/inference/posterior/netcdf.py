@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeskern.core.files import require_file
 from bayeskern.core.netcdf import Format, to_bytes, write
+from bayeskern.core.validation import TextColumn
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.protocols import classes_of, columns_of
@@ -70,13 +71,15 @@ def state_of(posterior: Posterior, model: dict | None = None) -> dict[str, Any]:
 def _model(posterior: Posterior) -> dict[str, Any]:
     """Arguments, columns, classes and names of observed sites of the model."""
     target = posterior.known_target
+    columns = columns_of(target.model)
     sites = target.sites()
     return {
         "observed": [name for name, site in sites.items() if site.kind == "observed"],
         "missing": posterior.missing_values,
         "args": target.args,
         "kwargs": target.kwargs,
-        "columns": columns_of(target.model),
+        "columns": columns,
+        "levels": {c: c.levels for c in columns or () if isinstance(c, TextColumn)},
         "classes": classes_of(target.model),
         "density": log_density(target, posterior.draws),
     }

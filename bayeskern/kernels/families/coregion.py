@@ -19,11 +19,12 @@ from bayeskern.kernels.base import Kernel
 class Coregion(Kernel):
     """Coregionalization kernel of output numbers, k(i, j) = [W W' + diag(kappa)]_ij.
 
-    The points are output numbers 0, 1, ..., in one column: each row of the data is a value of one
-    output. The product with a kernel of the other columns is the intrinsic coregionalization
-    model, in which all outputs have the same lengthscales and are correlated:
-    `RBF().on([0]) * Coregion(outputs=2).on([1])`. A sum of such products is the linear model of
-    coregionalization. Fix the variance of the other kernel, which only scales W W' + diag(kappa).
+    The points are output numbers 0, 1, ..., in one column, or text in a data frame, of which the
+    levels are numbered in their order: each row of the data is a value of one output. The product
+    with a kernel of the other columns is the intrinsic coregionalization model, in which all
+    outputs have the same lengthscales and are correlated: `RBF().on([0]) *
+    Coregion(outputs=2).on([1])`. A sum of such products is the linear model of coregionalization.
+    Fix the variance of the other kernel, which only scales W W' + diag(kappa).
 
     Args:
         outputs: Number of outputs P; static.
@@ -58,6 +59,7 @@ class Coregion(Kernel):
     """
 
     is_differentiable: ClassVar[bool] = False
+    takes_levels: ClassVar[bool] = True
 
     outputs: int = eqx.field(static=True)
     rank: int = eqx.field(static=True, default=1)
@@ -89,19 +91,7 @@ class Coregion(Kernel):
         for name, shape in self._shapes():
             if jnp.shape(getattr(self, name)) != shape:
                 raise _wrong_shape(name, jnp.shape(getattr(self, name)), shape)
-        if X.shape[1] != 1:
-            raise ValueError(
-                "Coregion is a kernel of one column, the numbers of the outputs, but the points "
-                f"have {X.shape[1]} columns; select the column with .on(column)."
-            )
-        i = jnp.clip(X[:, 0], 0, self.outputs - 1).astype(int)
-        is_valid = i == X[:, 0]
-        if not validation.is_traced(is_valid) and not np.all(is_valid):
-            row = int(np.argmin(is_valid))
-            raise ValueError(
-                f"row {row} has the output {float(X[row, 0])!r}, but Coregion(outputs="
-                f"{self.outputs}) accepts 0 to {self.outputs - 1}. Number the outputs from 0."
-            )
+        i, is_valid = validation.whole_numbers(X, self.outputs, "output", "Coregion")
         return i, jnp.where(is_valid[:, None], jnp.take(self.weights, i, axis=0), jnp.nan)
 
     def _shapes(self):

@@ -350,6 +350,7 @@ class White(Kernel):
     """
 
     is_a_function: ClassVar[bool] = False
+    takes_levels: ClassVar[bool] = True
     is_differentiable: ClassVar[bool] = False
 
     variance: Hyperparameter = hyperparameter(1.0)

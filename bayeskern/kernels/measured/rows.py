@@ -175,7 +175,7 @@ class Rows(NamedTuple):
             return cls(rows, required, RowKinds.of(rows))
         parts = X if isinstance(X, list | tuple) else [X]
         if not any(isinstance(part, Functional) for part in parts):
-            return cls(*validation.inputs(X, name, required))
+            return cls(*validation.inputs(X, name, required, text=True))
         arrays, names = zip(*(_rows_of(part, name, required) for part in parts), strict=True)
         widths = [rows.shape[2] - 1 for rows in arrays]
         if len(set(widths)) > 1:
