@@ -316,7 +316,7 @@ def _frame(
     if required is not None:
         frame = nw.from_native(X, eager_only=True)
         X = frame[has_columns(name, frame.columns, required)]
-    known = None if text and required is None else required or ()
+    known = (None if text else ()) if required is None else required
     frame, columns = with_numbered_levels(X, name, known)
     frame = nw.from_native(frame, eager_only=True)
     for column, dtype in frame.schema.items():
@@ -351,7 +351,7 @@ def with_numbered_levels(
     import narwhals as nw
 
     frame = nw.from_native(X, eager_only=True)
-    earlier = {str(c): c for c in known or () if isinstance(c, TextColumn)}
+    earlier = {str(c): c for c in (() if known is None else known) if isinstance(c, TextColumn)}
     columns, numbered = [], []
     for column, dtype in frame.schema.items():
         is_text = known is None and isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
@@ -464,19 +464,17 @@ def semidefinite(matrix: np.ndarray, name: str) -> None:
     """Raise ValueError unless a square matrix is symmetric and positive semi-definite."""
     finite(matrix, name)
     tolerance = 1e-8 * np.max(np.abs(matrix))
-    if np.max(np.abs(matrix - matrix.T)) > tolerance:
-        row, column = np.argwhere(np.abs(matrix - matrix.T) > tolerance)[0]
+    asymmetry = np.max(np.abs(matrix - matrix.T))
+    if asymmetry > tolerance:
         raise ValueError(
-            f"{name} must be symmetric, but its entries at ({row}, {column}) and ({column}, {row}) "
-            f"are {matrix[row, column]:g} and {matrix[column, row]:g}."
+            f"{name} must be symmetric, but differs from its transpose by {asymmetry:g}."
         )
     try:
         np.linalg.cholesky(matrix + tolerance * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
-        smallest = np.linalg.eigvalsh(matrix)[0]
         raise ValueError(
             f"{name} must be positive semi-definite, but its smallest eigenvalue is "
-            f"{smallest:.3g}. Similarities can be made so by setting negative eigenvalues to 0."
+            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. Set negative eigenvalues to 0 before the call."
         ) from None
 
 

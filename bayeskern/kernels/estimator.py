@@ -27,7 +27,7 @@ class KernelEstimator(BaseEstimator):
     """
 
     #: columns of the data frame of `fit`, with the levels of text
-    _columns: tuple[str, ...] | None = None
+    _frame_columns: tuple[str, ...] | None = None
 
     def get_params(self, deep: bool = True) -> dict:
         """Parameters by name; with `deep`, the hyperparameters of the kernel too."""
@@ -59,17 +59,17 @@ class KernelEstimator(BaseEstimator):
         Text of data frames becomes the numbers of its levels, those of `fit`.
         """
         if hasattr(X, "columns"):
-            known = None if options.get("reset", True) else self._columns
-            X, self._columns = validation.with_numbered_levels(X, "X", known)
+            known = None if options.get("reset", True) else self._frame_columns
+            X, self._frame_columns = validation.with_numbered_levels(X, "X", known)
         elif options.get("reset", True):
-            self._columns = None
+            self._frame_columns = None
         return validate_data(self, X, y, dtype=np.float64, **options)  # pyright: ignore[reportReturnType]
 
     def _read_points(self, X) -> np.ndarray:
         """Points (m, d) for a fitted estimator, with the columns that `fit` saw."""
         check_is_fitted(self)
         if hasattr(X, "columns"):
-            X, _ = validation.with_numbered_levels(X, "X", self._columns or ())
+            X, _ = validation.with_numbered_levels(X, "X", self._frame_columns or ())
         return validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportReturnType]
 
     def _concrete_kernel(self, positive_definite: bool = True, allow_free: bool = False) -> Kernel:
@@ -85,7 +85,7 @@ class KernelEstimator(BaseEstimator):
             )
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else tuple(map(str, names))
-        kernel = kernel.resolve(self._columns or columns)
+        kernel = kernel.resolve(self._frame_columns or columns)
         refused = Distribution if allow_free else Distribution | Free
         unset = [n for n, v in kernel.hyperparameters().items() if isinstance(v, refused)]
         if unset:

@@ -16,7 +16,7 @@ def no_spectral_density(kernel: object) -> ValueError:
     """Error for a kernel without a spectral density to draw frequencies from."""
     return ValueError(
         f"{kernel!r} has no spectral density, so it has no random Fourier features. Use RBF, "
-        "a Matern kernel, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
+        "Matern, PowerExponential, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
         "Periodic or Cosine, or their sums, products, powers, multiples and selections of columns. "
         "NystromFeatures accepts any positive definite kernel."
     )

@@ -21,8 +21,9 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
     its variance.
 
     Args:
-        kernel: RBF, Matern, RationalQuadratic, InverseMultiquadric, SpectralMixture, Periodic or
-            Cosine, or sums, products, powers, multiples and selections of columns of them.
+        kernel: RBF, Matern, PowerExponential, RationalQuadratic, InverseMultiquadric,
+            SpectralMixture, Periodic or Cosine, or sums, products, powers, multiples and selections
+            of columns of them.
         n_components: Number of features m = 2 h; an odd number is rounded up.
         orthogonal: Draw orthogonal Gaussian directions, which reduces the error.
         seed: A whole number from 0 to 2**32 - 1, for the frequencies.
