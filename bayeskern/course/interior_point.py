@@ -220,12 +220,11 @@ class ShiftedGram:
             B = self.sqrt_e[:, None] * K
             B *= self.sqrt_e
             diagonal = B.diagonal().copy()
-            np.fill_diagonal(B, diagonal + 1.0 + jitter)
+            np.fill_diagonal(B, (1.0 + jitter) * (diagonal + 1.0))
             try:
                 return cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
             except np.linalg.LinAlgError:
                 # S K S is positive semidefinite only up to rounding.
-                floor = len(K) * np.finfo(float).eps * np.max(diagonal)
-                jitter = max(10.0 * jitter, floor)
-                if not np.isfinite(jitter):
+                jitter = max(10.0 * jitter, len(K) * np.finfo(float).eps)
+                if jitter > 1.0:
                     raise

@@ -52,8 +52,9 @@ def is_factored(L, variances, unit):
 
 
 def jitter_scales(variances):
-    """The diagonal of K; 1 where it is 0, in a row that has no covariances. For both libraries."""
-    return variances + (variances == 0.0)
+    """The diagonal of K; where it is 0, its smallest positive entry. For NumPy and JAX arrays."""
+    is_zero = variances == 0.0
+    return variances + is_zero * (variances + is_zero * variances.max()).min()
 
 
 @cholesky.defjvp

@@ -2,18 +2,29 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
 from bayeskern.gp import posterior as posterior_module
-from bayeskern.kernels import RBF, ArcCosine, Constant, Linear, Matern32, Matern52, White
+from bayeskern.kernels import (
+    RBF,
+    ArcCosine,
+    Constant,
+    Coregion,
+    Linear,
+    Matern32,
+    Matern52,
+    White,
+)
 from bayeskern.linalg import DenseFactor, solver
+from bayeskern.linalg.lapack import MIN_CALLBACK_SIZE
 from bayeskern.prediction import mixture
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
@@ -225,3 +236,57 @@ def test_draws_at_100_000_points():
         refused = bk.GaussianProcess(kernel, X, NOISE).condition(y).predict(new)
         with pytest.raises(ValueError, match="joint covariance of 100,000 points"):
             refused.sample(2)
+
+
+# -- one matrix with rows of very different scales -------------------------------------------------
+
+
+def test_noisy_row_leaves_the_other_row_its_digits():
+    gp = bk.GaussianProcess(RBF(), [0.0, 50.0], [1e-4, 1e14]).condition([1.0, 0.0])
+    f = gp.predict([0.0], latent=True)
+    # The rows are independent up to e^-1250: v = k - k^2 / (k + noise).
+    np.testing.assert_allclose(f.mean, 1.0 / 1.0001, rtol=1e-12)
+    np.testing.assert_allclose(f.variance, 1e-4 / 1.0001, rtol=1e-10)
+    assert gp.jitter == 0.0
+
+
+@pytest.mark.parametrize("n", [20, MIN_CALLBACK_SIZE])
+def test_useless_row_changes_nothing(n):
+    X, at = np.linspace(0.0, 4.0, n)[:, None], np.array([[0.5], [2.2]])
+    y, noise, useless = np.sin(X[:, 0]), 1e-4, 1e14
+    K = rbf(X, X) + noise * np.eye(n)
+    mean, covariance = posterior(K, rbf(X, at), rbf(at, at), y, 0.0)
+
+    def process(lengthscale=1.0):
+        noises = np.r_[useless, np.full(n, noise)]
+        return bk.GaussianProcess(RBF(lengthscale), np.r_[[[50.0]], X], noises, solver="dense")
+
+    y_both = np.r_[0.0, y]
+    f = process().condition(y_both).predict(at, latent=True)
+    # The condition number of K is about n / noise.
+    np.testing.assert_allclose(f.mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(f.variance, np.diag(covariance), rtol=1e-7)
+    own = multivariate_normal(0.0, useless + 1.0).logpdf(0.0)
+    expected = multivariate_normal(np.zeros(n), K).logpdf(y) + own
+    value, slope = jax.jit(jax.value_and_grad(lambda s: process(s).log_prob(y_both)))(1.0)
+    np.testing.assert_allclose([process().log_prob(y_both), value], expected, rtol=1e-9)
+    alone = jax.grad(lambda s: bk.GaussianProcess(RBF(s), X, noise, solver="dense").log_prob(y))
+    np.testing.assert_allclose(slope, alone(1.0), rtol=1e-8)
+
+
+def test_outputs_in_units_of_very_different_size():
+    # Pressure in Pa and humidity in kg/kg, with sds of 1e5 and 1e-3.
+    units, rng = np.array([1e5, 1e-3]), np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(0.0, 5.0, 40), np.repeat([0, 1], 20)])
+    rows, w = X[:, 1].astype(int), np.array([0.8, -0.6])
+    y, new = np.where(rows == 0, np.sin(X[:, 0]), -np.sin(X[:, 0])), [[2.0, 0.0], [2.0, 1.0]]
+
+    def fit(units):
+        between = Coregion(2, weights=(w * units)[:, None], kappa=0.2 * units**2)
+        noise = 1e-4 * units[rows] ** 2
+        gp = bk.GaussianProcess(RBF(1.2).on([0]) * between.on([1]), X, noise)
+        return gp.condition(units[rows] * y).predict(new, latent=True)
+
+    found, expected = fit(units), fit(np.ones(2))
+    np.testing.assert_allclose(found.mean / units, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(found.sd / units, expected.sd, rtol=1e-9)

@@ -11,7 +11,17 @@ from scipy.stats import multivariate_normal
 
 import bayeskern as bk
 from bayeskern import NotPositiveDefiniteError
-from bayeskern.kernels import RBF, Constant, Custom, Linear, Matern12, Matern32, Matern52, Periodic
+from bayeskern.kernels import (
+    RBF,
+    Constant,
+    Coregion,
+    Custom,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+)
 from bayeskern.linalg import Fits, NoisyGram, solver_of
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.kronecker import factor as kronecker
@@ -325,3 +335,19 @@ def test_hand_written_models_on_a_grid():
 def test_inputs_off_a_grid_are_refused(kernel, X, why):
     with pytest.raises(ValueError, match=f"solver='kronecker' does not fit: .*{why}"):
         bk.GaussianProcess(kernel, X, 0.1, solver="kronecker")
+
+
+def test_shift_that_would_swamp_a_row_is_refused():
+    # Outputs with variances of 1e12 and 1e-8 and the noise of the second: the eigenvalues of the
+    # whole matrix are known up to about 1e-2.
+    X = cells(REGULAR, np.arange(2.0))
+    kernel = RBF(2.0).on([0]) * Coregion(2, weights=0.0, kappa=[1e12, 1e-8]).on([1])
+    C = NoisyGram(kernel, jnp.asarray(X), 1e-10)
+    solver = KroneckerSolver().prepare(kernel, X)
+    with pytest.raises(NotPositiveDefiniteError, match="solver='dense'"):
+        solver.factor(C)
+    value, slope = jax.value_and_grad(
+        lambda noise: solver.log_density(C._replace(noise=noise), jnp.ones(len(X)))
+    )(1e-10)
+    assert value == -np.inf
+    assert slope == 0.0

@@ -339,3 +339,13 @@ def test_known_times_are_sorted_once():
 
     expected = bk.GaussianProcess(Matern32(0.7), X, 0.1, solver="dense").log_prob(jnp.ones(3))
     np.testing.assert_allclose(of_known_times(0.7), expected, rtol=1e-12)
+
+
+def test_draws_keep_the_scale_of_each_time():
+    # Brownian motion has the variance t, and noise of 1e40 leaves the prior as it is.
+    t, at = np.array([[1e-10]]), np.array([[1e-10], [1.0], [1e12]])
+    C = NoisyGram(Brownian(), jnp.asarray(t), 1e40)
+    factor = SOLVER.factor(C)
+    draws = SOLVER.deviations(C, None, factor, jnp.asarray(at), jax.random.key(0), 4000)
+    # The relative error of an sd from 4,000 draws is 1 / sqrt(8000).
+    np.testing.assert_allclose(np.std(draws, axis=0), np.sqrt(at[:, 0]), rtol=0.05)

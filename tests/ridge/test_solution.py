@@ -171,3 +171,15 @@ def test_kernel_ridge_with_a_posterior_mean_kernel():
     point = posterior.point("mean")
     ours = KernelRidge(kernel.at(point), float(point["noise"])).fit(X, y)
     np.testing.assert_allclose(ours.predict(NEW), posterior.predict(NEW).mean, rtol=1e-9)
+
+
+def test_rows_of_very_different_scale_are_not_dropped():
+    points = np.array([[0.0, 1e9], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    targets, new, alpha = np.array([5e8, 0.3, 0.1, -0.2]), np.array([[1.5, 0.0]]), 1e-8
+    kernel = RBF().on([0]) + Linear().on([1])
+    fit = KernelRidge(kernel, alpha).fit(points, targets)
+    A = np.asarray(kernel(points)) + alpha * np.eye(4)
+    sd = np.sqrt(np.diag(A))
+    dual = np.linalg.solve(A / sd / sd[:, None], targets / sd) / sd
+    # Scaled to unit diagonal, the condition number is about 20.
+    np.testing.assert_allclose(fit.predict(new), dual @ np.asarray(kernel(points, new)), rtol=1e-12)

@@ -20,6 +20,7 @@ from bayeskern.gp.latent.laplace_factor import LaplaceFactor, LatentCovariance, 
 from bayeskern.gp.latent.prior import LatentPoints, LatentPrior
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import Factor, NoisyGram, Solver
+from bayeskern.linalg.root import jitter_scales
 
 
 class SolverLaplaceFactor(LaplaceFactor):
@@ -140,9 +141,9 @@ class SolverPrior(LatentPrior, LatentCovariance):
     def _noise_free_factor(self) -> SolverLaplaceFactor:
         n = self.X.shape[0]
         # With less noise than this, rounding errors dominate the solver's predictions.
-        noise = 1e-10 * jnp.mean(self.kernels[0].evaluate_diag(self.X))
+        noise = 1e-10 * jitter_scales(self.kernels[0].evaluate_diag(self.X))
         factor = self.solver.factor(self._gram(noise))
-        return SolverLaplaceFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
+        return SolverLaplaceFactor(noise, jnp.ones(n, bool), factor)
 
 
 def _component_name(at: LatentPoints) -> str | None:

@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg.factor import AnyArray, Factor
-from bayeskern.linalg.root import MAX_JITTER_GROWTHS
+from bayeskern.linalg.root import MAX_JITTER_GROWTHS, jitter_scales
 
 
 class GridSpectrum(eqx.Module):
@@ -34,12 +34,14 @@ class GridSpectrum(eqx.Module):
         vectors: Eigenvectors V_g of the K_g, shapes (n_g, n_g).
         factors: Eigenvalues l_g of the K_g, shapes (n_g,).
         values: Eigenvalues of K, shape (n_1, n_2, ...); NaN if K is not positive definite.
-        jitter: Number added to the eigenvalues.
+        shift: Number added to the eigenvalues, and so to each diagonal entry of K.
+        jitter: The shift relative to the smallest positive diagonal entry.
     """
 
     vectors: tuple[jax.Array, ...]
     factors: tuple[jax.Array, ...]
     values: jax.Array
+    shift: jax.Array
     jitter: jax.Array
 
     @classmethod
@@ -47,13 +49,21 @@ class GridSpectrum(eqx.Module):
         """Decompose K. grams: symmetric K_g, shapes (n_g, n_g); noise: a number."""
         factors, vectors = zip(*(jnp.linalg.eigh(K) for K in grams), strict=True)
         values = outer(factors) + noise
-        scale = noise + reduce(jnp.multiply, [jnp.mean(jnp.diagonal(K)) for K in grams])
-        rounding = jax.lax.stop_gradient(values.size * jnp.finfo(values.dtype).eps * scale)
-        jitters = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
-        smallest = jnp.min(values) + jitters
-        suffices = (smallest >= rounding) & (smallest > 0.0)
-        jitter = jnp.where(jnp.any(suffices), jitters[jnp.argmax(suffices)], jnp.nan)
-        return cls(vectors, factors, values + jitter, jitter)
+        # Eigenvalues have rounding errors relative to the largest rows, unlike Cholesky pivots.
+        # Rows scaled to unit diagonal would not have the same noise, so the shift is the same for
+        # all rows. A shift that is too large for the row of smallest variance is refused.
+        diagonals = [jnp.diagonal(K) for K in grams]
+        mean = noise + reduce(jnp.multiply, map(jnp.mean, diagonals))
+        least = noise + reduce(jnp.multiply, [jnp.min(jitter_scales(d)) for d in diagonals])
+        mean, least = jax.lax.stop_gradient((mean, least))
+        eps = values.size * jnp.finfo(values.dtype).eps
+        rounding = eps * mean
+        growths = 10.0 ** jnp.arange(MAX_JITTER_GROWTHS + 1)
+        shifts = rounding * jnp.append(0.0, growths)
+        smallest = jnp.min(values) + shifts
+        suffices = (smallest >= rounding) & (smallest > 0.0) & (shifts <= eps * growths[-1] * least)
+        shift = jnp.where(jnp.any(suffices), shifts[jnp.argmax(suffices)], jnp.nan)
+        return cls(vectors, factors, values + shift, shift, shift / least)
 
     def whiten(self, B: AnyArray) -> jax.Array:
         """L^-1 B for L = V diag(sqrt(values)) and B (n, k)."""
@@ -198,7 +208,7 @@ def logdet(spectrum: GridSpectrum, grams, noise) -> jax.Array:
     ]
     diagonals = [jnp.diagonal(E) for E in changes]
     factors = [values + d for values, d in zip(spectrum.factors, diagonals, strict=True)]
-    total = jnp.sum(jnp.log(outer(factors) + noise + spectrum.jitter))
+    total = jnp.sum(jnp.log(outer(factors) + noise + spectrum.shift))
     for g, (E, d) in enumerate(zip(changes, diagonals, strict=True)):
         others = [jnp.ones_like(x) if h == g else x for h, x in enumerate(spectrum.factors)]
         # E_pq is the entry of E_g times the eigenvalues of the other axes.
@@ -243,13 +253,13 @@ def log_density(grams: Sequence[AnyArray], noise: ArrayLike, R: AnyArray) -> jax
     # If the density is -inf, the arguments are replaced by numbers with finite derivatives.
     grams = tuple(jnp.where(finite, K, jnp.eye(len(K))) for K in grams)
     spectrum = jax.lax.stop_gradient(GridSpectrum.of(grams, jnp.where(finite, noise, 1.0)))
-    proper = finite & jnp.isfinite(spectrum.jitter)
+    proper = finite & jnp.isfinite(spectrum.shift)
     noise = jnp.where(proper, noise, 1.0)
     spectrum = dataclasses.replace(
         spectrum,
         values=jnp.where(proper, spectrum.values, 1.0),
         factors=tuple(jnp.where(proper, x, 0.0) for x in spectrum.factors),
-        jitter=jnp.where(proper, spectrum.jitter, 0.0),
+        shift=jnp.where(proper, spectrum.shift, 0.0),
     )
     B = R.reshape(-1, R.shape[-1]).T
     quadratic = jnp.sum(B * solve(spectrum, grams, noise, B), axis=0)
@@ -268,7 +278,7 @@ class KroneckerFactor(Factor):
         grams: K_1, K_2, ..., shapes (n_g, n_g).
         noise: Noise variance.
         rows: Row of the inputs of each cell, shape (n,).
-        jitter: Number added to the diagonal.
+        jitter: Number added to the diagonal, relative to its smallest positive entry.
     """
 
     spectrum: GridSpectrum
@@ -328,6 +338,6 @@ def _failure_message(factors) -> str:
     ranges = " and ".join(f"from {min(x):.3g} to {max(x):.3g}" for x in map(np.asarray, factors))
     return (
         "the covariance matrix on the grid is not positive definite: the eigenvalues of its "
-        f"factors range {ranges}. Check the hyperparameters and the inputs, add noise, or run "
-        "bayeskern.kernels.check_psd(kernel, X)."
+        f"factors range {ranges}. Check the hyperparameters and the inputs, add noise, use "
+        "solver='dense', or run bayeskern.kernels.check_psd(kernel, X)."
     )

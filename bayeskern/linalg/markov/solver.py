@@ -26,6 +26,7 @@ from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
 from bayeskern.linalg.markov.schedule import Schedule, count_slots
 from bayeskern.linalg.markov.smoother import Smoother, product, weighted_covariances
+from bayeskern.linalg.root import jitter_scales
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 # Array elements per batch of draws (128 MB).
@@ -251,7 +252,8 @@ def _sampler(kernel: Kernel | None, t) -> Callable:
     if kernel is None or kernel.state_space().size == 0:
         return lambda key: jnp.zeros(t.shape)
     # A jitter, because the covariance matrix without noise may be singular up to rounding.
-    jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
+    variances = kernel.evaluate_diag(t[:, None])
+    jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jitter_scales(variances)
     root = MarkovFactor.compute(ObservedProcess.of(kernel.state_space(), t, jitter))
     return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
 
