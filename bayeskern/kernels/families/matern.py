@@ -94,8 +94,8 @@ class Matern(MaternFamily):
     Examples:
         >>> from bayeskern.kernels import Matern
         >>> print(Matern(lengthscale=2.0, nu=0.8)([0.0, 2.0]).round(3))
-        [[1.    0.422]
-         [0.422 1.   ]]
+        [[1.    0.421]
+         [0.421 1.   ]]
     """
 
     nu: float = eqx.field(
