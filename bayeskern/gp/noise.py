@@ -270,8 +270,9 @@ class GivenNoise(NoiseModel):
         return np.asarray(self.value) == 0.0 if known else np.zeros((), bool)
 
     def __repr__(self) -> str:
-        shape = np.shape(self.value)
-        return f"<{shape[0]} variances>" if shape else hyper.show(self.value)
+        if self.varies and not hyper.is_specified(self.value):
+            return f"<{hyper.shape(self.value)[0]} variances>"
+        return hyper.show(self.value)
 
 
 class GroupNoise(NoiseModel):

@@ -167,6 +167,28 @@ def test_names_and_values_of_groups():
     np.testing.assert_array_equal(whole[1][3]["groups"], [1, 0])
 
 
+@pytest.mark.parametrize(
+    ("noise", "shown"),
+    [
+        (0.1, "0.1"),
+        (np.array(0.1), "0.1"),
+        (np.array([0.1, 0.2]), "<2 variances>"),
+        (dist.HalfNormal(0.5), "HalfNormal(0.5)"),
+        (bk.from_sd(dist.HalfNormal(0.5)), "from_sd(HalfNormal(0.5))"),
+        (bk.Free(0.5), "Free(0.5)"),
+        ({"a": 0.1, "b": dist.HalfNormal(0.5)}, "{'a': 0.1, 'b': HalfNormal(0.5)}"),
+        (RBF(), "NoiseProcess(RBF(lengthscale=1.0, variance=1.0))"),
+        (
+            bk.NoiseProcess(RBF(), level=dist.Normal(0.0, 1.0)),
+            "NoiseProcess(RBF(lengthscale=1.0, variance=1.0), level=Normal(0.0, 1.0))",
+        ),
+    ],
+)
+def test_repr_of_every_form_of_noise(noise, shown):
+    wanted = f"GPRegression(RBF(lengthscale=1.0, variance=1.0), noise={shown}, mean=0.0)"
+    assert repr(bk.GPRegression(RBF(), noise=noise)) == wanted
+
+
 @pytest.mark.slow
 def test_simulated_noise_of_two_groups_is_recovered(tmp_path):
     rng = np.random.default_rng(3)

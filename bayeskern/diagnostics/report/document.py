@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import groupby
@@ -301,7 +302,7 @@ def _sections(subject: Subject | ForecastSubject, single: bool) -> dict[str, tup
 
 
 def _blocks(section: Callable[..., Iterator[Block]], subject: Any) -> list[Block]:
-    """The blocks of a section; an error in the section becomes its last block."""
+    """The blocks of a section; an error in it becomes its last block, and a RuntimeWarning."""
     blocks = []
     try:
         for block in section(subject):
@@ -309,8 +310,10 @@ def _blocks(section: Callable[..., Iterator[Block]], subject: Any) -> list[Block
             block.html()
             blocks.append(block)
     except Exception as error:
-        message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        blocks.append(missing(f"The rest of this section could not be made: {message}"))
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        message = f"The rest of this section could not be made: {cause}"
+        blocks.append(missing(message))
+        warnings.warn(message, RuntimeWarning, stacklevel=1)
     return blocks
 
 

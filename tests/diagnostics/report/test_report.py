@@ -14,10 +14,11 @@ from scipy.stats import beta
 import bayeskern as bk
 from bayeskern import gallery
 from bayeskern.diagnostics.report import report
-from bayeskern.diagnostics.report.document import FORECAST_SECTIONS, SECTIONS
+from bayeskern.diagnostics.report.blocks import missing
+from bayeskern.diagnostics.report.document import FORECAST_SECTIONS, SECTIONS, _blocks
 from bayeskern.diagnostics.report.sections.comparison import Compared, comparison
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.kernels import RBF, Periodic
+from bayeskern.kernels import RBF, Linear, Periodic
 from tests.diagnostics.calibration.known_posteriors import Y_MEAN, Conjugate, mean_of
 from tests.diagnostics.report.pages import Page, page_of
 from tests.marks import few
@@ -68,6 +69,16 @@ def exact_process():
     return fit("exact", bk.GPRegression(kernel, noise=0.01), (x, y))
 
 
+def free_process():
+    """The README's example, with fewer rows."""
+    x = np.linspace(0.0, 4.0, 40)
+    y = 0.3 * x + np.sin(2.0 * np.pi * x) + 0.1 * np.random.default_rng(0).normal(size=40)
+    season = Periodic(period=1.0) * RBF(lengthscale=dist.LogNormal(3.0, 0.5))
+    kernel = Linear(variance=dist.HalfNormal(0.3)).named("growth") + season.named("season")
+    noise = bk.from_sd(dist.HalfNormal(0.1))
+    return fit("laplace", bk.GPRegression(kernel, noise=noise), (x, y))
+
+
 def straight_line():
     frame = pd.DataFrame({HOSTILE: X, "other": rng.normal(size=40)})
     prior, noise = bk.priors.Conjugate(), dist.InverseGamma(2.0, 1.0)
@@ -93,6 +104,7 @@ MAKERS = {
     "importance": lambda: fit("importance"),
     "map": lambda: fit("map"),
     "exact process": exact_process,
+    "process": free_process,
     "linear regression": straight_line,
     "classes": classes,
     "forecast": series,
@@ -105,6 +117,7 @@ SAID = {
     "svi": ("The ELBO during the fit of the approximation", "k-hat of the weights"),
     "importance": ("Distinct draws", "of the weight"),
     "map": ("smallest curvature", "A point has no intervals", "LOO needs a spread"),
+    "process": ("from_sd(HalfNormal(0.1))",),
     "exact process": (
         "closed form",
         "repeats every 1",
@@ -165,6 +178,21 @@ def test_report_has_all_sections_and_no_links(name, made, tmp_path):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.S)
     assert len(captions) == text.count("<figure>") >= 2
     assert not re.search(r"</h2>\s*</section>", text)
+
+
+def test_a_section_that_cannot_be_made_warns():
+    """The default tests turn the warning into an error."""
+
+    def broken(subject):
+        yield missing("before the error")
+        raise KeyError("a fault")
+
+    says = "could not be made: KeyError: 'a fault'"
+    with pytest.warns(RuntimeWarning, match=says):
+        blocks = _blocks(broken, None)
+    assert "before the error" in blocks[0].html() and "could not be made" in blocks[1].html()
+    with pytest.raises(RuntimeWarning, match=says):
+        _blocks(broken, None)
 
 
 @pytest.mark.slow
