@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +81,8 @@ class FilledSeries:
         f, count = self.forecast, int(self.missing.sum())
         if not f.parts:
             zeros = np.zeros((1, count))
-            return QuantileAverage(
-                [1.0], [f.scale], zeros, zeros, correlation=lambda: np.eye(count)
-            )
+            unit = partial(np.eye, count)
+            return QuantileAverage([1.0], [f.scale], zeros, zeros, correlation=unit)
         x = self.series.calendar.positions(self.times[self.missing])
         return predictive_between(f.parts, x, f.seed)
 

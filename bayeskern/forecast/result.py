@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -421,8 +421,8 @@ class Forecast(FittedSeries, Quantiles):
     def _predictive(self) -> QuantileAverage | AverageMixture | ResponseMixture:
         """Predictive distribution at the future times."""
         if self.combination is None:
-            zeros, ones = np.zeros((1, self.horizon)), np.eye(self.horizon)
-            return QuantileAverage([1.0], [self.scale], zeros, zeros, correlation=lambda: ones)
+            zeros, unit = np.zeros((1, self.horizon)), partial(np.eye, self.horizon)
+            return QuantileAverage([1.0], [self.scale], zeros, zeros, correlation=unit)
         x = self.series.calendar.positions(self.times)
         return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
 

@@ -35,9 +35,8 @@ def centered_components(
     """
     names = (level, *(name for name in component_names(model.kernel) if name != level))
     means, variances = _all_moments(model, thin(draws), data, X_new, names)
-    # The default arguments bind the values of this iteration.
     return {
-        name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v))
+        name: Prediction.of(m, v)
         for name, m, v in zip(names, np.asarray(means), np.asarray(variances), strict=True)
     }
 

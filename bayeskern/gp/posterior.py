@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -319,28 +319,51 @@ def _prediction(
 
     noise, mean: Noise variance and prior mean at X_new, numbers or (m,).
     """
-    n, zero = gp.solver.numbers_per_point(gp.kernel, gp.X.shape[0]), jnp.zeros(())
+    f = _Predicted(gp, X_new, noise, mean, part)
+    if part is not None:
+        return Prediction(f.means, f.moments, f.draw)
+    names = tuple(component_names(gp.kernel))
+    return Prediction(f.means, f.moments, f.draw, f.component, names)
 
-    def at(X):
-        return ProcessPredictive(gp, part, X, zero, zero)
 
-    def means():
-        return (chunked(lambda X: _mean_jit(at(X)), n, X_new) + mean)[None]
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Predicted:
+    """Functions of a lazy prediction, with the arguments of `_prediction` as attributes."""
 
-    def moments():
-        f = chunked(lambda X: jnp.stack(_moments_jit(at(X))), n, X_new)
-        return (f[0] + mean)[None], (f[1] + noise)[None]
+    gp: ConditionedGP
+    X_new: AnyArray
+    noise: Array
+    mean: Array
+    part: str | None
 
-    def draw(key, size):
-        predictive = ProcessPredictive(gp, part, jnp.asarray(X_new), mean, noise)
+    @property
+    def _numbers_per_point(self) -> int:
+        """Array elements that the solver holds for each new point."""
+        return self.gp.solver.numbers_per_point(self.gp.kernel, self.gp.X.shape[0])
+
+    def _at(self, X: Any) -> ProcessPredictive:
+        zero = jnp.zeros(())
+        return ProcessPredictive(self.gp, self.part, X, zero, zero)
+
+    def means(self) -> np.ndarray:
+        """Means, (1, m)."""
+        f = chunked(lambda X: _mean_jit(self._at(X)), self._numbers_per_point, self.X_new)
+        return (f + self.mean)[None]
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances, (1, m) each."""
+        n = self._numbers_per_point
+        f = chunked(lambda X: jnp.stack(_moments_jit(self._at(X))), n, self.X_new)
+        return (f[0] + self.mean)[None], (f[1] + self.noise)[None]
+
+    def draw(self, key: Array, size: int) -> np.ndarray:
+        """Joint draws, (size, m)."""
+        X_new = jnp.asarray(self.X_new)
+        predictive = ProcessPredictive(self.gp, self.part, X_new, self.mean, self.noise)
         return np.asarray(_draws_jit(predictive, key, size))
 
-    if part is not None:
-        return Prediction(means, moments, draw)
-
-    def component(name):
+    def component(self, name: str) -> Prediction:
+        """Prediction of one additive component."""
         # Raises for an unknown name here, not when the lazy prediction is evaluated.
-        part_of(gp.kernel, name)
-        return _prediction(gp, X_new, zero, zero, name)
-
-    return Prediction(means, moments, draw, component, tuple(component_names(gp.kernel)))
+        part_of(self.gp.kernel, name)
+        return _prediction(self.gp, self.X_new, jnp.zeros(()), jnp.zeros(()), name)

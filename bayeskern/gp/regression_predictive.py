@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -86,10 +87,7 @@ def predict_over(
         n = model.prepared.numbers_per_point(structure_of(model.kernel), n)
     if name is not None:
         return mixture(conditional_at, (draws, noise), rows, n)
-
-    def component(name):
-        return predict_over(model, draws, data, X_new, None, name, kinds)
-
+    component = partial(predict_over, model, draws, data, X_new, None, kinds=kinds)
     names = tuple(component_names(model.kernel))
     return mixture(conditional_at, (draws, noise), rows, n, component, names)
 

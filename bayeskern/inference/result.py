@@ -35,12 +35,27 @@ class Assessment(Protocol):
     """Verdict of a method on its own draws.
 
     It is called once, with the posterior of the fit, when the verdict is first requested. It does
-    not change the posterior, and returns the same verdict for the same draws.
+    not change the posterior, and returns the same verdict for the same draws. It is picklable: a
+    function at the top level of a module, a `partial` of one, or an instance.
     """
 
     def __call__(self, posterior: Assessable, /) -> Trust:
         """Verdict on the draws, with its evidence."""
         ...
+
+
+@dataclass(frozen=True)
+class KnownVerdict:
+    """Assessment of draws whose verdict is known.
+
+    Attributes:
+        trust: The verdict.
+    """
+
+    trust: Trust
+
+    def __call__(self, posterior: Assessable, /) -> Trust:
+        return self.trust
 
 
 class Region(NamedTuple):

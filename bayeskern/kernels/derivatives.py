@@ -212,7 +212,8 @@ class Formula(NamedTuple):
         return self.rule(self.parts, values, pairs)
 
 
-# Rule of each kind of kernel. A subclass may compute something else, and has none.
+# Rule of each kind of kernel. A subclass may compute something else, and has none. Rules have names
+# of their own, so that forecasts, which keep them, can be pickled.
 RULES: dict[type[Kernel], Callable[..., Evaluation]] = {}
 
 
@@ -230,7 +231,7 @@ def _rule(kind: type[Kernel]) -> Callable:
 
 
 @_rule(base.Sum)
-def _(parts, values, pairs):
+def gram_of_sum(parts, values, pairs):
     grams, pullbacks = zip(*(part.evaluate(values, pairs) for part in parts), strict=True)
     # Numbers and functions of the lag alone are added before the sum is spread over the pairs.
     at_lags = [K for K in grams if K.ndim == 0] + [K for K in grams if K.shape == pairs.lag.shape]
@@ -243,7 +244,7 @@ def _(parts, values, pairs):
 
 
 @_rule(base.Product)
-def _(parts, values, pairs):
+def gram_of_product(parts, values, pairs):
     grams, pullbacks = zip(*(part.evaluate(values, pairs) for part in parts), strict=True)
     if any(K.ndim and K.shape != pairs.lag.shape for K in grams):
         grams = [pairs.spread(K) for K in grams]
@@ -258,7 +259,7 @@ def _(parts, values, pairs):
 
 
 @_rule(base.Scaled)
-def _(parts, values, pairs):
+def gram_of_scaled(parts, values, pairs):
     scale = next(values)
     K, pull = parts[0].evaluate(values, pairs)
 
@@ -273,12 +274,12 @@ def _times(factor: float, slope: Slope) -> float:
 
 
 @_rule(base.Named)
-def _(parts, values, pairs):
+def gram_of_named(parts, values, pairs):
     return parts[0].evaluate(values, pairs)
 
 
 @_rule(trend.ChangePoint)
-def _(parts, values, pairs):
+def gram_of_change_point(parts, values, pairs):
     location, width = next(values), next(values)
     (before, pull_before), (after, pull_after) = (part.evaluate(values, pairs) for part in parts)
     before, after = pairs.spread(before), pairs.spread(after)
@@ -315,14 +316,15 @@ def _leaf(kind: type[Kernel]) -> Callable:
     """
 
     def register(formula: Callable) -> Callable:
-        @_rule(kind)
-        def _(parts, values, pairs):
-            K, derivatives = formula(values, pairs)
-            return K, lambda w: [partial(_slope, w, derivative) for derivative in derivatives]
-
+        RULES[kind] = partial(_evaluate_leaf, formula)
         return formula
 
     return register
+
+
+def _evaluate_leaf(formula, parts, values, pairs):
+    K, derivatives = formula(values, pairs)
+    return K, lambda w: [partial(_slope, w, derivative) for derivative in derivatives]
 
 
 def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> float:
@@ -330,12 +332,12 @@ def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> float:
 
 
 @_rule(base.Constant)
-def _(parts, values, pairs):
+def gram_of_constant(parts, values, pairs):
     return np.asarray(next(values)), lambda w: [lambda: w.total]
 
 
 @_leaf(dot_product.Linear)
-def _(values, pairs):
+def gram_of_linear(values, pairs):
     variance, center = next(values), next(values)
     products = pairs.cached(_products, center)
 
@@ -350,7 +352,7 @@ def _products(pairs, center):
 
 
 @_leaf(stationary.RBF)
-def _(values, pairs):
+def gram_of_rbf(values, pairs):
     lengthscale, variance = next(values), next(values)
     squares = pairs.squared_lag / lengthscale**2
     unit = np.exp(-0.5 * squares)
@@ -359,7 +361,7 @@ def _(values, pairs):
 
 
 @_leaf(matern.Matern12)
-def _(values, pairs):
+def gram_of_matern12(values, pairs):
     lengthscale, variance = next(values), next(values)
     r = np.abs(pairs.lag) / lengthscale
     unit = np.exp(-r)
@@ -367,7 +369,7 @@ def _(values, pairs):
 
 
 @_leaf(periodic.Periodic)
-def _(values, pairs):
+def gram_of_periodic(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle = np.pi * pairs.lag / period
     squares = 2.0 * np.square(np.sin(angle)) / lengthscale**2
@@ -381,7 +383,7 @@ def _(values, pairs):
 
 
 @_leaf(periodic.Seasonal)
-def _(values, pairs):
+def gram_of_seasonal(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
     waves = 2.0 * np.square(np.sin(angle))
@@ -403,7 +405,7 @@ def _(values, pairs):
 
 
 @_leaf(periodic.Cosine)
-def _(values, pairs):
+def gram_of_cosine(values, pairs):
     period, variance = next(values), next(values)
     angle = 2.0 * np.pi * pairs.lag / period
     unit = np.cos(angle)
@@ -411,7 +413,7 @@ def _(values, pairs):
 
 
 @_leaf(trend.Brownian)
-def _(values, pairs):
+def gram_of_brownian(values, pairs):
     variance, start = next(values), next(values)
     side, unit = pairs.cached(_level, start)
     return variance * unit, [lambda: unit, lambda: -variance * side]
@@ -423,7 +425,7 @@ def _level(pairs, start):
 
 
 @_leaf(trend.IntegratedBrownian)
-def _(values, pairs):
+def gram_of_integrated_brownian(values, pairs):
     variance, start = next(values), next(values)
     unit, d_start = pairs.cached(_ramp, start)
     return variance * unit, [lambda: unit, lambda: variance * d_start]
@@ -437,7 +439,7 @@ def _ramp(pairs, start):
 
 
 @_rule(trend.IntegratedOrnsteinUhlenbeck)
-def _(parts, values, pairs):
+def gram_of_integrated_ornstein_uhlenbeck(parts, values, pairs):
     lengthscale, variance, start = next(values), next(values), next(values)
     s, t = pairs.s - start, pairs.t - start
 

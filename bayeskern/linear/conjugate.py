@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -97,14 +98,15 @@ class NormalInverseGamma(NamedTuple):
         """
         Z = self.collapsed.design_matrix(X)
         variance = np.asarray(self.unit.variance(Z)) + (not latent)
-
-        def draw(key: jax.Array, n: int) -> np.ndarray:
-            key_parameters, key_errors = jax.random.split(key)
-            noise, b = self.draw(key_parameters, n)
-            errors = 0.0 if latent else jax.random.normal(key_errors, (n, len(variance)))
-            return np.asarray(flat_predictors(b, Z) + jnp.sqrt(noise)[:, None] * errors)
-
         scale = np.sqrt(self.rate / self.concentration * variance)
         mean = np.ravel(np.asarray(Z @ self.unit.mean.T))
         distribution = scipy.stats.t(2.0 * float(self.concentration), mean, scale)
-        return ClosedFormPrediction(distribution, len(mean), draw)
+        return ClosedFormPrediction(distribution, len(mean), partial(self._draw_new, Z, latent))
+
+    def _draw_new(self, Z: jax.Array, latent: bool, key: jax.Array, n: int) -> np.ndarray:
+        """Joint draws of y, or of the linear predictor, at a design matrix Z: (n, m)."""
+        key_parameters, key_errors = jax.random.split(key)
+        noise, b = self.draw(key_parameters, n)
+        eta = flat_predictors(b, Z)
+        errors = 0.0 if latent else jax.random.normal(key_errors, eta.shape)
+        return np.asarray(eta + jnp.sqrt(noise)[:, None] * errors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -296,13 +296,9 @@ class BayesianLinearRegression(LinearModel):
         if not self.is_gaussian:
             return whitened(self, X, y, extra)
         if not self.prior.gaussian:
-            return Marginal(FromStatistics(self), (), lambda draws, key, mean: draws)
+            return Marginal(FromStatistics(self), (), _all_sites)
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
-
-        def recover(draws, key, mean):
-            return collapsed.recover(rows, draws, key, mean)
-
-        return Marginal(collapsed, (rows,), recover)
+        return Marginal(collapsed, (rows,), partial(collapsed.recover, rows))
 
     def exact(self, X, y=None, extra=None) -> ClosedForm:
         """The posterior in closed form, if the scales and the noise are numbers.
@@ -411,6 +407,11 @@ class BayesianLinearRegression(LinearModel):
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 
+def _all_sites(draws, key, mean):
+    """Sites of the full model from draws that have them all."""
+    return draws
+
+
 def _summarize(features, y) -> SufficientStatistics:
     """The sufficient statistics of these rows."""
     statistics = SufficientStatistics.of_shares(features, np.asarray(y))
@@ -422,16 +423,17 @@ def _predict_from_weights(X, draws, noise) -> Prediction:
     """Equal mixture of N(eta, noise) over draws of the weights."""
     eta = np.asarray(linear_predictors(X, draws["weights"], draws.get("intercept")))
     variances = np.broadcast_to(np.reshape(noise, (-1, 1)), eta.shape)
+    return Prediction.of(eta, variances, partial(_draw_new, eta, variances))
 
-    def draw(key, size):
-        key_order, key_errors = jax.random.split(key)
-        # Every draw is used once before any is used twice.
-        order = np.asarray(jax.random.permutation(key_order, len(eta)))
-        indices = order[np.arange(size) % len(eta)]
-        errors = np.asarray(jax.random.normal(key_errors, (size, eta.shape[1])))
-        return eta[indices] + np.sqrt(variances[indices]) * errors
 
-    return Prediction(lambda: eta, lambda: (eta, variances), draw)
+def _draw_new(eta, variances, key, size):
+    """Joint draws of new observations from S means and variances (S, m): (size, m)."""
+    key_order, key_errors = jax.random.split(key)
+    # Every draw is used once before any is used twice.
+    order = np.asarray(jax.random.permutation(key_order, len(eta)))
+    indices = order[np.arange(size) % len(eta)]
+    errors = np.asarray(jax.random.normal(key_errors, (size, eta.shape[1])))
+    return eta[indices] + np.sqrt(variances[indices]) * errors
 
 
 def _as_likelihood(noise) -> Likelihood:

@@ -72,8 +72,9 @@ def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
     if not proper:
         # A unit step in a coordinate of u changes the linear predictor, (n,), by norm 1.
         basis = relative_sds[:, None] * basis / np.maximum(S, S[0] * np.finfo(float).eps)
+    return Marginal(Whitened(model, basis, proper), (X, y, extra), _without_axes)
 
-    def recover(draws, key, mean):
-        return {name: value for name, value in draws.items() if name != "axes"}
 
-    return Marginal(Whitened(model, basis, proper), (X, y, extra), recover)
+def _without_axes(draws, key, mean):
+    """Sites of the full model from draws of the whitened one."""
+    return {name: value for name, value in draws.items() if name != "axes"}

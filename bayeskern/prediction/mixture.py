@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -187,6 +187,16 @@ class Prediction(Quantiles):
         self._means, self._moments, self._draw = means, moments, draw
         self._component, self.components = component, components
 
+    @classmethod
+    def of(
+        cls,
+        means: np.ndarray,
+        variances: np.ndarray,
+        draw: Callable[[jax.Array, int], np.ndarray] | None = None,
+    ) -> Prediction:
+        """Prediction from known means and variances, (S, m) each."""
+        return cls(partial(_known, means), partial(_known, (means, variances)), draw)
+
     @cached_property
     def mean(self) -> np.ndarray:
         """Mean at each point, (m,)."""
@@ -280,6 +290,10 @@ class Prediction(Quantiles):
         return f"Prediction({size}, components={list(self.components)})"
 
 
+def _known[T](value: T) -> T:
+    return value
+
+
 def quantiles_between(
     low: np.ndarray, high: np.ndarray, p: ArrayLike, below: Callable
 ) -> np.ndarray:
@@ -324,19 +338,35 @@ def mixture(
         component: name -> Prediction of one additive component.
         components: Names of the additive components.
     """
+    parts = _Mixture(conditional_at, draws, X_new, n)
+    return Prediction(parts.means, parts.moments, parts.sample, component, components)
 
-    def means():
-        return chunked(lambda X: _means(conditional_at, draws, X), n, X_new)
 
-    def moments():
-        return tuple(chunked(lambda X: jnp.stack(_moments(conditional_at, draws, X)), n, X_new))
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Functions of a `mixture`, with its arguments as attributes, so that it can be pickled."""
 
-    def sample(key, size):
-        per_draw = -(-size // count_draws(draws))
+    conditional_at: Callable[[Any, Any], NewValues]
+    draws: Any
+    X_new: jax.Array | np.ndarray
+    n: int
+
+    def means(self) -> np.ndarray:
+        """Means of the Gaussians, (S, m)."""
+        return chunked(partial(_means, self.conditional_at, self.draws), self.n, self.X_new)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the Gaussians, (S, m) each."""
+        at = partial(_moments, self.conditional_at, self.draws)
+        means, variances = chunked(lambda X: jnp.stack(at(X)), self.n, self.X_new)
+        return means, variances
+
+    def sample(self, key: jax.Array, size: int) -> np.ndarray:
+        """Joint draws, (size, m)."""
+        per_draw = -(-size // count_draws(self.draws))
         key, key_order = jax.random.split(key)
-        return shuffled(_samples(conditional_at, draws, X_new, key, per_draw), key_order, size)
-
-    return Prediction(means, moments, sample, component, components)
+        samples = _samples(self.conditional_at, self.draws, self.X_new, key, per_draw)
+        return shuffled(samples, key_order, size)
 
 
 @eqx.filter_jit

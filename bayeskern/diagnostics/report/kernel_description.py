@@ -129,20 +129,20 @@ def describe(kernel: Any, axis: InputAxis) -> str:
 
 
 @describe.register
-def _(kernel: trend.ChangePoint, axis: InputAxis) -> str:
+def _describe_change_point(kernel: trend.ChangePoint, axis: InputAxis) -> str:
     sides = describe(kernel.before, axis), describe(kernel.after, axis)
     return f"{sides[0]} until about {axis.span(kernel.location)}, and {sides[1]} from then on"
 
 
 @describe.register
-def _(kernel: base.Sum, axis: InputAxis) -> str:
+def _describe_sum(kernel: base.Sum, axis: InputAxis) -> str:
     # A constant beside other terms adds nothing to the shape of a function.
     shapes = [k for k in kernel.terms if not isinstance(_bare(k), base.Constant)] or kernel.terms
     return ", and ".join(dict.fromkeys(describe(k, axis) for k in shapes))
 
 
 @describe.register
-def _(kernel: base.Product, axis: InputAxis) -> str:
+def _describe_product(kernel: base.Product, axis: InputAxis) -> str:
     terms = [_bare(k) for k in kernel.terms]
     waves = [k for k in terms if isinstance(k, WAVES)]
     decays = [k for k in terms if isinstance(k, stationary.Stationary)]
@@ -162,26 +162,26 @@ def _(kernel: base.Product, axis: InputAxis) -> str:
 
 
 @describe.register
-def _(kernel: base.Select, axis: InputAxis) -> str:
+def _describe_select(kernel: base.Select, axis: InputAxis) -> str:
     names = [axis.name(column) for column in kernel.columns if isinstance(column, int)]
     return f"{describe(kernel.inner, axis)} (in {', '.join(names)})"
 
 
 @describe.register(base.Named)
 @describe.register(base.Scaled)
-def _(kernel: Any, axis: InputAxis) -> str:
+def _describe_inner(kernel: Any, axis: InputAxis) -> str:
     return describe(kernel.inner, axis)
 
 
 @describe.register(base.Power)
 @describe.register(base.Exp)
 @describe.register(base.Warped)
-def _(kernel: Any, axis: InputAxis) -> str:
+def _describe_transformed(kernel: Any, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, transformed"
 
 
 @describe.register
-def _(kernel: base.Modulated, axis: InputAxis) -> str:
+def _describe_modulated(kernel: base.Modulated, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, times a given function"
 
 

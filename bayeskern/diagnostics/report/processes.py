@@ -193,11 +193,7 @@ class ForecastProcess(NamedTuple):
     def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
         """Each component at X_new (m, 1)."""
         parts = self.fitted.evidence.components(self.z, X_new[:, 0], self.names[0])
-        # The default arguments bind the values of this iteration.
-        return {
-            name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v))
-            for name, (m, v) in parts.items()
-        }
+        return {name: Prediction.of(*moments) for name, moments in parts.items()}
 
     def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
         """Draws of the change of a component between two times (2, 1)."""

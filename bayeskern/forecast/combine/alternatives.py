@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -104,13 +104,13 @@ class Alternatives:
         A, K = len(self.Z), len(self.parts)
         means, sds = self.means.reshape(K, -1), self.sds.reshape(K, -1)
         parts = self._average(means, sds).with_errors(self.combination.errors(np.tile(steps, A)))
+        return AverageMixture(parts, A, partial(self._paths, steps))
 
-        def paths(n: int, seed: int) -> np.ndarray:
-            rng = np.random.default_rng(seed)
-            rows = np.concatenate([rng.permutation(A) for _ in range(-(-n // A))])[:n]
-            return self.sample(rows[None], steps, (), rng)[0]
-
-        return AverageMixture(parts, A, paths)
+    def _paths(self, steps: np.ndarray, n: int, seed: int) -> np.ndarray:
+        """Joint draws `steps` (m,) ahead from 0, over all alternatives: (n, m)."""
+        rng, A = np.random.default_rng(seed), len(self.Z)
+        rows = np.concatenate([rng.permutation(A) for _ in range(-(-n // A))])[:n]
+        return self.sample(rows[None], steps, (), rng)[0]
 
     def sample(
         self,
@@ -203,15 +203,17 @@ class LatentAlternatives(Alternatives):
         moments = [
             np.array([values[c, a] for c, a in pairs]) for values in (self.means, self.sds**2)
         ]
-
-        def paths(i: int, n: int, seed: int) -> np.ndarray:
-            c, a = pairs[i]
-            elements = self.elements[c]
-            standard = np.random.default_rng(seed).standard_normal((n, len(elements.mean)))
-            return self._latent_draws(c, np.full(n, a), elements.deviations(standard))
-
         weights = np.repeat(self.weights / count, count)
-        return response_mixture(fits, weights, zs, moments, paths)
+        return response_mixture(fits, weights, zs, moments, partial(self._latent_paths, pairs))
+
+    def _latent_paths(
+        self, pairs: Sequence[tuple[int, int]], i: int, n: int, seed: int
+    ) -> np.ndarray:
+        """Joint draws of the latent process for the i-th pair of member and alternative: (n, m)."""
+        c, a = pairs[i]
+        elements = self.elements[c]
+        standard = np.random.default_rng(seed).standard_normal((n, len(elements.mean)))
+        return self._latent_draws(c, np.full(n, a), elements.deviations(standard))
 
     def _latent_draws(self, c: int, alternatives: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         """Latent process under alternatives (n,), from deviations (n, p) of elements."""

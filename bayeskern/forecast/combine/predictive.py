@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from bayeskern.forecast.combine.alternatives import alternatives_of
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -38,11 +40,13 @@ def predictive_between(
             return draws.fitted.evidence.moments(draws.z[rows], x_new)
 
         return _response_mixture(parts, seed, moments, x_new)
+    means_and_sds = [part.draws.moments(x_new) for part in parts]
+    return _average(parts, means_and_sds, partial(_correlation, parts, x_new))
 
-    def correlation() -> np.ndarray:
-        return np.sum([part.weight * part.draws.correlation(x_new) for part in parts], axis=0)
 
-    return _average(parts, [part.draws.moments(x_new) for part in parts], correlation)
+def _correlation(parts: Sequence[Part], x_new: np.ndarray) -> np.ndarray:
+    """Correlation of the errors between times x_new (m,), averaged over parts: (m, m)."""
+    return np.sum([part.weight * part.draws.correlation(x_new) for part in parts], axis=0)
 
 
 def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | ResponseMixture:
@@ -96,11 +100,20 @@ def _response_mixture(
         unique_rows, index = np.unique(rows, return_inverse=True)
         moments_by_part.append([moment[index] for moment in moments(draws, unique_rows)])
     stacked = tuple(np.concatenate(arrays) for arrays in zip(*moments_by_part, strict=True))
-
-    def paths(i: int, n: int, seed: int) -> np.ndarray:
-        scale, (mean, covariance) = fits[i].scale, fits[i].evidence.joint(zs[i], x_new)
-        rng = np.random.default_rng(seed)
-        draws = rng.multivariate_normal(mean, covariance, n, method="eigh")
-        return scale.shift + scale.size * draws
-
+    paths = None if x_new is None else partial(_latent_paths, fits, zs, x_new)
     return response_mixture(fits, np.array(weights), zs, stacked, paths)
+
+
+def _latent_paths(
+    fits: Sequence[Fitted],
+    zs: Sequence[np.ndarray],
+    x_new: np.ndarray,
+    i: int,
+    n: int,
+    seed: int,
+) -> np.ndarray:
+    """Joint draws of f at x_new (m,) in part i: (n, m)."""
+    scale, (mean, covariance) = fits[i].scale, fits[i].evidence.joint(zs[i], x_new)
+    rng = np.random.default_rng(seed)
+    draws = rng.multivariate_normal(mean, covariance, n, method="eigh")
+    return scale.shift + scale.size * draws

@@ -13,8 +13,7 @@ from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust, effective
 from bayeskern.prediction.mixture import NOT_FACTORED
 
@@ -142,7 +141,7 @@ class Draws:
         z = self.z if self.is_point else self.resampled(len(self.z), seed)
         fit = Fit(
             z=z[None],
-            assess=lambda _: self._assess(fitted.optimum),
+            assess=self._assess,
             optimum=fitted.optimum,
             draws=fitted.evidence.values(z[None]),
             log_evidence=None if self.is_point else self.weights.log_evidence,
@@ -150,8 +149,9 @@ class Draws:
         name = "map" if self.is_point else "importance"
         return Posterior.of(name, fit, fitted.target, seed=seed)
 
-    def _assess(self, optimum: Optimum) -> Trust:
-        weights = self.weights
+    def _assess(self, posterior: Assessable) -> Trust:
+        weights, optimum = self.weights, posterior.fit.optimum
+        assert optimum is not None
         if self.is_point or optimum.problem():
             return assess_point(optimum)
         evidence = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
@@ -256,7 +256,7 @@ class Fitted:
             z=self.mode,
             log_density=self.log_density,
             gradient=-self.gradient,
-            curvature=lambda: self.hessian,
+            curvature=partial(getattr, self, "hessian"),
             ends=self.mode[None],
             start_log_densities=np.array([self.log_density]),
             coordinates=self.evidence.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -269,10 +270,7 @@ def _predict_latent(
     if name is not None:
         return mixture(at, latents.draws, X_new, latents.n)
     kernel = repeat_kernels(latents.kernels, count_latents(latents.likelihood))[c]
-
-    def component(name):
-        return _predict_latent(latents, X_new, c, name)
-
+    component = partial(_predict_latent, latents, X_new, c)
     names = tuple(component_names(kernel))
     return mixture(at, latents.draws, X_new, latents.n, component, names)
 

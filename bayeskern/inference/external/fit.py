@@ -22,7 +22,7 @@ from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable, Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 
 # Options of the chains that visit regions without draws, as in `NUTS`.
@@ -56,7 +56,7 @@ def fit_draws(
     problem = _zero_density(log_p) or _no_spread(target, z)
     if problem:
         verdict = Trust("bad", problem, {"draws": log_p.size})
-        return Fit(assess=lambda _: verdict, **fields)
+        return Fit(assess=KnownVerdict(verdict), **fields)
     optimum = find_modes(target, seed, progress)
     exchanges = Exchanges() if optimum is None else optimum.exchanges
     metric = MetricShape.of(target, "auto").metric(np.std(z, axis=(0, 1)))
@@ -79,10 +79,7 @@ def fit_draws(
         evidence,
     )
     move = partial(moved_draws, target, seed=seed)
-
-    def assess(posterior: Assessable) -> Trust:
-        return assess_draws(posterior, explored, move)
-
+    assess = partial(assess_draws, explored=explored, move=move)
     return Fit(assess=assess, findings=exploration.findings, **fields)
 
 

@@ -28,7 +28,7 @@ from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
 
@@ -85,9 +85,7 @@ def fit_guide(
     )
     if is_point.all():
         optimum = search(jacobian=False)
-        return Fit(
-            z=z[:1][None], assess=lambda _: assess_guide_point(optimum, z[0]), optimum=optimum
-        )
+        return Fit(z=z[:1][None], assess=assess_guide_point, optimum=optimum)
     problem = None
     if is_point.any():
         names = [name for name, fixed in zip(target.coordinates, is_point, strict=True) if fixed]
@@ -143,8 +141,10 @@ def _narrow_mode(
     return None
 
 
-def assess_guide_point(optimum: Optimum, z: np.ndarray) -> Trust:
-    """Verdict on a guide that is one point z (d,), given the best mode."""
+def assess_guide_point(posterior: Assessable) -> Trust:
+    """Verdict on a guide that is one point, given the best mode."""
+    optimum, z = posterior.fit.optimum, posterior.fit.z[0, 0]
+    assert optimum is not None
     trust = assess_point(optimum)
     if trust.verdict == "bad":
         return trust

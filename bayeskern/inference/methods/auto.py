@@ -19,7 +19,7 @@ from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
@@ -156,5 +156,5 @@ class Attempts:
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
-        self._fits.append(dataclasses.replace(fit, method=name, assess=lambda _: trust))
+        self._fits.append(dataclasses.replace(fit, method=name, assess=KnownVerdict(trust)))
         return posterior

@@ -13,7 +13,7 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.known_marginal import known_marginals
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Assessable, Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import HasClosedForm, NoClosedFormError
 
@@ -55,25 +55,27 @@ class Exact(Method):
         latents = {s.name: draws[s.name] for s in target.latents}
         z = np.asarray(_unconstrain(target, latents)) if latents else np.zeros((self.draws, 0))
 
-        def assess(posterior: Assessable) -> Trust:
-            evidence = {"residual": float(form.residual)}
-            if not form.residual < MAX_RELATIVE_RESIDUAL:
-                advice = (
-                    f"The linear solve left a relative residual of {form.residual:.2g}: the "
-                    "problem is too ill-conditioned. Add noise, or drop nearly equal inputs."
-                )
-                return Trust("bad", advice, evidence)
-            return Trust("good", "Independent draws from the posterior in closed form.", evidence)
-
         return Fit(
             z=z[None],
-            assess=assess,
+            assess=KnownVerdict(_verdict(float(form.residual))),
             draws={name: values[None] for name, values in draws.items()},
             log_evidence=Estimate(float(form.log_evidence), 0.0),
             marginals=known_marginals(
                 form.marginals, {name: values.shape[1:] for name, values in draws.items()}
             ),
         )
+
+
+def _verdict(residual: float) -> Trust:
+    """Verdict on draws in closed form, from the relative residual of the linear solve."""
+    if residual < MAX_RELATIVE_RESIDUAL:
+        advice = "Independent draws from the posterior in closed form."
+        return Trust("good", advice, {"residual": residual})
+    advice = (
+        f"The linear solve left a relative residual of {residual:.2g}: the problem is too "
+        "ill-conditioned. Add noise, or drop nearly equal inputs."
+    )
+    return Trust("bad", advice, {"residual": residual})
 
 
 @eqx.filter_jit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import resample
 from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable, Fit
-from bayeskern.inference.verdict import Trust
+from bayeskern.inference.result import Fit
 
 
 def fit_from_approximation(
@@ -40,7 +40,7 @@ def fit_from_approximation(
     return Fit(
         z=z[None],
         log_q=log_q,
-        assess=lambda posterior: assess_approximation(posterior, problem, doubt),
+        assess=partial(assess_approximation, problem=problem, doubt=doubt),
         optimum=optimum,
         approximation=q,
         **fields,
@@ -62,11 +62,13 @@ def fit_from_weights(
     q, sample, weights, _ = weighted
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
-
-    def assess(posterior: Assessable) -> Trust:
-        distinct = len(np.unique(chosen))
-        return assess_weighted(posterior, sample, weights, distinct, changing)
-
+    assess = partial(
+        assess_weighted,
+        sample=sample,
+        weights=weights,
+        distinct=len(np.unique(chosen)),
+        changing=changing,
+    )
     return Fit(
         z=sample.z[chosen][None],
         weighted=(sample.z, weights.log),

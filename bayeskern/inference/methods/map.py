@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.assessment.point import assess_optimum
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasMode
 
@@ -67,7 +67,7 @@ class MAP(Method):
                 z = np.asarray(target.unconstrain(mode)[0])
                 advice = "Mode from the model's own solver; a point estimate has no uncertainty."
                 verdict = Trust("not assessable", advice, {})
-                return Fit(z=z[None, None], assess=lambda _: verdict)
+                return Fit(z=z[None, None], assess=KnownVerdict(verdict))
         search = (self.starts, seed, self.steps, progress, self.jacobian)
         return _fit_at(find_optimum(target, *search, checkpoint=self.checkpoint))
 
@@ -131,4 +131,4 @@ class MLE(Method):
 
 def _fit_at(optimum: Optimum) -> Fit:
     """Fit of a single point."""
-    return Fit(z=optimum.z[None, None], assess=lambda _: assess_point(optimum), optimum=optimum)
+    return Fit(z=optimum.z[None, None], assess=assess_optimum, optimum=optimum)

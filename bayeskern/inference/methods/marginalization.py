@@ -11,7 +11,7 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import ChoosesForm, HasMarginal, Marginal
 
@@ -62,7 +62,7 @@ def _without_latents(
     advice = "Mode in closed form; a point estimate has no uncertainty."
     return Fit(
         z=np.zeros((1, 1, 0)),
-        assess=lambda _: Trust("not assessable", advice, {}),
+        assess=KnownVerdict(Trust("not assessable", advice, {})),
         draws={name: np.asarray(values)[None] for name, values in mean.items()},
         target=target,
         marginalized=marginalized,

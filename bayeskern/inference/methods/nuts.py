@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import REGION, Assessable, Fit
-from bayeskern.inference.verdict import Trust
+from bayeskern.inference.result import REGION, Fit
 
 # Share of divergent draws above which smaller steps are not tried.
 MAX_DIVERGENT_SHARE = 0.1
@@ -316,14 +316,10 @@ class NUTS(Method):
     ) -> Fit:
         """Fit with the draws of the chains as they ran."""
         stats, regions = _sample_stats(rows, self.max_tree_depth), exploration.regions
-
-        def assess(posterior: Assessable) -> Trust:
-            unvisited, exchanges = exploration.unvisited, exploration.exchanges
-            if exploration.hold_one_order and len(regions) == 1:
-                return assess_one_order(posterior, regions, stats, exchanges, unvisited, evidence)
-            shares_unknown = self._wants_shares(exploration)
-            return assess_mcmc(posterior, regions, unvisited, evidence, shares_unknown)
-
+        if exploration.hold_one_order and len(regions) == 1:
+            assess = partial(assess_one_order, stats=stats, exchanges=exploration.exchanges)
+        else:
+            assess = partial(assess_mcmc, shares_unknown=self._wants_shares(exploration))
         log_evidence = None
         if self.evidence and exploration.hold_one_order:
             log_evidence = exploration.log_evidence(seed)
@@ -331,7 +327,12 @@ class NUTS(Method):
             log_evidence = bridge_log_evidence(exploration.target, rows.z, seed)
         return Fit(
             z=rows.z,
-            assess=assess,
+            assess=partial(
+                assess,
+                regions=regions,
+                unvisited=exploration.unvisited,
+                search_evidence=evidence,
+            ),
             sample_stats=stats,
             log_evidence=log_evidence,
             findings=exploration.findings,
@@ -357,8 +358,13 @@ class NUTS(Method):
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=exchanges.shuffled(mixed.z[0], rng)[None],
-            assess=lambda posterior: assess_regions(
-                posterior, regions, stats, exchanges, exploration.unvisited, evidence
+            assess=partial(
+                assess_regions,
+                regions=regions,
+                stats=stats,
+                exchanges=exchanges,
+                unvisited=exploration.unvisited,
+                search_evidence=evidence,
             ),
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: region_of_draw},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,

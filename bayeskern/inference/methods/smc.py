@@ -145,7 +145,7 @@ class SMC(Method):
         )
         return Fit(
             z=state.z[chosen][None],
-            assess=lambda posterior: assess_particles(posterior, record),
+            assess=partial(assess_particles, record=record),
             log_evidence=mean_over_islands(state.log_evidence),
             optimum=optimum,
             sample_stats={

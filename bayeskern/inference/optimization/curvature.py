@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import equinox as eqx
 import jax
@@ -11,6 +13,25 @@ import numpy as np
 
 from bayeskern.inference.optimization.information import LocalDensity
 from bayeskern.inference.optimization.objective import NegativeLogDensity
+
+
+@dataclass(frozen=True, eq=False)
+class HessianAt:
+    """Curvature of the objective at z, computed on the first call.
+
+    Attributes: as the arguments of `hessian_at`.
+    """
+
+    objective: NegativeLogDensity
+    z: np.ndarray
+    kind: str
+
+    def __call__(self) -> np.ndarray:
+        return self._matrix
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        return np.asarray(hessian_at(self.objective, self.z, self.kind))
 
 
 def hessian_at(

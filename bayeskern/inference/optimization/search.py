@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_no
 from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.curvature import derivatives, hessian_at
+from bayeskern.inference.optimization.curvature import HessianAt, derivatives, hessian_at
 from bayeskern.inference.optimization.lbfgs import OPTIONS, SearchState, evaluate, minimise
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
@@ -188,7 +188,7 @@ class SearchEnds:
                 z=z,
                 log_density=-value,
                 gradient=gradient,
-                curvature=cache(lambda: np.asarray(hessian_at(self.objective, z, self.hessian))),
+                curvature=HessianAt(self.objective, z, self.hessian),
                 ends=self.z,
                 start_log_densities=-self.values,
                 coordinates=tuple(target.coordinates),

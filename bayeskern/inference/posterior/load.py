@@ -21,7 +21,7 @@ from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
 from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import ChoosesForm, NotKeptError, PreparesData, Restorable
 
@@ -83,7 +83,7 @@ def restored(
     # Files of earlier versions have no marginals.
     marginals = {name: KnownMarginal(*m) for name, m in state.pop("marginals", {}).items()}
     stored_fields = {name: state.pop(name) for name in fields}
-    fit = Fit(assess=lambda _: trust, marginals=marginals, **stored_fields)
+    fit = Fit(assess=KnownVerdict(trust), marginals=marginals, **stored_fields)
     loaded = StoredPosterior(
         draws=draws,
         fit=fit,
