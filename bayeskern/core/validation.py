@@ -290,20 +290,42 @@ def _concrete(array: np.ndarray | jax.Array) -> jax.Array:
         return jnp.asarray(array)
 
 
+# Advice by the kind of a NumPy type.
+ADVICE_BY_KIND = {
+    "M": "Take the time since a date, such as (dates - dates[0]) / np.timedelta64(1, 'D').",
+    "m": "Divide it by a unit of time, such as np.timedelta64(1, 'D').",
+    "c": "Take the real and the imaginary parts as two columns.",
+}
+
+
 def _floats(value: Any, name: str) -> np.ndarray | jax.Array:
-    """Read numbers as an array of floats; ValueError if they are text, dates or complex."""
+    """Read numbers as an array of floats, NaN where they are masked.
+
+    Raises:
+        ValueError: They are text, dates or complex, or in a sparse or a ragged array.
+    """
+    if hasattr(value, "toarray"):
+        raise ValueError(
+            f"{name} is a sparse {type(value).__name__}, and only dense arrays are accepted: pass "
+            f"{name}.toarray(), or a few features of it, such as those of sklearn's TruncatedSVD."
+        )
+    advice = "Give all its rows the same length."
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            value = np.ma.filled(value.astype(float), np.nan)
         array = value if is_traced(value) else np.asarray(value)
-        # NumPy would read numbers out of text and dates, and drop imaginary parts.
-        objects = array.flat if array.dtype.kind == "O" else ()
-        if array.dtype.kind in "USMmcT" or any(isinstance(item, str) for item in objects):
+        advice = ADVICE_BY_KIND.get(array.dtype.kind, "Encode it as numbers.")
+        # NumPy would read numbers out of text, dates and None, and drop imaginary parts.
+        objects = array.flat if array.dtype.kind == "O" and array.ndim else ()
+        is_text = any(isinstance(item, str) for item in objects)
+        if value is None or is_text or array.dtype.kind in "USMmcT":
             raise TypeError
         if is_traced(array):
             return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
         return array.astype(float)
     except (TypeError, ValueError):
         kind = getattr(value, "dtype", type(value).__name__)
-        raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
+        raise ValueError(f"{name} must be numeric, got {kind}. {advice}") from None
 
 
 def _frame(

@@ -31,9 +31,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         n_components: The number of components, at most n; None keeps all with positive variance.
         inverse: The regression of the points on their components by which `inverse_transform`
-            predicts pre-images, such as `KernelRidge(RBF(0.5), alpha=0.1)`, whose lengthscale is in
-            the units of the components; None fits none. scikit-learn's `fit_inverse_transform` is
-            kernel ridge regression with the kernel of the components.
+            predicts pre-images, such as `KernelRidge(RBF(0.5), alpha=0.1, fit_intercept=True)`,
+            whose lengthscale is in the units of the components; None fits none. Without an
+            intercept, pre-images shrink towards 0 instead of the mean of the points, as those of
+            scikit-learn's `fit_inverse_transform` do.
 
     Attributes:
         eigenvalues_: The eigenvalues of the centered Gram matrix, (components,): n times the

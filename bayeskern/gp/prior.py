@@ -40,7 +40,8 @@ def positive_definite(kernel: Kernel) -> Kernel:
         # scikit-learn has kernels of the same names.
         kind = f"{type(kernel).__module__}.{type(kernel).__name__}"
         raise TypeError(
-            f"kernel must be a bayeskern kernel, such as bayeskern.kernels.RBF(), got {kind}."
+            "kernel must be a bayeskern kernel, such as bayeskern.kernels.RBF(), got "
+            f"{kernel!r} of type {kind}."
         )
     for node in kernel.nodes():
         if isinstance(node, Kernel) and not node.positive_definite:

@@ -712,9 +712,19 @@ def _flat(operation: type[CompoundKernel], kernel: Kernel) -> tuple[Kernel, ...]
 
 
 def _is_scalar(value: object) -> TypeGuard[Scalar]:
-    """True for an operand c of `c * k` and `k + c`: a number, a prior or `Free`."""
+    """True for an operand c of `c * k` and `k + c`: a number, a prior or `Free`.
+
+    Raises TypeError for an array of several numbers.
+    """
     if isinstance(value, Distribution | Free):
         return True
+    if shape := getattr(value, "shape", ()):
+        raise TypeError(
+            f"c * kernel and kernel + c take one number c, got an array of shape {shape}. For an "
+            "amplitude that varies from point to point, take kernel.modulate(f), which is "
+            "f(x) k(x, z) f(z). A noise variance for each row is the argument noise of a process, "
+            "and a lengthscale for each column is RBF(lengthscale=[...])."
+        )
     return isinstance(value, int | float | np.ndarray | np.number | jax.Array) and (
         jnp.ndim(value) == 0
     )

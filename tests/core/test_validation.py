@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 
 from bayeskern.core import validation
 
@@ -122,7 +123,7 @@ def test_columns_of_a_frame_are_read_as_text():
     [
         (3.0, r"points must have shape \(n,\) or \(n, d\), got shape \(\). Reshape it so"),
         (np.ones((2, 2, 2)), r"points must have shape .* got shape \(2, 2, 2\)"),
-        (None, r"points must have shape .* got shape \(\)"),
+        (1.0, r"points must have shape .* got shape \(\)"),
         ([], r"points is empty \(shape \(0, 1\)\): give at least one point"),
         (np.ones((3, 0)), r"points is empty \(shape \(3, 0\)\)"),
         (pd.DataFrame({"a": []}, dtype=float), r"points is empty \(shape \(0, 1\)\)"),
@@ -132,11 +133,16 @@ def test_columns_of_a_frame_are_read_as_text():
         ([1.0, None], "points has 1 value .* the first in row 1"),
         (["a", "b"], "points must be numeric, got list. Encode it as numbers"),
         (np.array(["a", 1.0], dtype=object), "points must be numeric, got object"),
-        (np.array(["2020-01-01"], "M8[D]"), r"points must be numeric, got datetime64\[D\]"),
+        (np.array(["2020-01-01"], "M8[D]"), r"got datetime64\[D\]. Take the time since a date"),
         ([dt.date(2020, 1, 1)], "points must be numeric, got list"),
         (pd.Series(pd.to_datetime(["2020-01-01"])), r"points must be numeric, got datetime64"),
-        (np.array([1 + 1j]), "points must be numeric, got complex128"),
-        ([[1.0, 2.0], [3.0]], "points must be numeric, got list"),
+        (np.array([1 + 1j]), "points must be numeric, got complex128.*real and the imaginary"),
+        (np.ones(2, "m8[D]"), r"points must be numeric, got timedelta64\[D\].*unit of time"),
+        (None, "points must be numeric, got NoneType"),
+        (sparse.csr_matrix(np.eye(2)), r"points is a sparse csr_matrix.*points.toarray\(\)"),
+        (sparse.coo_array(np.eye(2)), r"points is a sparse coo_array.*points.toarray\(\)"),
+        (np.ma.array([1, 2], mask=[0, 1]), "points has 1 value that is NaN.*first in row 1"),
+        ([[1.0, 2.0], [3.0]], "points must be numeric, got list.*same length"),
         ({"a": 1}, "points must be numeric, got dict"),
         (object(), "points must be numeric, got object"),
         (pd.DataFrame({"a": [1], "b": ["x"]}), "column 'b' of points is String, not numeric"),

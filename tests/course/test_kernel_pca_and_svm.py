@@ -1,5 +1,8 @@
 """Kernel PCA and support vector machines against scikit-learn's with the same Gram matrix."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -8,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC, SVR
 
+import bayeskern as bk
 from bayeskern.kernels import (
     RBF,
     Constant,
@@ -19,6 +23,7 @@ from bayeskern.kernels import (
 from bayeskern.ridge import KernelPCA, KernelRidge, KernelSVC, KernelSVR
 from tests.marks import few
 
+COURSE = Path(__file__).parents[2] / "docs" / "course.md"
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(70, 3))
 Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * RNG.normal(size=70)
@@ -78,6 +83,19 @@ def test_pre_images_by_ridge_regression_agree_with_scikit_learn():
     expected = theirs.inverse_transform(theirs.transform(NEW))
     ours = KernelPCA(RBF(), 4, KernelRidge(RBF(), alpha=0.1)).fit(X)
     np.testing.assert_allclose(ours.inverse_transform(ours.transform(NEW)), expected, atol=1e-8)
+
+
+def test_pre_images_have_the_mean_of_the_points():
+    """Residuals of the recipe in docs/course.md add up to 0, by the equation of its intercept."""
+    recipe = re.search(r"`(bk\.KernelPCA\(n_components=2, inverse=.*\))\.fit", COURSE.read_text())
+    points, means = X + 100.0, {}
+    for intercept in (True, False):
+        pca = eval(recipe[1], {"bk": bk}).set_params(inverse__fit_intercept=intercept).fit(points)
+        errors = pca.inverse_transform(pca.transform(points)) - points
+        means[intercept] = np.abs(errors.mean(axis=0) / points.std(axis=0)).max()
+    assert "fit_intercept=True" in recipe[1]
+    # The system of the regression has a condition number of at most 70 / 0.01.
+    assert means[True] < 7000 * 100 * np.finfo(float).eps < 0.01 < means[False]
 
 
 def test_all_components_of_the_linear_kernel_give_the_points_back():

@@ -1,5 +1,7 @@
 """Gaussian processes as distributions: against scikit-learn, closed forms and simulation."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -310,8 +312,16 @@ def test_bad_input_is_refused():
         bk.GaussianProcess(RBF(lengthscale=dist.LogNormal()), X, NOISE)
     with pytest.raises(TypeError, match="noise must be a number here"):
         bk.GaussianProcess(RBF(), X, dist.HalfNormal())
-    with pytest.raises(TypeError, match=r"must be a bayeskern kernel.*got numpy.ufunc"):
-        bk.GaussianProcess(np.sin, X, NOISE)
+    for wrong, shown in ((np.sin, "<ufunc 'sin'>"), (RBF, "<class '.*RBF'>")):
+        with pytest.raises(TypeError, match=rf"must be a bayeskern kernel.*got {shown}"):
+            bk.GaussianProcess(wrong, X, NOISE)
+    # Not the layout of measured rows, whose factors are positive.
+    for shape in ((4, 2, 2), (4, 2, 3), (4, 3, 2)):
+        message = re.escape(f"X must have shape (n,) or (n, d), got shape {shape}")
+        with pytest.raises(ValueError, match=message):
+            bk.GaussianProcess(RBF(), np.zeros(shape), NOISE)
+        with pytest.raises(ValueError, match=message):
+            bk.infer(bk.GPRegression(RBF(), dist.HalfNormal()), np.zeros(shape), np.zeros(4))
     with pytest.raises(ValueError, match=r"noise must be nonneg.*-0.1"):
         bk.GaussianProcess(RBF(), X, -0.1)
     with pytest.raises(ValueError, match="noise must be one number or 5 numbers"):

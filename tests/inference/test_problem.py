@@ -65,6 +65,11 @@ def test_invalid_fields_are_refused(options, message):
         Problem(**{"model": shifted, "data": (np.zeros(3),), **options})
 
 
+def test_a_class_is_not_a_model():
+    with pytest.raises(TypeError, match=r"model must be an object, GPRegression\(\.\.\.\)"):
+        bk.infer(bk.GPRegression, np.zeros(3), np.zeros(3))
+
+
 class NeverRun(Method):
     """A method that must not be reached."""
 

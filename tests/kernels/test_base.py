@@ -1,6 +1,8 @@
 """Properties of all kernels: symmetry, definiteness, pytrees, derivatives, reading of points."""
 
 import inspect
+import operator
+import re
 import subprocess
 import sys
 
@@ -337,3 +339,13 @@ print(np.abs(K - wanted).max())
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert float(done.stdout) < 1e-5
+
+
+@pytest.mark.parametrize("values", [np.ones(3), jnp.ones((3, 1)), pd.Series([1.0, 2.0])])
+def test_an_array_does_not_scale_a_kernel(values):
+    """The message has the shape, and the kernel of an amplitude that varies."""
+    message = rf"one number c, got an array of shape {re.escape(str(values.shape))}.*modulate\(f\)"
+    for combine in (operator.mul, operator.add):
+        for operands in ((RBF(), values), (values, RBF())):
+            with pytest.raises(TypeError, match=message):
+                combine(*operands)

@@ -41,11 +41,13 @@ class BoundModel(NamedTuple):
         """Bind a model to its arguments.
 
         If the model has a method `prepare`, bind the model and arguments that it returns.
-        Raises TypeError if coords or dims are not dicts.
+        Raises TypeError if coords or dims are not dicts, or if the model is a class.
         """
         for name, value in (("coords", coords), ("dims", dims)):
             if value is not None and not hasattr(value, "items"):
                 raise TypeError(f"{name} must be a dict, as in ArviZ, got {type(value).__name__}.")
+        if isinstance(model, type):
+            raise TypeError(f"model must be an object, {model.__name__}(...), and not its class.")
         original = (args, kwargs)
         if isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}

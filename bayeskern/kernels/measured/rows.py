@@ -232,7 +232,8 @@ def _are_rows(X: np.ndarray | jax.Array) -> bool:
         return True
     rows = RowArrays.of(np.asarray(X))
     columns = np.arange(-1, X.shape[2] - 1)
-    return bool(np.all(rows.sides >= 0.0) and np.all(np.isin(rows.column, columns)))
+    is_valid = (rows.sides >= 0.0).all(axis=1) & (rows.factor > 0.0) & np.isin(rows.column, columns)
+    return bool(is_valid.all())
 
 
 def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Columns]:
