@@ -221,6 +221,28 @@ def targets(y: Any, n: int | None = None, name: str = "y") -> jax.Array:
     return _concrete(y)
 
 
+def covariance(value: Any, n: int | None, name: str) -> jax.Array:
+    """Read a covariance matrix of n rows, (n, n).
+
+    n: Number of rows; None for any.
+
+    Raises:
+        ValueError: The matrix has another shape, NaN or infinities, is not symmetric, or is not
+            positive semidefinite.
+    """
+    matrix = _floats(value, name)
+    if matrix.ndim != 2 or len(matrix) != matrix.shape[1] or len(matrix) != (n or len(matrix)):
+        size = "n" if n is None else n
+        raise ValueError(
+            f"{name} must be a covariance matrix of shape ({size}, {size}), got {matrix.shape}."
+        )
+    if is_traced(matrix):
+        return jnp.asarray(matrix)
+    matrix = np.asarray(matrix)
+    semidefinite(matrix, name)
+    return _concrete(matrix)
+
+
 def outputs(y: Any, n: int) -> jax.Array:
     """Read one number per point, (n,), or one column for each of k outputs, (n, k).
 
@@ -249,16 +271,13 @@ def covariance_root(value: Any, name: str) -> np.ndarray:
     """Lower Cholesky factor (n, n) of a covariance matrix of numbers.
 
     Raises:
-        ValueError: If the matrix is not square, finite and symmetric.
-        NotPositiveDefiniteError: If it is not positive definite.
+        ValueError: If the matrix is not square, finite, symmetric and positive semi-definite.
+        NotPositiveDefiniteError: If it is singular.
     """
     matrix = np.asarray(_floats(value, name))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or 0 in matrix.shape:
         raise ValueError(f"{name} must be a square matrix, got shape {matrix.shape}.")
-    finite(matrix, name)
-    scale = np.sqrt(np.abs(matrix.diagonal()))
-    if np.any(np.abs(matrix - matrix.T) > 1e-10 * np.outer(scale, scale)):
-        raise ValueError(f"{name} must be symmetric: give a covariance matrix.")
+    semidefinite(matrix, name)
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -483,20 +502,27 @@ def whole_numbers(X: jax.Array, count: int, noun: str, kernel: str) -> tuple[jax
 
 
 def semidefinite(matrix: np.ndarray, name: str) -> None:
-    """Raise ValueError unless a square matrix is symmetric and positive semi-definite."""
+    """Raise ValueError unless a square matrix is symmetric and positive semi-definite.
+
+    Rows and columns are scaled to unit variances first, so that they may have any units.
+    """
     finite(matrix, name)
-    tolerance = 1e-8 * np.max(np.abs(matrix))
-    asymmetry = np.max(np.abs(matrix - matrix.T))
-    if asymmetry > tolerance:
+    variances = np.diagonal(matrix)
+    sd = np.sqrt(np.where(variances > 0.0, variances, 1.0))
+    correlations = matrix / sd / sd[:, None]
+    tolerance = 1e-8
+    if np.max(np.abs(correlations - correlations.T)) > tolerance:
+        asymmetry = np.max(np.abs(matrix - matrix.T))
         raise ValueError(
             f"{name} must be symmetric, but differs from its transpose by {asymmetry:g}."
         )
     try:
-        np.linalg.cholesky(matrix + tolerance * np.eye(len(matrix)))
+        np.linalg.cholesky(correlations + tolerance * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         raise ValueError(
-            f"{name} must be positive semi-definite, but its smallest eigenvalue is "
-            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. Set negative eigenvalues to 0 before the call."
+            f"{name} must be positive semi-definite, but scaled to unit variances its smallest "
+            f"eigenvalue is {np.linalg.eigvalsh(correlations)[0]:.3g}. Set negative eigenvalues to "
+            "0 before the call."
         ) from None
 
 

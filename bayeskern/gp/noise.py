@@ -23,7 +23,7 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.prior import per_point, positive_definite
+from bayeskern.gp.prior import positive_definite, read_noise_of_rows
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods import labels
 from bayeskern.linalg.dense import DenseFactor
@@ -49,6 +49,11 @@ class NoiseModel(eqx.Module):
         """True if the variance may differ from row to row."""
         return True
 
+    @property
+    def is_correlated(self) -> bool:
+        """True if the noise of the rows has a covariance matrix."""
+        return False
+
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
         """Hyperparameters by site name, each a number, a distribution or `Free`."""
@@ -63,7 +68,7 @@ class NoiseModel(eqx.Module):
 
     @abstractmethod
     def variance(self, X: Array, extra: Extra) -> Array:
-        """Noise variance of the rows of X (n, d) without known variances: () or (n,).
+        """Noise of the rows of X (n, d) without known variances: (), (n,) or (n, n).
 
         The hyperparameters must be numbers.
         """
@@ -78,7 +83,7 @@ class NoiseModel(eqx.Module):
         return self.variance(X_new, extra)
 
     def of_rows(self, X: Array, extra: Extra) -> Array:
-        """Noise variance of the rows of X (n, d), known variances included: () or (n,)."""
+        """Noise of the rows of X (n, d), known variances included: (), (n,) or (n, n)."""
         return _with_known(self.variance(X, extra), extra)
 
     def of_new_rows(self, X: Array, X_new: Array, extra: Extra, key: Array) -> Array:
@@ -164,8 +169,8 @@ def read_noise(noise: Any) -> Any:
     """Read the argument `noise` of `GPRegression`.
 
     Args:
-        noise: A number, an array (n,), a distribution or `Free`; a dict of them by group; a
-            kernel; or a noise model.
+        noise: A number, an array (n,) or (n, n), a distribution or `Free`; a dict of numbers or
+            priors by group; a kernel; or a noise model.
 
     Returns:
         A noise model for a dict or a kernel; other arguments as a hyperparameter.
@@ -207,7 +212,10 @@ def read_variances(name: str, value: ArrayLike, n: int | None, allow_zero: bool 
 
 def _with_known(noise: Array, extra: Extra) -> Array:
     """Noise of a model plus the known variances in `extra`, if there are any."""
-    return noise + extra["variances"] if "variances" in extra else noise
+    if "variances" not in extra:
+        return noise
+    known = extra["variances"]
+    return noise + (jnp.diag(known) if noise.ndim == 2 else known)
 
 
 def _require_noise(variances: np.ndarray, is_zero: np.ndarray) -> None:
@@ -220,10 +228,10 @@ def _require_noise(variances: np.ndarray, is_zero: np.ndarray) -> None:
 
 
 class GivenNoise(NoiseModel):
-    """One noise variance for all rows, or a known one for each row.
+    """One noise variance for all rows, or known variances or covariances of the rows.
 
     Args:
-        value: A number, an array (n,), a distribution or `Free`.
+        value: A number, an array (n,) or (n, n), a distribution or `Free`.
     """
 
     value: Any
@@ -231,12 +239,18 @@ class GivenNoise(NoiseModel):
     def __check_init__(self):
         if hyper.is_specified(self.value) or not self.varies:
             hyper.check("noise", self.value, constraints.nonnegative)
+        elif self.is_correlated:
+            validation.covariance(self.value, None, "noise")
         else:
             read_variances("noise", self.value, None, allow_zero=False)
 
     @property
     def varies(self) -> bool:
         return hyper.shape(self.value) != ()
+
+    @property
+    def is_correlated(self) -> bool:
+        return len(hyper.shape(self.value)) == 2
 
     def hyperparameters(self) -> dict[str, Any]:
         return {"noise": self.value}
@@ -248,7 +262,7 @@ class GivenNoise(NoiseModel):
         return GivenNoise(hyper.sample_value("noise", self.value, constraints.nonnegative))
 
     def variance(self, X: Array, extra: Extra) -> Array:
-        return per_point("noise", self.value, X.shape[0])
+        return read_noise_of_rows(self.value, X.shape[0])
 
     def variance_at_new(self, X: Array, X_new: Array, extra: Extra, key: Array) -> Array:
         # Variances given for the rows of the data do not apply to new rows.
@@ -259,20 +273,24 @@ class GivenNoise(NoiseModel):
 
     def require_length(self, n: int) -> None:
         shape = hyper.shape(self.value)
-        if shape not in ((), (n,)):
+        if shape not in ((), (n,), (n, n)):
             raise ValueError(
-                f"noise has the shape {shape} but X has {n} points: give one variance, or one for "
-                "each point."
+                f"noise has the shape {shape} but X has {n} points: give one variance, one for "
+                "each point, or their covariance matrix."
             )
 
     def is_zero(self, extra: Extra) -> np.ndarray:
         known = not hyper.is_specified(self.value) and not validation.is_traced(self.value)
-        return np.asarray(self.value) == 0.0 if known else np.zeros((), bool)
+        if not known:
+            return np.zeros((), bool)
+        value = np.asarray(self.value)
+        return (np.diagonal(value) if value.ndim == 2 else value) == 0.0
 
     def __repr__(self) -> str:
-        if self.varies and not hyper.is_specified(self.value):
-            return f"<{hyper.shape(self.value)[0]} variances>"
-        return hyper.show(self.value)
+        if hyper.is_specified(self.value) or not hyper.shape(self.value):
+            return hyper.show(self.value)
+        shape = hyper.shape(self.value)
+        return f"<covariance matrix {shape}>" if self.is_correlated else f"<{shape[0]} variances>"
 
 
 class GroupNoise(NoiseModel):

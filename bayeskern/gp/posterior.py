@@ -69,7 +69,7 @@ class ConditionedGP(eqx.Module):
         kernel: The kernel.
         X: The inputs, shape (n, d), or measured rows, shape (n, 2, d + 1).
         y: The observations, shape (n,).
-        noise: Noise variance, a number or shape (n,).
+        noise: Noise variance, a number or shape (n,); or a covariance matrix, shape (n, n).
         prior_mean: Prior mean: a number, shape (n,), or a function of one point.
         observed: Mask of the observed rows, shape (n,); None if all are observed.
         factor: Factor of C.
@@ -253,7 +253,7 @@ class ConditionedGP(eqx.Module):
         """Noise variance at m new points; 0 if `latent`."""
         if latent:
             return jnp.zeros(())
-        if noise is None and jnp.ndim(self.noise) == 1:
+        if noise is None and jnp.ndim(self.noise) > 0:
             raise ValueError(
                 "the training noise differs from point to point, so the noise at new points is "
                 "unknown: give noise=..., or latent=True to predict the function without noise."

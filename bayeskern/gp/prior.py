@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
@@ -171,6 +171,15 @@ def mean_of_rows(mean: Array | Callable, kinds: RowKinds | None) -> Array | Call
     if kinds is None or (not callable(mean) and jnp.ndim(mean) == 1):
         return mean
     return MeasuredMean(mean, kinds) if callable(mean) else MeasuredLevel(jnp.asarray(mean))
+
+
+def read_noise_of_rows(noise: object, n: int) -> Array:
+    """Read the noise of n rows: a variance (), variances (n,) or a covariance matrix (n, n)."""
+    if not hyper.is_specified(noise) and np.shape(noise) == (n, n):
+        return validation.covariance(noise, n, "noise")
+    noise = per_point("noise", noise, n)
+    hyper.check("noise", noise, constraints.nonnegative)
+    return noise
 
 
 def per_point(name: str, value: object, n: int) -> Array:

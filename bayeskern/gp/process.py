@@ -11,7 +11,6 @@ from jax import Array
 from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import compiled_or_raised
 from bayeskern.gp import plot
@@ -23,9 +22,9 @@ from bayeskern.gp.prior import (
     mean_at,
     mean_of_rows,
     new_rows,
-    per_point,
     positive_definite,
     read_mean,
+    read_noise_of_rows,
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.measured.kernel import RowKinds, as_rows, kinds_of, points_of
@@ -50,7 +49,8 @@ class GaussianProcess(Distribution):
         kernel: Covariance function, with a number for every hyperparameter.
         X: Inputs, shape (n, d) or (n,), or a data frame; `Interval` and `Derivative` for means,
             integrals and derivatives; or a list of these.
-        noise: Noise variance of the rows of X, a number or an array of shape (n,).
+        noise: Noise variance of the rows of X, a number or an array of shape (n,); or the
+            covariance matrix of the noise, shape (n, n), for the dense solver.
         mean: Prior mean m: a number, an array of shape (n,), or a function of one point.
         mask: Shape (n,), True where y is observed; other rows are ignored. By default all rows are
             observed.
@@ -120,8 +120,7 @@ class GaussianProcess(Distribution):
             positive_definite(kernel).resolve(self.columns).require_concrete()
         )
         self.X = rows.at(self.kernel)
-        self.noise = per_point("noise", noise, n)
-        hyper.check("noise", self.noise, constraints.nonnegative)
+        self.noise = read_noise_of_rows(noise, n)
         prior_mean = read_mean(mean, n)
         self.prior_mean = mean_of_rows(prior_mean, kinds_of(self.kernel))
         # Not `self.mask`, which is a method of every NumPyro distribution.
@@ -135,11 +134,11 @@ class GaussianProcess(Distribution):
 
     @property
     def variance(self) -> Array:
-        return self.kernel.evaluate_diag(self.X) + self.noise
+        return self.kernel.evaluate_diag(self.X) + self._matrix(None).noise_of_rows()
 
     @property
     def covariance_matrix(self) -> Array:
-        """k(X, X) + noise I: (n, n)."""
+        """Covariance of y, k(X, X) + noise I: (n, n)."""
         return self._matrix(None).dense()
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
@@ -271,7 +270,15 @@ class GaussianProcess(Distribution):
 
         Returns:
             The joint distribution of the k new observations.
+
+        Raises:
+            ValueError: If the noise of the new observations is a covariance matrix.
         """
+        if jnp.ndim(new.noise) == 2:
+            raise ValueError(
+                "noise of new observations must be a variance, or one for each point, but the "
+                "process at new points has a covariance matrix. Give its diagonal."
+            )
 
         def at_rows(value):
             return value if jnp.ndim(value) == 0 else value[rows]

@@ -77,6 +77,7 @@ class GPRegression(eqx.Module):
 
             - A number, a prior or `Free`: one variance for all rows, the site `noise`.
             - An array (n,): a known variance for each row, as `noise=0` with `variances`.
+            - An array (n, n): the known covariance matrix of the noise, for the dense solver.
             - A dict such as `{"sensor A": prior, "sensor B": 0.1}`: a variance for each group of
               rows, with the sites `noise.sensor A`, ...
             - A kernel: the log variance is a Gaussian process, as in `NoiseProcess`.
@@ -240,8 +241,9 @@ class GPRegression(eqx.Module):
         model.noise_model.require_length(n)
         varies = model.noise_model.varies or "variances" in (extra or {})
         kernel = Rows.read(X).kernel(model.kernel)
-        solver = solver_of(kernel, X, self.solver, jnp.ones(n if varies else ()), observed)
         noise = model.noise_model
+        shape = (n, n) if noise.is_correlated else (n,) if varies else ()
+        solver = solver_of(kernel, X, self.solver, np.broadcast_to(1.0, shape), observed)
         if y is not None:
             noise = noise.with_default_priors(y, observed)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]

@@ -86,6 +86,7 @@ class DenseSolver(Solver):
     """Cholesky factor of the matrix itself, for any kernel and any inputs."""
 
     name = "dense"
+    takes_noise_matrix = True
 
     def applicability(
         self, kernel: Kernel, X, noise: Noise = 0.0, observed: AnyArray | None = None

@@ -80,7 +80,8 @@ def choose(
         kernel: The kernel; hyperparameters to be inferred are unknown numbers.
         X: Inputs, shape (n, d), traced or not.
         solver: Name of a solver; "auto" for the fastest that fits.
-        noise: Noise variance, a number or an array of shape (n,), or its prior.
+        noise: Noise variance, a number or an array of shape (n,), or its prior; or a noise
+            covariance, shape (n, n).
         observed: Mask of the observed rows, shape (n,); None for all rows.
 
     Returns:
@@ -93,7 +94,7 @@ def choose(
     validation.one_of("solver", solver, ("auto", *SOLVERS))
     structure = structure_of(kernel)
     answers = {
-        name: candidate.applicability(structure, X, noise, observed)
+        name: _applicability(candidate, structure, X, noise, observed)
         for name, candidate in SOLVERS.items()
     }
     fits = {name: answer for name, answer in answers.items() if isinstance(answer, Fits)}
@@ -127,7 +128,8 @@ def solver_of(
         kernel: The kernel.
         X: Inputs, shape (n, d), traced or not.
         solver: Name of a solver, "auto", or a prepared solver.
-        noise: Noise variance, a number or an array of shape (n,), or its prior.
+        noise: Noise variance, a number or an array of shape (n,), or its prior; or a noise
+            covariance, shape (n, n).
         observed: Mask of the observed rows, shape (n,); None for all rows.
 
     Returns:
@@ -140,7 +142,7 @@ def solver_of(
         UserWarning: solver="auto" chose an approximation.
     """
     if isinstance(solver, Solver):
-        answer = solver.applicability(kernel, X, noise, observed)
+        answer = _applicability(solver, kernel, X, noise, observed)
         if isinstance(answer, Refused):
             raise ValueError(
                 f"the prepared {solver.name} solver does not fit: {answer.reason}. "
@@ -177,6 +179,12 @@ def explain(solver: Solver, C: NoisyGram) -> Choice:
         errors.append(f"within {by_quadrature:.1g} of the largest variance, by quadrature")
     error = "; ".join(filter(None, errors)) or None
     return choice._replace(error=error, loss=solver.error_estimate(C))
+
+
+def _applicability(solver: Solver, kernel: Kernel, X, noise, observed) -> Fits | Refused:
+    if len(shape(noise)) == 2 and not solver.takes_noise_matrix:
+        return Refused("the noise is correlated between rows")
+    return solver.applicability(kernel, X, noise, observed)
 
 
 def _best(costs: dict[str, Cost]) -> str:

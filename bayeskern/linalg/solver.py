@@ -25,7 +25,7 @@ from bayeskern.linalg.root import draw
 # From this number of points on, a Cholesky factor of their covariance matrix takes minutes.
 MIN_POINTS_OF_FUNCTIONS = 20_000
 POINTS_PER_BLOCK = 1_000
-# A noise variance, or its prior.
+# A noise variance, n of them, or a covariance matrix (n, n); or a prior of a variance.
 Noise = ArrayLike | Distribution | Free
 
 
@@ -67,14 +67,15 @@ class Refused(NamedTuple):
 
 
 class NoisyGram(NamedTuple):
-    """Covariance matrix k(X) + noise I of observations at points X.
+    """Covariance matrix k(X) + noise I, or k(X) + noise, of observations at points X.
 
     Unobserved rows and columns are replaced by those of the identity matrix.
 
     Attributes:
         kernel: A kernel whose hyperparameters are numbers.
         X: Points, shape (n, d), a NumPy or JAX array.
-        noise: Noise variance, a number or shape (n,).
+        noise: Noise variance, a number or shape (n,); or a covariance matrix, shape (n, n), for
+            solvers with `takes_noise_matrix`.
         observed: Mask of the observed rows, shape (n,); None for all rows.
     """
 
@@ -86,7 +87,7 @@ class NoisyGram(NamedTuple):
     def dense(self) -> jax.Array:
         """The matrix itself, shape (n, n)."""
         K = self.kernel.evaluate(self.X)
-        K = K + jnp.diag(self.noise_of_rows())
+        K = K + (self.noise if jnp.ndim(self.noise) == 2 else jnp.diag(self.noise_of_rows()))
         if self.observed is None:
             return K
         both = self.observed[:, None] & self.observed[None, :]
@@ -94,6 +95,8 @@ class NoisyGram(NamedTuple):
 
     def noise_of_rows(self) -> jax.Array:
         """Noise variance of each row, shape (n,)."""
+        if jnp.ndim(self.noise) == 2:
+            return jnp.diagonal(self.noise)
         return jnp.broadcast_to(self.noise, self.X.shape[:1])
 
     def cross(self, part: str | None, X_new: AnyArray) -> jax.Array:
@@ -122,10 +125,12 @@ class Solver(eqx.Module):
     Attributes:
         name: Name of the solver for the argument `solver` of models.
         approximate: Whether the solver approximates the matrix.
+        takes_noise_matrix: Whether the noise may be a covariance matrix.
     """
 
     name: ClassVar[str]
     approximate: ClassVar[bool] = False
+    takes_noise_matrix: ClassVar[bool] = False
 
     @abstractmethod
     def applicability(
@@ -218,9 +223,12 @@ class Solver(eqx.Module):
         except ValueError:  # A term has no such draws.
             return draw(self.covariance(C, part, factor, X_new), key, size)
         is_in = [True] * len(draws) if part is None else in_component(C.kernel, part)
-        errors = jax.random.normal(key_noise, (len(C.X), size))
-        simulated = scale_rows(jnp.sqrt(C.noise_of_rows()), errors)
-        simulated = simulated + sum(term.at(C.X) for term in draws)
+        if jnp.ndim(C.noise) == 2:
+            errors = draw(jnp.asarray(C.noise), key_noise, size).T
+        else:
+            errors = jax.random.normal(key_noise, (len(C.X), size))
+            errors = scale_rows(jnp.sqrt(C.noise_of_rows()), errors)
+        simulated = errors + sum(term.at(C.X) for term in draws)
         if C.observed is not None:
             simulated = jnp.where(C.observed[:, None], simulated, 0.0)
         weights = factor.solve(simulated)

@@ -382,3 +382,26 @@ def test_bad_input_is_named(call):
 def test_zero_variances_are_fine_beside_another_noise():
     _, args = NUMBER.prepare(X, Y, variances=changed(0.0))
     assert args[3]["variances"][4] == 0.0
+
+
+def test_regression_with_correlated_noise():
+    # Two instruments, each with an offset that its rows share.
+    X = np.linspace(0.0, 4.0, 20)
+    S = 0.04 * np.eye(20) + 0.3 * (np.arange(20)[:, None] % 2 == np.arange(20) % 2)
+    y, new = np.sin(X), [0.5, 2.2]
+    model = bk.GPRegression(RBF(), noise=S)
+    posterior = bk.infer(model, X, y, method="exact")
+    expected = bk.GaussianProcess(RBF(), X, S).condition(y)
+    density = multivariate_normal(np.zeros(20), np.asarray(RBF()(X)) + S).logpdf(y)
+    np.testing.assert_allclose(posterior.log_evidence.value, density, rtol=1e-12)
+    found = posterior.predict(new, variances=0.04)
+    np.testing.assert_allclose(found.mean, expected.predict(new, latent=True).mean, rtol=1e-10)
+    np.testing.assert_allclose(found.sd, expected.predict(new, noise=0.04).sd, rtol=1e-10)
+    # Known variances of the rows are added.
+    both = model.condition(X, y, variances=0.5)
+    np.testing.assert_allclose(
+        both.weights, np.linalg.solve(np.asarray(RBF()(X)) + S + 0.5 * np.eye(20), y), atol=1e-10
+    )
+    with pytest.raises(ValueError, match="give variances="):
+        posterior.predict(new)
+    assert "covariance matrix" in repr(model)

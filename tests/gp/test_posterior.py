@@ -290,3 +290,51 @@ def test_outputs_in_units_of_very_different_size():
     found, expected = fit(units), fit(np.ones(2))
     np.testing.assert_allclose(found.mean / units, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(found.sd / units, expected.sd, rtol=1e-9)
+
+
+# -- correlated noise ------------------------------------------------------------------------------
+
+
+def correlated_noise(n=25, seed=4):
+    A = np.random.default_rng(seed).normal(size=(n, n)) / np.sqrt(n)
+    return 0.1 * (A @ A.T + 0.1 * np.eye(n))
+
+
+def test_correlated_noise_against_the_closed_form():
+    X, y = data(n=25)
+    S, new, observed = correlated_noise(), np.array([[0.5], [3.0]]), np.arange(25) % 5 != 2
+    for mask in (None, observed):
+        rows = np.flatnonzero(np.ones(25) if mask is None else mask)
+        C = (rbf(X, X) + S)[np.ix_(rows, rows)]
+        mean, covariance = posterior(C, rbf(X, new)[rows], rbf(new, new), y[rows], 0.0)
+        process = bk.GaussianProcess(RBF(), X, S, mask=mask)
+        expected = multivariate_normal(np.zeros(len(rows)), C).logpdf(y[rows])
+        np.testing.assert_allclose(process.log_prob(y), expected, rtol=1e-12)
+        gp = process.condition(y)
+        np.testing.assert_allclose(gp.covariance(new), covariance, atol=1e-12)
+        np.testing.assert_allclose(gp.predict(new, latent=True).mean, mean, atol=1e-12)
+        sd = gp.predict(new, noise=[0.1, 0.2]).sd
+        np.testing.assert_allclose(
+            sd, np.sqrt(np.diag(covariance) + np.array([0.1, 0.2])), rtol=1e-12
+        )
+        assert gp.residual < 1e-14
+        # Leave-one-out: the rest predicts y_i through the noise too.
+        i, rest = 3, np.arange(len(rows)) != 3
+        b = np.linalg.solve(C[rest][:, rest], C[rest, i])
+        loo = gp.loo()
+        np.testing.assert_allclose(loo.mean[rows[i]], b @ y[rows][rest], atol=1e-12)
+        np.testing.assert_allclose(loo.variance[rows[i]], C[i, i] - b @ C[rest, i], atol=1e-12)
+
+
+def test_noise_that_is_no_covariance_matrix_is_refused():
+    X, S = data(n=25)[0], correlated_noise()
+    for make in (lambda S: bk.GaussianProcess(RBF(), X, S), lambda S: bk.GPRegression(RBF(), S)):
+        with pytest.raises(ValueError, match=r"noise must be symmetric"):
+            make(S + np.triu(S))
+        with pytest.raises(ValueError, match=r"positive semi-definite.*eigenvalue"):
+            make(-S)
+    make(np.ones((25, 25)))  # One error that all rows share.
+    with pytest.raises(ValueError, match=r"markov.*correlated between rows"):
+        bk.GaussianProcess(Matern32(), X, S, solver="markov")
+    with pytest.raises(ValueError, match=r"give noise=.*or latent=True"):
+        bk.GaussianProcess(RBF(), X, S).condition(X[:, 0]).predict(X)
