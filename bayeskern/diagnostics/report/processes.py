@@ -42,18 +42,18 @@ class ProcessModel(eqx.Module):
         target: The model and its data.
         kernel: The kernel at one draw, for the names of its components.
         site: Name of the observed site.
-        solver: The solver of the process.
+        prepared: The solver of the process, as a `GPRegression` has it.
     """
 
     target: Target
     kernel: Kernel
     site: str = eqx.field(static=True)
-    solver: Solver
+    prepared: Solver
 
     def at(self, draw: dict) -> GPRegression:
         """The process at one draw of the latents."""
-        process = self.target.trace_at(draw)[self.site]["fn"]
-        return GPRegression(process.kernel, process.noise, process.prior_mean, prepared=self.solver)
+        fn = self.target.trace_at(draw)[self.site]["fn"]
+        return GPRegression(fn.kernel, fn.noise, fn.prior_mean, prepared=self.prepared)
 
 
 class Process(NamedTuple):
