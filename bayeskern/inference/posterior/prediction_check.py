@@ -105,7 +105,7 @@ def _verdict(evidence: dict) -> str:
 
 
 def _advice(evidence: dict, verdict: str, trust: Verdict) -> str:
-    """What was compared, and the next step."""
+    """Differences from the other prediction, and the next step."""
     shift, ratio = evidence["mean_shift"], np.expm1(evidence["log_sd_ratio"])
     differences = (
         f"By {evidence['compared_with']}, predictive means differ by at most {shift:.2g} sds, and "

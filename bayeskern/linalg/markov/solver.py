@@ -259,7 +259,7 @@ def _sampler(kernel: Kernel | None, t) -> Callable:
 
 
 def _has_smoother(kernel: Kernel) -> bool:
-    """Whether the state-space form holds at all points; new times may precede a start."""
+    """True if the state-space form holds at all points; new times may precede a start."""
     return kernel.is_of_points and not kernel.state_space().starts
 
 

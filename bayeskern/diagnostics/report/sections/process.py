@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from bayeskern.core.formatting import number, short, three_digits
 from bayeskern.core.plotting import BLUE
-from bayeskern.diagnostics.report.blocks import Block, folded, heading
+from bayeskern.core.verdict import VERDICTS
+from bayeskern.diagnostics.report.blocks import Block, folded, heading, text
 from bayeskern.diagnostics.report.kernel_description import InputAxis, describe, direction, rounded
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.style import (
@@ -30,7 +31,7 @@ from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp.latent.model import LatentGP
 from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
-from bayeskern.prediction.mixture import Prediction
+from bayeskern.prediction.mixture import Prediction, Quantiles
 from bayeskern.protocols import columns_of
 
 block = partial(Block, "process")
@@ -169,15 +170,17 @@ def _repeats(kernel: Any) -> bool:
 def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     X = np.asarray(subject.posterior.known_target.args[0])
     axis = _axis(X, model.columns)
-    slices = []
+    slices, predicted = [], []
     for name, x, X_new in _grids(X, axis):
         f = subject.posterior.predict(X_new, latent=True)
         # If a likelihood has several latent functions, `predict` returns a dict of name ->
         # prediction.
         predictions = f if isinstance(f, dict) else {"": f}
+        predicted += predictions.values()
         slices += [(f"{name} {k}".strip(), x, p.quantile) for k, p in predictions.items()]
     figure = as_svg(functions, slices[:12], "latent function")
     yield block("latent", figure=figure, model=type(model).__name__)
+    yield verdict_on(predicted)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}
     kernels = model.at(medians).kernels
@@ -187,6 +190,12 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         sentence = f"it {describe(single_draw, axis)}."
         yield Block("blocks", "items", pairs=[(name, sentence)])
         yield from folded("Kernel", [block("kernel", kernel=wrap_code(repr(kernel)))])
+
+
+def verdict_on(predictions: Sequence[Quantiles]) -> Block:
+    """The worst verdict on predictions, as a remark."""
+    trust = max((p.trust for p in predictions), key=lambda trust: VERDICTS.index(trust.verdict))
+    return text(f"Verdict on the mean and the sd of this function: {trust.verdict}. {trust.advice}")
 
 
 # -- figures ---------------------------------------------------------------------------------------
