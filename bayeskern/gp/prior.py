@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -173,7 +173,7 @@ def mean_of_rows(mean: Array | Callable, kinds: RowKinds | None) -> Array | Call
     return MeasuredMean(mean, kinds) if callable(mean) else MeasuredLevel(jnp.asarray(mean))
 
 
-def read_noise_of_rows(noise: object, n: int) -> Array:
+def read_noise_of_rows(noise: Any, n: int) -> Array:
     """Read the noise of n rows: a variance (), variances (n,) or a covariance matrix (n, n)."""
     if not hyper.is_specified(noise) and np.shape(noise) == (n, n):
         return validation.covariance(noise, n, "noise")

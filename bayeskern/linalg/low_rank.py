@@ -93,7 +93,7 @@ class LowRankFactor(Factor):
             The residuals Z - Q_1 Q_1'Z, (n, ...), and the coefficients Q_1'Z, (m, ...).
         """
         first = self.Q1.T @ Z
-        residuals = Z - self.Q1 @ first
+        residuals = jnp.asarray(Z) - self.Q1 @ first
         # What the residuals of all n + m rows still have in the span of Q is rounding error.
         rest = self.Q1.T @ residuals - self.Q2.T @ (self.Q2 @ first)
         return residuals - self.Q1 @ rest, first + rest

@@ -147,11 +147,6 @@ class ObservedProcess(eqx.Module):
         carry, results = jax.lax.scan(over_block, carry, blocks, reverse=reverse)
         return carry, self._joined(results)
 
-    def _joined(self, results):
-        """Results of N steps, from results in blocks."""
-        n = len(self.order)
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:n], results)
-
     def scan_back(self, forward: Callable, backward: Callable, start: Callable, *data):
         """Pass from the last step to the first, with results of a forward pass.
 
