@@ -297,10 +297,10 @@ def test_fits_of_the_same_shapes_share_compilations():
 
 NOT_A_COVARIANCE = Custom(lambda x, z: abs(x - z).sum())
 BAD_ARGUMENTS = [
-    (bk.GPRegressor(sk.RBF()), "such as bayeskern.kernels.RBF(), got sklearn.gaussian_process"),
+    (bk.GPRegressor(sk.RBF()), "of type sklearn.gaussian_process.kernels.RBF"),
     (bk.GPRegressor("rbf"), "kernel must be a bayeskern kernel"),
     (bk.GPRegressor(noise=-0.1), "noise must be nonnegative"),
-    (bk.GPRegressor(noise=VARIANCES[:3]), "give one variance, or one for each point"),
+    (bk.GPRegressor(noise=VARIANCES[:3]), "one for each point, or their covariance"),
     (bk.GPRegressor(noise={"A": 0.1}), "bk.infer(model, X, y, groups=...)"),
     (bk.GPRegressor(noise="auto"), "noise must be a number, an array, a NumPyro distribution"),
     (bk.GPRegressor(method="mpa"), "method='mpa' is not known. Did you mean 'map'?"),
