@@ -204,7 +204,7 @@ class LowRankSolver(Solver):
         # Operations: two QR decompositions. Memory: the decomposition, the features, and their
         # derivatives.
         operations = 12.0 * (n + m) * m**2 + 50.0 * n * m
-        return Fits(Cost(operations, 8.0 * (8.5 * (n + m) * m + 5.0 * n)))
+        return Fits(Cost(operations, 8.0 * (10.0 * (n + m) * m + 5.0 * n)))
 
     def factor(self, C: NoisyGram) -> LowRankFactor:
         return LowRankFactor.compute(*_features_and_noise(C))
