@@ -181,8 +181,8 @@ class Optimum:
     @cached_property
     def agreeing(self) -> int:
         """Number of searches that ended at this optimum."""
-        as_high = self.start_log_densities > self.log_density - CRITERIA.log_density_tol_nats
-        return int(np.sum(as_high & ~np.array([self.is_elsewhere(end) for end in self.ends])))
+        pairs = zip(self.ends, self.start_log_densities, strict=True)
+        return sum(self._is_as_high(p) and not self._is_another_point(z) for z, p in pairs)
 
     @cached_property
     def others(self) -> tuple[Optimum, ...]:
@@ -199,7 +199,12 @@ class Optimum:
     def rivals(self) -> tuple[Optimum, ...]:
         """Other modes whose share of the evidence is not negligible."""
         least = np.log(CRITERIA.min_share)
-        return tuple(other for other in self.others if self.log_share(other) > least)
+        return tuple(
+            other
+            for other in self.others
+            if self.log_share(other) > least
+            and (not self._is_as_high(other.log_density) or self._is_another_point(other.z))
+        )
 
     @cached_property
     def influential(self) -> tuple[Optimum, ...]:
@@ -232,6 +237,21 @@ class Optimum:
             return False
         with np.errstate(invalid="ignore"):
             return not step @ self.hessian @ step <= 1.0
+
+    def _is_as_high(self, log_density: float) -> bool:
+        return bool(log_density > self.log_density - CRITERIA.log_density_tol_nats)
+
+    def _is_another_point(self, z: np.ndarray) -> bool:
+        """True if z (d,), as high as this mode, is not this point in any order of its values.
+
+        Two equal terms of a kernel may trade places: neither the density nor a prediction changes.
+        For a posterior this is another mode, whose mass counts.
+        """
+        if self.mode == "unconstrained" or not self.is_elsewhere(z):
+            return self.is_elsewhere(z)
+        reordered = np.empty_like(z)
+        reordered[np.argsort(self.z)] = np.sort(z)
+        return self.is_elsewhere(reordered)
 
     def squared_distances(self, z: np.ndarray) -> np.ndarray:
         """Squared distances of points from this mode in posterior sds: (n, d) -> (n,)."""
@@ -309,8 +329,8 @@ class Optimum:
         if self.rivals:
             gap = self.log_density - self.rivals[0].log_density
             return (
-                f"The starts found {1 + len(self.rivals)} modes, the next one only {gap:.2g} nats "
-                "lower: one point cannot stand for them. Take method='nuts', or more data."
+                f"Another mode is only {gap:.2g} nats lower: one point cannot stand for both. "
+                "Take method='nuts', or more data."
             )
         if self.starts > 1 and self.agreeing < 2:
             return (
