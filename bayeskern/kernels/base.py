@@ -480,7 +480,9 @@ class Scaled(Wrapper):
         return column_groups.merge_overlapping([((), scale), *self.inner.by_columns(d).items()])
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
-        return [(names, Scaled(k, self.scale)) for names, k in self.inner.terms_of_sum()]
+        # Not `Scaled(k, self.scale)`: the scale may hold a value for each draw.
+        terms = self.inner.terms_of_sum()
+        return [(names, hyper.replace(self, [("inner",)], [k])) for names, k in terms]
 
     def __repr__(self):
         return f"{hyper.show(self.scale)} * {self.inner._show_in(3)}"

@@ -34,6 +34,8 @@ class CovarianceFunction(Parametrized):
         is_differentiable: False if functions drawn from it have no mean-square derivative.
         takes_levels: True if the points may have columns of levels of text, or if only its parts
             read the points.
+        of_levels: True if a point is a level or a row number, so that k is defined at whole numbers
+            alone, or says nothing between the values of the data.
         means_from_features: True if means of k come from means of its features, which are finite.
     """
 
@@ -44,6 +46,7 @@ class CovarianceFunction(Parametrized):
     is_differentiable: ClassVar[bool] = True
     means_from_features: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = False
+    of_levels: ClassVar[bool] = False
 
     # -- methods that a kernel defines --------------------------------------------------------
 

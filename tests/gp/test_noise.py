@@ -384,6 +384,7 @@ def test_zero_variances_are_fine_beside_another_noise():
     assert args[3]["variances"][4] == 0.0
 
 
+@pytest.mark.slow
 def test_regression_with_correlated_noise():
     # Two instruments, each with an offset that its rows share.
     X = np.linspace(0.0, 4.0, 20)

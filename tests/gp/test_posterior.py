@@ -201,6 +201,7 @@ def sample_moments(gp, new, size):
     return draws.mean(axis=0), draws.std(axis=0), np.corrcoef(draws.T)
 
 
+@pytest.mark.slow
 def test_draws_of_functions_have_the_posterior_moments(monkeypatch):
     X, y = data(n=40, d=2)
     kernel = Matern32(1.0).named("short") + Linear(0.1) + 0.5

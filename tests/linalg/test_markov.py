@@ -261,7 +261,7 @@ def test_periodic_prediction_long_after_the_data():
     y = np.sin(2.0 * np.pi * X[:, 0]) ** 3
     K, cross = np.asarray(kernel(X)) + 0.1 * np.eye(300), np.asarray(kernel(X, new))
     factor = SOLVER.factor(NoisyGram(kernel, jnp.asarray(X), 0.1))
-    mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), 0.1), None, y, factor.solve(y), new)
+    mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), 0.1), None, None, y, factor.solve(y), new)
     np.testing.assert_allclose(mean, cross.T @ np.linalg.solve(K, y), rtol=0.0, atol=1e-8)
     left = 2.0 - np.sum(cross * np.linalg.solve(K, cross), axis=0)
     found = SOLVER.variance(NoisyGram(kernel, jnp.asarray(X), 0.1), None, factor, new)
@@ -290,7 +290,7 @@ def test_moments_at_other_times_against_numpy(name, all_count):
     for part, of_part in parts.items():
         cross = np.asarray(of_part(X, new)) * observed[:, None]
         left = np.asarray(of_part.diag(new)) - np.sum(cross * np.linalg.solve(K, cross), axis=0)
-        mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), noise), part, None, a, new)
+        mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), noise), part, None, None, a, new)
         np.testing.assert_allclose(mean, a @ cross, rtol=1e-9, atol=1e-10)
         mask = None if all_count else observed
         variance = SOLVER.variance(NoisyGram(kernel, jnp.asarray(X), noise, mask), part, given, new)

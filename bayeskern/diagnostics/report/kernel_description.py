@@ -45,6 +45,11 @@ class InputAxis:
         """Name of a column."""
         return self.names[i] if i < len(self.names) else f"column {i}"
 
+    def value(self, i: int, x: float) -> str:
+        """Value of a column, or its level if the column is text."""
+        levels = getattr(self.names[i], "levels", ()) if i < len(self.names) else ()
+        return str(levels[int(x)]) if levels else number(x)
+
     def span(self, draws: ArrayLike) -> str:
         """A length along the axis: its median, and its 90 % interval if that is wide."""
         values = np.asarray(draws, float)

@@ -93,6 +93,16 @@ class ResidualFilter:
         return 1.0 / self.scales + next_terms
 
     @cached_property
+    def smoothed(self) -> np.ndarray:
+        """Variances of u_i given all values: (n,)."""
+        # After the last row comes one that is independent of it.
+        predicted = np.append(self.variances[1:], self.ratio)
+        added = self.ratio * np.append(self._innovation[1:], 1.0)
+        coefficients = np.square(self.filtered * self._next_decay / predicted)
+        rows = (self.filtered * added / predicted)[:, None]
+        return recurrence(coefficients, rows, reverse=True)[:, 0]
+
+    @cached_property
     def averages(self) -> np.ndarray:
         """Row means of K, which are cov(u_i, average of u) / q: (n,)."""
         left, right = self.decay_sums
@@ -249,9 +259,12 @@ def covariance_after(
     Returns:
         Array of shape (M, M).
     """
-    decay = np.exp(-gaps / lengthscale)
-    prior = np.exp(-np.abs(gaps[:, None] - gaps) / lengthscale)
-    return ratio * prior + (state_variance - ratio) * np.outer(decay, decay)
+    decay, lags = np.exp(-gaps / lengthscale), np.abs(gaps[:, None] - gaps)
+    # Innovations since the last value up to the earlier of two times.
+    added = np.exp(-lags / lengthscale) * -np.expm1(
+        -2.0 * np.minimum.outer(gaps, gaps) / lengthscale
+    )
+    return ratio * added + state_variance * np.outer(decay, decay)
 
 
 class InterpolationWeights:
@@ -283,7 +296,11 @@ class InterpolationWeights:
         # Variance of u given the values up to i, then given all values.
         variance = np.square(self.forward_decay) * residual.filtered[left] + q * innovation
         self.gain = variance * backward_decay
-        explained = np.square(self.gain) * residual.information[self.left + 1]
-        self.variance = np.maximum(variance - explained, 0.0)
+        # A sum of positive terms, by the next observed time; a difference would cancel if q is
+        # large.
+        added = np.where(has_right, -q * np.expm1(-2.0 * np.maximum(right_gap, 0.0)), q)
+        predicted = np.square(backward_decay) * variance + added
+        from_next = np.square(self.gain / predicted) * residual.smoothed[right]
+        self.variance = variance * added / predicted + from_next
         sums = [s[i] for s, i in zip(residual.decay_sums, (left, right), strict=True)]
         self.averages = (self.forward_decay * sums[0] + backward_decay * sums[1]) / n

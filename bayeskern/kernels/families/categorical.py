@@ -47,6 +47,7 @@ class Categorical(Kernel):
 
     is_differentiable: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = True
+    of_levels: ClassVar[bool] = True
 
     correlation: Hyperparameter = hyperparameter(0.5, constraints.unit_interval, scalar=False)
     variance: Hyperparameter = hyperparameter(1.0)
@@ -88,6 +89,7 @@ class Precomputed(Kernel):
     """
 
     is_differentiable: ClassVar[bool] = False
+    of_levels: ClassVar[bool] = True
 
     # A fixed hyperparameter, so that another matrix of the same size does not recompile.
     matrix: Hyperparameter = hyperparameter(1.0, constraints.real, scalar=False)

@@ -60,6 +60,7 @@ class Coregion(Kernel):
 
     is_differentiable: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = True
+    of_levels: ClassVar[bool] = True
 
     outputs: int = eqx.field(static=True)
     rank: int = eqx.field(static=True, default=1)

@@ -241,9 +241,17 @@ class FilterCovariance(NamedTuple):
         # Rounding error of the difference below, of two numbers of the order of f.
         rounding = jnp.where(row.observed > 0.0, 4.0 * jnp.finfo(f.dtype).eps * f, self.rounding)
         P = self.P - gain[:, None] * Ph[None, :]
-        # Joseph's form: P h is noise * gain, but for rounding errors of the order of the prior.
-        P = P - (P @ row.h - row.noise * row.observed * gain)[:, None] * gain[None, :]
         return S, gain, FilterCovariance(P, jax.lax.stop_gradient(rounding))
+
+    def update_accurately(self, row: Row) -> tuple[jax.Array, jax.Array, FilterCovariance]:
+        """Like `update`, in Joseph's form, which keeps more digits if the prior is vague.
+
+        It is not used in the log density, which would take a tenth longer.
+        """
+        S, gain, after = self.update(row)
+        # P h is noise * gain up to the rounding errors of the difference in `update`.
+        error = after.P @ row.h - row.noise * row.observed * gain
+        return S, gain, after._replace(P=after.P - error[:, None] * gain[None, :])
 
     def predict(self, row: Row) -> FilterCovariance:
         """Covariance of the state at the next time."""
@@ -280,7 +288,7 @@ class MarkovFactor(Factor):
 
         def body(covariance, data):
             (row,) = data
-            S, gain, covariance = covariance.update(row)
+            S, gain, covariance = covariance.update_accurately(row)
             return covariance.predict(row), (S, gain)
 
         _, (S, gain) = process.scan(body, process.initial)

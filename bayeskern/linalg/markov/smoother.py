@@ -125,7 +125,7 @@ class Smoother(eqx.Module):
         def forward(covariance, data):
             (row,) = data
             Ph = covariance.P @ (self.state_mask * row.h)
-            S, gain, covariance = covariance.update(row)
+            S, gain, covariance = covariance.update_accurately(row)
             return covariance.predict(row), (S, gain, Ph)
 
         _, steps = self.process.scan(forward, self.process.initial)
@@ -145,61 +145,73 @@ class Smoother(eqx.Module):
         return variances, jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
 
     def _sums(self, jointly: bool = False) -> tuple[jax.Array, jax.Array]:
-        """Covariance matrix (m, m), 0 unless `jointly`, and variances (m,) at the new times.
+        """Covariance matrix (m, m), if `jointly`, and variances (m,) at the new times.
 
-        With the covariance P of the state given the values so far, and the gain G = P A' (A P A' +
-        Q)^-1 of Rauch, Tung and Striebel, the covariance given all values is
+        By `_backward_gain`, the error of the state given all values is R u + G (e_next - w), with
+        independent u ~ N(0, P), w ~ N(0, Q) and the error e_next of the next state. So the
+        covariance given all values is the sum
 
-            P_all = (I - G A) P (I - G A)' + G (Q + P_all,next) G',
+            R P R' + G (Q + P_next) G',
 
-        a sum of positive semidefinite matrices, as in Joseph's form of the filter. Errors of G
-        multiply P_all, which is small; to first order they do not multiply P, which may be vague.
-        Sarkka (2013), "Bayesian Filtering and Smoothing", section 8.2; Bucy and Joseph (1968).
+        as in Joseph's form of the filter. Errors of G, and of R = I - G A, have an effect of second
+        order, though P may be vague. Bucy and Joseph (1968), "Filtering for stochastic processes
+        with applications to guidance".
         """
-        m = len(self.process.order) - self.n
+        order, size = self.process.order, self.process.size
+        m = len(order) - self.n
 
         def forward(covariance, data):
             (row,) = data
-            _, _, covariance = covariance.update(row)
+            _, _, covariance = covariance.update_accurately(row)
             predicted = covariance.predict(row)
             return predicted, (covariance.P, predicted.P)
 
         def backward(carry, data):
             # Column j of `cross`: covariance of the state with f at a new time j from here on.
-            P_all, cross, C = carry
+            P_next, cross, C = carry
             row, (P, predicted), j = data
-            G = _gain(row, P, predicted)
-            rest = jnp.eye(len(P)) - G @ row.A
-            P_all = rest @ P @ rest.T + G @ (row.Q.times(G.T) + P_all @ G.T)
+            G = _backward_gain(row, P, predicted)
+            R = jnp.eye(size) - G @ row.A
+            P = R @ P @ R.T + G @ (row.Q.times(G.T) + P_next @ G.T)
             h = self.state_mask * row.h
             if jointly:
-                cross = (G @ cross).at[:, j].set(P_all @ h, mode="drop")
+                cross = (G @ cross).at[:, j].set(P @ h, mode="drop")
                 C = C.at[j].set(h @ cross, mode="drop")
-            return (P_all, cross, C), h @ P_all @ h
+            return (P, cross, C), h @ P @ h
+
+        def start(covariance):
+            columns = m if jointly else 0
+            return covariance.P, jnp.zeros((size, columns)), jnp.zeros((columns, columns))
 
         # Index of the new time of each step; m, which is dropped, for an observed time.
-        j = jnp.where(self.process.order < self.n, m, self.process.order - self.n)
-        columns = m if jointly else 0
-        empty = jnp.zeros((self.process.size, columns)), jnp.zeros((columns, columns))
-        (*_, C), variances = self.process.scan_back(
-            forward, backward, lambda covariance: (covariance.P, *empty), j
-        )
-        return C + jnp.triu(C.T, 1) + jnp.tril(C.T, -1), self._at_new_times(variances)
+        j = jnp.where(order < self.n, m, order - self.n)
+        (*_, C), variances = self.process.scan_back(forward, backward, start, j)
+        return C + C.T - jnp.diag(jnp.diag(C)), self._at_new_times(variances)
 
     def _at_new_times(self, x: jax.Array) -> jax.Array:
         return self.process.unsorted(x)[self.n :]
 
 
-def _gain(row: Row, P: jax.Array, predicted: jax.Array) -> jax.Array:
-    """P A' (A P A' + Q)^-1 for the predicted covariance A P A' + Q, which may be singular: (s, s).
+def _backward_gain(row: Row, P: jax.Array, predicted: jax.Array) -> jax.Array:
+    """Coefficients G of the next state in the mean of the state given it: (s, s).
 
-    The jitter is relative to each variance, of the order of the rounding errors.
+    G = P A' (A P A' + Q)^-1, with the covariance P given the values so far, and `predicted` of the
+    next state. Sarkka (2013), "Bayesian Filtering and Smoothing", section 8.2.
     """
-    variances, eye = jnp.diag(predicted), jnp.eye(len(P))
+    return cho_solve((semidefinite_root(predicted), True), row.A @ P).T
+
+
+def semidefinite_root(P: jax.Array) -> jax.Array:
+    """Triangular L with L L' = P + jitter, for a covariance of states that may be singular: (s, s).
+
+    The jitter is relative to each variance, of the order of the rounding errors, and there from the
+    start: a loop as in `linalg.root.cholesky` takes seconds to compile inside a scan.
+    """
+    variances, eye = jnp.diag(P), jnp.eye(len(P))
     scale = jnp.sqrt(jnp.where(variances > 0.0, variances, 1.0))
-    unit, eps = predicted / jnp.outer(scale, scale), len(P) * jnp.finfo(P.dtype).eps
+    unit, eps = P / jnp.outer(scale, scale), len(P) * jnp.finfo(P.dtype).eps
     L = jnp.linalg.cholesky(unit + eps * eye)
     for jitter in MORE_JITTERS:
         is_factored = jnp.all(jnp.isfinite(L))
         L = jnp.where(is_factored, L, jnp.linalg.cholesky(unit + jitter * eps * eye))
-    return (cho_solve((L, True), (row.A @ P) / scale[:, None]) / scale[:, None]).T
+    return scale[:, None] * L

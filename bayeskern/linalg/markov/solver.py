@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of, without
 from bayeskern.kernels.measured.kernel import Measured
+from bayeskern.kernels.state_space.blocks import Weighted
 from bayeskern.kernels.state_space.space import MAX_STATE_SIZE, NoStateSpaceError
 from bayeskern.kernels.truncation import (
     harmonics_of,
@@ -25,8 +24,12 @@ from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
 from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
 from bayeskern.linalg.markov.schedule import Schedule, count_slots
-from bayeskern.linalg.markov.smoother import Smoother, product, weighted_covariances
-from bayeskern.linalg.root import jitter_scales
+from bayeskern.linalg.markov.smoother import (
+    Smoother,
+    product,
+    semidefinite_root,
+    weighted_covariances,
+)
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver
 
 # Array elements per batch of draws (128 MB).
@@ -160,29 +163,26 @@ class MarkovSolver(Solver):
         Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
         """
         C = C._replace(kernel=self._truncate(C.kernel))
-        if not C.kernel.is_of_points:
+        if not _has_smoother(C.kernel):
             return super().deviations(C, part, factor, X_new, key, size)
         space, part_kernel = C.kernel.state_space(), part_of(C.kernel, part)
-        if space.starts:
-            return super().deviations(C, part, factor, X_new, key, size)
         others = None if part is None else without(C.kernel, part)
         n, t = len(C.X), C.X[:, 0]
         times, noise = jnp.concatenate([t, X_new[:, 0]]), C.noise + sum(space.white)
         white = sum(part_kernel.state_space().white)
-        draw_part, draw_others = _sampler(part_kernel, times), _sampler(others, t)
 
         def draw(key):
             keys = jax.random.split(key, 4)
-            f = draw_part(keys[0])
+            f = _draw_prior(part_kernel, times, keys[0])
             error = jnp.sqrt(noise) * jax.random.normal(keys[1], (n,))
-            y = f[:n] + draw_others(keys[2]) + error
+            y = f[:n] + _draw_prior(others, t, keys[2]) + error
             y = y if C.observed is None else jnp.where(C.observed, y, 0.0)
             explained = self.mean(C, part, factor, y, factor.solve(y), X_new)
             # White noise at new times is independent of the data.
             white_noise = jnp.sqrt(white) * jax.random.normal(keys[3], explained.shape)
             return f[n:] - explained + white_noise
 
-        batch = max(1, DRAWS_BATCH_NUMBERS // len(times))
+        batch = max(1, DRAWS_BATCH_NUMBERS // (len(times) * space.size))
         return jax.lax.map(draw, jax.random.split(key, size), batch_size=min(batch, size))
 
     def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
@@ -247,15 +247,27 @@ def _first_time(X) -> float:
     return X.min() if X.ndim == 2 else X[:, 0, 0].min()
 
 
-def _sampler(kernel: Kernel | None, t) -> Callable:
-    """Function from a key to a draw of the process at t (n,), without white noise."""
+def _draw_prior(kernel: Kernel | None, t: jax.Array, key: jax.Array) -> jax.Array:
+    """Draw of the process at t (n,), without white noise."""
     if kernel is None or kernel.state_space().size == 0:
-        return lambda key: jnp.zeros(t.shape)
-    # A jitter, because the covariance matrix without noise may be singular up to rounding.
-    variances = kernel.evaluate_diag(t[:, None])
-    jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jitter_scales(variances)
-    root = MarkovFactor.compute(ObservedProcess.of(kernel.state_space(), t, jitter))
-    return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
+        return jnp.zeros(t.shape)
+    # The state from step to step: K itself may be singular, as at equal times.
+    process = ObservedProcess.of(kernel.state_space(), t, 0.0)
+    key, key_first = jax.random.split(key)
+
+    def body(x, data):
+        row, white = data
+        roots = Weighted(tuple(map(_root, row.Q.blocks)), tuple(map(jnp.sqrt, row.Q.weights)))
+        return row.A @ x + roots.times(white), row.h @ x
+
+    first = _root(process.initial.P) @ jax.random.normal(key_first, (process.size,))
+    _, f = process.scan(body, first, jax.random.normal(key, (len(t), process.size)))
+    return process.unsorted(f)
+
+
+def _root(P: jax.Array) -> jax.Array:
+    """Matrix R with R R' = P, up to rounding; a number of variance 0 stays 0."""
+    return jnp.where(jnp.diag(P)[:, None] > 0.0, semidefinite_root(P), 0.0)
 
 
 def _has_smoother(kernel: Kernel) -> bool:

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from bayeskern.forecast.history.filtered_statistics import History
-from bayeskern.forecast.history.residual_filter import CHUNK_ROWS, ResidualFilter, recurrence
+from bayeskern.forecast.history.residual_filter import (
+    CHUNK_ROWS,
+    InterpolationWeights,
+    ResidualFilter,
+    covariance_after,
+    recurrence,
+)
 
 RNG = np.random.default_rng(3)
 LENGTHSCALE = 0.3
@@ -73,3 +79,16 @@ def test_log_determinant_with_repeated_and_distant_times():
     # The first three values share one value of the process; all others are independent.
     expected = np.log(1.0 + 3.0 * 4.0) + (len(x) - 3) * np.log(5.0)
     np.testing.assert_allclose(np.log(residual.scales).sum(), expected)
+
+
+def test_variances_of_a_vague_process_in_closed_form():
+    # One value at 0, with the variance 1 of u + e given u, and u with variance q: given it, u has
+    # the variance q / (q + 1) at 0, and q (1 - a^2) + a^2 q / (q + 1) at the decay a.
+    q, gap = 1e12, 1e-13
+    given, added = q / (q + 1.0), -q * np.expm1(-2.0 * gap)
+    expected = added + np.exp(-2.0 * gap) * given
+    residual = ResidualFilter(np.zeros(1), 1.0, q)
+    between = InterpolationWeights(residual, np.array([-gap, gap]))
+    np.testing.assert_allclose(between.variance, expected, rtol=1e-12)
+    after = covariance_after(np.array([0.0, gap]), 1.0, q, given)
+    np.testing.assert_allclose(after, [[given, given], [given, expected]], rtol=1e-12)

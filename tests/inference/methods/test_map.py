@@ -220,7 +220,10 @@ def optimum(**changes):
         ({"curvature": lambda: np.diag([2.0, -1.0])}, r"rises along b\[1\]"),
         ({"curvature": lambda: np.diag([0.0, 1.0])}, "flat or rises along a;"),
         ({"start_log_densities": np.array([-3.0, -9.5, -9.0, -9.0])}, "Only one of 4 starts"),
-        ({"at": lambda i: optimum(z=np.full(2, 9.0), log_density=-6.0)}, "Another mode is only 3 nats lower"),
+        (
+            {"at": lambda i: optimum(z=np.full(2, 9.0), log_density=-6.0)},
+            "Another mode is only 3 nats lower",
+        ),
     ],
 )
 def test_verdicts(changes, advice):

@@ -82,6 +82,7 @@ def coin(y=None):
         numpyro.sample("y", dist.Bernoulli(p), obs=y)
 
 
+@pytest.mark.slow
 def test_all_draws_are_compared_by_halves():
     y = np.array([1, 1, 0, 1, 0, 1, 1, 1, 0, 1])
     posterior = bk.infer(coin, y, method="nuts", seed=0, progress=False)

@@ -29,6 +29,7 @@ from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp.latent.model import LatentGP
+from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
 from bayeskern.prediction.mixture import Prediction, Quantiles
@@ -59,7 +60,8 @@ def process(subject: Subject) -> Iterator[Block]:
 
 def _process(subject: Subject, process: Process) -> Iterator[Block]:
     axis = _axis(process.X, columns_of(subject.model))
-    slices = [(name, x, process.function(X).quantile) for name, x, X in _grids(process.X, axis)]
+    grids = _grids(process.X, axis, [process.kernels])
+    slices = [(name, x, process.function(X).quantile) for name, x, X in grids]
     single = process.X.shape[1] == 1
     data = (process.X[:, 0], process.y) if single else None
     figure = as_svg(functions, slices, process.site, data)
@@ -69,7 +71,7 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
         yield heading("Components")
     yield from component_blocks(process, axis, identity)
     if single and len(process.names) > 1:
-        ((name, x, X),) = _grids(process.X, axis)
+        ((name, x, X),) = grids
         parts = {key: (x, part.quantile) for key, part in process.components(X).items()}
         figure = as_svg(components, parts, x_label=name)
         yield from folded("Components", [block("components", figure=figure)])
@@ -78,19 +80,39 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
 
 
 def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
-    return InputAxis("", tuple(np.ptp(X, axis=0)), tuple(map(str, columns or ())))
+    names = tuple(c if isinstance(c, str) else str(c) for c in columns or ())
+    return InputAxis("", tuple(np.ptp(X, axis=0)), names)
 
 
-def _grids(X: np.ndarray, axis: InputAxis) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield (name, values, points (160, d)) along each input, the others at medians."""
-    # At most 6 inputs, because more would make the figure too long.
-    for i in range(min(X.shape[1], 6)):
-        low, high = X[:, i].min(), X[:, i].max()
-        pad = 0.05 * (high - low)
-        x = np.linspace(low - pad, high + pad, 160)
-        X_new = np.tile(np.median(X, axis=0), (160, 1))
-        X_new[:, i] = x
-        yield axis.name(i) if X.shape[1] > 1 or axis.names else "x", x, X_new
+def _grids(
+    X: np.ndarray, axis: InputAxis, kernels: Sequence[Kernel]
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """(label, values, points) along each input, the others at medians.
+
+    Inputs of levels, such as the number of an output, are fixed at levels of the data, most
+    frequent first. If there are no others, the values are the levels.
+    """
+    d, most = X.shape[1], 6  # More panels would make the figure too long.
+    levels = [
+        i for i in range(d) if any(part.of_levels for k in kernels for part in k.rough_parts(i, d))
+    ]
+    numbers = [i for i in range(d) if i not in levels]
+    combinations, counts = np.unique(X[:, levels], axis=0, return_counts=True)
+    frequent = combinations[np.argsort(-counts, kind="stable")]
+    grids = []
+    for i in numbers or levels:
+        x, fixed = np.unique(X[:, i]), [j for j in levels if j != i]
+        if numbers:
+            pad = 0.05 * (x[-1] - x[0])
+            x = np.linspace(x[0] - pad, x[-1] + pad, 160)
+        for values in frequent if numbers else frequent[:1]:
+            rows = np.tile(np.median(X, axis=0), (len(x), 1))
+            rows[:, levels] = values
+            rows[:, i] = x
+            label = axis.name(i) if d > 1 or axis.names else "x"
+            at = [f"{axis.name(j)} = {axis.value(j, rows[0, j])}" for j in fixed]
+            grids.append((", ".join([label, *at]), x, rows))
+    return grids[:most]
 
 
 def component_blocks(
@@ -171,7 +193,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     X = np.asarray(subject.posterior.known_target.args[0])
     axis = _axis(X, model.columns)
     slices, predicted = [], []
-    for name, x, X_new in _grids(X, axis):
+    for name, x, X_new in _grids(X, axis, model.kernels):
         f = subject.posterior.predict(X_new, latent=True)
         # If a likelihood has several latent functions, `predict` returns a dict of name ->
         # prediction.
