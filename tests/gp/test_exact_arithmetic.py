@@ -32,7 +32,7 @@ CASES = [
 ]
 # At least 200 problems by default, and 20,000 at night.
 PROBLEMS, NIGHTLY_PROBLEMS = -(-200 // len(CASES)), -(-20_000 // len(ALL_CASES))
-DRAWS = 500
+DRAWS = 200
 # Errors of moments of draws in standard errors.
 Z = 6.0
 

@@ -29,6 +29,7 @@ from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp.latent.model import LatentGP
+from bayeskern.gp.regression import GPRegression
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
@@ -36,6 +37,9 @@ from bayeskern.prediction.mixture import Prediction, Quantiles
 from bayeskern.protocols import columns_of
 
 block = partial(Block, "process")
+# The verdict on a prediction factors the covariance matrix once for each of a thousand further
+# draws: 10 s for this number of rows.
+MAX_CHECKED_ROWS = 500
 # Function from a probability to the quantile at each point.
 Quantile = Callable[[float], np.ndarray]
 
@@ -66,6 +70,9 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     data = (process.X[:, 0], process.y) if single else None
     figure = as_svg(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
+    if isinstance(subject.model, GPRegression) and len(process.X) <= MAX_CHECKED_ROWS:
+        X_new = np.concatenate([X for _, _, X in grids])
+        yield verdict_on([subject.posterior.predict(X_new, latent=True)])
     identity = Scale(log=False, shift=0.0, size=1.0)
     if len(process.names) > 1:
         yield heading("Components")
