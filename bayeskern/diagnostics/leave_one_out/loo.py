@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import message_of
+from bayeskern.core.formatting import abbreviated, message_of
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.core.scalars import scalar_name
 from bayeskern.diagnostics.leave_one_out.estimates import (
@@ -26,7 +26,12 @@ from bayeskern.inference import METHODS, NUTS, Method, Posterior, Target, Trust
 from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import PROGRESS_DELAY_SECONDS
-from bayeskern.inference.posterior.log_likelihood import masks_of, spread_constants
+from bayeskern.inference.posterior.log_likelihood import (
+    factors_of,
+    masks_of,
+    powers_of,
+    spread_constants,
+)
 from bayeskern.protocols import HasLogLikelihood
 
 # Maximum number of observations that a report or a comparison matches, most influential first.
@@ -49,7 +54,8 @@ def loo(
     Draws of the posterior are weighted by 1 / p(y_i | draw) (PSIS). Where the Pareto k-hat of the
     weights is too high, the draws move towards the posterior without y_i (moment matching), and
     where that does not help, the model is fitted again without y_i if `refit` asks for it. If no
-    k-hat is high, the values are those of PSIS.
+    k-hat is high, the values are those of PSIS. Under `numpyro.handlers.scale` an observation has a
+    power s in the posterior: the weights are 1 / p(y_i | draw)^s.
 
     Args:
         posterior: A posterior with draws. Moment matching and refits need its model.
@@ -133,8 +139,10 @@ def loo_by_site(
     efficiency = relative_efficiency(posterior)
     by_site: dict[str, CrossValidation | str] = {}
     matching: Matching | None = None
+    powers = {} if posterior.target is None else _powers_of_rows(posterior)
+    remarks = () if posterior.target is None else _remarks(posterior)
     for site, values in log_likelihood.items():
-        estimates = _psis(spread_constants(values), efficiency)
+        estimates = _psis(spread_constants(values), efficiency, powers.get(site, 1.0))
         if isinstance(estimates, str):
             by_site[site] = estimates
             continue
@@ -152,6 +160,7 @@ def loo_by_site(
             threshold,
             posterior.trust,
             {},
+            remarks,
         )
     return by_site
 
@@ -174,9 +183,31 @@ def worst_first(khat: np.ndarray, threshold: float) -> np.ndarray:
     return order[~(khat[order] <= threshold)]
 
 
-def _psis(values: np.ndarray, efficiency: float) -> Estimates | str:
+def _remarks(posterior: Posterior) -> tuple[str, ...]:
+    """Remark on parts of the density that belong to no observation."""
+    factors = factors_of(posterior)
+    if not factors:
+        return ()
+    return (
+        f"No observation belongs to {abbreviated(map(repr, factors), 5)} (numpyro.factor), so "
+        "nothing of it is left out. If it holds data, write them as observed sites, one value for "
+        "each observation.",
+    )
+
+
+def _powers_of_rows(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Powers of the unmasked observations of sites that count with another power than 1."""
+    powers = powers_of(posterior)
+    masks = masks_of(posterior) if powers else {}
+    return {
+        name: power if masks[name] is None or masks[name].all() else power[masks[name]]
+        for name, power in powers.items()
+    }
+
+
+def _psis(values: np.ndarray, efficiency: float, power: np.ndarray | float) -> Estimates | str:
     """PSIS of log likelihoods (chains, draws, *site), or the reason why it failed."""
-    psis = psis_loo(values, efficiency)
+    psis = psis_loo(values, efficiency, power)
     if isinstance(psis, str):
         return psis
     by_draw = values.reshape(values.shape[0] * values.shape[1], -1)
@@ -235,7 +266,10 @@ def joined(by_site: dict[str, CrossValidation | str]) -> CrossValidation:
         labels=tuple(label for result in results for label in result.labels),
         estimates=Estimates.join([result.estimates for result in results]),
         threshold=min(result.threshold for result in results),
-        remarks=tuple(f"The site {site!r} is left out. {why}" for site, why in reasons.items()),
+        remarks=(
+            *results[0].remarks,
+            *(f"The site {site!r} is left out. {why}" for site, why in reasons.items()),
+        ),
     )
 
 

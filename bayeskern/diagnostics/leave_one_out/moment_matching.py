@@ -16,7 +16,7 @@ from bayeskern.inference.approximation.moment_matching import Matched, Proposal,
 from bayeskern.inference.approximation.proposals import Evaluable
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
-from bayeskern.inference.posterior.log_likelihood import masks_of, site_densities
+from bayeskern.inference.posterior.log_likelihood import masks_of, powers_of, site_densities
 from bayeskern.inference.posterior.predictive import at_each
 from bayeskern.protocols import HasLogLikelihood
 
@@ -30,12 +30,14 @@ class Observation:
         site: Name of its site.
         index: Its index in the site, flattened; masked observations count.
         batch: Number of draws that are evaluated at once; None for one draw.
+        power: Power of its likelihood in the posterior, as under `numpyro.handlers.scale`.
     """
 
     target: Target
     site: str
     index: int
     batch: int | None
+    power: float = 1.0
 
     def densities(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log p(z) of the posterior, and log p(y_i | z), at z (S, d): each (S,)."""
@@ -67,12 +69,14 @@ class Matching:
         target: The model and its data.
         proposal: The draws.
         masks: Masks of the observed sites; None for a site without masked values.
+        powers: Powers of the likelihoods of sites that count with another power than 1.
         batch: Number of draws that are evaluated at once; None for one draw.
     """
 
     target: Target
     proposal: Proposal
     masks: dict[str, np.ndarray | None]
+    powers: dict[str, np.ndarray]
     batch: int | None
 
     @classmethod
@@ -94,6 +98,7 @@ class Matching:
             target,
             as_proposal(posterior, count, efficiency),
             {} if has_log_likelihood else masks_of(posterior),
+            powers_of(posterior),
             None if any(site.conditional for site in sites) else batch_size(size),
         )
 
@@ -101,7 +106,9 @@ class Matching:
         """The observation with an index among the unmasked observations of a site."""
         mask = self.masks.get(site)
         index = row if mask is None else int(np.flatnonzero(mask)[row])
-        return Observation(self.target, site, index, self.batch)
+        powers = self.powers.get(site)
+        power = 1.0 if powers is None else float(powers.flat[index])
+        return Observation(self.target, site, index, self.batch, power)
 
     def leave_out(self, observation: Observation) -> LeftOut:
         """Estimate log p(y_i | others) by draws moved towards the posterior without y_i."""
@@ -111,7 +118,7 @@ class Matching:
             # Where both are -inf, the density without this observation is unknown: NaN, which
             # rejects the step.
             with np.errstate(invalid="ignore"):
-                return log_p - log_likelihood
+                return log_p - observation.power * log_likelihood
 
         matched = match_moments(self.proposal, log_target)
         log_likelihood = observation.densities(matched.z)[1]

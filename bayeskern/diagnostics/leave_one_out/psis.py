@@ -16,7 +16,7 @@ from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import has_even_tail
 
 
-def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
+def psis_loo(log_likelihood: np.ndarray, efficiency: float, power: np.ndarray | float = 1.0) -> Any:
     """Pointwise PSIS-LOO of one site, or a sentence with the reason for its failure.
 
     Warnings are silenced, because callers show the k-hats.
@@ -24,6 +24,7 @@ def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
     Args:
         log_likelihood: Log likelihood of each observation, (chains, draws, *site).
         efficiency: Effective draws per draw, as `relative_efficiency` returns it.
+        power: Power of the likelihood of each observation in the posterior, a number or (*site).
 
     Returns:
         An ELPDData of ArviZ, or the sentence.
@@ -51,7 +52,12 @@ def psis_loo(log_likelihood: np.ndarray, efficiency: float) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = az.from_dict({"log_likelihood": {"y": log_likelihood}})
-        return az.loo(tree, var_name="y", reff=efficiency, pointwise=True)
+        smoothed = {}
+        if np.any(power != 1.0):
+            powered = tree["log_likelihood"]["y"].copy(data=log_likelihood * power)
+            weights, khat = powered.azstats.psislw(r_eff=efficiency, dim=["chain", "draw"])
+            smoothed = {"log_weights": weights, "pareto_k": khat}
+        return az.loo(tree, var_name="y", reff=efficiency, pointwise=True, **smoothed)
 
 
 def relative_efficiency(posterior: Posterior) -> float:

@@ -73,11 +73,11 @@ def refit_without(
     proposal = as_proposal(posterior, posterior.shape[1], relative_efficiency(posterior))
 
     def log_target(z: np.ndarray) -> np.ndarray:
-        return log_densities(target, z) + observation.densities(z)[1]
+        return log_densities(target, z) + observation.power * observation.densities(z)[1]
 
     matched = match_moments(proposal, log_target)
     log_likelihood = observation.densities(matched.z)[1]
-    log_ratios = matched.weights.raw - log_likelihood
+    log_ratios = matched.weights.raw - observation.power * log_likelihood
     estimate = left_out(matched, log_ratios, log_likelihood, proposal.efficiency)
     return estimate, posterior.trust
 

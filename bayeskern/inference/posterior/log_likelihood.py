@@ -16,7 +16,7 @@ from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.sites import upstream_sites
-from bayeskern.inference.model.trace.validation import is_observed
+from bayeskern.inference.model.trace.validation import is_factor, is_observed
 from bayeskern.inference.posterior.predictive import at_each
 from bayeskern.prediction.mixture import MixtureOptions
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
@@ -108,6 +108,29 @@ def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
     return jax.device_get(_masks(target, draw))
 
 
+def powers_of(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Powers of the likelihoods of observed sites under `numpyro.handlers.scale`.
+
+    Each has the shape of the log likelihoods of its site; sites of power 1 are left out.
+    """
+    target = posterior.known_target
+    if isinstance(target.model, HasLogLikelihood):
+        return {}
+    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
+    powers = jax.device_get(_powers(target, draw))
+    return {name: power for name, power in powers.items() if np.any(power != 1.0)}
+
+
+def factors_of(posterior: Posterior) -> list[str]:
+    """Names of the `numpyro.factor` sites of the model, which are no observations."""
+    target = posterior.known_target
+    if isinstance(target.model, HasLogLikelihood):
+        return []
+    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
+    trace = target.trace_at(draw)
+    return [k for k, site in trace.items() if site["type"] == "sample" and is_factor(site)]
+
+
 def density(fn: Distribution, value: jax.Array) -> Density:
     """Log density of each value of a site, and True for unmasked values.
 
@@ -162,6 +185,19 @@ def _summed_out(target: Target, draw: dict) -> dict[str, Density]:
 @eqx.filter_jit
 def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
+
+
+@eqx.filter_jit
+def _powers(target: Target, draw: dict) -> dict[str, jax.Array]:
+    trace, powers = target.trace_at(draw), {}
+    for name, (log_probs, _) in site_densities(target, draw).items():
+        site = trace[name]
+        power = jnp.asarray(1.0 if site["scale"] is None else site["scale"])
+        # Values along axes of an event share the power of the event.
+        events = log_probs.ndim - (jnp.ndim(site["value"]) - site["fn"].event_dim)
+        power = power.reshape(power.shape + (1,) * (events if power.ndim else 0))
+        powers[name] = jnp.broadcast_to(power, log_probs.shape)
+    return powers
 
 
 def _densities(

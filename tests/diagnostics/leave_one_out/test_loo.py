@@ -1,5 +1,6 @@
 """Leave-one-out against closed forms, ArviZ and brute-force refits."""
 
+
 import arviz as az
 import numpy as np
 import numpyro
@@ -10,11 +11,13 @@ from scipy.stats import norm
 import bayeskern as bk
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED
 from bayeskern.diagnostics.leave_one_out.loo import FAILURES, loo_by_site
+from bayeskern.diagnostics.leave_one_out.moment_matching import Matching
 from bayeskern.diagnostics.report.sections.fit import fit
 from bayeskern.diagnostics.report.subject import Subject
 from tests.compilations import compilations
 from tests.diagnostics.report.pages import page_of
 from tests.inference.any_draws import AnyDraws
+from tests.marks import few
 
 RNG = np.random.default_rng(0)
 N = 20
@@ -280,3 +283,49 @@ def test_refits_have_a_bound():
     loo = bk.loo(strange, refit=bk.Laplace(), max_refits=1)
     assert list(loo.estimates.how).count(REFITTED) == 1
     assert "Raise max_refits" in loo.remarks[0]
+
+
+# -- powers and factors ----------------------------------------------------------------------------
+
+
+def scaled(y, power):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
+    with numpyro.plate("rows", len(y)), numpyro.handlers.scale(scale=power):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("each", few([False, True], True))
+@pytest.mark.parametrize("outlier", few([0.0, 5.0], 5.0))
+def test_scaled_rows_are_left_out_at_their_power(each, outlier):
+    """Closed form: p(y_i | others) of a normal mean whose likelihoods have powers."""
+    y = np.random.default_rng(0).normal(3.0, 1.0, 20)
+    y[3] += outlier
+    power = np.linspace(0.05, 1.5, 20) if each else np.full(20, 0.1)
+    method = bk.Laplace(draws=4000)
+    argument = power if each else 0.1
+    posterior = bk.infer(scaled, y, argument, method=method, seed=0, progress=False)
+    precision = 1e-2 + power.sum() - power
+    mean = ((power * y).sum() - power * y) / precision
+    expected = norm.logpdf(y, mean, np.sqrt(1.0 + 1.0 / precision))
+    result = bk.loo(posterior)
+    assert np.all(np.abs(result.estimates.elpd - expected) < 5.0 * result.estimates.error)
+    assert result.monte_carlo_error < 0.2
+    # By draws matched to the posterior without an observation, and by a fit without it.
+    matching = Matching.of(posterior, 4000, 1.0)
+    for i in (3, 19):
+        left_out = matching.leave_out(matching.observation("y", i))
+        assert abs(left_out.elpd - expected[i]) < 5.0 * left_out.error
+    refitted = Refits.run(posterior, [3, 19], method).estimates
+    assert np.all(np.abs(refitted.elpd - expected)[[3, 19]] < 5.0 * refitted.error[[3, 19]])
+
+
+def test_a_factor_is_named():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+        numpyro.factor("censored", norm_log_survival(2.0 - mu))
+
+    norm_log_survival = dist.Normal(0.0, 1.0).log_cdf
+    y = np.random.default_rng(0).normal(size=20)
+    result = bk.loo(bk.infer(model, y, method="laplace", seed=0, progress=False))
+    assert "'censored' (numpyro.factor)" in str(result)
