@@ -1,6 +1,5 @@
 """Leave-one-out against closed forms, ArviZ and brute-force refits."""
 
-
 import arviz as az
 import numpy as np
 import numpyro

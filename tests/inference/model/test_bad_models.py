@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro.infer.reparam import ProjectedNormalReparam
 
 import bayeskern as bk
 from bayeskern.inference import Target
@@ -178,6 +179,31 @@ def test_flat_direction_without_priors_is_bad():
 def test_bad_options_of_infer(options, match):
     with pytest.raises((TypeError, ValueError), match=match):
         infer(line, X, Y, **options)
+
+
+def directions(y):
+    direction = numpyro.sample("direction", dist.ProjectedNormal(jnp.zeros(2)))
+    numpyro.sample("y", dist.Normal(direction, 0.3).to_event(1), obs=y)
+
+
+def test_support_without_coordinates_names_the_reparametrisation():
+    y = np.array([0.9, 0.7])
+    with pytest.raises(
+        ValueError, match=r"'direction' \(ProjectedNormal\).*'direction': Projected"
+    ):
+        infer(directions, y)
+
+
+@pytest.mark.slow
+def test_the_reparametrisation_that_is_named_works():
+    y, config = np.array([0.9, 0.7]), {"direction": ProjectedNormalReparam()}
+    posterior = infer(numpyro.handlers.reparam(directions, config=config), y, method="nuts", seed=0)
+    # Quadrature over the angle.
+    angle = np.linspace(-np.pi, np.pi, 10_001)
+    on_circle = np.array([np.cos(angle), np.sin(angle)])
+    density = np.exp(-np.sum((on_circle - y[:, None]) ** 2, axis=0) / (2.0 * 0.3**2))
+    mean = posterior.flat["direction"].mean(axis=0)
+    np.testing.assert_allclose(mean, on_circle @ density / density.sum(), atol=0.02)
 
 
 @pytest.mark.parametrize("model", [None, "line"])

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.infer.reparam
 from numpyro import handlers
 from numpyro.distributions import Distribution, biject_to
 from numpyro.distributions.transforms import (
@@ -53,9 +54,16 @@ class Latent(NamedTuple):
 
     @classmethod
     def of(cls, name: str, site: dict) -> Latent:
-        """The latent at a site of a trace."""
+        """The latent at a site of a trace.
+
+        Raises:
+            ValueError: Its support has no unconstrained coordinates.
+        """
         shape = jnp.shape(site["value"])
-        transform = biject_to(support(site))
+        try:
+            transform = biject_to(support(site))
+        except NotImplementedError:
+            raise ValueError(_without_coordinates(name, site)) from None
         unconstrained_shape = transform.inverse_shape(shape)
         is_param = site["type"] == "param"
         return cls(name, is_param, shape, unconstrained_shape, _is_log_scale(transform))
@@ -93,6 +101,21 @@ class ModelSite(NamedTuple):
         if self.obstacle:
             raise ValueError(self.obstacle)
         return self.conditions_on_data
+
+
+def _without_coordinates(name: str, site: dict) -> str:
+    """Message on a latent whose support has no unconstrained coordinates, such as a sphere."""
+    family = "numpyro.param" if site["type"] == "param" else type(innermost(site["fn"])).__name__
+    reparam, remedy = f"{family}Reparam", "Write it as a function of other sites"
+    if hasattr(numpyro.infer.reparam, reparam):
+        remedy = (
+            f"Reparametrise it: numpyro.handlers.reparam(model, config={{{name!r}: {reparam}()}}), "
+            f"with {reparam} from numpyro.infer.reparam"
+        )
+    return (
+        f"the latent site {name!r} ({family}) has a support without unconstrained coordinates, "
+        f"which searches and chains need. {remedy}."
+    )
 
 
 def _is_log_scale(transform: Transform) -> bool:
