@@ -470,3 +470,28 @@ def test_process_with_a_mask():
     z, log_det = target.unconstrain({"noise": noise})
     found = float(target.log_density(z, prior=False) - log_det)
     assert found == pytest.approx(float(expected), rel=1e-8)
+
+
+# -- NumPyro's own masks ---------------------------------------------------------------------------
+
+
+def masked_events(y, seen):
+    mean = numpyro.sample("mean", dist.Normal(0.0, 2.0))
+    with numpyro.plate("row", len(y)):
+        normal = dist.Normal(mean, 1.0).expand([len(y), 2]).to_event(1)
+        numpyro.sample("y", normal, obs=y, obs_mask=seen)
+
+
+@pytest.mark.parametrize("method", few(["laplace", "nuts"], "laplace"))
+def test_obs_mask_of_numpyro_in_closed_form(method):
+    y = np.nan_to_num(np.column_stack([Y, Y + 1.0]))
+    posterior = bk.infer(masked_events, y, SEEN, method=method, seed=0, progress=False)
+    precision = 1.0 / 4.0 + 2.0 * SEEN.sum()
+    mean, sd = y[SEEN].sum() / precision, precision**-0.5
+    assert posterior.trust.verdict == "good", posterior.trust.advice
+    draws = posterior.flat["mean"]
+    assert abs(draws.mean() - mean) < 0.1 * sd and abs(draws.std() / sd - 1.0) < 0.1
+    rows = posterior.flat["y"]
+    np.testing.assert_allclose(rows[:, SEEN], np.broadcast_to(y[SEEN], (len(rows), 4, 2)))
+    missing = np.sqrt(1.0 + sd**2)
+    np.testing.assert_allclose(rows[:, ~SEEN].std(axis=0), missing, rtol=0.1)

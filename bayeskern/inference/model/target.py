@@ -29,6 +29,7 @@ from bayeskern.inference.model.trace.error_location import located
 from bayeskern.inference.model.trace.handlers import (
     FullPlates,
     OneParamEach,
+    ProperImputations,
     Unmasked,
     at_unconstrained,
     centre_improper,
@@ -301,7 +302,7 @@ class Target(eqx.Module):
     def _model_at(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
         """The model with its latents fixed at z (d,); `key` seeds all other draws."""
         key = jax.random.key(0) if key is None else key
-        return at_unconstrained(model, self.unravel(z), key)
+        return at_unconstrained(ProperImputations(model), self.unravel(z), key)
 
     def _log_det(self, z: ArrayLike, trace: dict[str, dict]) -> jax.Array:
         """log |d value / d z|, from the supports of the sites in a trace at z."""
@@ -314,7 +315,7 @@ class Target(eqx.Module):
     @by_one_thread
     def site_log_probs(self, draw: dict) -> dict[str, jax.Array]:
         """Total log density of each sample site, at one draw of the latents."""
-        model = handlers.seed(FullPlates(self.model), jax.random.key(0))
+        model = handlers.seed(ProperImputations(FullPlates(self.model)), jax.random.key(0))
         log_probs, _ = compute_log_probs(model, self.args, self.kwargs, draw)
         return {name: jnp.sum(value) for name, value in log_probs.items()}
 

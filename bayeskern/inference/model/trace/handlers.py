@@ -11,7 +11,14 @@ import numpy as np
 import numpyro
 from numpyro import handlers
 from numpyro.contrib.control_flow.scan import scan_wrapper
-from numpyro.distributions import MaskedDistribution, biject_to, constraints
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+    biject_to,
+    constraints,
+)
 from numpyro.primitives import Messenger
 
 from bayeskern.inference.model.trace.missing_values import drawn_where_missing
@@ -75,6 +82,39 @@ class Unmasked(Messenger):
         while isinstance(msg["fn"], MaskedDistribution):
             msg["fn"] = msg["fn"].base_dist
         msg["scale"] = None
+
+
+class ProperImputations(Messenger):
+    """Give the latent of `numpyro.sample(..., obs_mask=)` its density in all rows.
+
+    NumPyro splits such a site into `<name>_observed` and a latent `<name>_unobserved`, whose
+    density is masked in observed rows. There it would be flat, and nothing holds a search or a
+    chain. The density of the row instead leaves the posterior of all else as it is, because it
+    integrates to 1.
+    """
+
+    def __init__(self, fn: Callable) -> None:
+        self._observed: set[str] = set()
+        super().__init__(fn)
+
+    def process_message(self, msg: dict) -> None:
+        if msg["type"] != "sample":
+            return
+        name = msg["name"]
+        if msg["is_observed"]:
+            self._observed.add(name.removesuffix("_observed"))
+        elif name.endswith("_unobserved") and name.removesuffix("_unobserved") in self._observed:
+            msg["fn"] = _without_masks(msg["fn"])
+
+
+def _without_masks(fn: Distribution) -> Distribution:
+    if isinstance(fn, MaskedDistribution):
+        return _without_masks(fn.base_dist)
+    if isinstance(fn, ExpandedDistribution):
+        return _without_masks(fn.base_dist).expand(fn.batch_shape)
+    if isinstance(fn, Independent):
+        return _without_masks(fn.base_dist).to_event(fn.reinterpreted_batch_ndims)
+    return fn
 
 
 class DrawObserved(Messenger):
