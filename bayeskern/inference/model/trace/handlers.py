@@ -101,7 +101,7 @@ class ProperImputations(Messenger):
         if msg["type"] != "sample":
             return
         name = msg["name"]
-        if msg["is_observed"]:
+        if msg["is_observed"] and name.endswith("_observed"):
             self._observed.add(name.removesuffix("_observed"))
         elif name.endswith("_unobserved") and name.removesuffix("_unobserved") in self._observed:
             msg["fn"] = _without_masks(msg["fn"])
