@@ -199,10 +199,11 @@ def _powers_of_rows(posterior: Posterior) -> dict[str, np.ndarray]:
     """Powers of the unmasked observations of sites that count with another power than 1."""
     powers = powers_of(posterior)
     masks = masks_of(posterior) if powers else {}
-    return {
-        name: power if masks[name] is None or masks[name].all() else power[masks[name]]
-        for name, power in powers.items()
-    }
+    for name in powers:
+        mask = masks[name]
+        if mask is not None and not mask.all():
+            powers[name] = powers[name][mask]
+    return powers
 
 
 def _psis(values: np.ndarray, efficiency: float, power: np.ndarray | float) -> Estimates | str:

@@ -54,7 +54,8 @@ def psis_loo(log_likelihood: np.ndarray, efficiency: float, power: np.ndarray | 
         tree = az.from_dict({"log_likelihood": {"y": log_likelihood}})
         smoothed = {}
         if np.any(power != 1.0):
-            powered = tree["log_likelihood"]["y"].copy(data=log_likelihood * power)
+            powered = az.from_dict({"log_likelihood": {"y": log_likelihood * power}})
+            powered = powered["log_likelihood"].dataset["y"]
             weights, khat = powered.azstats.psislw(r_eff=efficiency, dim=["chain", "draw"])
             smoothed = {"log_weights": weights, "pareto_k": khat}
         return az.loo(tree, var_name="y", reff=efficiency, pointwise=True, **smoothed)

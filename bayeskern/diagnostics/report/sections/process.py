@@ -72,7 +72,9 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     yield block("function", figure=figure, single=single)
     if isinstance(subject.model, GPRegression) and len(process.X) <= MAX_CHECKED_ROWS:
         X_new = np.concatenate([X for _, _, X in grids])
-        yield verdict_on([subject.posterior.predict(X_new, latent=True)])
+        prediction = subject.posterior.predict(X_new, latent=True)
+        if isinstance(prediction, Quantiles):
+            yield verdict_on([prediction])
     identity = Scale(log=False, shift=0.0, size=1.0)
     if len(process.names) > 1:
         yield heading("Components")
