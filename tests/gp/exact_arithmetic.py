@@ -45,17 +45,19 @@ class ExactProcess:
         noise: Noise variances, (n,).
         y: Values, (n,).
         X_new: New points, m tuples of floats.
+        part: Covariance of the component that is predicted; by default of the process.
     """
 
-    def __init__(self, covariance, X, noise, y, X_new):
+    def __init__(self, covariance, X, noise, y, X_new, part=None):
+        part = part or covariance
         ctx.dps = DIGITS
         n, y = len(X), arb_mat([[arb(float(v))] for v in y])
         K = arb_mat([[covariance(a, b) for b in X] for a in X])
         C = arb_mat(K)
         for i in range(n):
             C[i, i] += arb(float(noise[i]))
-        cross = arb_mat([[covariance(a, b) for b in X_new] for a in X])
-        prior = arb_mat([[covariance(a, b) for b in X_new] for a in X_new])
+        cross = arb_mat([[part(a, b) for b in X_new] for a in X])
+        prior = arb_mat([[part(a, b) for b in X_new] for a in X_new])
         inverse = C.inv()
         weights, V = inverse * y, inverse * cross
         self._inverse, self.V = floats(inverse), floats(V)

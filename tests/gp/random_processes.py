@@ -78,6 +78,41 @@ class Pair(NamedTuple):
         )
 
 
+def _decay(r, order, polynomial):
+    s = arb(order).sqrt() * r
+    return polynomial(s) * (-s).exp()
+
+
+# Stationary kernels of variance 1 as functions of r, the distance in lengthscales.
+PROFILES = {
+    RBF: lambda r: (-r * r / 2).exp(),
+    Matern12: lambda r: (-r).exp(),
+    Matern32: lambda r: _decay(r, 3, lambda s: 1 + s),
+    Matern52: lambda r: _decay(r, 5, lambda s: 1 + s + s * s / 3),
+    InverseMultiquadric: lambda r: 1 / (1 + r * r).sqrt(),
+}
+
+
+def stationary(family, length, variance=1.0) -> Pair:
+    """A kernel of `PROFILES`."""
+
+    def covariance(x, z):
+        squared = sum(
+            (((arb(a) - arb(b)) / arb(length)) ** 2 for a, b in zip(x, z, strict=True)), arb(0)
+        )
+        return arb(variance) * PROFILES[family](squared.sqrt())
+
+    return Pair(family(length, variance), covariance)
+
+
+def constant(variance) -> Pair:
+    return Pair(Constant(variance), lambda x, z: arb(variance))
+
+
+def linear(variance) -> Pair:
+    return Pair(Linear(variance=variance), lambda x, z: arb(variance) * _dot(x, z))
+
+
 @dataclass(frozen=True)
 class Draw:
     """Random hyperparameters in random units.
@@ -96,28 +131,20 @@ class Draw:
     def length(self) -> float:
         return self.unit * self.scale(0.7)
 
-    def stationary(self, family, profile) -> Pair:
-        length, variance = self.length(), self.scale()
-
-        def covariance(x, z):
-            squared = sum(
-                (((arb(a) - arb(b)) / arb(length)) ** 2 for a, b in zip(x, z, strict=True)), arb(0)
-            )
-            return arb(variance) * profile(squared.sqrt())
-
-        return Pair(family(length, variance), covariance)
+    def stationary(self, family) -> Pair:
+        return stationary(family, self.length(), self.scale())
 
     def rbf(self):
-        return self.stationary(RBF, lambda r: (-r * r / 2).exp())
+        return self.stationary(RBF)
 
     def matern12(self):
-        return self.stationary(Matern12, lambda r: (-r).exp())
+        return self.stationary(Matern12)
 
     def matern32(self):
-        return self.stationary(Matern32, lambda r: _decay(r, 3, lambda s: 1 + s))
+        return self.stationary(Matern32)
 
     def matern52(self):
-        return self.stationary(Matern52, lambda r: _decay(r, 5, lambda s: 1 + s + s * s / 3))
+        return self.stationary(Matern52)
 
     def rational_quadratic(self):
         length, alpha, variance = self.length(), self.scale(1.0), self.scale()
@@ -156,12 +183,10 @@ class Draw:
         return Pair(Cosine(period=period, variance=variance), covariance)
 
     def constant(self):
-        variance = self.scale()
-        return Pair(Constant(variance), lambda x, z: arb(variance))
+        return constant(self.scale())
 
     def linear(self):
-        variance = self.scale() / self.unit**2
-        return Pair(Linear(variance=variance), lambda x, z: arb(variance) * _dot(x, z))
+        return linear(self.scale() / self.unit**2)
 
     def polynomial(self):
         offset, variance = self.unit**2 * self.scale(1.0), self.scale() / self.unit**4
@@ -171,7 +196,7 @@ class Draw:
         )
 
     def inverse_multiquadric(self):
-        return self.stationary(InverseMultiquadric, lambda r: 1 / (1 + r * r).sqrt())
+        return self.stationary(InverseMultiquadric)
 
     def all_subsets(self):
         variance = self.scale()
@@ -214,11 +239,6 @@ class Draw:
             return arb(W[i]) * arb(W[j]) + (arb(kappa[i]) if i == j else arb(0))
 
         return Pair(Coregion(outputs=2, weights=W[:, None], kappa=kappa), covariance)
-
-
-def _decay(r, order, polynomial):
-    s = arb(order).sqrt() * r
-    return polynomial(s) * (-s).exp()
 
 
 def _dot(x, z):

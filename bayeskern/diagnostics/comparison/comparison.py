@@ -106,6 +106,7 @@ def compare_posteriors(
                 for name in with_other_data
             ),
             *_too_influential(comparable),
+            *(f"{name}: {remark}" for name, r in comparable.items() for remark in r.remarks),
             *([NO_WEIGHTS] if any(np.isnan(row["weight"]) for row in stacking.values()) else []),
         ),
     )

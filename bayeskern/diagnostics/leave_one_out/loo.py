@@ -139,7 +139,7 @@ def loo_by_site(
     efficiency = relative_efficiency(posterior)
     by_site: dict[str, CrossValidation | str] = {}
     matching: Matching | None = None
-    powers = {} if posterior.target is None else _powers_of_rows(posterior)
+    powers = {} if posterior.target is None else powers_of(posterior)
     remarks = () if posterior.target is None else _remarks(posterior)
     for site, values in log_likelihood.items():
         estimates = _psis(spread_constants(values), efficiency, powers.get(site, 1.0))
@@ -193,17 +193,6 @@ def _remarks(posterior: Posterior) -> tuple[str, ...]:
         "nothing of it is left out. If it holds data, write them as observed sites, one value for "
         "each observation.",
     )
-
-
-def _powers_of_rows(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Powers of the unmasked observations of sites that count with another power than 1."""
-    powers = powers_of(posterior)
-    masks = masks_of(posterior) if powers else {}
-    for name in powers:
-        mask = masks[name]
-        if mask is not None and not mask.all():
-            powers[name] = powers[name][mask]
-    return powers
 
 
 def _psis(values: np.ndarray, efficiency: float, power: np.ndarray | float) -> Estimates | str:

@@ -69,7 +69,7 @@ class Matching:
         target: The model and its data.
         proposal: The draws.
         masks: Masks of the observed sites; None for a site without masked values.
-        powers: Powers of the likelihoods of sites that count with another power than 1.
+        powers: Powers of unmasked observations under `numpyro.handlers.scale`, by site.
         batch: Number of draws that are evaluated at once; None for one draw.
     """
 
@@ -107,7 +107,7 @@ class Matching:
         mask = self.masks.get(site)
         index = row if mask is None else int(np.flatnonzero(mask)[row])
         powers = self.powers.get(site)
-        power = 1.0 if powers is None else float(powers.flat[index])
+        power = 1.0 if powers is None else float(powers.flat[row])
         return Observation(self.target, site, index, self.batch, power)
 
     def leave_out(self, observation: Observation) -> LeftOut:

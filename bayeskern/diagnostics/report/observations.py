@@ -21,6 +21,7 @@ from bayeskern.diagnostics.report.subject import ForecastSubject, Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.trace.axes import netcdf_name
+from bayeskern.inference.posterior.log_likelihood import powers_of
 from bayeskern.prediction.response_mixture import ResponseMixture
 
 if TYPE_CHECKING:
@@ -284,4 +285,7 @@ def _loo_weights(subject: Subject, name: str, shape: tuple[int, ...]) -> np.ndar
     log_likelihood = _joined(group[name])
     if log_likelihood.shape != shape:
         return None
-    return np.stack([pareto_smooth(-column).normal for column in log_likelihood.T], axis=1)
+    powers = powers_of(subject.posterior) if subject.posterior.target is not None else {}
+    named = {netcdf_name(site): power.ravel() for site, power in powers.items()}
+    powered = log_likelihood * named.get(name, 1.0)
+    return np.stack([pareto_smooth(-column).normal for column in powered.T], axis=1)

@@ -247,8 +247,10 @@ class Optimum:
         Two equal terms of a kernel may trade places: neither the density nor a prediction changes.
         For a posterior this is another mode, whose mass counts.
         """
-        if self.mode == "unconstrained" or not self.is_elsewhere(z):
-            return self.is_elsewhere(z)
+        if not self.is_elsewhere(z):
+            return False
+        if self.mode == "unconstrained":
+            return True
         reordered = np.empty_like(z)
         reordered[np.argsort(self.z)] = np.sort(z)
         return self.is_elsewhere(reordered)
@@ -291,8 +293,17 @@ class Optimum:
 
     @property
     def remarks(self) -> str:
-        """Sentences on coordinates that go to a limit; "" without any."""
-        return " ".join(d.remark for d in self.flat_directions if d.limit)
+        """Sentences on coordinates that go to a limit, or may trade values; "" without any."""
+        limits = [d.remark for d in self.flat_directions if d.limit]
+        copies = [o for o in self.others if self._is_as_high(o.log_density)]
+        copies = [o for o in copies if not self._is_another_point(o.z)]
+        trades = [
+            "The log density is the same if "
+            + " and ".join(np.compress(np.abs(o.z - self.z) > 1e-3, self.coordinates))
+            + " trade their values, so it does not say which is which."
+            for o in copies[:1]
+        ]
+        return " ".join([*limits, *trades])
 
     def bounded(self) -> Optimum:
         """This optimum; raises ValueError if the density is unbounded."""

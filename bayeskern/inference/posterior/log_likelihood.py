@@ -103,22 +103,23 @@ def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
 
     A site without a mask has None.
     """
-    target = posterior.known_target
-    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
-    return jax.device_get(_masks(target, draw))
+    return jax.device_get(_masks(posterior.known_target, _first_draw(posterior)))
 
 
 def powers_of(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Powers of the likelihoods of observed sites under `numpyro.handlers.scale`.
+    """Powers of the likelihoods of unmasked observations under `numpyro.handlers.scale`.
 
-    Each has the shape of the log likelihoods of its site; sites of power 1 are left out.
+    Each has the shape of the log likelihoods of its site at one draw; sites without a scale are
+    left out.
     """
-    target = posterior.known_target
-    if isinstance(target.model, HasLogLikelihood):
+    target, draw = posterior.known_target, _first_draw(posterior)
+    if isinstance(target.model, HasLogLikelihood) or not _shapes(target, draw)["scales"]:
         return {}
-    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
-    powers = jax.device_get(_powers(target, draw))
-    return {name: power for name, power in powers.items() if np.any(power != 1.0)}
+    masks, powers = masks_of(posterior), jax.device_get(_powers(target, draw))
+    for name, power in powers.items():
+        mask = masks[name]
+        powers[name] = power if mask is None or mask.all() else power[mask]
+    return powers
 
 
 def factors_of(posterior: Posterior) -> list[str]:
@@ -126,9 +127,7 @@ def factors_of(posterior: Posterior) -> list[str]:
     target = posterior.known_target
     if isinstance(target.model, HasLogLikelihood):
         return []
-    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
-    trace = target.trace_at(draw)
-    return [k for k, site in trace.items() if site["type"] == "sample" and is_factor(site)]
+    return list(_shapes(target, _first_draw(posterior))["factors"])
 
 
 def density(fn: Distribution, value: jax.Array) -> Density:
@@ -187,12 +186,35 @@ def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
 
 
+def _first_draw(posterior: Posterior) -> dict[str, np.ndarray]:
+    return {s.name: posterior.draws[s.name][0, 0] for s in posterior.known_target.latents}
+
+
+def _shapes(target: Target, draw: dict) -> dict[str, dict]:
+    """Shapes of `numpyro.factor` sites, and of the scales of observed sites, without compiling."""
+    return eqx.filter_eval_shape(_factors_and_scales, target, draw)
+
+
+def _factors_and_scales(target: Target, draw: dict) -> dict[str, dict]:
+    sites = {k: s for k, s in target.trace_at(draw).items() if s["type"] == "sample"}
+    return {
+        "factors": {name: site["value"] for name, site in sites.items() if is_factor(site)},
+        "scales": {
+            name: jnp.asarray(site["scale"])
+            for name, site in sites.items()
+            if is_observed(site) and site["scale"] is not None
+        },
+    }
+
+
 @eqx.filter_jit
 def _powers(target: Target, draw: dict) -> dict[str, jax.Array]:
     trace, powers = target.trace_at(draw), {}
     for name, (log_probs, _) in site_densities(target, draw).items():
         site = trace[name]
-        power = jnp.asarray(1.0 if site["scale"] is None else site["scale"])
+        if site["scale"] is None:
+            continue
+        power = jnp.asarray(site["scale"])
         # Values along axes of an event share the power of the event.
         events = log_probs.ndim - (jnp.ndim(site["value"]) - site["fn"].event_dim)
         power = power.reshape(power.shape + (1,) * (events if power.ndim else 0))

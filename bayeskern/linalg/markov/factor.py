@@ -246,7 +246,7 @@ class FilterCovariance(NamedTuple):
     def update_accurately(self, row: Row) -> tuple[jax.Array, jax.Array, FilterCovariance]:
         """Like `update`, in Joseph's form, which keeps more digits if the prior is vague.
 
-        It is not used in the log density, which would take a tenth longer.
+        The log density takes `update`, which is faster.
         """
         S, gain, after = self.update(row)
         # P h is noise * gain up to the rounding errors of the difference in `update`.

@@ -145,7 +145,7 @@ class Smoother(eqx.Module):
         return variances, jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
 
     def _sums(self, jointly: bool = False) -> tuple[jax.Array, jax.Array]:
-        """Covariance matrix (m, m), if `jointly`, and variances (m,) at the new times.
+        """Covariance matrix (m, m), empty unless `jointly`, and variances (m,) at the new times.
 
         By `_backward_gain`, the error of the state given all values is R u + G (e_next - w), with
         independent u ~ N(0, P), w ~ N(0, Q) and the error e_next of the next state. So the
@@ -205,7 +205,7 @@ def semidefinite_root(P: jax.Array) -> jax.Array:
     """Triangular L with L L' = P + jitter, for a covariance of states that may be singular: (s, s).
 
     The jitter is relative to each variance, of the order of the rounding errors, and there from the
-    start: a loop as in `linalg.root.cholesky` takes seconds to compile inside a scan.
+    start: a loop as in `linalg.root.cholesky` is slow to compile inside a scan.
     """
     variances, eye = jnp.diag(P), jnp.eye(len(P))
     scale = jnp.sqrt(jnp.where(variances > 0.0, variances, 1.0))

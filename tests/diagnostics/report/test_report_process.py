@@ -22,6 +22,12 @@ def outputs():
     return bk.GPRegression(kernel, noise=0.1), np.column_stack([X, OUTPUT]), y
 
 
+def many_outputs():
+    """Eight outputs, more than a figure has room for."""
+    kernel = RBF(LENGTHSCALE).on([0]) * Coregion(8, weights=1.0, kappa=1.0).on([1])
+    return bk.GPRegression(kernel, noise=0.1), np.column_stack([X, np.arange(20) % 8]), np.sin(X)
+
+
 def categories():
     kernel = RBF(LENGTHSCALE).on(["age"]) * Categorical(0.3).on(["city"])
     frame = pd.DataFrame({"age": X, "city": np.where(OUTPUT == 0, "Bonn", "Rome")})
@@ -39,6 +45,7 @@ def rows_of_a_matrix():
     ("case", "labels"),
     [
         (outputs, {"column 0, column 1 = 0", "column 0, column 1 = 1"}),
+        (many_outputs, {"column 0, column 1 = 5", "The first 6 of 8 such functions are drawn."}),
         (categories, {"age, city = Bonn", "age, city = Rome"}),
         (rows_of_a_matrix, {"x"}),
     ],

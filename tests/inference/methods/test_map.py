@@ -194,6 +194,7 @@ def test_modes_in_another_order_are_one_point(b2, verdict):
     assert {tuple(end) for end in ends} >= {(1.0, 4.0), (4.0, b2)}
     assert len(found.optimum.others) == 1
     assert found.trust.verdict == verdict, found.trust.advice
+    assert ("if a and b trade their values" in found.trust.advice) == (verdict != "bad")
 
 
 def optimum(**changes):

@@ -92,6 +92,7 @@ def _leave_one_out(site: Observations) -> Iterator[Block]:
     influential = _labels(site, loo.unreliable, len(k))
     unknown = _labels(site, np.flatnonzero(np.isnan(elpd)), len(k))
     yield block("leave_one_out", loo=loo, influential=influential, unknown=unknown)
+    yield from map(text, loo.remarks)
     details = [
         block("leave_one_out_table", loo=loo, largest=np.max(k), elpd=with_error),
         block("khat", figure=as_svg(_khat, loo), matched=loo.matched),

@@ -38,8 +38,8 @@ from bayeskern.protocols import columns_of
 
 block = partial(Block, "process")
 # The verdict on a prediction factors the covariance matrix once for each of a thousand further
-# draws: 10 s for this number of rows.
-MAX_CHECKED_ROWS = 500
+# draws, which takes seconds beyond this number of rows.
+MAX_CHECKED_ROWS = 200
 # Function from a probability to the quantile at each point.
 Quantile = Callable[[float], np.ndarray]
 
@@ -64,12 +64,13 @@ def process(subject: Subject) -> Iterator[Block]:
 
 def _process(subject: Subject, process: Process) -> Iterator[Block]:
     axis = _axis(process.X, columns_of(subject.model))
-    grids = _grids(process.X, axis, [process.kernels])
+    grids, left_out = _grids(process.X, axis, [process.kernels])
     slices = [(name, x, process.function(X).quantile) for name, x, X in grids]
     single = process.X.shape[1] == 1
     data = (process.X[:, 0], process.y) if single else None
     figure = as_svg(functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
+    yield from left_out
     if isinstance(subject.model, GPRegression) and len(process.X) <= MAX_CHECKED_ROWS:
         X_new = np.concatenate([X for _, _, X in grids])
         prediction = subject.posterior.predict(X_new, latent=True)
@@ -95,11 +96,12 @@ def _axis(X: np.ndarray, columns: Sequence | None) -> InputAxis:
 
 def _grids(
     X: np.ndarray, axis: InputAxis, kernels: Sequence[Kernel]
-) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """(label, values, points) along each input, the others at medians.
+) -> tuple[list[tuple[str, np.ndarray, np.ndarray]], list[Block]]:
+    """(label, values, points) along each input, the others at medians, and a remark.
 
     Inputs of levels, such as the number of an output, are fixed at levels of the data, most
-    frequent first. If there are no others, the values are the levels.
+    frequent first. If there are no others, the values are the levels. The remark says how many
+    functions the figure has no room for.
     """
     d, most = X.shape[1], 6  # More panels would make the figure too long.
     levels = [
@@ -121,7 +123,8 @@ def _grids(
             label = axis.name(i) if d > 1 or axis.names else "x"
             at = [f"{axis.name(j)} = {axis.value(j, rows[0, j])}" for j in fixed]
             grids.append((", ".join([label, *at]), x, rows))
-    return grids[:most]
+    left_out = f"The first {most} of {len(grids)} such functions are drawn."
+    return grids[:most], [text(left_out)] if len(grids) > most else []
 
 
 def component_blocks(
@@ -202,7 +205,8 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     X = np.asarray(subject.posterior.known_target.args[0])
     axis = _axis(X, model.columns)
     slices, predicted = [], []
-    for name, x, X_new in _grids(X, axis, model.kernels):
+    grids, left_out = _grids(X, axis, model.kernels)
+    for name, x, X_new in grids:
         f = subject.posterior.predict(X_new, latent=True)
         # If a likelihood has several latent functions, `predict` returns a dict of name ->
         # prediction.
@@ -211,6 +215,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
         slices += [(f"{name} {k}".strip(), x, p.quantile) for k, p in predictions.items()]
     figure = as_svg(functions, slices[:12], "latent function")
     yield block("latent", figure=figure, model=type(model).__name__)
+    yield from left_out
     yield verdict_on(predicted)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}
