@@ -118,6 +118,20 @@ def test_leave_one_out_of_a_vague_level():
     np.testing.assert_allclose(1.0 / factor.inv_diag(), expected, rtol=1e-9)
 
 
+def test_derivatives_of_leave_one_out():
+    # The first derivative of C^-1 by the noise is -C^-2, the second one 2 C^-3.
+    kernel, noise = Matern32(5.0), 0.5
+
+    def precisions(noise):
+        return SOLVER.factor(NoisyGram(kernel, points(TIMES), noise)).inv_diag()
+
+    inverse = np.linalg.inv(np.asarray(kernel(TIMES)) + noise * np.eye(len(TIMES)))
+    powers = inverse, -inverse @ inverse, 2.0 * inverse @ inverse @ inverse
+    first = jax.jacfwd(precisions)
+    computed = jax.jit(lambda x: (precisions(x), first(x), jax.jacrev(first)(x)))(noise)
+    np.testing.assert_allclose(computed, list(map(np.diag, powers)), rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_joint_draws_under_a_vague_prior():
     # With 500 values, a jitter of n eps times the prior variance would be a tenth of the noise.

@@ -28,6 +28,8 @@ from bayeskern.linalg.markov.steps import Noise, PointSteps, Steps, Transition
 BLOCK_STEPS = 256
 # With larger states the blocks are shorter, so that they fit in the cache.
 MAX_STATE_OF_LONG_BLOCKS = 8
+# Values that are added to a root of the information before it is made square again, at least.
+MIN_ADDED_VALUES = 8
 
 
 class Row(NamedTuple):
@@ -147,13 +149,16 @@ class ObservedProcess(eqx.Module):
         carry, results = jax.lax.scan(over_block, carry, blocks, reverse=reverse)
         return carry, self._joined(results)
 
-    def scan_back(self, forward: Callable, backward: Callable, start: Callable, *data):
+    def scan_back(
+        self, forward: Callable, of_block: Callable, backward: Callable, start: Callable, *data
+    ):
         """Pass from the last step to the first, with results of a forward pass.
 
         The results are computed again block by block, to bound the memory.
 
         Args:
             forward: (covariance, (row,)) -> (covariance, results).
+            of_block: (rows, results) of a block of steps -> results for `backward`.
             backward: (carry, (row, results, *data)) -> (carry, result).
             start: Initial carry of `backward` from the covariance after the last step.
             data: Arrays of N rows, in the order of the steps, or pytrees of them.
@@ -172,6 +177,7 @@ class ObservedProcess(eqx.Module):
             covariance, (steps, noise, observed, *others) = block
             rows = Row(*transitions(self.space, steps), noise, observed)
             _, results = jax.lax.scan(forward, covariance, (rows,))
+            results = of_block(rows, results)
             return jax.lax.scan(backward, carry, (rows, results, *others), reverse=True)
 
         blocks = in_blocks(self.size, self.steps, self.noise, self.observed, *data)
@@ -327,32 +333,71 @@ class MarkovFactor(Factor):
         return 2.0 * jnp.sum(jnp.log(self.sd))
 
     def inv_diag(self) -> jax.Array:
-        def body(N, data):
-            row, sd, gain = data
-            N_after, N = information(N, row, gain, jnp.square(sd))
-            return N, 1.0 / jnp.square(sd) + gain @ N_after @ gain
-
-        s = self.process.size
-        start = jnp.zeros((s, s))
-        _, precision = self.process.scan(body, start, self.sd, self.gain, reverse=True)
-        return self.process.unsorted(precision)
+        informed = informed_products(self.process, self.sd, self.gain, self.gain)
+        precisions = 1.0 / jnp.square(self.sd) + jnp.sum(self.gain * informed, axis=1)
+        return self.process.unsorted(precisions)
 
 
-def information(
-    N: jax.Array, row: Row, gain: jax.Array, S: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Information about the state from later values, and with the current value.
+@jax.custom_jvp
+def informed_products(
+    process: ObservedProcess, sd: jax.Array, gain: jax.Array, vectors: jax.Array
+) -> jax.Array:
+    """N_i v_i, (N, s), with the information N_i about the state i in the values after it.
 
-    N: information about the state at the next time from the values after this time. S: variance of
-    the value at this time. De Jong (1989).
+    For v_i = Cov(x_i) h given the earlier values, the later values reduce the variance of h'x_i by
+    v_i' N_i v_i. De Jong (1989). The columns of the root B, N = B B', keep their own digits: in N
+    itself, the rounding errors of a precise value remain after the filter has taken out what an
+    earlier value at nearly the same time explains.
+
+    Args:
+        process: The observed process.
+        sd: Sds of the innovations, shape (N,).
+        gain: Kalman gains, shape (N, s).
+        vectors: The vectors, shape (N, s).
     """
-    N_after = row.A.T @ N @ row.A
-    # One side after the other: where the prior is vague, the entries of the result are many orders
-    # of magnitude smaller than those of N_after, and a sum of all terms would lose them.
-    N = updated(row.h, gain, updated(row.h, gain, N_after).T)
-    return N_after, N + (row.observed / S) * jnp.outer(row.h, row.h)
+    size = process.size
+    added = max(size, MIN_ADDED_VALUES)
+
+    def body(carry, data):
+        B, count = carry
+        row, sd, gain, v = data
+        B = row.A.T @ B
+        product = B @ (v @ B)
+        B = _updated(row.h, gain, B)
+        B = B.at[:, size + count].set(row.observed / sd * row.h)
+        count = count + 1
+        B = jax.lax.cond(count == added, compressed, lambda B: B, B)
+        return (B, count % added), product
+
+    def compressed(B):
+        return jnp.zeros_like(B).at[:, :size].set(jnp.linalg.qr(B.T, mode="r").T)
+
+    start = jnp.zeros((size, size + added)), 0
+    _, products = process.scan(body, start, sd, gain, vectors, reverse=True)
+    return products
 
 
-def updated(h: jax.Array, gain: jax.Array, X: jax.Array) -> jax.Array:
-    """(I - h gain') X, for X (s,) or (s, m): the transposed update of the state by a value h'x."""
-    return X - jnp.multiply.outer(h, gain @ X)
+def _differentiable_products(process, sd, gain, vectors):
+    """`informed_products` by N itself, which has derivatives where the root of N has none."""
+
+    def body(N, data):
+        row, sd, gain, v = data
+        N = row.A.T @ N @ row.A
+        product = N @ v
+        N = _updated(row.h, gain, _updated(row.h, gain, N).T)
+        return N + row.observed / jnp.square(sd) * jnp.outer(row.h, row.h), product
+
+    start = jnp.zeros((process.size,) * 2)
+    _, products = process.scan(body, start, sd, gain, vectors, reverse=True)
+    return products
+
+
+def _updated(h: jax.Array, gain: jax.Array, X: jax.Array) -> jax.Array:
+    """(I - h gain') X, for X (s, m): the transposed update of the state by a value h'x."""
+    return X - jnp.outer(h, gain @ X)
+
+
+@informed_products.defjvp
+def _informed_products_jvp(primals, tangents):
+    _, tangent = jax.jvp(_differentiable_products, primals, tangents)
+    return informed_products(*primals), tangent

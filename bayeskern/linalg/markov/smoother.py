@@ -6,6 +6,9 @@ take O(n + m) time, and O((n + m) m) time for the covariance.
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,14 +17,14 @@ from jax.typing import ArrayLike
 
 from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import AnyArray
-from bayeskern.linalg.markov.factor import ObservedProcess, Row, information
+from bayeskern.linalg.markov.factor import ObservedProcess, Row, informed_products
 
-# The variances of the fast formula are used if their relative errors are at most this large.
+# Differences are used if the relative errors of the variances are at most this large.
 MAX_RELATIVE_ERROR = 1e-8
-# Rounding errors of the fast formula, in units of machine precision.
+# Rounding errors of a difference, in units of machine precision times the prior variance.
 ROUNDING_ERRORS = 16.0
-# Jitters, in units of the rounding error, tried in turn after one that does not suffice.
-MORE_JITTERS = 1e2, 1e4
+# Jitters, in units of the rounding error, tried in turn on covariances that cannot be factored.
+JITTERS = 1.0, 1e2, 1e4
 
 
 def weighted_covariances(
@@ -61,6 +64,27 @@ def product(process: ObservedProcess, weights: AnyArray) -> jax.Array:
 
     _, sums = process.scan(backward, jnp.zeros(process.size), a, sums_up_to, c, reverse=True)
     return process.unsorted(sums)
+
+
+class Differences(NamedTuple):
+    """Variances of f in each step, as differences.
+
+    Attributes:
+        gain: Kalman gains, shape (N, s).
+        Ph: Covariances of the state with f given the earlier values, shape (N, s).
+        unexplained: h - N P h with the information N from the later values, shape (N, s).
+        given_earlier: Variances given the earlier values, shape (N,).
+    """
+
+    gain: jax.Array
+    Ph: jax.Array
+    unexplained: jax.Array
+    given_earlier: jax.Array
+
+    @property
+    def variances(self) -> jax.Array:
+        """Variances given all values, right in steps without a value of their own: (N,)."""
+        return jnp.sum(self.Ph * self.unexplained, axis=1)
 
 
 class Smoother(eqx.Module):
@@ -104,61 +128,82 @@ class Smoother(eqx.Module):
 
     def variances(self) -> jax.Array:
         """Variances at the new times: (m,)."""
-        variances, is_accurate = self._differences()
-        return jax.lax.cond(is_accurate, lambda: variances, lambda: self._sums()[1])
+        differences = self._differences()
+        variances = self._at_new_times(differences.variances)
+        return jax.lax.cond(
+            self._are_accurate(differences), lambda: variances, lambda: self._sums()[1]
+        )
 
     def covariance(self) -> jax.Array:
-        """Covariance matrix at the new times, with the variances on the diagonal: (m, m)."""
-        differences, is_accurate = self._differences()
-        C, sums = self._sums(jointly=True)
-        ratios = jnp.where(is_accurate & (sums > 0.0), differences / sums, 1.0)
-        return C * jnp.sqrt(jnp.outer(ratios, ratios))
+        """Covariance matrix at the new times: (m, m)."""
+        differences = self._differences()
+        return jax.lax.cond(
+            self._are_accurate(differences),
+            lambda: self._joint_differences(differences),
+            lambda: self._sums(jointly=True)[0],
+        )
 
-    def _differences(self) -> tuple[jax.Array, jax.Array]:
-        """Variances at the new times as differences, and whether all of them are accurate.
-
-        De Jong (1989) subtracts the reduction by later values from the variance given the values so
-        far, in O(s^2) operations for a step. All digits cancel where the prior is vague and the
-        posterior is not: before the first values, or in a gap.
-        """
+    def _differences(self) -> Differences:
+        """Variances as differences, in O(s^2) operations for a step. De Jong (1989)."""
 
         def forward(covariance, data):
             (row,) = data
-            Ph = covariance.P @ (self.state_mask * row.h)
+            h = self.state_mask * row.h
+            Ph = covariance.P @ h
             S, gain, covariance = covariance.update_accurately(row)
-            return covariance.predict(row), (S, gain, Ph)
+            return covariance.predict(row), (jnp.sqrt(S), gain, h, Ph)
 
-        _, steps = self.process.scan(forward, self.process.initial)
+        _, (sd, gain, h, Ph) = self.process.scan(forward, self.process.initial)
+        unexplained = h - informed_products(self.process, sd, gain, Ph)
+        return Differences(gain, Ph, unexplained, jnp.sum(h * Ph, axis=1))
 
-        def backward(N, data):
-            # N: information about the state from the values after this time. `information` adds
-            # the value at this time.
-            row, S, gain, Ph = data
-            _, N = information(N, row, gain, S)
-            prior, size = (self.state_mask * row.h) @ Ph, jnp.abs(Ph)
-            return N, (prior - Ph @ N @ Ph, prior + size @ jnp.abs(N) @ size)
+    def _are_accurate(self, differences: Differences) -> jax.Array:
+        """Whether the variances at all new times keep their digits.
 
-        start = jnp.zeros((self.process.size,) * 2)
-        _, (variances, sizes) = self.process.scan(backward, start, *steps, reverse=True)
-        rounding = ROUNDING_ERRORS * jnp.finfo(sizes.dtype).eps * self._at_new_times(sizes)
-        variances = self._at_new_times(variances)
-        return variances, jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
+        They lose them where the prior is vague and the posterior is not: before the first values,
+        or in a gap.
+        """
+        prior, variances = map(
+            self._at_new_times, (differences.given_earlier, differences.variances)
+        )
+        rounding = ROUNDING_ERRORS * jnp.finfo(prior.dtype).eps * prior
+        return jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
+
+    def _joint_differences(self, differences: Differences) -> jax.Array:
+        """Covariance matrix at the new times: (m, m). De Jong and MacKinnon (1988), "Covariances
+        for smoothed estimates in state space models".
+        """
+        m = len(self.process.order) - self.n
+
+        def forward(carry, data):
+            # Column i of `cross`: covariance of f at the new time i with the error of the state,
+            # given the values so far.
+            cross, C = carry
+            row, gain, Ph, unexplained, j = data
+            cross = cross.at[:, j].set(Ph, mode="drop")
+            C = C.at[j].set(unexplained @ cross, mode="drop")
+            cross = row.A @ (cross - jnp.outer(gain, row.h @ cross))
+            return (cross, C), None
+
+        gain, Ph, unexplained, _ = differences
+        start = jnp.zeros((self.process.size, m)), jnp.zeros((m, m))
+        (_, C), _ = self.process.scan(forward, start, gain, Ph, unexplained, self._new_times)
+        return _symmetric(C)
 
     def _sums(self, jointly: bool = False) -> tuple[jax.Array, jax.Array]:
         """Covariance matrix (m, m), empty unless `jointly`, and variances (m,) at the new times.
 
-        By `_backward_gain`, the error of the state given all values is R u + G (e_next - w), with
-        independent u ~ N(0, P), w ~ N(0, Q) and the error e_next of the next state. So the
-        covariance given all values is the sum
+        With the gain G = P A' (A P A' + Q)^-1, the error of the state given all values is
+        R u + G (e_next - w), with independent u ~ N(0, P), w ~ N(0, Q), the error e_next of the
+        next state and R = I - G A. So the covariance given all values is the sum
 
             R P R' + G (Q + P_next) G',
 
-        as in Joseph's form of the filter. Errors of G, and of R = I - G A, have an effect of second
-        order, though P may be vague. Bucy and Joseph (1968), "Filtering for stochastic processes
-        with applications to guidance".
+        as in Joseph's form of the filter. Errors of G have an effect of second order, though P may
+        be vague. Sarkka (2013), "Bayesian Filtering and Smoothing", section 8.2; Bucy and Joseph
+        (1968), "Filtering for stochastic processes with applications to guidance".
         """
-        order, size = self.process.order, self.process.size
-        m = len(order) - self.n
+        size, m = self.process.size, len(self.process.order) - self.n
 
         def forward(covariance, data):
             (row,) = data
@@ -169,10 +214,8 @@ class Smoother(eqx.Module):
         def backward(carry, data):
             # Column j of `cross`: covariance of the state with f at a new time j from here on.
             P_next, cross, C = carry
-            row, (P, predicted), j = data
-            G = _backward_gain(row, P, predicted)
-            R = jnp.eye(size) - G @ row.A
-            P = R @ P @ R.T + G @ (row.Q.times(G.T) + P_next @ G.T)
+            row, (G, known), j = data
+            P = known + G @ P_next @ G.T
             h = self.state_mask * row.h
             if jointly:
                 cross = (G @ cross).at[:, j].set(P @ h, mode="drop")
@@ -183,35 +226,57 @@ class Smoother(eqx.Module):
             columns = m if jointly else 0
             return covariance.P, jnp.zeros((size, columns)), jnp.zeros((columns, columns))
 
-        # Index of the new time of each step; m, which is dropped, for an observed time.
-        j = jnp.where(order < self.n, m, order - self.n)
-        (*_, C), variances = self.process.scan_back(forward, backward, start, j)
-        return C + C.T - jnp.diag(jnp.diag(C)), self._at_new_times(variances)
+        (*_, C), variances = self.process.scan_back(
+            forward, _gains, backward, start, self._new_times
+        )
+        return _symmetric(C), self._at_new_times(variances)
+
+    @property
+    def _new_times(self) -> jax.Array:
+        """Index of the new time of each step; m, which is dropped, for an observed time: (N,)."""
+        order = self.process.order
+        return jnp.where(order < self.n, len(order) - self.n, order - self.n)
 
     def _at_new_times(self, x: jax.Array) -> jax.Array:
         return self.process.unsorted(x)[self.n :]
 
 
-def _backward_gain(row: Row, P: jax.Array, predicted: jax.Array) -> jax.Array:
-    """Coefficients G of the next state in the mean of the state given it: (s, s).
+def _symmetric(C: jax.Array) -> jax.Array:
+    """Symmetric matrix from one in which one of C_ij and C_ji is 0."""
+    return C + C.T - jnp.diag(jnp.diag(C))
 
-    G = P A' (A P A' + Q)^-1, with the covariance P given the values so far, and `predicted` of the
-    next state. Sarkka (2013), "Bayesian Filtering and Smoothing", section 8.2.
+
+def _gains(rows: Row, covariances: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """G and R P R' + G Q G' of n steps, shapes (n, s, s).
+
+    covariances: P given the values so far, and A P A' + Q of the next state.
     """
-    return cho_solve((semidefinite_root(predicted), True), row.A @ P).T
+    P, predicted = covariances
+
+    def of_step(row, P, root):
+        G = cho_solve((root, True), row.A @ P).T
+        R = jnp.eye(len(P)) - G @ row.A
+        return G, R @ P @ R.T + G @ row.Q.times(G.T)
+
+    return jax.vmap(of_step)(rows, P, semidefinite_root(predicted))
 
 
 def semidefinite_root(P: jax.Array) -> jax.Array:
-    """Triangular L with L L' = P + jitter, for a covariance of states that may be singular: (s, s).
+    """Triangular L with L L' = P, for covariances of states that may be singular: (..., s, s).
 
-    The jitter is relative to each variance, of the order of the rounding errors, and there from the
-    start: a loop as in `linalg.root.cholesky` is slow to compile inside a scan.
+    Where P cannot be factored, L L' is P with a jitter relative to each variance, of the order of
+    the rounding errors.
     """
-    variances, eye = jnp.diag(P), jnp.eye(len(P))
+    variances, eye = jnp.diagonal(P, axis1=-2, axis2=-1), jnp.eye(P.shape[-1])
     scale = jnp.sqrt(jnp.where(variances > 0.0, variances, 1.0))
-    unit, eps = P / jnp.outer(scale, scale), len(P) * jnp.finfo(P.dtype).eps
-    L = jnp.linalg.cholesky(unit + eps * eye)
-    for jitter in MORE_JITTERS:
-        is_factored = jnp.all(jnp.isfinite(L))
-        L = jnp.where(is_factored, L, jnp.linalg.cholesky(unit + jitter * eps * eye))
-    return scale[:, None] * L
+    unit = P / (scale[..., :, None] * scale[..., None, :])
+    eps = P.shape[-1] * jnp.finfo(P.dtype).eps
+
+    def retried(L, jitter):
+        # Not a loop as in `linalg.root.cholesky`, which is slow to compile inside a scan.
+        is_factored = jnp.all(jnp.isfinite(L), axis=(-2, -1), keepdims=True)
+        return jnp.where(is_factored, L, jnp.linalg.cholesky(unit + jitter * eps * eye))
+
+    L = jnp.linalg.cholesky(unit)
+    L = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: reduce(retried, JITTERS, L))
+    return scale[..., :, None] * L
