@@ -54,6 +54,11 @@ class Findings:
         """Findings at points z (m, d)."""
         return cls(places=(Places(tuple(coordinates), np.asarray(z)),))
 
+    def search(self, coordinates: Iterable[str]) -> Optimum | None:
+        """First search of the posterior density in these coordinates, if there was one."""
+        searches = self._searches(coordinates)
+        return next((search for search in searches if search.mode == "unconstrained"), None)
+
     def missed(self, coordinates: Iterable[str], z: np.ndarray) -> list[Optimum]:
         """Influential modes that draws z (S, d) do not cover."""
         searches = self._searches(coordinates)

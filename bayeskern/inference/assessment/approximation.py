@@ -24,7 +24,7 @@ from bayeskern.inference.approximation.psis import (
     weighted_difference,
 )
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
-from bayeskern.inference.assessment.tails import heavy_tail_caution
+from bayeskern.inference.assessment.tails import heavy_tail_caution, unreached_tail
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.optimization.modes import Optimum
@@ -181,6 +181,7 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
     trust = (
         _useless(evidence, missed, shape, deciding)
         or _caution(evidence, deciding, doubt)
+        or unreached_tail(posterior, names, delivered, evidence)
         or heavy_tail_caution(posterior, names, delivered, evidence)
         or Trust("good", good, evidence)
     )
@@ -238,6 +239,7 @@ def assess_weighted(
         _useless(evidence, [], outside, [wider.weights])
         or _caution(evidence, [wider.weights])
         or _unsettled(evidence, weights, distinct, changing)
+        or unreached_tail(posterior, names, delivered, evidence)
         or heavy_tail_caution(posterior, names, delivered, evidence)
         or Trust("good", good, evidence)
     )
@@ -326,9 +328,10 @@ def _missed(posterior: Assessable, evidence: dict) -> list[Optimum]:
 def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample) -> Trust:
     """Add the heaviest draws of a wider sample to a bad verdict, as findings.
 
-    Other verdicts are returned unchanged: findings would only cost visits.
+    Other verdicts are returned unchanged: findings would only cost visits. So are those whose
+    weights have no mean: then the heaviest draws are far from the others by chance.
     """
-    if trust.verdict != "bad":
+    if trust.verdict != "bad" or not wider.weights.khat < 1.0:
         return trust
     coordinates = posterior.fitted_target.coordinates
     return replace(

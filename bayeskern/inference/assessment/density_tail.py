@@ -23,6 +23,7 @@ class TailOptions:
 
     Attributes:
         tail_share: Share of the draws in one tail, whose moments are computed from the density.
+        untrusted_share: The same share if the draws may not reach the tail.
         reach: Distance from the median up to which the density is followed, in units of the
             largest distance of a draw.
         points: Number of points at which the density is computed.
@@ -36,6 +37,7 @@ class TailOptions:
     """
 
     tail_share: float = 0.1
+    untrusted_share: float = 0.4
     reach: float = 20.0
     points: int = 25
     grid: int = 512
@@ -77,18 +79,19 @@ class _Side(NamedTuple):
     mean_square: float
 
 
-def density_tail(posterior: Assessable, name: str) -> Tail:
+def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail_share) -> Tail:
     """Tail index and sd of a latent number, with tail moments from its marginal density.
 
     Laplace's method gives the marginal density: the density at the conditional mode of the other
     coordinates, over the root of the determinant of their curvature. With u = log |x - median|,
     alpha is -d log p(u) / du at the last point, beyond which the density is a power of the
     distance. The mass of a tail is the share of the draws in it. A tail less than half as long as
-    the other tail keeps the moments of its draws.
+    the other tail, or with an end, keeps the moments of its draws.
 
     Args:
         posterior: The draws and the density.
         name: Name of a number, such as `tau` or `theta[3]`.
+        tail_share: As in `TailOptions`.
 
     Returns:
         The tail; NaN if the number has no coordinate of its own (parts of a simplex,
@@ -118,10 +121,19 @@ def density_tail(posterior: Assessable, name: str) -> Tail:
     coordinate = target.coordinates.index(name)
     # Moments about the median, in units of scale: of each tail first, then of the draws between.
     inside, mean, mean_square, index = np.ones(len(y), bool), 0.0, 0.0, np.inf
+    differences = TAIL.difference * np.array([-1.0, 0.0, 1.0])
     for sign in (-1.0, 1.0):
         if np.max(sign * y) < 0.5:
             continue
-        side = _side(target, z, sign * y, coordinate, log_distance)
+        order = np.argsort(sign * y)
+        start = z[order[int((1.0 - tail_share) * len(order))]]
+        # Distance from the median to the start, in the coordinate.
+        unit = start[coordinate] - np.median(z[:, coordinate])
+        last = np.log(TAIL.reach * np.max(sign * y))
+        steps = _steps(log_distance, start, coordinate, unit, last)
+        if steps is None:
+            continue
+        side = _side(target, start, unit * differences, coordinate, steps, log_distance)
         if side is None:
             return unknown
         beyond = sign * y > side.begin
@@ -137,35 +149,31 @@ def density_tail(posterior: Assessable, name: str) -> Tail:
 
 def _side(
     target: Target,
-    z: np.ndarray,
-    distance: np.ndarray,
+    start: np.ndarray,
+    differences: np.ndarray,
     coordinate: int,
+    steps: np.ndarray,
     log_distance: Callable[[np.ndarray], np.ndarray],
 ) -> _Side | None:
     """One tail of the number of a coordinate; None if it cannot be computed.
 
     Args:
         target: The density.
-        z: Draws, (n, d).
-        distance: Signed distance of the draws from the median, positive in the tail, (n,).
+        start: Draw at which the tail begins, (d,).
+        differences: Steps below, at and above a point for a numerical derivative, (3,).
         coordinate: Index of the coordinate.
+        steps: Steps of the coordinate from `start`, (k,).
         log_distance: Log distance of points from the median, (m, d) to (m,).
     """
-    start = z[np.argsort(distance)[int((1.0 - TAIL.tail_share) * len(distance))]]
-    # Distance from the median to the start, in the coordinate.
-    unit = start[coordinate] - np.median(z[:, coordinate])
-    last = np.log(TAIL.reach * np.max(distance))
-    steps = _steps(log_distance, start, coordinate, unit, last)
     log_p, u, point = np.empty(len(steps)), np.empty(len(steps)), start
-    differences = TAIL.difference * np.array([-1.0, 0.0, 1.0])
     for k, step in enumerate(steps):
         point = np.where(np.arange(len(point)) == coordinate, start[coordinate] + step, point)
         point, log_marginal = _conditional_mode(target, point, coordinate)
         if not np.isfinite(log_marginal):
             return None
-        below, u[k], above = log_distance(_moved(point, coordinate, unit * differences))
+        below, u[k], above = log_distance(_moved(point, coordinate, differences))
         # Change of variables from the coordinate to the log distance u.
-        log_p[k] = log_marginal - np.log((above - below) / np.abs(unit * np.ptp(differences)))
+        log_p[k] = log_marginal - np.log((above - below) / np.abs(np.ptp(differences)))
     return _with_moments(u, log_p) if len(steps) and np.all(np.isfinite(log_p)) else None
 
 
@@ -190,18 +198,18 @@ def _steps(
     coordinate: int,
     unit: float,
     last: float,
-) -> np.ndarray:
+) -> np.ndarray | None:
     """Steps of a coordinate from `start` to evenly spaced log distances, up to `last`.
 
-    Empty if the log distance does not increase, or does not reach `last`.
+    None if the values end before `last`; empty if the log distance does not increase.
     """
     steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, TAIL.grid)]
     log_distances = log_distance(_moved(start, coordinate, steps))
     finite = np.isfinite(log_distances)
     known, grid = log_distances[finite], np.linspace(log_distances[0], last, TAIL.points)
-    if not (np.all(np.diff(known) > 0.0) and grid[-1] < np.max(known)):
-        return np.zeros(0)
-    return np.interp(grid, known, steps[finite])
+    if grid[-1] >= np.max(known, initial=-np.inf):
+        return None
+    return np.interp(grid, known, steps[finite]) if np.all(np.diff(known) > 0.0) else np.zeros(0)
 
 
 def _values(target: Target, z: np.ndarray, name: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold
-from bayeskern.inference.assessment.density_tail import Tail, density_tail
+from bayeskern.inference.assessment.density_tail import TAIL, Tail, density_tail
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust
 
@@ -31,6 +31,9 @@ class TailLimits:
         max_followed: How many numbers have their density followed, by decreasing k-hat.
         min_distinct_share: A number with fewer distinct values, as a share of its draws, is
             discrete and has no tail.
+        min_skewness: Skewness of the draws of an approximation from which their tail is checked.
+        max_skewed: How many of these numbers have their density followed, by decreasing skewness.
+        max_skewed_size: Dimension above which it is not followed.
     """
 
     min_distance_sds: float = 5.5
@@ -40,6 +43,9 @@ class TailLimits:
     max_log_sd_ratio: float = 0.2
     max_followed: int = 3
     min_distinct_share: float = 0.05
+    min_skewness: float = 0.5
+    max_skewed: int = 6
+    max_skewed_size: int = 50
 
 
 TAIL_LIMITS = TailLimits()
@@ -56,6 +62,47 @@ def heavy_tail_caution(
     density = partial(density_tail, posterior)
     advice = heavy_tail_advice(names, x, evidence, efficiency, density)
     return Trust("caution", advice, evidence) if advice else None
+
+
+def unreached_tail(
+    posterior: Assessable, names: list[str], x: np.ndarray, evidence: dict
+) -> Trust | None:
+    """Verdict `bad` if an approximation does not reach a tail that changes an sd; else None.
+
+    Weights do not show a tail that no proposal reaches: where the sd of groups is large, their
+    standardised effects lie in a narrow ridge. The density along the ridge shows it.
+
+    Args:
+        posterior: The draws of an approximation, or draws resampled from one.
+        names: Name of each number, m of them.
+        x: Draws, (S, m).
+        evidence: Receives "tail_log_sd_ratio" and the name of the worst number.
+    """
+    if posterior.fitted_target.size > TAIL_LIMITS.max_skewed_size:
+        return None
+    # Powers of very large numbers would overflow.
+    largest = np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
+    centred = x / largest - np.mean(x / largest, axis=0)
+    sds = np.std(centred, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        skewness = np.nan_to_num(np.abs(np.mean(np.power(centred / sds, 3), axis=0)))
+    ratios = {}
+    for i in np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]:
+        if skewness[i] > TAIL_LIMITS.min_skewness:
+            sd = density_tail(posterior, names[i], TAIL.untrusted_share).sd
+            ratios[names[i]] = float(np.log(sd / (largest[i] * sds[i])))
+    ratios = {name: ratio for name, ratio in ratios.items() if not np.isnan(ratio)}
+    if not ratios:
+        return None
+    name = max(ratios, key=lambda name: ratios[name])
+    evidence |= {"tail_log_sd_ratio": ratios[name], "tail_log_sd_ratio_at": name}
+    if ratios[name] < TAIL_LIMITS.max_log_sd_ratio:
+        return None
+    advice = (
+        f"The draws do not reach the tail of {name}: by the density there, its sd is "
+        f"{np.exp(ratios[name]):.2g} times the sd of the draws. Take method='nuts'."
+    )
+    return Trust("bad", advice, evidence)
 
 
 def heavy_tail_advice(

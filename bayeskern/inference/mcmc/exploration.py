@@ -50,6 +50,8 @@ class ExplorationOptions:
 
     Attributes:
         max_visits: Maximum number of visited points.
+        min_visits: Number of visits, all of which return to known regions, after which the other
+            points of the same kind count as visited.
         visit_draws: Number of draws that represent a visit; if most of them are connected to a
             region, the visit is in that region.
         min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
@@ -61,6 +63,7 @@ class ExplorationOptions:
     """
 
     max_visits: int = 6
+    min_visits: int = 3
     visit_draws: int = 20
     min_effect: float = 0.003
     rough_nats: float = 7.0
@@ -144,7 +147,7 @@ class Exploration:
                 points = np.concatenate([points, optimum.unexplained_places])
         # A tail that is longer than a normal tail is not a region of its own.
         tails = self._connected_to_chains(self.exchanges.sorted(points), as_normal=False)
-        self._visit_points(points[~tails])
+        self._visit_points(points[~tails], are_alike=True)
         if optimum is not None:
             self._find_spikes(optimum, seed)
         last_draws = np.stack([rows.z[0, -1] for rows in self.rows])
@@ -159,8 +162,12 @@ class Exploration:
         relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
         self._visit_points(ends[relevant])
 
-    def _visit_points(self, points: np.ndarray) -> None:
-        """Visit points (m, d) not connected to any chain, if much mass lies there."""
+    def _visit_points(self, points: np.ndarray, are_alike: bool = False) -> None:
+        """Visit points (m, d) not connected to any chain, if much mass lies there.
+
+        Points of one wide distribution are alike: in many coordinates each is far from all draws.
+        """
+        visits, regions, stuck = self.visits, len(self.rows), self.stuck
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
         while len(points) and self.visits < EXPLORATION.max_visits:
@@ -172,6 +179,10 @@ class Exploration:
                 # The chain may have left for a known region: drop the points near its start too.
                 steps = solve_triangular(tril, (points - point).T, lower=True)
                 points = points[np.sum(np.square(steps), axis=0) > 1.0]
+        enough = self.visits - visits >= EXPLORATION.min_visits
+        if are_alike and enough and (len(self.rows), self.stuck) == (regions, stuck):
+            # All chains returned, and would do so from the other points.
+            return
         self.unvisited += sum(
             self._local_log_integral(point)[0] > self._min_log_integral for point in points
         )

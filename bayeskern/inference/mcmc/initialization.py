@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.kernel import CallSizes, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
@@ -71,10 +72,24 @@ class Candidates(NamedTuple):
         return InitialPoint(self.z[i], self.potential[i], self.gradient[i], root)
 
 
-def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
-    """Search for modes from many starts; None if there are too many coordinates."""
+def find_modes(
+    target: Target, seed: int, progress: bool, known: Findings | None = None
+) -> Optimum | None:
+    """Modes of a known search, or else of a search from many starts.
+
+    Args:
+        target: The model.
+        seed: Seed of the starts.
+        progress: True to show a progress bar.
+        known: Findings of earlier fits.
+
+    Returns:
+        The best mode with the others; None if there are too many coordinates.
+    """
     if target.size > OPTIONS.max_size:
         return None
+    if known is not None and (optimum := known.search(target.coordinates)) is not None:
+        return optimum.bounded()
     optimum = find_optimum(
         target,
         OPTIONS.searches,
@@ -94,9 +109,9 @@ def initial_points(
 
     Each chain takes an end of the search; these ends are as distant from one another as possible.
     At a mode, the chain starts two posterior sds away, like a draw of N(mode, 4 H^-1), with a root
-    of H^-1. A mode with a negligible share of the evidence is replaced by the best mode. If the end
-    is not a valid mode, or is a spike to which no chain would return, as in a funnel, the chain
-    starts at a uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
+    of H^-1. An end that is not a valid mode, or has a negligible share of the evidence, is replaced
+    by the best mode. If there is no mode, or the mode is a spike to which no chain would return, as
+    in a funnel, the chain starts at a uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
     starts at a draw from the prior or at an end of the search.
 
     Args:
@@ -221,7 +236,7 @@ def _box_log_evidence(boxes: list[Candidates]) -> float:
 
 
 def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
-    """A mode for each chain; None if the end of the search is not a valid mode."""
+    """A mode for each chain; None if no end of the search is a valid mode."""
     modes = [optimum.at(i) for i in _distant_ends(optimum, chains)]
     modes = [mode if mode.converged and not mode.inverse_root[1] else None for mode in modes]
     valid = [mode for mode in modes if mode is not None]
@@ -229,7 +244,7 @@ def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
         return modes
     best = max(valid, key=lambda mode: mode.log_evidence)
     min_log_evidence = best.log_evidence + np.log(OPTIONS.min_share)
-    return [best if m and m.log_evidence < min_log_evidence else m for m in modes]
+    return [best if m is None or m.log_evidence < min_log_evidence else m for m in modes]
 
 
 def _distant_ends(optimum: Optimum, count: int) -> list[int]:

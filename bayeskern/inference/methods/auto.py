@@ -30,10 +30,14 @@ class CorrectionOptions:
     Attributes:
         draws: Number of weighted draws.
         draws_of_costly: Number of weighted draws in a first correction, if the density is costly.
+        max_khat: k-hat above which weights have no mean.
+        max_size: Number of coordinates up to which such draws are corrected all the same.
     """
 
     draws: int = 8000
     draws_of_costly: int = 4000
+    max_khat: float = 1.0
+    max_size: int = 10
 
 
 CORRECTION = CorrectionOptions()
@@ -77,7 +81,9 @@ class Auto(Method):
             posterior = attempts.attempt(name, method)
             if posterior is None:
                 continue
-            if attempts.verdict != "good" and name != "nuts" and name != "exact":
+            if attempts.verdict != "good" and name not in ("nuts", "exact"):
+                if _is_hopeless(posterior):
+                    continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
                 missed = posterior.trust_in_draws.evidence.get("modes_missed", 0)
                 proposal = "laplace" if missed else posterior
@@ -110,6 +116,14 @@ class Auto(Method):
             yield "svi flow", SVI(guide="flow")
         # Smaller steps than the default, because divergent chains would have to run again.
         yield "nuts", NUTS(target_accept=0.9, known=attempts.findings)
+
+
+def _is_hopeless(posterior: Posterior) -> bool:
+    """True if weights of the draws have no mean, in so many coordinates that none would help."""
+    evidence = posterior.trust_in_draws.evidence
+    weightless = evidence.get("khat", 0.0) > CORRECTION.max_khat
+    missed = evidence.get("modes_missed", 0)
+    return weightless and not missed and posterior.fitted_target.size > CORRECTION.max_size
 
 
 class Attempts:

@@ -137,7 +137,7 @@ class NUTS(Method):
             file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
             shape = MetricShape.of(target, self.mass_matrix)
             stages = read_stages(file, target, shape.metric(np.ones(target.size)))
-        optimum = find_modes(target, seed, progress)
+        optimum = find_modes(target, seed, progress, self.known)
         if stages is None:
             stages = self._initial_stages(target, optimum, seed)
         return self._finish(target, optimum, stages, seed, progress, file)

@@ -71,8 +71,10 @@ def test_light_tails_and_sites_without_own_coordinates():
     posterior = posterior_of(model)
     assert density_tail(posterior, "x").index > 50.0
     # The second coordinate of p has the name of another number.
-    for name in ("p[0]", "p[1]", "p[2]", "f", "u"):
+    for name in ("p[0]", "p[1]", "p[2]", "f"):
         assert np.isnan(density_tail(posterior, name).sd)
+    # A bounded number has no tail beyond its draws.
+    assert density_tail(posterior, "u").index == np.inf
 
 
 @pytest.mark.parametrize("df", [3.0, 5.0])

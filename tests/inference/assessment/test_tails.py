@@ -1,9 +1,13 @@
 """Moments that draws cannot estimate, named by Pareto k-hat."""
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 import scipy.stats
 
+import bayeskern as bk
 from bayeskern.inference.assessment.density_tail import Tail
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 
@@ -98,3 +102,29 @@ def test_squares_neither_overflow_nor_underflow(scale):
 def test_indicator_of_a_rare_event_has_no_tail():
     rare = (np.arange(COUNT) % 500 == 0).astype(float)
     assert heavy_tail_advice(["rare"], rare[:, None], {}) is None
+
+
+def test_tail_that_no_proposal_reaches_is_bad():
+    """Where tau is large, the standardised effects lie in a ridge of width 1 / tau."""
+    y = np.array([4.0, -2.0, 9.0])
+
+    def model():
+        m, tau = numpyro.sample("m", dist.Normal(0, 10)), numpyro.sample("tau", dist.HalfCauchy(1))
+        with numpyro.plate("study", 3):
+            e = numpyro.sample("e", dist.Normal(0, 1))
+            numpyro.sample("y", dist.Normal(m + tau * e, 1.0), obs=jnp.asarray(y))
+
+    posterior = bk.infer(model, method="importance", seed=0, progress=False)
+    # Quadrature over log tau: y is normal with variance 1 + tau^2 and a common variance of 100.
+    u = np.linspace(-8.0, 12.0, 20_001)
+    tau, v = np.exp(u), 1.0 + np.exp(2.0 * u)
+    log_p = u + scipy.stats.halfcauchy.logpdf(tau) - np.log(v) - np.var(y) * 1.5 / v
+    log_p -= 0.5 * np.log(v + 300.0) + 1.5 * np.mean(y) ** 2 / (v + 300.0)
+    p = np.exp(log_p - np.max(log_p))
+    p /= p.sum()
+    sd = np.sqrt(p @ tau**2 - (p @ tau) ** 2)
+    draws_sd = posterior.draws["tau"].std()
+    assert draws_sd < 0.8 * sd
+    assert posterior.trust.verdict == "bad" and "tail of tau" in posterior.trust.advice
+    ratio = posterior.trust.evidence["tail_log_sd_ratio"]
+    np.testing.assert_allclose(ratio, np.log(sd / draws_sd), atol=0.1)

@@ -8,6 +8,7 @@ from sklearn.covariance import ledoit_wolf
 
 import bayeskern as bk
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.connectivity import (
     Neighbours,
     agree,
@@ -15,7 +16,10 @@ from bayeskern.inference.mcmc.connectivity import (
     groups,
     shrunk_covariance,
 )
+from bayeskern.inference.mcmc.exploration import Exploration
+from bayeskern.inference.mcmc.kernel import Transitions
 from bayeskern.inference.mcmc.shares import NearestRegion, log_sum, proportions
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from tests.inference.separated import SEPARATED
 from tests.marks import slow
@@ -121,6 +125,29 @@ def test_share_near_one_has_the_error_of_the_complement():
     found = proportions([Estimate(0.0, 0.3), Estimate(-40.0, 0.1)])
     expected = np.exp(-40.0) * np.hypot(0.3, 0.1)
     np.testing.assert_allclose([share.error for share in found], expected, rtol=1e-9)
+
+
+class FarPoints(Exploration):
+    """As in many coordinates: each point of a wide distribution is far from all draws."""
+
+    def _connected_to_chains(self, points, as_normal=True):
+        return np.zeros(len(points), bool)
+
+
+@pytest.mark.parametrize(("center", "unvisited"), [(0.0, 0), (30.0, 14)])
+def test_points_from_which_chains_return_count_as_visited(center, unvisited):
+    def model():
+        numpyro.sample("x", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+
+    def chains(*centers):
+        z = normal_chains(centers)
+        return Transitions(z, *(np.zeros(z.shape[:2]) for _ in Transitions._fields[1:]))
+
+    target = Target.of(model, (), {})
+    exploration = FarPoints(target, chains(0.0, 0.0), lambda *_: chains(center), Exchanges())
+    places = Findings.at(target.coordinates, 3.0 * RNG.standard_normal((20, 3)))
+    exploration.explore(None, places, seed=0)
+    assert (exploration.visits, exploration.unvisited) == (6, unvisited)
 
 
 @pytest.mark.slow

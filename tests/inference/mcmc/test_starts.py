@@ -1,5 +1,7 @@
 """Starts of chains, thinning, and the coordinates that chains run in."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -142,6 +144,29 @@ def test_chains_start_with_the_covariance_at_a_mode():
         # The gradient of -log p in coordinates in which p is N(0, I).
         u = metric.to_u(point.z)
         np.testing.assert_allclose(metric.gradient_in_u(point.gradient), u, atol=1e-4)
+
+
+def test_chains_whose_search_did_not_end_start_at_the_best_mode():
+    """In raw units a chain from (-2, 2)^d would need thousands of steps to get there."""
+
+    def model():
+        numpyro.sample("x", dist.Normal(500.0, 3.0).expand([2]).to_event(1))
+
+    target = Target.of(model, (), {})
+    best = find_modes(target, 0, False)
+    ends = best.z + np.array([[0.0, 0.0], [8.0, 0.0], [0.0, -8.0]])
+    unfinished = replace(best, z=ends[1], gradient=np.ones(2))
+    log_densities = best.log_density - np.array([0.0, 4.0, 4.0])
+    optimum = replace(
+        best,
+        ends=ends,
+        start_log_densities=log_densities,
+        at=lambda i: unfinished if i else best,
+    )
+    points = initial_points(target, optimum, 4, 0)
+    distances = [np.linalg.norm(point.z - 500.0) / 3.0 for point in points]
+    # Two sds times a standard normal vector.
+    assert max(distances) < 2.0 * 4.0 and min(distances) > 0.01
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Auto: the cheapest method with a good verdict, and its attempts."""
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -70,6 +71,22 @@ def test_poor_laplace_is_corrected_and_reasons_are_kept():
     tau = posterior.draws["tau"]
     assert abs(tau.mean() - 3.6) < 0.4
     assert abs(tau.std() - 3.2) < 0.5
+
+
+def test_hopeless_draws_are_not_corrected():
+    # In a ridge of 22 coordinates the weights of Laplace's draws have no mean.
+    y = np.random.default_rng(0).poisson(5.0, size=20)
+
+    def groups():
+        m, tau = numpyro.sample("m", dist.Normal(0, 3)), numpyro.sample("tau", dist.HalfNormal(1))
+        with numpyro.plate("group", 20):
+            e = numpyro.sample("e", dist.Normal(0, 1))
+            numpyro.sample("y", dist.Poisson(jnp.exp(m + tau * e)), obs=y)
+
+    posterior = bk.infer(groups, progress=False)
+    assert [a.method for a in posterior.attempts] == ["laplace", "nuts"]
+    assert posterior.attempts[0].verdict == "bad"
+    assert posterior.trust.verdict == "good"
 
 
 def rate(y):
