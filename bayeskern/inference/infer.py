@@ -19,6 +19,7 @@ from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.bound import BoundModel
+from bayeskern.inference.model.checks.indices import require_indices_in_range
 from bayeskern.inference.model.checks.reproducible import require_reproducible
 from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
@@ -97,6 +98,7 @@ def infer(
         target = bound.target()
         target.require_summable()
         require_reproducible(target)
+        require_indices_in_range(target)
         labels, axes = axes_of_missing(target, bound.coords)
         return fit_target(
             method,

@@ -111,8 +111,8 @@ def initial_points(
     At a mode, the chain starts two posterior sds away, like a draw of N(mode, 4 H^-1), with a root
     of H^-1. An end that is not a valid mode, or has a negligible share of the evidence, is replaced
     by the best mode. If there is no mode, or the mode is a spike to which no chain would return, as
-    in a funnel, the chain starts at a uniform draw on (-2, 2)^d, with unit sds. If the density is not finite there, it
-    starts at a draw from the prior or at an end of the search.
+    in a funnel, the chain starts at a uniform draw on (-2, 2)^d, with unit sds. If the density is
+    not finite there, it starts at a draw from the prior or at an end of the search.
 
     Args:
         target: The model.

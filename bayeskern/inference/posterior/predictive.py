@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.inference.model.checks.indices import require_in_range
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import as_jax, make_static
 from bayeskern.inference.model.trace.handlers import DrawObserved
@@ -77,7 +78,11 @@ class PredictiveModel(eqx.Module):
         return old["fn"].given(old["value"], new["fn"], rows)
 
     def shapes(self, draws: Draws) -> dict[str, tuple[int, ...]]:
-        """Shape of every site that can be predicted, in the order of the model."""
+        """Shape of every site that can be predicted, in the order of the model.
+
+        Raises:
+            ValueError: If indices in the new arguments do not fit the axis that they index.
+        """
         order: list[str] = []
 
         def run(model: PredictiveModel, draw: dict) -> dict[str, jax.Array]:
@@ -85,7 +90,9 @@ class PredictiveModel(eqx.Module):
             order.extend(values)
             return values
 
-        shapes = eqx.filter_eval_shape(run, self, _first(draws))
+        draw = _first(draws)
+        program, shapes, _ = eqx.filter_make_jaxpr(run)(self, draw)
+        require_in_range(program, self, draw)
         return {name: shapes[name].shape for name in order}
 
     def samples(self, draws: Draws, keys: jax.Array, size: int, joint: bool = False) -> Draws:

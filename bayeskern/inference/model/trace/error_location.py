@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import equinox
@@ -12,31 +13,43 @@ import jax
 import numpy
 import numpyro
 
+PACKAGE = str(Path(__file__).parents[3])
+
 
 def located(error: Exception) -> Exception | None:
     """Copy of an error with the site, or the line of the model, before its message.
 
     None if the line is unknown, or if the model or this package raised the error itself.
     """
-    package = str(Path(__file__).parents[3])
-    libraries = (package, *(module.__path__[0] for module in (jax, numpyro, numpy, equinox)))
     frames = traceback.extract_tb(error.__traceback__)
-    in_model = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    if type(error) not in (ValueError, TypeError) or not in_model:
+    frame = _last_in_model(frames)
+    if type(error) not in (ValueError, TypeError) or frame is None:
         return None
-    frame = in_model[-1]
     nodes = _nodes_at(frame.filename, frame.lineno or 0)
     raised_here = any(isinstance(node, ast.Raise) for node in nodes)
-    if raised_here or frames[-1].filename.startswith(package):
+    if raised_here or frames[-1].filename.startswith(PACKAGE):
         return None
+    return type(error)(f"{place_in_model(frames)}: {error}")
+
+
+def place_in_model(frames: Sequence[traceback.FrameSummary]) -> str:
+    """Site and line of the last frame outside of libraries; "" without such a frame."""
+    frame = _last_in_model(frames)
+    if frame is None:
+        return ""
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    nodes = _nodes_at(frame.filename, frame.lineno or 0)
     sites = [name for node in nodes if (name := _site_name(node))]
     if sites:
         # The last node in breadth-first order is the innermost.
-        where = f"site {sites[-1]!r} ({where})"
-    elif frame.line:
-        where = f"{where}, `{frame.line}`"
-    return type(error)(f"{where}: {error}")
+        return f"site {sites[-1]!r} ({where})"
+    return f"{where}, `{frame.line}`" if frame.line else where
+
+
+def _last_in_model(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    libraries = (PACKAGE, *(module.__path__[0] for module in (jax, numpyro, numpy, equinox)))
+    in_model = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    return in_model[-1] if in_model else None
 
 
 def _nodes_at(filename: str, line: int) -> list[ast.AST]:
