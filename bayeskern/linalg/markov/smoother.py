@@ -158,7 +158,7 @@ class Smoother(eqx.Module):
         return Differences(gain, Ph, unexplained, jnp.sum(h * Ph, axis=1))
 
     def _are_accurate(self, differences: Differences) -> jax.Array:
-        """Whether the variances at all new times keep their digits.
+        """True if the variances at all new times keep their digits.
 
         They lose them where the prior is vague and the posterior is not: before the first values,
         or in a gap.

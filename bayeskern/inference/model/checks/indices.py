@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import (
     ClosedJaxpr,  # pyright: ignore[reportPrivateImportUsage]
@@ -97,9 +98,15 @@ def _results_of(equation: JaxprEqn, values: list) -> list[np.ndarray | None]:
         _results(
             programs[0], [x if x is not None and x.shape == s != () else None for x, s in pairs]
         )
-    elif all(x is not None for x in values):
+    elif _is_integer(equation) and all(x is not None for x in values):
         return _reshaped(name, parameters, values)
     return []
+
+
+def _is_integer(equation: JaxprEqn) -> bool:
+    """True if an operation computes whole numbers."""
+    types = [v.aval.dtype for v in equation.outvars]  # pyright: ignore[reportAttributeAccessIssue]
+    return bool(types) and all(jnp.issubdtype(dtype, jnp.integer) for dtype in types)
 
 
 def _invars(program: Jaxpr | ClosedJaxpr) -> list:
