@@ -77,7 +77,12 @@ class RecentDraws(NamedTuple):
 
 
 def has_settled(old: Metric, new: Metric) -> bool:
-    """True if two successive estimates of a metric hardly differ."""
+    """True if two successive estimates of a metric hardly differ.
+
+    A metric that is kept, because a chain hardly moves, is no new estimate.
+    """
+    if new is old:
+        return False
     is_low_rank = new.rank > 0 and new.matrix is None
     ratio = WARMUP.settled_ratio_low_rank if is_low_rank else WARMUP.settled_ratio
     return old.log_ratio(new) < np.log(ratio)

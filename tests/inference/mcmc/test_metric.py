@@ -12,7 +12,7 @@ from bayeskern.inference.mcmc.initialization import initial_points
 from bayeskern.inference.mcmc.kernel import ChainState, KernelOptions, Stretch, take_steps
 from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.mcmc.warmup import RecentDraws, window_ends
+from bayeskern.inference.mcmc.warmup import RecentDraws, has_settled, window_ends
 from bayeskern.inference.model.target import Target
 
 
@@ -48,6 +48,14 @@ def test_dense_metric_of_a_normal_is_its_covariance():
     cov = covariance(6, 1e6)
     metric = repeated(unit(6, 6), normal_draws(cov, 20))
     np.testing.assert_allclose(standardised(metric, cov), np.eye(6), atol=1e-6)
+
+
+def test_warmup_of_a_stuck_chain_does_not_end():
+    metric = repeated(unit(3, 3), normal_draws(np.eye(3), 2000))
+    moving = RecentDraws(*normal_draws(np.eye(3), 2000, seed=2))
+    stuck = RecentDraws(np.zeros((20, 3)), np.ones((20, 3)))
+    assert has_settled(metric, moving.update(metric))
+    assert not has_settled(metric, stuck.update(metric))
 
 
 def test_diagonal_metric_minimises_the_fisher_divergence():
