@@ -64,9 +64,10 @@ class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI or NUTS.
 
     Before the next method is tried, draws of Laplace or SVI are corrected by importance sampling,
-    with a proposal around all modes if the draws miss some. If the correction is bad, NUTS is next.
-    If no verdict is good, the result of NUTS is returned with its own verdict. Each attempt uses
-    the findings of the earlier attempts: draws must cover the known modes, and chains must reach
+    with a proposal around all modes if the draws miss some. If the correction is bad, or hopeless
+    because weights in many coordinates have no mean, NUTS is next. If no verdict is good, the
+    result of NUTS is returned with its own verdict. Each attempt uses the findings of the earlier
+    attempts: modes are searched for once, draws must cover the known modes, and chains must reach
     the other known points. If chains stay in several regions, the share of a region determines its
     number of draws. `posterior.attempts` lists the methods tried, their seconds, verdicts and
     reasons.

@@ -170,8 +170,9 @@ class Smoother(eqx.Module):
         return jnp.all(rounding <= MAX_RELATIVE_ERROR * variances)
 
     def _joint_differences(self, differences: Differences) -> jax.Array:
-        """Covariance matrix at the new times: (m, m). De Jong and MacKinnon (1988), "Covariances
-        for smoothed estimates in state space models".
+        """Covariance matrix at the new times: (m, m).
+
+        De Jong and MacKinnon (1988), "Covariances for smoothed estimates in state space models".
         """
         m = len(self.process.order) - self.n
 
