@@ -271,7 +271,7 @@ def _slowness(e: dict, total: int) -> str | None:
     if not e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
         return (
             f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
-            'correct but slow. Take mass_matrix="dense", bring the data to a scale of about 1, or '
+            "correct but slow. Take another mass_matrix, bring the data to a scale of about 1, or "
             "raise max_tree_depth."
         )
     return None

@@ -234,7 +234,8 @@ class Exploration:
             share = proportions([around_chains, around_mode])[1]
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
             is_certain = share.error < share.value / 2.0 and draws_share < share.value / 2.0
-            if is_certain and _effect(share.value, steps) > EXPLORATION.min_spike_share:
+            # The ellipsoid holds half of the mode.
+            if is_certain and _effect(2.0 * share.value, steps) > EXPLORATION.min_spike_share:
                 self.spikes.append(Region((), inside[None], share))
 
     def _connected_to_chains(self, points: np.ndarray, as_normal: bool = True) -> np.ndarray:

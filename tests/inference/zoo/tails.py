@@ -13,6 +13,7 @@ OUTLIERS = np.array([-0.6, 0.1, 0.4, 0.9, 25.0, -60.0])
 SPREAD = np.array([-0.5, 0.4, 40.0])
 # Two of Student's t(1.5): the density of the location falls as |mu|^-5, so that its sd is finite.
 PAIR = np.array([-1.0, 1.0])
+FAR_MODE = np.array([-16.0, -15.2, -15.8, 0.0, 16.0, 16.4])
 NOISE = np.array([0.7, -1.1, 0.4])
 HORSESHOE_DATA = np.array([0.0, 0.5, -1.0, 3.0])
 TIMES = np.linspace(0.0, 1.0, 5)
@@ -173,6 +174,8 @@ POSTERIORS = [
     robust_posterior("StudentT(1.5) with outliers", OUTLIERS, 100.0),
     robust_posterior("StudentT(1.5), two points", PAIR, 1_000.0),
     robust_posterior("StudentT(1.5), two groups", np.array([-9.0, -8.0, 7.0, 8.0, 9.0]), 20.0),
+    # A mode with 0.04 % of the mass carries half of the variance.
+    robust_posterior("StudentT(1.5), a far small mode", FAR_MODE, 40.0),
     zoo_posterior("StudentT(3) prior", student_prior, (np.asarray(5.0),), student_prior_truth),
     zoo_posterior(
         "StudentT(1.5), location and scale",
