@@ -3,8 +3,8 @@
     uv run python -m benchmarks.everyday [METHODS] [SEEDS] [MODEL ...]
 
 METHODS with commas, "auto,nuts,numpyro" by default; "numpyro" is NumPyro's NUTS with its defaults
-and four chains. SEEDS of data, 1 by default; the fit has the same seed. Each fit runs in a process of
-its own, so that its CPU seconds contain compilation. A fit is right if each mean and log sd of a
+and four chains. SEEDS of data, 1 by default; the fit has the same seed. Each fit runs in a process
+of its own, so that its CPU seconds contain compilation. A fit is right if each mean and log sd of a
 latent is within MAX_ERROR of a reference: 4 x 10,000 draws of NumPyro's NUTS with a dense mass
 matrix, computed once and kept in FOLDER, or quadrature where one scale or location is left. Where a
 latent has no sd, as under a horseshoe, no fit is right.
