@@ -88,10 +88,14 @@ def unreached_tail(
         skewness = np.nan_to_num(np.abs(np.mean(np.power(centred / sds, 3), axis=0)))
     ratios = {}
     for i in np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]:
-        if skewness[i] > TAIL_LIMITS.min_skewness:
-            sd = density_tail(posterior, names[i], TAIL.untrusted_share).sd
-            ratios[names[i]] = float(np.log(sd / (largest[i] * sds[i])))
-    ratios = {name: ratio for name, ratio in ratios.items() if not np.isnan(ratio)}
+        if not skewness[i] > TAIL_LIMITS.min_skewness:
+            break
+        sd = largest[i] * sds[i]
+        ratio = _log_sd_ratio(density_tail(posterior, names[i], TAIL.untrusted_share), sd)
+        # Between several modes Laplace's marginal is wrong, but not beyond them.
+        far = TAIL_LIMITS.max_log_sd_ratio / 2.0
+        if ratio < 2.0 * far or _log_sd_ratio(density_tail(posterior, names[i]), sd) > far:
+            ratios[names[i]] = ratio
     if not ratios:
         return None
     name = max(ratios, key=lambda name: ratios[name])
@@ -103,6 +107,11 @@ def unreached_tail(
         f"{np.exp(ratios[name]):.2g} times the sd of the draws. Take method='nuts'."
     )
     return Trust("bad", advice, evidence)
+
+
+def _log_sd_ratio(tail: Tail, sd: float) -> float:
+    """Log ratio of the sd of a tail to an sd; 0 if it is unknown, or the density does not fall."""
+    return float(np.log(tail.sd / sd)) if tail.index > 0.0 and not np.isnan(tail.sd) else 0.0
 
 
 def heavy_tail_advice(
