@@ -90,7 +90,7 @@ def unreached_tail(
     for i in np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]:
         if not skewness[i] > TAIL_LIMITS.min_skewness:
             break
-        sd = largest[i] * sds[i]
+        sd = float(largest[i] * sds[i])
         ratio = _log_sd_ratio(density_tail(posterior, names[i], TAIL.untrusted_share), sd)
         # Between several modes Laplace's marginal is wrong, but not beyond them.
         far = TAIL_LIMITS.max_log_sd_ratio / 2.0
