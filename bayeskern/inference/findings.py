@@ -81,10 +81,15 @@ class Findings:
         return missed
 
     def points(self, coordinates: Iterable[str]) -> np.ndarray:
-        """All points, and the modes at which searches ended, (m, d)."""
+        """Points of fits and assessments, (m, d)."""
         names = tuple(coordinates)
         parts = [places.z for places in self.places if places.coordinates == names]
-        for search in self._searches(coordinates):
+        return np.concatenate([np.zeros((0, len(names))), *parts])
+
+    def modes(self, coordinates: Iterable[str]) -> np.ndarray:
+        """Modes at which searches ended, (m, d)."""
+        names, parts = tuple(coordinates), []
+        for search in self._searches(names):
             # Other ends may lie in the neck of a funnel, where the density has no bound.
             ends = np.flatnonzero(np.isfinite(search.start_log_densities))
             parts.append(search.ends[[i for i in ends.tolist() if search.at(i).converged]])

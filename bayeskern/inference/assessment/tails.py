@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.inference.assessment.density_tail import TAIL, Tail, density_tail
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust
 
@@ -33,7 +34,7 @@ class TailLimits:
             discrete and has no tail.
         min_skewness: Skewness of the draws of an approximation from which their tail is checked.
         max_skewed: How many of these numbers have their density followed, by decreasing skewness.
-        max_skewed_size: Dimension above which it is not followed.
+        max_skewed_size: Number of coordinates above which none is followed.
     """
 
     min_distance_sds: float = 5.5
@@ -67,10 +68,12 @@ def heavy_tail_caution(
 def unreached_tail(
     posterior: Assessable, names: list[str], x: np.ndarray, evidence: dict
 ) -> Trust | None:
-    """Verdict `bad` if an approximation does not reach a tail that changes an sd; else None.
+    """Verdict on an approximation that does not reach a tail; None if it reaches all tails.
 
     Weights do not show a tail that no proposal reaches: where the sd of groups is large, their
-    standardised effects lie in a narrow ridge. The density along the ridge shows it.
+    standardised effects lie in a narrow ridge. The density along the ridge shows it. The verdict is
+    `bad` if the tail makes an sd larger, `caution` if there is no sd. The density of skewed numbers
+    is followed unless it is costly.
 
     Args:
         posterior: The draws of an approximation, or draws resampled from one.
@@ -78,7 +81,8 @@ def unreached_tail(
         x: Draws, (S, m).
         evidence: Receives "tail_log_sd_ratio" and the name of the worst number.
     """
-    if posterior.fitted_target.size > TAIL_LIMITS.max_skewed_size:
+    target, limit = posterior.fitted_target, TAIL_LIMITS.max_log_sd_ratio
+    if target.size > TAIL_LIMITS.max_skewed_size or is_costly(target):
         return None
     # Powers of very large numbers would overflow.
     largest = np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
@@ -86,25 +90,28 @@ def unreached_tail(
     sds = np.std(centred, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         skewness = np.nan_to_num(np.abs(np.mean(np.power(centred / sds, 3), axis=0)))
-    ratios = {}
-    for i in np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]:
-        if not skewness[i] > TAIL_LIMITS.min_skewness:
-            break
+    by_skewness = np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]
+    tails, ratios = {}, {}
+    for i in by_skewness[skewness[by_skewness] > TAIL_LIMITS.min_skewness].tolist():
         sd = float(largest[i] * sds[i])
-        ratio = _log_sd_ratio(density_tail(posterior, names[i], TAIL.untrusted_share), sd)
-        # Between several modes Laplace's marginal is wrong, but not beyond them.
-        far = TAIL_LIMITS.max_log_sd_ratio / 2.0
-        if ratio < 2.0 * far or _log_sd_ratio(density_tail(posterior, names[i]), sd) > far:
-            ratios[names[i]] = ratio
-    if not ratios:
+        tails[i] = density_tail(posterior, names[i], TAIL.untrusted_share)
+        ratios[i] = _log_sd_ratio(tails[i], sd)
+        # Laplace's marginal density is wrong between modes. Beyond them it is right, and half of
+        # the change must come from there.
+        if ratios[i] > limit and _log_sd_ratio(density_tail(posterior, names[i]), sd) < limit / 2.0:
+            ratios[i] = 0.0
+    worst = max(ratios, key=lambda i: ratios[i], default=None)
+    if worst is None:
         return None
-    name = max(ratios, key=lambda name: ratios[name])
-    evidence |= {"tail_log_sd_ratio": ratios[name], "tail_log_sd_ratio_at": name}
-    if ratios[name] < TAIL_LIMITS.max_log_sd_ratio:
+    name, ratio = names[worst], ratios[worst]
+    evidence |= {"tail_log_sd_ratio": ratio, "tail_log_sd_ratio_at": name}
+    if np.isinf(ratio):
+        return Trust("caution", _advice_by_density(names, tails, ratios, evidence) or "", evidence)
+    if ratio < limit:
         return None
     advice = (
         f"The draws do not reach the tail of {name}: by the density there, its sd is "
-        f"{np.exp(ratios[name]):.2g} times the sd of the draws. Take method='nuts'."
+        f"{np.exp(ratio):.2g} times the sd of the draws. Take method='nuts'."
     )
     return Trust("bad", advice, evidence)
 

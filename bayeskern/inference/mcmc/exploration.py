@@ -139,15 +139,14 @@ class Exploration:
         self.findings = known if optimum is None else known | Findings((optimum,))
         if not self._bounded:
             return
-        points = known.points(self.target.coordinates)
+        modes, points = (f(self.target.coordinates) for f in (known.modes, known.points))
         if optimum is not None:
             self._visit_ends(optimum)
             # In the neck of a funnel the density has no bound, and no mode explains a draw.
             if optimum.converged:
                 points = np.concatenate([points, optimum.unexplained_places])
-        # A tail that is longer than a normal tail is not a region of its own.
-        tails = self._connected_to_chains(self.exchanges.sorted(points), as_normal=False)
-        self._visit_points(points[~tails], are_alike=True)
+        self._visit_points(self._outside_tails(modes))
+        self._visit_points(self._outside_tails(points), are_alike=True)
         if optimum is not None:
             self._find_spikes(optimum, seed)
         last_draws = np.stack([rows.z[0, -1] for rows in self.rows])
@@ -161,6 +160,11 @@ class Exploration:
         order = order[~self._connected_to_chains(ends[order])]
         relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
         self._visit_points(ends[relevant])
+
+    def _outside_tails(self, points: np.ndarray) -> np.ndarray:
+        """Points (m, d) beyond the tails of the chains, also of tails longer than normal ones."""
+        tails = self._connected_to_chains(self.exchanges.sorted(points), as_normal=False)
+        return points[~tails]
 
     def _visit_points(self, points: np.ndarray, are_alike: bool = False) -> None:
         """Visit points (m, d) not connected to any chain, if much mass lies there.

@@ -120,11 +120,12 @@ class Auto(Method):
 
 
 def _is_hopeless(posterior: Posterior) -> bool:
-    """True if weights of the draws have no mean, in so many coordinates that none would help."""
+    """True if the weights of an approximation have no mean, in too many coordinates to adapt."""
     evidence = posterior.trust_in_draws.evidence
-    weightless = evidence.get("khat", 0.0) > CORRECTION.max_khat
-    missed = evidence.get("modes_missed", 0)
-    return weightless and not missed and posterior.fitted_target.size > CORRECTION.max_size
+    if evidence.get("modes_missed", 0):
+        return False
+    is_large = posterior.fitted_target.size > CORRECTION.max_size
+    return is_large and evidence.get("khat", 0.0) > CORRECTION.max_khat
 
 
 class Attempts:

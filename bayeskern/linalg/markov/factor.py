@@ -28,7 +28,7 @@ from bayeskern.linalg.markov.steps import Noise, PointSteps, Steps, Transition
 BLOCK_STEPS = 256
 # With larger states the blocks are shorter, so that they fit in the cache.
 MAX_STATE_OF_LONG_BLOCKS = 8
-# Values that are added to a root of the information before it is made square again, at least.
+# Smallest number of values added to a root of the information before it is made square again.
 MIN_ADDED_VALUES = 8
 
 

@@ -105,7 +105,7 @@ def test_indicator_of_a_rare_event_has_no_tail():
 
 
 def test_tail_that_no_proposal_reaches_is_bad():
-    """Where tau is large, the standardised effects lie in a ridge of width 1 / tau."""
+    """Standardised effects lie in a ridge of width 1 / tau if tau is large."""
     y = np.array([4.0, -2.0, 9.0])
 
     def model():

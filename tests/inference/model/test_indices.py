@@ -1,5 +1,6 @@
 """Indices of groups that do not fit their plate."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -12,7 +13,7 @@ from bayeskern.inference.model.checks.indices import require_indices_in_range
 from bayeskern.inference.model.target import Target
 
 Y = np.random.default_rng(0).normal(size=8)
-GROUPS = np.repeat(np.arange(4), 2)
+GROUPS, KEY = np.repeat(np.arange(4), 2), jax.random.key(0)
 
 
 def model(group, y=None):
@@ -90,6 +91,8 @@ def test_arguments_are_checked_by_infer_and_predict():
         lambda a: a[-1],
         lambda a: jnp.take(a, GROUPS + 1, mode="clip"),
         lambda a: a.at[GROUPS + 1].get(mode="fill", fill_value=0.0),
+        # A random key of the model is not an index.
+        lambda a: a + jax.random.normal(KEY, (4,)),
         # An index that depends on a latent.
         lambda a: a[jnp.argmax(a) + jnp.zeros(2, int)],
     ],

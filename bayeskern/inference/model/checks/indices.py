@@ -61,7 +61,7 @@ def _results(program: Jaxpr | ClosedJaxpr, inputs: list) -> list[np.ndarray | No
     makers: dict[Any, JaxprEqn] = {}
     for variables, values in ((jaxpr.constvars, constants), (jaxpr.invars, inputs)):
         pairs = zip(variables, values, strict=True)
-        known |= {v: np.asarray(x) for v, x in pairs if x is not None and not is_traced(x)}
+        known |= {v: np.asarray(x) for v, x in pairs if _may_be_index(x)}
 
     def value(variable: Any) -> np.ndarray | None:
         is_literal = isinstance(variable, Literal)
@@ -101,6 +101,13 @@ def _results_of(equation: JaxprEqn, values: list) -> list[np.ndarray | None]:
     elif _is_integer(equation) and all(x is not None for x in values):
         return _reshaped(name, parameters, values)
     return []
+
+
+def _may_be_index(x: Any) -> bool:
+    """True for a known array of whole numbers that is on this machine."""
+    if x is None or is_traced(x) or not jnp.issubdtype(x.dtype, jnp.integer):
+        return False
+    return not isinstance(x, jax.Array) or x.is_fully_addressable
 
 
 def _is_integer(equation: JaxprEqn) -> bool:
@@ -158,11 +165,11 @@ def _require_in_range(equation: JaxprEqn, indices: np.ndarray) -> None:
             f"{place + ': ' if place else ''}the indices run from {low} to {high}, but the axis "
             f"that they index has {entries} entries, 0 to {entries - 1}. "
             + (
-                "JAX would take the last entry in place of entries that are not there: number the "
+                "JAX would take the last entry in place of one that does not exist: number the "
                 "groups from 0, or make the plate larger."
                 if is_outside
                 else "A code of -1, as pandas gives missing categories, would take the last "
-                f"entry: leave these rows out, or write 0 if the result is masked, and "
-                f"{entries - 1} if you mean the last entry."
+                f"entry. Leave these rows out; write 0 if the result is masked, or {entries - 1} "
+                "for the last entry."
             )
         )
