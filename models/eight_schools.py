@@ -3,9 +3,10 @@
 Rubin (1981), "Estimation in parallel randomized experiments", Journal of Educational Statistics 6,
 377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. Two models have the same
 posterior of mu, tau and theta. The centred `model` has a funnel where tau is small, so that no
-Gaussian fits it and NUTS diverges. `problem()` uses the other model, `noncentred`. The posterior
-means are 4.4 for mu and 3.6 for tau (posteriordb, eight_schools_noncentered): the schools differ
-less than the measured effects suggest, and a measured effect of 28 is estimated as 6.
+Gaussian fits it, and NUTS diverges unless it changes the form (`NUTS(centring=True)`, the default).
+`problem()` uses the other model, `noncentred`. The posterior means are 4.4 for mu and 3.6 for tau
+(posteriordb, eight_schools_noncentered): the schools differ less than the measured effects suggest,
+and a measured effect of 28 is estimated as 6.
 """
 
 import numpy as np

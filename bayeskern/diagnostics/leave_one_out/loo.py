@@ -19,7 +19,12 @@ from bayeskern.diagnostics.leave_one_out.estimates import (
     log_mean,
 )
 from bayeskern.diagnostics.leave_one_out.moment_matching import Matching
-from bayeskern.diagnostics.leave_one_out.psis import psis_loo, relative_efficiency
+from bayeskern.diagnostics.leave_one_out.psis import (
+    in_chunks,
+    relative_efficiency,
+    smoothed_weights,
+    unavailable,
+)
 from bayeskern.diagnostics.leave_one_out.refits import refit_without, template_without
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.inference import METHODS, NUTS, Method, Posterior, Target, Trust
@@ -142,7 +147,7 @@ def loo_by_site(
     powers = {} if posterior.target is None else powers_of(posterior)
     remarks = () if posterior.target is None else _remarks(posterior)
     for site, values in log_likelihood.items():
-        estimates = _psis(spread_constants(values), efficiency, powers.get(site, 1.0))
+        estimates = _psis(values, efficiency, powers.get(site, 1.0))
         if isinstance(estimates, str):
             by_site[site] = estimates
             continue
@@ -197,21 +202,22 @@ def _remarks(posterior: Posterior) -> tuple[str, ...]:
 
 def _psis(values: np.ndarray, efficiency: float, power: np.ndarray | float) -> Estimates | str:
     """PSIS of log likelihoods (chains, draws, *site), or the reason why it failed."""
-    psis = psis_loo(values, efficiency, power)
-    if isinstance(psis, str):
-        return psis
     by_draw = values.reshape(values.shape[0] * values.shape[1], -1)
-    log_weights = psis.log_weights.transpose("chain", "draw", ...).values.reshape(by_draw.shape)
+    reason = unavailable(by_draw)
+    if reason:
+        return reason
+    powers, parts = np.broadcast_to(np.ravel(power), by_draw.shape[1]), []
     uniform = np.full((len(by_draw), 1), -np.log(len(by_draw)))
-    khat = np.asarray(psis.pareto_k, float).ravel()
-    return Estimates(
-        elpd=np.asarray(psis.elpd_i, float).ravel(),
-        in_sample=log_mean(uniform, by_draw, efficiency)[0],
-        khat=khat.copy(),
-        psis_khat=khat,
-        error=log_mean(log_weights, by_draw, efficiency)[1],
-        how=np.full(by_draw.shape[1], PSIS, dtype=object),
-    )
+    for chunk in in_chunks(by_draw):
+        log_values = spread_constants(by_draw[None, :, chunk])[0]
+        weights = smoothed_weights(log_values, efficiency, powers[chunk])
+        if isinstance(weights, str):
+            return weights
+        log_weights, khat = weights
+        elpd, error = log_mean(log_weights, log_values, efficiency)
+        in_sample, how = log_mean(uniform, log_values, efficiency)[0], [PSIS] * len(khat)
+        parts.append(Estimates(elpd, in_sample, khat.copy(), khat, error, np.array(how, object)))
+    return Estimates.join(parts)
 
 
 def _match(

@@ -7,7 +7,7 @@ cross-validation and WAIC".
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,50 +15,60 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import has_even_tail
 
+# Log likelihoods that are smoothed at a time: 16 MB, so that the matrix of all is the largest array.
+CHUNK_NUMBERS = 2**21
 
-def psis_loo(log_likelihood: np.ndarray, efficiency: float, power: np.ndarray | float = 1.0) -> Any:
-    """Pointwise PSIS-LOO of one site, or a sentence with the reason for its failure.
 
-    Warnings are silenced, because callers show the k-hats.
-
-    Args:
-        log_likelihood: Log likelihood of each observation, (chains, draws, *site).
-        efficiency: Effective draws per draw, as `relative_efficiency` returns it.
-        power: Power of the likelihood of each observation in the posterior, a number or (*site).
-
-    Returns:
-        An ELPDData of ArviZ, or the sentence.
-    """
-    count = log_likelihood.shape[0] * log_likelihood.shape[1]
-    by_draw = log_likelihood.reshape(count, -1)
-    if by_draw.shape[1] < 2:
+def unavailable(by_draw: np.ndarray) -> str | None:
+    """Reason why observations with log likelihoods (S, n) cannot be left out; else None."""
+    count, observations = by_draw.shape
+    if observations < 2:
         return "LOO needs at least 2 observations; there is only one."
     if count < 25:
         # Fewer draws have no tail of weights to smooth.
         return f"LOO needs at least 25 draws; there are {count}."
-    broken = ~np.isfinite(by_draw).all(axis=1)
-    if broken.any():
+    broken = sum(not np.isfinite(draw).all() for draw in by_draw)
+    if broken:
         return (
-            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so LOO "
+            f"The log likelihood is not finite at {broken:,} of {count:,} draws, so LOO "
             "is unavailable. Check the model at these draws."
         )
-    if any(has_even_tail(-column, efficiency) for column in by_draw.T):
+    return None
+
+
+def in_chunks(by_draw: np.ndarray) -> Iterator[slice]:
+    """Observations of log likelihoods (S, n), a chunk at a time."""
+    count, observations = by_draw.shape
+    step = max(1, CHUNK_NUMBERS // count)
+    return (slice(start, start + step) for start in range(0, observations, step))
+
+
+def smoothed_weights(
+    by_draw: np.ndarray, efficiency: float, powers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | str:
+    """Smoothed log weights (S, n) of the posterior without each observation, and k-hats (n,).
+
+    Args:
+        by_draw: Log likelihood of each observation, (S, n).
+        efficiency: Effective draws per draw, as `relative_efficiency` returns it.
+        powers: Power of the likelihood of each observation in the posterior, (n,).
+
+    Returns:
+        The weights and k-hats, or a sentence with the reason why there are none.
+    """
+    from arviz_stats.base.array import array_stats  # slow to import
+
+    if np.any(has_even_tail(-by_draw, efficiency)):
         return (
             "LOO is unavailable: there are too few distinct draws to leave out an observation by "
             "importance weighting."
         )
-    import arviz as az  # slow to import
-
     with warnings.catch_warnings():
+        # Callers show the k-hats.
         warnings.simplefilter("ignore")
-        tree = az.from_dict({"log_likelihood": {"y": log_likelihood}})
-        smoothed = {}
-        if np.any(power != 1.0):
-            powered = az.from_dict({"log_likelihood": {"y": log_likelihood * power}})
-            powered = powered["log_likelihood"].dataset["y"]
-            weights, khat = powered.azstats.psislw(r_eff=efficiency, dim=["chain", "draw"])
-            smoothed = {"log_weights": weights, "pareto_k": khat}
-        return az.loo(tree, var_name="y", reff=efficiency, pointwise=True, **smoothed)
+        # ArviZ takes minus the log ratios.
+        log_weights, khat = array_stats.psislw((by_draw * powers).T, r_eff=efficiency)  # pyright: ignore[reportArgumentType]
+    return np.asarray(log_weights).T, np.asarray(khat, float)
 
 
 def relative_efficiency(posterior: Posterior) -> float:

@@ -135,12 +135,11 @@ def _outcome(kind: Outcome | None, y: np.ndarray, replicates: np.ndarray | None)
     kind: Kind by the distribution of the site; None if unknown.
     """
     arrays = [y] if replicates is None else [y, replicates]
-    values = [np.unique(x) for x in arrays]
-    if kind != "continuous" and all(np.isin(x, (0, 1)).all() for x in values):
+    if kind != "continuous" and all(np.isin(x, (0, 1)).all() for x in arrays):
         return "binary"
     if kind is not None:
         return kind
-    return "count" if all(np.array_equal(x, np.round(x)) for x in values) else "continuous"
+    return "count" if all(np.array_equal(x, np.round(x)) for x in arrays) else "continuous"
 
 
 def observations_of_forecast(subject: ForecastSubject) -> Observations:
@@ -247,17 +246,18 @@ def _predicted(
     if replicates is None:
         return {"mean": None, "pit": None, "how": "in_sample"}
     weights = _loo_weights(subject, name, replicates.shape)
-    how: How = "left_out"
-    if weights is None:
-        weights, how = np.full_like(replicates, 1.0 / len(replicates)), "in_sample"
+    how: How = "in_sample" if weights is None else "left_out"
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return np.mean(values, axis=0) if weights is None else np.sum(weights * values, axis=0)
+
     # P(new < y) + u P(new = y) for uniform u is uniform for discrete data too.
-    p_less, p_equal = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
+    p_less, p_equal = mean(replicates < y), mean(replicates == y)
     pit = np.clip(p_less + subject.rng().uniform(size=len(y)) * p_equal, 0.0, 1.0)
-    fields = {"mean": (weights * replicates).sum(0), "pit": pit, "how": how}
+    fields = {"mean": mean(replicates), "pit": pit, "how": how}
     if classes:
-        left_out = how == "left_out"
         fields["predictions"] = (
-            _resampled(replicates, weights, subject.rng()) if left_out else replicates
+            replicates if weights is None else _resampled(replicates, weights, subject.rng())
         )
     return fields
 

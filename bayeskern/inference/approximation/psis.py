@@ -109,17 +109,17 @@ def _khat_without_fit(log_ratios: np.ndarray, efficiency: float) -> float | None
     return float(np.mean(tail[1:] - tail[0])) if is_wide else None
 
 
-def has_even_tail(log_ratios: np.ndarray, efficiency: float = 1.0) -> bool:
+def has_even_tail(log_ratios: np.ndarray, efficiency: float = 1.0) -> np.ndarray:
     """True if the largest ratios are all equal, so that ArviZ cannot smooth them.
 
     Args:
-        log_ratios: Log ratios, (S,).
+        log_ratios: Log ratios, (S, ...).
         efficiency: Relative efficiency of the draws, as ArviZ's `r_eff`.
     """
     count = len(log_ratios)
     is_long = count * efficiency > 225
     tail = int(3.0 * np.sqrt(count / efficiency)) if is_long else count // 5
-    return bool(np.ptp(np.sort(log_ratios)[-max(1, min(tail, count)) :]) == 0.0)
+    return np.ptp(np.sort(log_ratios, axis=0)[-max(1, min(tail, count)) :], axis=0) == 0.0
 
 
 def resample(

@@ -30,6 +30,7 @@ class ChainLimits:
         max_saturated_share: Largest share of draws at the maximum tree depth in good chains.
         max_mean_change_sds: Upper limit of the change of a mean, in sds, that divergences may hide
             in good chains: the standard error of a mean of 400 effective draws.
+        max_target_accept: Target acceptance probability beyond which smaller steps do not help.
         separate_modes_sds: Distance between means of chains, in sds within chains, above which
             the chains are in different modes and do not only mix slowly.
     """
@@ -42,6 +43,7 @@ class ChainLimits:
     max_divergent_share: float = 0.01
     max_saturated_share: float = 0.05
     max_mean_change_sds: float = 0.05
+    max_target_accept: float = 0.98
     separate_modes_sds: float = 3.0
 
 
@@ -248,10 +250,15 @@ def _divergences(e: dict, total: int) -> str:
     if np.isfinite(change):
         name = e["divergences_could_change_at"]
         where = f"which could move the mean of {name} by {change:.2g} sd"
+    remedies = ["give the scales of the model tighter priors"]
+    if "centredness" not in e:
+        remedies = ["write hierarchical sites in their non-centred form", *remedies]
+    # NUTS takes smaller steps by itself.
+    if e.get("target_accept_of_them", 0.0) < CHAIN_LIMITS.max_target_accept:
+        remedies = ["raise target_accept (0.95, 0.99)", *remedies]
     return (
         f"{e['divergences']} of {total} draws diverged, so part of the posterior may be missing, "
-        f"{where}: raise target_accept (0.95, 0.99), or write a hierarchical site in its "
-        "non-centred form (numpyro.infer.reparam.LocScaleReparam)."
+        f"{where}: {', or '.join(remedies)}."
     )
 
 
@@ -264,9 +271,12 @@ def _slowness(e: dict, total: int) -> str | None:
             "draws."
         )
     if not e.get("bfmi", np.inf) >= CHAIN_LIMITS.min_bfmi:
+        remedy = "bound heavy tails, or give scales tighter priors"
+        if "centredness" not in e:
+            remedy = "write hierarchical sites in their non-centred form, or bound heavy tails"
         return (
             f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
-            "write hierarchical sites in their non-centred form, or bound heavy tails."
+            f"{remedy}."
         )
     if not e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
         return (

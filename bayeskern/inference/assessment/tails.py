@@ -26,6 +26,7 @@ class TailLimits:
         min_sd_error: A smaller relative standard error of an sd is accepted, whatever the tail.
         max_sd_khat: Upper limit of the k-hat of an sd. Vehtari et al. take 0.7 for an average, at
             which many correct sds would be doubted: benchmarks/results/tails.txt.
+        confirming_share: Share of a tail, the outermost, that confirms what its density says.
         max_known_sd_khat: The same limit if the density beyond the draws confirms the sd; from 1 on
             there is no variance.
         max_log_sd_ratio: Upper limit of the change of a log sd by the density beyond the draws.
@@ -40,6 +41,7 @@ class TailLimits:
     min_distance_sds: float = 5.5
     min_sd_error: float = 0.05
     max_sd_khat: float = 0.85
+    confirming_share: float = 0.1
     max_known_sd_khat: float = 1.0
     max_log_sd_ratio: float = 0.2
     max_followed: int = 3
@@ -116,6 +118,18 @@ def unreached_tail(
     return Trust("bad", advice, evidence)
 
 
+def _confirmed(density: Callable[[float], Tail], sd: float) -> Tail:
+    """Tail by the density; unknown if its outermost part does not confirm a change of the sd.
+
+    Laplace's marginal density is wrong between modes, and right beyond them.
+    """
+    tail, limit = density(TAIL.tail_share), TAIL_LIMITS.max_log_sd_ratio
+    if not np.isfinite(tail.sd) or abs(np.log(tail.sd / sd)) < limit:
+        return tail
+    outermost = density(TAIL_LIMITS.confirming_share * TAIL.tail_share)
+    return tail if abs(np.log(outermost.sd / sd)) > limit / 2.0 else Tail(np.nan, np.nan)
+
+
 def _log_sd_ratio(tail: Tail, sd: float) -> float:
     """Log ratio of the sd of a tail to an sd; 0 if it is unknown, or the density does not fall."""
     return float(np.log(tail.sd / sd)) if tail.index > 0.0 and not np.isnan(tail.sd) else 0.0
@@ -126,7 +140,7 @@ def heavy_tail_advice(
     x: np.ndarray,
     evidence: dict,
     efficiency: float = 1.0,
-    density: Callable[[str], Tail] | None = None,
+    density: Callable[[str, float], Tail] | None = None,
 ) -> str | None:
     """Advice if draws cannot estimate the mean or the sd of a number; else None.
 
@@ -140,7 +154,8 @@ def heavy_tail_advice(
         x: Draws, (S, m).
         evidence: Receives "sd_khat", "tail_log_sd_ratio" and the names of the worst numbers.
         efficiency: Effective draws per draw.
-        density: Function from a name to the tail of its marginal density, as `density_tail`.
+        density: Function from a name and the share of the draws in a tail to the tail of the
+            marginal density, as `density_tail`.
 
     Returns:
         One sentence that names the number, or None.
@@ -168,7 +183,10 @@ def heavy_tail_advice(
     tails: dict[int, Tail] = {}
     if density is not None:
         by_khat = sorted(sd_khats, key=lambda i: sd_khats[i], reverse=True)
-        tails = {i: density(names[i]) for i in by_khat[: TAIL_LIMITS.max_followed]}
+        tails = {
+            i: _confirmed(partial(density, names[i]), float(largest[i] * np.std(x[:, i])))
+            for i in by_khat[: TAIL_LIMITS.max_followed]
+        }
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
     ratios = {i: float(np.log(t.sd / (largest[i] * np.std(x[:, i])))) for i, t in known.items()}
     advice = _advice_by_density(names, known, ratios, evidence) if known else None

@@ -161,7 +161,7 @@ class Attempts:
         """Posterior by a method; None if the method does not apply to the model."""
         started = time.perf_counter()
         try:
-            fit = run(method, self.target, self.seed, self.progress)
+            fit = run(method, self.target, self.seed, self.progress, centring=True)
         except DoesNotApplyError as reason:
             seconds = time.perf_counter() - started
             self.records.append(Attempt(name, seconds, "not assessable", str(reason)))

@@ -40,6 +40,11 @@ class Method(ABC):
             cls.runs_side_by_side = False
 
     @property
+    def centres(self) -> bool:
+        """True to run on the form of a model with non-centred location-scale sites."""
+        return False
+
+    @property
     def form(self) -> str:
         """Name of the method that selects the form of a model with several forms."""
         return self.name

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
+from bayeskern.inference.model.centring import noncentred
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit, KnownVerdict
@@ -16,7 +17,9 @@ from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import ChoosesForm, HasMarginal, Marginal
 
 
-def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
+def run(
+    method: Method, target: Target, seed: int, progress: bool, centring: bool = False
+) -> Fit:
     """Fit a target by a method, on the form of the model for this method.
 
     Args:
@@ -24,10 +27,14 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
         target: The model in its original form.
         seed: Seed of all random numbers.
         progress: True to show a progress bar.
+        centring: True to let any method, and not only those that ask for it, run on the form with
+            non-centred location-scale sites.
     """
     if not method.takes_marginal:
         return method.run(target, seed, progress)
     target, marginal = form_of(method, target)
+    if marginal is None and (centring or method.centres):
+        marginal = noncentred(target)
     if marginal is None:
         return dataclasses.replace(method.run(target, seed, progress), target=target)
     marginal_target = Target.of(marginal.model, marginal.args, {})
@@ -35,6 +42,9 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
     if not marginal_target.latents:
         return _without_latents(method, target, marginalized, seed, progress)
     fit = method.run(marginal_target, seed, progress)
+    if fit.target is not None:
+        # The method has chosen the centredness.
+        marginalized = marginalized._replace(target=fit.target)
     return dataclasses.replace(fit, target=target, marginalized=marginalized)
 
 

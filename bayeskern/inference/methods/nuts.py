@@ -18,17 +18,19 @@ from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
+from bayeskern.inference.mcmc.centring import CENTRING, centred_starts, centred_target
 from bayeskern.inference.mcmc.chains import ChainGroup, Plan, sample
 from bayeskern.inference.mcmc.checkpoint import read_stages
 from bayeskern.inference.mcmc.exploration import Exploration
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
-from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions
+from bayeskern.inference.mcmc.kernel import InitialPoint, KernelOptions, Transitions
 from bayeskern.inference.mcmc.mass_matrix import MetricShape, SiteBlocks, require_mass_matrix
 from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.mcmc.stage import Stage, divergent_draws, joined_rows
 from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.goal import MAX_BATCHES, Goal, GoalNotReached
+from bayeskern.inference.model.centring import PartlyCentred, recentred
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
@@ -74,6 +76,10 @@ class NUTS(Method):
         known: Findings of an earlier fit of the same model, `posterior.findings`. Extra chains
             visit those points of the findings that no chain has reached, as they visit ends of the
             search.
+        centring: True to sample location-scale sites, such as the effects of groups, between their
+            centred and their non-centred form: as far centred as the data determine each element.
+            Draws are those of the sites of the model. Models with `init`, or with a `mass_matrix`
+            by site, keep their own form.
         evidence: True to estimate the log evidence by bridge sampling.
         until: Goal of the run, such as "ess=1000" or "ess=1000, rhat=1.005": chains take further
             batches of `draws`, at most 50, until the bulk and tail ESS and the R-hat (1.01 by
@@ -103,6 +109,7 @@ class NUTS(Method):
     modes: str = "weigh"
     init: dict[str, Any] | None = None
     known: Findings | None = None
+    centring: bool = True
     evidence: bool = False
     until: str | None = None
     checkpoint: str | Path | None = None
@@ -130,17 +137,52 @@ class NUTS(Method):
                 f"{type(self.known).__name__}."
             )
 
+    @property
+    def centres(self) -> bool:
+        return self.centring and self.init is None and isinstance(self.mass_matrix, str)
+
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
-        file = stages = None
-        if self.checkpoint is not None:
-            file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
-            shape = MetricShape.of(target, self.mass_matrix)
-            stages = read_stages(file, target, shape.metric(np.ones(target.size)))
         optimum = find_modes(target, seed, progress, self.known)
+        if isinstance(target.model, PartlyCentred):
+            return self._run_centred(target, optimum, seed, progress)
+        file, stages = self._resumed(target, seed)
         if stages is None:
             stages = self._initial_stages(target, optimum, seed)
         return self._finish(target, optimum, stages, seed, progress, file)
+
+    def _run_centred(
+        self, target: Target, optimum: Optimum | None, seed: int, progress: bool
+    ) -> Fit:
+        """Fit with the centredness that short chains of the non-centred form determine."""
+        first = replace(self, warmup=CENTRING.warmup, draws=CENTRING.draws, thin=1)
+        starts = first._initial_stages(target, optimum, seed)
+        z = joined_rows(first._sample(target, starts, progress, title="NUTS: centring")).z
+        known = Findings() if self.known is None else self.known
+        known |= Findings(() if optimum is None else (optimum,))
+        centred = target if optimum is None or optimum.influential else centred_target(target, np.concatenate(z))
+        file, stages = self._resumed(centred, seed)
+        if stages is None:
+            shape = MetricShape.of(centred, self.mass_matrix)
+            points, metric = centred_starts(target, centred, z, shape)
+            stages = self._stages_at(points, [metric] * self.chains, seed + 1)
+        if centred is target:
+            return self._finish(target, optimum, stages, seed, progress, file)
+        leads = np.concatenate([f(target.coordinates) for f in (known.modes, known.points)])
+        leads = Findings.at(centred.coordinates, recentred(target, centred, leads))
+        fit = replace(self, known=leads)._finish(centred, None, stages, seed, progress, file)
+        # Findings are kept in coordinates of the non-centred form.
+        return replace(fit, target=centred, findings=known)
+
+    def _resumed(
+        self, target: Target, seed: int
+    ) -> tuple[CheckpointFile | None, list[Stage] | None]:
+        """The checkpoint file, if there is one, and the stages in it."""
+        if self.checkpoint is None:
+            return None, None
+        file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
+        shape = MetricShape.of(target, self.mass_matrix)
+        return file, read_stages(file, target, shape.metric(np.ones(target.size)))
 
     def _finish(
         self,
@@ -162,6 +204,8 @@ class NUTS(Method):
             exploration, weighs = method._explore(target, rows, ends[0].metrics[0], optimum, seed)
         evidence |= exploration.evidence
         evidence |= {} if optimum is None else optimum.search_evidence
+        if isinstance(target.model, PartlyCentred):
+            evidence |= target.model.evidence
         if weighs:
             fit = method._weighed_fit(exploration, evidence, seed)
         else:
@@ -184,11 +228,17 @@ class NUTS(Method):
         if self.init is not None:
             points = start_at(target, points, self.init)
         shape = MetricShape.of(target, self.mass_matrix)
+        return self._stages_at(points, [shape.metric(point.root) for point in points], seed)
+
+    def _stages_at(
+        self, points: list[InitialPoint], metrics: list[Metric], seed: int
+    ) -> list[Stage]:
+        """First stage of each group of chains, from the start and the metric of each chain."""
         # The first `chains` keys are skipped, since they may have drawn the starts.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
         stages = [
-            Stage.at(point, shape.metric(point.root), key, self.warmup)
-            for point, key in zip(points, keys, strict=True)
+            Stage.at(point, metric, key, self.warmup)
+            for point, metric, key in zip(points, metrics, keys, strict=True)
         ]
         return [Stage.of_all(stages)] if self._vectorized else stages
 

@@ -248,6 +248,8 @@ def spread_constants(values: np.ndarray) -> np.ndarray:
     latents. The spread is too small to change a digit of LOO.
     """
     constant, first = _constant(values, MIN_RELATIVE_SPREAD)
+    if not np.any(constant):
+        return values
     chains, draws, *shape = values.shape
     ramp = np.linspace(0.0, MIN_RELATIVE_SPREAD, chains * draws)
     ramp = ramp.reshape(chains, draws, *[1] * len(shape))

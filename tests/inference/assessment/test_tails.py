@@ -67,9 +67,9 @@ def khat_between(low, high):
 def test_density_tail_overrules_a_moderate_khat():
     x = khat_between(0.86, 0.98)
     unknown = Tail(np.nan, np.nan)
-    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: unknown)
+    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name, share: unknown)
     known = Tail(5.0, np.std(x))
-    assert heavy_tail_advice(["x"], x, {}, density=lambda name: known) is None
+    assert heavy_tail_advice(["x"], x, {}, density=lambda name, share: known) is None
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_density_tail_overrules_a_moderate_khat():
 def test_sd_that_the_density_refutes_is_named(index, factor, says):
     x, evidence = khat_between(0.6, 0.8), {}
     tail = Tail(index, factor * np.std(x))
-    assert says in heavy_tail_advice(["x"], x, evidence, density=lambda name: tail)
+    assert says in heavy_tail_advice(["x"], x, evidence, density=lambda name, share: tail)
     np.testing.assert_allclose(evidence["tail_log_sd_ratio"], np.log(factor))
 
 
 def test_khat_above_one_is_doubted_despite_the_density():
     x = scipy.stats.t(1.7).rvs(COUNT, random_state=np.random.default_rng(0))[:, None]
     light = Tail(10.0, np.std(x))
-    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: light)
+    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name, share: light)
 
 
 def test_mean_that_does_not_exist_is_named():

@@ -1,0 +1,147 @@
+"""Location-scale sites between their centred and non-centred form: densities, points, choices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro import handlers
+from numpyro.contrib.control_flow import scan
+
+import bayeskern as bk
+from bayeskern.inference.mcmc.centring import informed_centredness
+from bayeskern.inference.model.centring import noncentred, recentred
+from bayeskern.inference.model.target import Target
+from models import eight_schools
+
+GROUP = np.repeat(np.arange(4), [1, 2, 5, 40])
+
+
+def groups(prior):
+    """Model of 48 values in groups with effects from a prior (m, tau) -> distribution."""
+    y = np.random.default_rng(0).normal(3.0, 2.0, len(GROUP))
+
+    def model():
+        m = numpyro.sample("m", dist.Normal(0.0, 5.0))
+        tau = numpyro.sample("tau", dist.LogNormal(0.0, 0.5))
+        with numpyro.plate("group", 4):
+            effect = numpyro.sample("effect", prior(m, tau))
+        numpyro.deterministic("largest", jnp.max(effect))
+        means = jnp.reshape(effect, (4, -1))[GROUP, 0]
+        numpyro.sample("y", dist.Normal(means, 2.0), obs=y)
+
+    return model
+
+
+def two_effects(m, tau):
+    root = jnp.array([[1.0, 0.0], [0.3, 2.0]])
+    return dist.MultivariateNormal(jnp.stack([m, 0.5 * m]), scale_tril=tau * root)
+
+
+FAMILIES = {
+    "normal": dist.Normal,
+    "student": lambda m, tau: dist.StudentT(4.0, m, tau),
+    "multivariate": two_effects,
+    "independent": lambda m, tau: dist.Normal(m, tau).expand([4, 2]).to_event(1),
+}
+
+
+def forms(prior):
+    """The target of `groups`, its non-centred form, and a partly centred one."""
+    target = Target.of(groups(prior), (), {})
+    marginal = noncentred(target)
+    form = Target.of(marginal.model, marginal.args, {})
+    c = {k: np.linspace(0.1, 1.0, v.size).reshape(v.shape) for k, v in form.model.centredness.items()}
+    return target, form, form.model.with_centredness(form, c)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_density_changes_by_the_jacobian_of_the_map(family):
+    target, form, partly = forms(FAMILIES[family])
+    z = np.random.default_rng(1).normal(size=form.size)
+    for other in (form, partly):
+
+        def own(z, other=other):
+            return target.unconstrain({s.name: other.constrain(z)[s.name] for s in target.latents})[0]
+
+        log_det = np.linalg.slogdet(jax.jacfwd(own)(z))[1]
+        np.testing.assert_allclose(
+            other.log_density(z), target.log_density(own(z)) + log_det, rtol=1e-10
+        )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recentred_points_have_the_same_sites(family):
+    target, form, partly = forms(FAMILIES[family])
+    z = np.random.default_rng(2).normal(size=(3, form.size))
+    there = recentred(form, partly, z)
+    assert np.max(np.abs(there - z)) > 0.1
+    for point, other in zip(z, there, strict=True):
+        old, new = form.constrain(point), partly.constrain(other)
+        for name in (*(s.name for s in target.latents), "largest"):
+            np.testing.assert_allclose(new[name], old[name], rtol=1e-9)
+    np.testing.assert_allclose(recentred(partly, form, there), z, rtol=1e-8, atol=1e-8)
+
+
+def test_centredness_is_the_share_that_the_data_determine():
+    form = forms(dist.Normal)[1]
+    z = np.random.default_rng(3).normal(2.0, 0.5, size=(10, form.size))
+    # n values with sd 2 and a prior sd tau: n tau^2 / (n tau^2 + 2^2), least for the smallest tau.
+    tau = min(float(form.constrain(point)["tau"]) for point in z)
+    ratio = np.bincount(GROUP) * (tau / 2.0) ** 2
+    np.testing.assert_allclose(informed_centredness(form, z)["effect"], ratio / (1.0 + ratio))
+
+
+def test_sites_that_are_no_funnels_keep_their_form():
+    def constant_scale():
+        m = numpyro.sample("m", dist.Normal())
+        numpyro.sample("x", dist.Normal(m, 2.0))
+
+    def steps():
+        tau = numpyro.sample("tau", dist.HalfNormal())
+
+        def step(x, _):
+            x = numpyro.sample("x", dist.Normal(x, tau))
+            return x, x
+
+        scan(step, 0.0, jnp.arange(3))
+
+    def scaled():
+        tau = numpyro.sample("tau", dist.HalfNormal())
+        with handlers.scale(scale=0.5):
+            numpyro.sample("x", dist.Normal(0.0, tau))
+
+    def masked():
+        tau = numpyro.sample("tau", dist.HalfNormal())
+        numpyro.sample("x", dist.Normal(jnp.zeros(2), tau).mask(jnp.array([True, False])))
+
+    for model in (constant_scale, steps, scaled, masked):
+        assert noncentred(Target.of(model, (), {})) is None
+
+
+def test_centred_eight_schools_are_good():
+    posterior = bk.infer(eight_schools.model, *eight_schools.data(), method="nuts", progress=False)
+    assert posterior.trust.verdict == "good"
+    assert list(posterior.draws) == ["mu", "tau", "theta"]
+    # posteriordb, eight_schools_noncentered.
+    for name, mean, sd in (("mu", 4.4, 3.3), ("tau", 3.6, 3.2)):
+        draws = posterior.draws[name]
+        assert abs(draws.mean() - mean) < 0.1 * sd
+        assert abs(draws.std() / sd - 1.0) < 0.1
+    assert posterior.marginalized is not None
+    assert posterior.extend(200).draws["theta"].shape == (4, 1200, 8)
+
+
+@pytest.mark.slow
+def test_options_that_keep_the_form_of_the_model():
+    for options in (
+        {"centring": False},
+        {"init": {"mu": 0.0}},
+        {"mass_matrix": [("mu", "theta")]},
+    ):
+        method = bk.NUTS(warmup=100, draws=50, **options)
+        posterior = bk.infer(
+            eight_schools.model, *eight_schools.data(), method=method, progress=False
+        )
+        assert posterior.marginalized is None
