@@ -15,7 +15,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import has_even_tail
 
-# Log likelihoods that are smoothed at a time: 16 MB, so that the matrix of all is the largest array.
+# Log likelihoods that are smoothed at a time, 16 MB of them.
 CHUNK_NUMBERS = 2**21
 
 

@@ -10,7 +10,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.model.centring import SUFFIX, PartlyCentred, recentred
+from bayeskern.inference.model.centring import SUFFIX, recentred
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import hessian_at
 from bayeskern.inference.optimization.objective import NegativeLogDensity

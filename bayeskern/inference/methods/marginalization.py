@@ -17,9 +17,7 @@ from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import ChoosesForm, HasMarginal, Marginal
 
 
-def run(
-    method: Method, target: Target, seed: int, progress: bool, centring: bool = False
-) -> Fit:
+def run(method: Method, target: Target, seed: int, progress: bool, centring: bool = False) -> Fit:
     """Fit a target by a method, on the form of the model for this method.
 
     Args:

@@ -160,7 +160,9 @@ class NUTS(Method):
         z = joined_rows(first._sample(target, starts, progress, title="NUTS: centring")).z
         known = Findings() if self.known is None else self.known
         known |= Findings(() if optimum is None else (optimum,))
-        centred = target if optimum is None or optimum.influential else centred_target(target, np.concatenate(z))
+        # Other modes are weighed in the form in which they were found.
+        keeps_form = optimum is None or bool(optimum.influential) or bool(optimum.exchanges)
+        centred = target if keeps_form else centred_target(target, np.concatenate(z))
         file, stages = self._resumed(centred, seed)
         if stages is None:
             shape = MetricShape.of(centred, self.mass_matrix)

@@ -26,7 +26,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax.scipy.linalg import solve_triangular
-from jax.typing import ArrayLike
 from numpyro import handlers
 from numpyro.distributions import (
     Distribution,
@@ -46,6 +45,8 @@ from bayeskern.inference.model.trace.imputed import Imputed
 from bayeskern.inference.model.trace.sites import trace_at
 from bayeskern.protocols import Marginal
 
+type LocationScale = Normal | StudentT | MultivariateNormal
+
 # Suffix of the name of x', as in NumPyro's LocScaleReparam.
 SUFFIX = "_decentered"
 # Number of coordinates above which a model keeps its form, because Hessians are too large.
@@ -61,7 +62,7 @@ class PartlyCentred(eqx.Module):
     """
 
     model: Callable
-    centredness: dict[str, ArrayLike]
+    centredness: dict[str, jax.Array]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         config: dict[str, Reparam] = {k: _Decentring(c) for k, c in self.centredness.items()}
@@ -83,16 +84,18 @@ class PartlyCentred(eqx.Module):
 class _Decentring(Reparam):
     """Replaces a location-scale site x by x', with the centredness of each element."""
 
-    def __init__(self, centredness: ArrayLike) -> None:
+    def __init__(self, centredness: jax.Array) -> None:
         self.centredness = centredness
 
     def __call__(
         self, name: str, fn: Distribution, obs: jax.Array | None
     ) -> tuple[Distribution | None, jax.Array | None]:
-        core, shape, event_dim = self._unwrap(fn)
-        decentred = _decentred(core, jnp.asarray(self.centredness))
+        _, shape, event_dim = self._unwrap(fn)
+        core = _core(fn)
+        assert core is not None
+        decentred = _decentred(core, self.centredness)
         value = numpyro.sample(name + SUFFIX, self._wrap(decentred, shape, event_dim))
-        return None, _located(core, _standardised(decentred, value))
+        return None, _located(core, _standardised(decentred, jnp.asarray(value)))
 
 
 def noncentred(target: Target) -> Marginal | None:
@@ -125,23 +128,23 @@ def _funnels(target: Target) -> list[str]:
     """Names of the location-scale sites whose scale depends on latents."""
     names = [s.name for s in target.latents if not s.is_param]
     traces = [target.trace(z) for z in (np.zeros(target.size), np.linspace(0.1, 0.2, target.size))]
-    cores = {name: [_core(trace[name]) for trace in traces] for name in names}
+    cores = {name: [_core(trace[name]["fn"]) for trace in traces] for name in names}
     return [
         name
         for name, (first, second) in cores.items()
         if first is not None
         and second is not None
         and not np.array_equal(_root(first), _root(second))
+        and traces[0][name]["scale"] is None
+        and not is_step(traces[0][name])
     ]
 
 
-def _core(site: dict) -> Distribution | None:
-    """Distribution of one event of a location-scale site; None for other sites."""
-    fn = site["fn"]
+def _core(fn: Distribution) -> LocationScale | None:
+    """Distribution of one event, if it is a location-scale distribution; else None."""
     while isinstance(fn, Independent | ExpandedDistribution):
         fn = fn.base_dist
-    is_family = type(fn) in (Normal, StudentT, MultivariateNormal)
-    return fn if is_family and site["scale"] is None and not is_step(site) else None
+    return fn if isinstance(fn, Normal | StudentT | MultivariateNormal) else None
 
 
 def recentred(old: Target, new: Target, z: np.ndarray) -> np.ndarray:
@@ -155,7 +158,8 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
         values = old.constrain(z)
         trace = trace_at(new.model.model, values, jax.random.key(0), old.args, {})
         for name, centredness in new.model.centredness.items():
-            core = _core(trace[name])
+            core = _core(trace[name]["fn"])
+            assert core is not None
             decentred = _decentred(core, centredness)
             values[name + SUFFIX] = _located(decentred, _standardised(core, values[name]))
         return new.unconstrain({s.name: values[s.name] for s in new.latents})[0]
@@ -163,38 +167,36 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
     return jax.lax.map(recentre, z)
 
 
-def _decentred(core: Distribution, c: jax.Array) -> Distribution:
+def _decentred(core: LocationScale, c: jax.Array) -> LocationScale:
     """Distribution of x', for the distribution of x and the centredness c of each element."""
-    match core:
-        case MultivariateNormal():
-            # Rows of the root have the sds as lengths; the rest is a root of the correlations.
-            root = core.scale_tril
-            sds = jnp.linalg.norm(root, axis=-1)
-            correlation_root, unit = root / sds[..., None], jnp.eye(root.shape[-1])
-            mixed = c[..., None] * correlation_root + (1.0 - c[..., None]) * unit
-            return MultivariateNormal(c * core.loc, scale_tril=sds[..., None] ** c[..., None] * mixed)
-        case StudentT():
-            return StudentT(core.df, c * core.loc, core.scale**c)
-        case _:
-            return Normal(c * core.loc, core.scale**c)
+    loc = c * jnp.asarray(core.loc)
+    if isinstance(core, MultivariateNormal):
+        # Rows of the root have the sds as lengths; the rest is a root of the correlations.
+        root = jnp.asarray(core.scale_tril)
+        sds, c = jnp.linalg.norm(root, axis=-1, keepdims=True), c[..., None]
+        mixed = c * root / sds + (1.0 - c) * jnp.eye(root.shape[-1])
+        return MultivariateNormal(loc, scale_tril=sds**c * mixed)
+    scale = jnp.asarray(core.scale) ** c
+    return StudentT(core.df, loc, scale) if isinstance(core, StudentT) else Normal(loc, scale)
 
 
-def _root(core: Distribution) -> jax.Array:
+def _root(core: LocationScale) -> jax.Array:
     """The scale, or the root of a covariance."""
-    return core.scale_tril if isinstance(core, MultivariateNormal) else core.scale
+    return jnp.asarray(core.scale_tril if isinstance(core, MultivariateNormal) else core.scale)
 
 
-def _standardised(core: Distribution, value: jax.Array) -> jax.Array:
+def _standardised(core: LocationScale, value: jax.Array) -> jax.Array:
     """Values with location 0 and scale 1."""
-    deviation = value - core.loc
+    deviation, root = value - jnp.asarray(core.loc), _root(core)
     if not isinstance(core, MultivariateNormal):
-        return deviation / core.scale
-    root = jnp.broadcast_to(core.scale_tril, (*deviation.shape, deviation.shape[-1]))
+        return deviation / root
+    root = jnp.broadcast_to(root, (*deviation.shape, deviation.shape[-1]))
     return solve_triangular(root, deviation[..., None], lower=True)[..., 0]
 
 
-def _located(core: Distribution, standardised: jax.Array) -> jax.Array:
+def _located(core: LocationScale, standardised: jax.Array) -> jax.Array:
     """The inverse of `_standardised`."""
+    loc, root = jnp.asarray(core.loc), _root(core)
     if not isinstance(core, MultivariateNormal):
-        return core.loc + core.scale * standardised
-    return core.loc + (core.scale_tril @ standardised[..., None])[..., 0]
+        return loc + root * standardised
+    return loc + (root @ standardised[..., None])[..., 0]
