@@ -17,7 +17,8 @@ CHUNK = 2**22
 def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
     """function(items) as NumPy arrays, computed chunk by chunk along the first axis.
 
-    All chunks have one shape, so that the function is compiled once.
+    All chunks have one shape, so that the function is compiled once. Numbers are float64, also
+    where JAX computes with float32: sums over many float32 draws would lose their digits.
 
     Args:
         function: Function of a pytree with a shorter first axis.
@@ -34,11 +35,15 @@ def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
         rows = np.minimum(np.arange(start, start + step), count - 1)
         chunk = jax.device_get(function(jax.tree.map(lambda x, rows=rows: x[rows], items)))
         if results is None:
-            results = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), chunk)
+            results = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), _dtype(x)), chunk)
         stop = min(count, start + step)
         for result, part in zip(jax.tree.leaves(results), jax.tree.leaves(chunk), strict=True):
             result[start:stop] = part[: stop - start]
     return results
+
+
+def _dtype(x: np.ndarray) -> np.dtype:
+    return np.dtype(float) if x.dtype.kind == "f" else x.dtype
 
 
 def batch_size(size: int) -> int | None:

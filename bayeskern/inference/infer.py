@@ -20,6 +20,7 @@ from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.checks.indices import require_indices_in_range
+from bayeskern.inference.model.checks.precision import warn_if_rounded
 from bayeskern.inference.model.checks.reproducible import require_reproducible
 from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
@@ -93,6 +94,7 @@ def infer(
     if missing is not None:
         validation.one_of("missing", missing, ("impute",))
         model, args, kwargs = imputed(model, args, kwargs)
+    warn_if_rounded(model, args, kwargs)
     bound = BoundModel.of(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:
         target = bound.target()

@@ -252,7 +252,8 @@ def _divergences(e: dict, total: int) -> str:
         where = f"which could move the mean of {name} by {change:.2g} sd"
     remedies = ["give the scales of the model tighter priors"]
     if "centredness" not in e:
-        remedies = ["write hierarchical sites in their non-centred form", *remedies]
+        form = "write hierarchical sites in their non-centred form"
+        remedies = [f"{form} (numpyro.infer.reparam.LocScaleReparam)", *remedies]
     # NUTS takes smaller steps by itself.
     if e.get("target_accept_of_them", 0.0) < CHAIN_LIMITS.max_target_accept:
         remedies = ["raise target_accept (0.95, 0.99)", *remedies]
