@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core.batching import evenly
-from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
-from bayeskern.inference.mcmc.mass_matrix import MetricShape
-from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.model.centring import SUFFIX, recentred
+from bayeskern.inference.model.centring import SUFFIX
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import hessian_at
 from bayeskern.inference.optimization.objective import NegativeLogDensity
@@ -18,18 +15,14 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 @dataclass(frozen=True)
 class CentringOptions:
-    """Options of the first chains, which determine the centredness.
+    """Options of the centredness.
 
     Attributes:
-        warmup: Steps of their warmup.
-        draws: Draws of each chain.
         hessians: Maximum number of draws whose Hessian is computed.
         hessian_columns: Maximum number of columns of all Hessians, a gradient or two each.
         min_centredness: Centredness below which an element is not centred at all.
     """
 
-    warmup: int = 120
-    draws: int = 30
     hessians: int = 32
     hessian_columns: int = 8_000
     min_centredness: float = 0.05
@@ -83,23 +76,3 @@ def centred_target(target: Target, z: np.ndarray) -> Target:
     if not any(np.any(c) for c in centredness.values()):
         return target
     return target.model.with_centredness(target, centredness)
-
-
-def centred_starts(
-    old: Target, new: Target, z: np.ndarray, shape: MetricShape
-) -> tuple[list[InitialPoint], Metric]:
-    """Starts of chains in another form, and their metric.
-
-    Args:
-        old: The form of the draws.
-        new: The form of the starts.
-        z: Draws of each chain in the old form, (chains, n, d); the last are the starts.
-        shape: Shape of the metric.
-    """
-    chains, draws, size = z.shape
-    points = recentred(old, new, z.reshape(-1, size))
-    potential, gradient = potential_and_gradient(new, points)
-    sds = np.std(points, axis=0)
-    metric = shape.metric(np.where(sds > 0.0, sds, 1.0)).updated(points, gradient)
-    last = np.arange(1, chains + 1) * draws - 1
-    return [InitialPoint(points[i], potential[i], gradient[i], sds) for i in last], metric

@@ -18,10 +18,11 @@ from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
-from bayeskern.inference.mcmc.centring import CENTRING, centred_starts, centred_target
+from bayeskern.inference.mcmc.centring import centred_target
 from bayeskern.inference.mcmc.chains import ChainGroup, Plan, sample
 from bayeskern.inference.mcmc.checkpoint import read_stages
 from bayeskern.inference.mcmc.exploration import Exploration
+from bayeskern.inference.mcmc.first_chains import FIRST, FirstDraws
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
 from bayeskern.inference.mcmc.kernel import InitialPoint, KernelOptions, Transitions
 from bayeskern.inference.mcmc.mass_matrix import MetricShape, SiteBlocks, require_mass_matrix
@@ -32,6 +33,7 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.goal import MAX_BATCHES, Goal, GoalNotReached
 from bayeskern.inference.model.centring import PartlyCentred, recentred
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
@@ -56,7 +58,9 @@ class NUTS(Method):
     Args:
         chains: Number of chains.
         warmup: Maximum number of adaptation steps of each chain, which are discarded. The warmup
-            ends early once the mass matrix has settled.
+            ends early once the mass matrix has settled. Unless it is shorter than 300 or the
+            density is costly, 150 steps of each chain come before it, whose draws give all chains
+            one mass matrix.
         draws: Steps of each chain after the warmup.
         thin: Thinning interval of the draws; it saves only memory.
         target_accept: Target acceptance probability; values closer to 1 give smaller steps.
@@ -147,27 +151,29 @@ class NUTS(Method):
         if isinstance(target.model, PartlyCentred):
             return self._run_centred(target, optimum, seed, progress)
         file, stages = self._resumed(target, seed)
-        if stages is None:
+        if stages is None and self.warmup >= FIRST.min_warmup and not is_costly(target):
+            draws, steps = self._first_draws(target, optimum, seed, progress)
+            stages = self._stages_after(target, draws, steps, seed)
+        elif stages is None:
             stages = self._initial_stages(target, optimum, seed)
         return self._finish(target, optimum, stages, seed, progress, file)
 
     def _run_centred(
         self, target: Target, optimum: Optimum | None, seed: int, progress: bool
     ) -> Fit:
-        """Fit with the centredness that short chains of the non-centred form determine."""
-        first = replace(self, warmup=CENTRING.warmup, draws=CENTRING.draws, thin=1)
-        starts = first._initial_stages(target, optimum, seed)
-        z = joined_rows(first._sample(target, starts, progress, title="NUTS: centring")).z
+        """Fit with the centredness that the first chains, of the non-centred form, determine."""
+        draws, steps = self._first_draws(target, optimum, seed, progress)
         known = Findings() if self.known is None else self.known
         known |= Findings(() if optimum is None else (optimum,))
         # Other modes are weighed in the form in which they were found.
         keeps_form = optimum is None or bool(optimum.influential) or bool(optimum.exchanges)
-        centred = target if keeps_form else centred_target(target, np.concatenate(z))
+        centred = target if keeps_form else centred_target(target, np.concatenate(draws.z))
         file, stages = self._resumed(centred, seed)
         if stages is None:
-            shape = MetricShape.of(centred, self.mass_matrix)
-            points, metric = centred_starts(target, centred, z, shape)
-            stages = self._stages_at(points, [metric] * self.chains, seed + 1)
+            if centred is not target:
+                shape = MetricShape.of(centred, self.mass_matrix)
+                draws = draws.recentred(target, centred, shape)
+            stages = self._stages_after(centred, draws, steps, seed)
         if centred is target:
             return self._finish(target, optimum, stages, seed, progress, file)
         leads = np.concatenate([f(target.coordinates) for f in (known.modes, known.points)])
@@ -175,6 +181,24 @@ class NUTS(Method):
         fit = replace(self, known=leads)._finish(centred, None, stages, seed, progress, file)
         # Findings are kept in coordinates of the non-centred form.
         return replace(fit, target=centred, findings=known)
+
+    def _first_draws(
+        self, target: Target, optimum: Optimum | None, seed: int, progress: bool
+    ) -> tuple[FirstDraws, list[int]]:
+        """Draws of the first chains, and the leapfrog steps of each group."""
+        first = replace(self, warmup=FIRST.warmup, draws=FIRST.draws, thin=1)
+        starts = first._initial_stages(target, optimum, seed)
+        ends = first._sample(target, starts, progress, title="NUTS: first steps")
+        return FirstDraws.of(ends), [stage.leapfrog_steps for stage in ends]
+
+    def _stages_after(
+        self, target: Target, draws: FirstDraws, steps: list[int], seed: int
+    ) -> list[Stage]:
+        """First stage of each group, after first chains with so many leapfrog steps."""
+        points, metric = draws.starts(target)
+        # Another seed than that of the first chains.
+        stages = self._stages_at(points, [metric] * self.chains, seed + 1)
+        return [replace(s, leapfrog_steps=n) for s, n in zip(stages, steps, strict=True)]
 
     def _resumed(
         self, target: Target, seed: int
