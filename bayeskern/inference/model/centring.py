@@ -5,7 +5,8 @@ small, so is x - loc. With the centredness c of each element, the latent is inst
 
     x' ~ N(c loc, scale^c),    x = loc + scale^(1 - c) (x' - c loc).
 
-c = 1 is the centred form x' = x, c = 0 the non-centred form x' ~ N(0, 1).
+c = 1 is the centred form x' = x, c = 0 the non-centred form x' ~ N(0, 1). A model that is written
+in its non-centred form, with z ~ N(0, 1) and x = scale z, has the same forms: x' ~ N(0, scale^c).
 
 References:
     Papaspiliopoulos, Roberts and Skoeld (2007), "A general framework for the parametrization of
@@ -16,6 +17,7 @@ References:
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -34,6 +36,7 @@ from numpyro.distributions import (
     MultivariateNormal,
     Normal,
     StudentT,
+    constraints,
 )
 from numpyro.infer.reparam import Reparam
 
@@ -54,20 +57,29 @@ MAX_SIZE = 1000
 
 
 class PartlyCentred(eqx.Module):
-    """A model with some location-scale sites x in the form x'.
+    """A model with some location-scale sites x, or standardised sites z, in the form x'.
 
     Attributes:
         model: The model.
         centredness: The centredness c of each element, by site, each of the shape of the site.
+        scales: For standardised sites, names of the sites whose product is the scale.
     """
 
     model: Callable
     centredness: dict[str, jax.Array]
+    scales: dict[str, tuple[str, ...]] = eqx.field(static=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        config: dict[str, Reparam] = {k: _Decentring(c) for k, c in self.centredness.items()}
-        with handlers.reparam(config=config):
+        with _Centring(self):
             return self.model(*args, **kwargs)
+
+    def core(self, name: str, fn: Distribution, values: dict[str, jax.Array]) -> LocationScale:
+        """Distribution of x, from the distribution of its site and the values of its scales."""
+        if name not in self.scales:
+            core = _core(fn)
+            assert core is not None
+            return core
+        return Normal(0.0, math.prod(values[scale] for scale in self.scales[name]))
 
     @property
     def evidence(self) -> dict[str, str]:
@@ -77,25 +89,49 @@ class PartlyCentred(eqx.Module):
 
     def with_centredness(self, target: Target, centredness: dict[str, np.ndarray]) -> Target:
         """A target of this model with another centredness; nothing is compiled or traced again."""
-        model = PartlyCentred(self.model, {k: jnp.asarray(c) for k, c in centredness.items()})
+        values = {name: jnp.asarray(c) for name, c in centredness.items()}
+        model = PartlyCentred(self.model, values, self.scales)
         return dataclasses.replace(target, sorted_model=sort_leaves(model))
 
 
-class _Decentring(Reparam):
-    """Replaces a location-scale site x by x', with the centredness of each element."""
+class _Centring(handlers.reparam):
+    """Replaces sites of a partly centred model by x'."""
 
-    def __init__(self, centredness: jax.Array) -> None:
-        self.centredness = centredness
+    def __init__(self, model: PartlyCentred) -> None:
+        super().__init__(config=self._reparam)
+        self._model, self._values = model, {}
+
+    def _reparam(self, site: dict) -> Reparam | None:
+        if site["name"] not in self._model.centredness:
+            return None
+        return _Decentring(self._model, self._values)
+
+    def postprocess_message(self, msg: dict) -> None:
+        self._values[msg["name"]] = msg["value"]
+
+
+class _Decentring(Reparam):
+    """Replaces a site by x'.
+
+    Args:
+        model: The partly centred model.
+        values: Values of earlier sites.
+    """
+
+    def __init__(self, model: PartlyCentred, values: dict[str, jax.Array]) -> None:
+        self._model, self._values = model, values
 
     def __call__(
         self, name: str, fn: Distribution, obs: jax.Array | None
     ) -> tuple[Distribution | None, jax.Array | None]:
         _, shape, event_dim = self._unwrap(fn)
-        core = _core(fn)
-        assert core is not None
-        decentred = _decentred(core, self.centredness)
+        core = self._model.core(name, fn, self._values)
+        decentred = _decentred(core, self._model.centredness[name])
         value = numpyro.sample(name + SUFFIX, self._wrap(decentred, shape, event_dim))
-        return None, _located(core, _standardised(decentred, jnp.asarray(value)))
+        standardised = _standardised(decentred, jnp.asarray(value))
+        own = standardised if name in self._model.scales else _located(core, standardised)
+        # Without the barrier XLA would compute the powers again for each row of the data.
+        return None, jax.lax.optimization_barrier(own)
 
 
 def noncentred(target: Target) -> Marginal | None:
@@ -110,11 +146,15 @@ def noncentred(target: Target) -> Marginal | None:
     if not 0 < target.size <= MAX_SIZE:
         return None
     shapes = {s.name: s.shape for s in target.latents}
-    centredness = {name: jnp.zeros(shapes[name]) for name in _funnels(target)}
+    funnels, standardised, positive = _candidates(target)
+    scales = {}
+    if standardised and positive:
+        scales = _scales_of(target, standardised, positive)
+    centredness = {name: jnp.zeros(shapes[name]) for name in (*funnels, *scales)}
     if not centredness:
         return None
     names = (*shapes, *target.deterministics)
-    form = PartlyCentred(partial(model, **target.kwargs), centredness)
+    form = PartlyCentred(partial(model, **target.kwargs), centredness, scales)
     return Marginal(form, target.args, partial(_sites_of_model, names))
 
 
@@ -124,20 +164,97 @@ def _sites_of_model(
     return {name: draws[name] for name in names}
 
 
-def _funnels(target: Target) -> list[str]:
-    """Names of the location-scale sites whose scale depends on latents."""
-    names = [s.name for s in target.latents if not s.is_param]
-    traces = [target.trace(z) for z in (np.zeros(target.size), np.linspace(0.1, 0.2, target.size))]
-    cores = {name: [_core(trace[name]["fn"]) for trace in traces] for name in names}
-    return [
-        name
-        for name, (first, second) in cores.items()
-        if first is not None
-        and second is not None
-        and not np.array_equal(_root(first), _root(second))
-        and traces[0][name]["scale"] is None
-        and not is_step(traces[0][name])
-    ]
+def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
+    """Location-scale sites whose scale depends on latents, standardised and positive sites.
+
+    All in the order of the model.
+    """
+    location_scale: list[str] = []
+    positive: list[str] = []
+    latents = {s.name for s in target.latents if not s.is_param}
+
+    def classify(z: jax.Array) -> None:
+        sites = {k: site for k, site in target.trace(z).items() if k in latents}
+        # A power of the density, or a step of a scan, has no form of its own.
+        own = [k for k, site in sites.items() if site["scale"] is None and not is_step(site)]
+        location_scale[:] = [k for k in own if _core(sites[k]["fn"]) is not None]
+        supports = {k: sites[k]["fn"].support for k in own}
+        positive[:] = [
+            k
+            for k, support in supports.items()
+            if getattr(support, "base_constraint", support) is constraints.positive
+        ]
+
+    points = np.stack([np.zeros(target.size), np.linspace(0.1, 0.2, target.size)])
+    eqx.filter_eval_shape(classify, points[0])
+    if not location_scale:
+        return [], [], []
+    cores = _cores(target, tuple(location_scale), points)
+    funnels = [k for k, (_, root) in cores.items() if not np.array_equal(root[0], root[1])]
+    standardised = [k for k, (loc, root) in cores.items() if np.all(loc == 0) and np.all(root == 1)]
+    order = [k for k in location_scale if k in standardised]
+    return [k for k in location_scale if k in funnels], order, positive
+
+
+@eqx.filter_jit
+def _cores(
+    target: Target, names: tuple[str, ...], points: np.ndarray
+) -> dict[str, tuple[jax.Array, jax.Array]]:
+    """Location and root of the distributions of sites at points (n, d): each (n, ...)."""
+
+    def at_point(z: jax.Array) -> dict[str, tuple[jax.Array, jax.Array]]:
+        trace = target.trace(z)
+        cores = {name: _core(trace[name]["fn"]) for name in names}
+        return {k: (jnp.asarray(c.loc), _root(c)) for k, c in cores.items() if c is not None}
+
+    return jax.lax.map(at_point, jnp.asarray(points))
+
+
+def _scales_of(
+    target: Target, standardised: list[str], positive: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """The sites that multiply each standardised site z, for sites that have such scales.
+
+    A scale s multiplies z if the other sites depend on the product only. Then their log density L
+    has z dL/dz = s dL/ds (Euler), summed over the elements of z with the same scale.
+    """
+    z = np.linspace(0.1, 0.2, target.size)
+    products = _products(target, (*standardised, *positive), z)
+    names = list(target.sites())
+    scales = {
+        name: tuple(
+            scale
+            for scale in positive
+            if names.index(scale) < names.index(name)
+            and _are_equal(np.asarray(products[name]), np.asarray(products[scale]))
+        )
+        for name in standardised
+    }
+    return {name: found for name, found in scales.items() if found}
+
+
+@eqx.filter_jit
+def _products(target: Target, moved: tuple[str, ...], z: np.ndarray) -> dict[str, jax.Array]:
+    """Values of sites, times the derivative of the log density of the other sites."""
+    sites = target.constrain(z)
+    values = {s.name: sites[s.name] for s in target.latents}
+
+    def log_density(changed: dict[str, jax.Array]) -> jax.Array:
+        log_probs = target.site_log_probs(values | changed)
+        return sum((v for name, v in log_probs.items() if name not in moved), jnp.zeros(()))
+
+    slopes = jax.grad(log_density)({name: values[name] for name in moved})
+    return {name: values[name] * slope for name, slope in slopes.items()}
+
+
+def _are_equal(of_elements: np.ndarray, of_scale: np.ndarray) -> bool:
+    """True if products of elements with slopes sum up to those of their scale, which are not 0."""
+    if np.broadcast_shapes(of_elements.shape, of_scale.shape) != of_elements.shape:
+        return False
+    leading = tuple(range(of_elements.ndim - of_scale.ndim))
+    kept = tuple(i for i, n in enumerate(of_scale.shape) if n == 1)
+    sums = np.sum(np.sum(of_elements, axis=leading), axis=kept, keepdims=True)
+    return bool(np.any(of_scale != 0.0)) and np.allclose(sums, of_scale, rtol=1e-6, atol=0.0)
 
 
 def _core(fn: Distribution) -> LocationScale | None:
@@ -156,12 +273,12 @@ def recentred(old: Target, new: Target, z: np.ndarray) -> np.ndarray:
 def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
     def recentre(z: jax.Array) -> jax.Array:
         values = old.constrain(z)
-        trace = trace_at(new.model.model, values, jax.random.key(0), old.args, {})
-        for name, centredness in new.model.centredness.items():
-            core = _core(trace[name]["fn"])
-            assert core is not None
-            decentred = _decentred(core, centredness)
-            values[name + SUFFIX] = _located(decentred, _standardised(core, values[name]))
+        model = new.model
+        trace = trace_at(model.model, values, jax.random.key(0), old.args, {})
+        for name, centredness in model.centredness.items():
+            core, value = model.core(name, trace[name]["fn"], values), values[name]
+            standardised = value if name in model.scales else _standardised(core, value)
+            values[name + SUFFIX] = _located(_decentred(core, centredness), standardised)
         return new.unconstrain({s.name: values[s.name] for s in new.latents})[0]
 
     return jax.lax.map(recentre, z)
@@ -175,9 +292,14 @@ def _decentred(core: LocationScale, c: jax.Array) -> LocationScale:
         root = jnp.asarray(core.scale_tril)
         sds, c = jnp.linalg.norm(root, axis=-1, keepdims=True), c[..., None]
         mixed = c * root / sds + (1.0 - c) * jnp.eye(root.shape[-1])
-        return MultivariateNormal(loc, scale_tril=sds**c * mixed)
-    scale = jnp.asarray(core.scale) ** c
+        return MultivariateNormal(loc, scale_tril=_power(sds, c) * mixed)
+    scale = _power(jnp.asarray(core.scale), c)
     return StudentT(core.df, loc, scale) if isinstance(core, StudentT) else Normal(loc, scale)
+
+
+def _power(scale: jax.Array, c: jax.Array) -> jax.Array:
+    """scale^c; XLA computes an exponential faster than a power."""
+    return jnp.exp(c * jnp.log(scale))
 
 
 def _root(core: LocationScale) -> jax.Array:

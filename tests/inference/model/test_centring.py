@@ -16,11 +16,11 @@ from bayeskern.inference.model.target import Target
 from models import eight_schools
 
 GROUP = np.repeat(np.arange(4), [1, 2, 5, 40])
+Y = np.random.default_rng(0).normal(3.0, 2.0, len(GROUP))
 
 
 def groups(prior):
     """Model of 48 values in groups with effects from a prior (m, tau) -> distribution."""
-    y = np.random.default_rng(0).normal(3.0, 2.0, len(GROUP))
 
     def model():
         m = numpyro.sample("m", dist.Normal(0.0, 5.0))
@@ -29,7 +29,7 @@ def groups(prior):
             effect = numpyro.sample("effect", prior(m, tau))
         numpyro.deterministic("largest", jnp.max(effect))
         means = jnp.reshape(effect, (4, -1))[GROUP, 0]
-        numpyro.sample("y", dist.Normal(means, 2.0), obs=y)
+        numpyro.sample("y", dist.Normal(means, 2.0), obs=Y)
 
     return model
 
@@ -37,6 +37,17 @@ def groups(prior):
 def two_effects(m, tau):
     root = jnp.array([[1.0, 0.0], [0.3, 2.0]])
     return dist.MultivariateNormal(jnp.stack([m, 0.5 * m]), scale_tril=tau * root)
+
+
+def standardised(y):
+    """Effects tau z with z ~ N(0, 1), as models in the non-centred form have them."""
+    m = numpyro.sample("m", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.LogNormal(0.0, 0.5))
+    sd = numpyro.sample("sd", dist.LogNormal(0.0, 0.5))
+    with numpyro.plate("group", 4):
+        z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+    numpyro.deterministic("largest", jnp.max(m + tau * z))
+    numpyro.sample("y", dist.Normal(m + tau * z[GROUP], sd), obs=y)
 
 
 FAMILIES = {
@@ -47,19 +58,22 @@ FAMILIES = {
 }
 
 
-def forms(prior):
-    """The target of `groups`, its non-centred form, and a partly centred one."""
-    target = Target.of(groups(prior), (), {})
+def forms(family):
+    """The target of a model, its non-centred form, and a partly centred one."""
+    if family == "standardised":
+        target = Target.of(standardised, (Y,), {})
+    else:
+        target = Target.of(groups(FAMILIES[family]), (), {})
     marginal = noncentred(target)
     form = Target.of(marginal.model, marginal.args, {})
-    (zeros,) = form.model.centredness.values()
+    ((name, zeros),) = form.model.centredness.items()
     centredness = np.linspace(0.1, 1.0, zeros.size).reshape(zeros.shape)
-    return target, form, form.model.with_centredness(form, {"effect": centredness})
+    return target, form, form.model.with_centredness(form, {name: centredness})
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "standardised"])
 def test_density_changes_by_the_jacobian_of_the_map(family):
-    target, form, partly = forms(FAMILIES[family])
+    target, form, partly = forms(family)
     z = np.random.default_rng(1).normal(size=form.size)
     for other in (form, partly):
 
@@ -73,9 +87,9 @@ def test_density_changes_by_the_jacobian_of_the_map(family):
         )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "standardised"])
 def test_recentred_points_have_the_same_sites(family):
-    target, form, partly = forms(FAMILIES[family])
+    target, form, partly = forms(family)
     z = np.random.default_rng(2).normal(size=(3, form.size))
     there = recentred(form, partly, z)
     assert np.max(np.abs(there - z)) > 0.1
@@ -87,12 +101,31 @@ def test_recentred_points_have_the_same_sites(family):
 
 
 def test_centredness_is_the_share_that_the_data_determine():
-    form = forms(dist.Normal)[1]
+    form = forms("normal")[1]
     z = np.random.default_rng(3).normal(2.0, 0.5, size=(10, form.size))
     # n values with sd 2 and a prior sd tau: n tau^2 / (n tau^2 + 2^2), least for the smallest tau.
     tau = min(float(form.constrain(point)["tau"]) for point in z)
     ratio = np.bincount(GROUP) * (tau / 2.0) ** 2
     np.testing.assert_allclose(informed_centredness(form, z)["effect"], ratio / (1.0 + ratio))
+
+
+def test_scales_of_standardised_sites():
+    def products(x):
+        tau = numpyro.sample("tau", dist.HalfNormal())
+        sds = numpyro.sample("sds", dist.HalfNormal().expand([3]).to_event(1))
+        own = numpyro.sample("own", dist.HalfNormal())
+        z = numpyro.sample("z", dist.Normal().expand([3]).to_event(1))
+        walk = numpyro.sample("walk", dist.Normal().expand([5]).to_event(1))
+        late = numpyro.sample("late", dist.Normal())
+        later = numpyro.sample("later", dist.HalfNormal())
+        added = numpyro.sample("added", dist.Normal())
+        mean = jnp.sum(tau * sds * z) + own * jnp.cumsum(walk)[-1] + late * later + added
+        numpyro.sample("x", dist.Normal(mean, 1.0 + own), obs=x)
+
+    # `own` is in the noise too, `later` comes after its site, `added` has no scale.
+    form = noncentred(Target.of(products, (1.0,), {})).model
+    assert form.scales == {"z": ("tau", "sds")}
+    assert list(form.centredness) == ["z"]
 
 
 def test_sites_that_are_no_funnels_keep_their_form():
