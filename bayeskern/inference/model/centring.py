@@ -249,9 +249,10 @@ def _products(target: Target, moved: tuple[str, ...], z: np.ndarray) -> dict[str
 
 def _are_equal(of_elements: np.ndarray, of_scale: np.ndarray) -> bool:
     """True if products of elements with slopes sum up to those of their scale, which are not 0."""
-    if np.broadcast_shapes(of_elements.shape, of_scale.shape) != of_elements.shape:
-        return False
     leading = tuple(range(of_elements.ndim - of_scale.ndim))
+    shapes = zip(of_elements.shape[len(leading) :], of_scale.shape, strict=False)
+    if of_scale.ndim > of_elements.ndim or any(n not in (1, m) for m, n in shapes):
+        return False
     kept = tuple(i for i, n in enumerate(of_scale.shape) if n == 1)
     sums = np.sum(np.sum(of_elements, axis=leading), axis=kept, keepdims=True)
     return bool(np.any(of_scale != 0.0)) and np.allclose(sums, of_scale, rtol=1e-6, atol=0.0)
