@@ -190,10 +190,10 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     if not location_scale:
         return [], [], []
     cores = _cores(target, tuple(location_scale), points)
-    funnels = [k for k, (_, root) in cores.items() if not np.array_equal(root[0], root[1])]
-    standardised = [k for k, (loc, root) in cores.items() if np.all(loc == 0) and np.all(root == 1)]
-    order = [k for k in location_scale if k in standardised]
-    return [k for k in location_scale if k in funnels], order, positive
+    roots, locs = ({k: core[i] for k, core in cores.items()} for i in (1, 0))
+    funnels = [k for k in location_scale if not np.array_equal(roots[k][0], roots[k][1])]
+    standardised = [k for k in location_scale if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
+    return funnels, standardised, positive
 
 
 @eqx.filter_jit
