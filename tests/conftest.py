@@ -38,16 +38,15 @@ TESTS = Path(__file__).parent
 # problem of the gallery, every example in the documentation.
 CORE = (
     "forecast/saved/",
-    "forecast/test_nightly.py",
     "gallery/test_bayesian_network.py",
     "gallery/test_gallery",
     "gp/test_measured.py",
     "inference/assessment/test_draws.py::test_wrong_draws_are_found_where_weights_fail",
     "inference/methods/test_reference_posteriors.py",
-    "inference/test_missing.py",
     "inference/zoo/test_zoo.py",
     "linalg/test_select.py",
     "test_documentation.py",
+    "test_imports.py::test_slow_libraries_are_imported_late",
     "test_regressor.py::test_scikit_learn_checks",
 )
 

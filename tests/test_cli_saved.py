@@ -31,6 +31,7 @@ def here(monkeypatch, capsys, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_update_of_a_saved_forecast(here, tmp_path):
     status, out, _ = here("forecast", "old.csv", "--horizon", 4, "--save", "units.nc", *OPTIONS)
     assert status == 0 and "units.nc" in out

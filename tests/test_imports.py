@@ -14,6 +14,7 @@ print(*sorted({"sklearn", "pandas", "matplotlib", "arviz", "scipy.stats"} & sys.
 """
 
 
+@pytest.mark.slow
 def test_slow_libraries_are_imported_late():
     run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []

@@ -142,6 +142,7 @@ def averaged(request):
     return bk.GPRegressor(kernel, noise=0.05, method=method).fit(X, request.param)
 
 
+@pytest.mark.slow
 def test_predictions_average_over_priors(averaged):
     """Moments of a mixture of scikit-learn's processes, one for each draw."""
     lengthscales = averaged.posterior_.flat["lengthscale"]

@@ -35,15 +35,14 @@ def by_chunk(function: Callable[[Any], Any], items: Any, size: int) -> Any:
         rows = np.minimum(np.arange(start, start + step), count - 1)
         chunk = jax.device_get(function(jax.tree.map(lambda x, rows=rows: x[rows], items)))
         if results is None:
-            results = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), _dtype(x)), chunk)
+            dtypes = jax.tree.map(lambda x: float if x.dtype.kind == "f" else x.dtype, chunk)
+            results = jax.tree.map(
+                lambda x, dtype: np.empty((count, *x.shape[1:]), dtype), chunk, dtypes
+            )
         stop = min(count, start + step)
         for result, part in zip(jax.tree.leaves(results), jax.tree.leaves(chunk), strict=True):
             result[start:stop] = part[: stop - start]
     return results
-
-
-def _dtype(x: np.ndarray) -> np.dtype:
-    return np.dtype(float) if x.dtype.kind == "f" else x.dtype
 
 
 def batch_size(size: int) -> int | None:

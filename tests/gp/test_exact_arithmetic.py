@@ -117,17 +117,20 @@ def test_every_number_is_right(solver, kernel, noise):
     check(solver, kernel, noise, range(PROBLEMS))
 
 
+@pytest.mark.slow
 def test_two_precise_values_at_the_same_time():
     # The filter added 1 / noise to the information of later values and took it out again.
     check("markov", 0, "masked", [106])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "kernel"), [slow("dense", 0), ("dense", 3), ("markov", 0)])
 @pytest.mark.parametrize("noise", few(["number", "each"], "each"))
 def test_kernel_ridge_is_right(solver, kernel, noise):
     check(solver, kernel, noise, range(PROBLEMS), excesses_of_ridge)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_lapack", [True, False])
 @pytest.mark.parametrize("kernel", few(range(len(KERNELS["dense"])), 3))
 def test_inverse_is_right(kernel, by_lapack, monkeypatch):

@@ -29,6 +29,7 @@ Y = np.array([1.0, 0.5, 0.3, 2.0, -0.4, 0.9, -1.2])
 PRIOR = np.diag([1.0, 2.0, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["dense", slow("low_rank")])
 def test_weight_space_by_hand(solver):
     """A Bayesian quadratic observed by values, integrals and slopes."""

@@ -367,6 +367,7 @@ def test_markov_solver_equals_dense_solver(noise):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["dense", "markov"])
 def test_nothing_compiles_for_other_values(solver):
     def numbers(seed):

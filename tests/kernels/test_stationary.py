@@ -309,6 +309,7 @@ def test_reverse_over_reverse(kind):
     close(jax.grad(jax.grad(total))(length), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_power_exponential_limits_and_derivatives():
     x = np.array([0.0, 0.0, 0.3, 2.0])
     close(PowerExponential(0.7, 1.3, 1.0)(x), Matern12(0.7, 1.3)(x))

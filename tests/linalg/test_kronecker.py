@@ -87,6 +87,7 @@ def test_log_density_against_scipy(name):
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(KERNELS, "equal axes"))
 def test_log_density_derivatives_match_the_dense_solver(name):
     kernel, solver, X, r = case(name)

@@ -61,6 +61,7 @@ def case(n=BLOCK_STEPS + 60, seed=0):
     return t[:, None], rng.uniform(0.05, 0.3, n), rng.random(n) < 0.9
 
 
+@pytest.mark.slow
 @some
 @pytest.mark.parametrize("all_count", few([True, False], False))
 def test_factor_against_numpy(name, all_count):

@@ -11,6 +11,7 @@ from bayeskern.linalg import NoisyGram
 from bayeskern.linalg.markov.solver import MarkovSolver
 from tests.gp.exact_arithmetic import ExactProcess
 from tests.gp.random_processes import constant, linear, stationary
+from tests.marks import few
 
 SOLVER, EPS = MarkovSolver(), np.finfo(float).eps
 # Times with a repeat and a gap. New times before all others, just before one, at one, in the gap,
@@ -82,7 +83,7 @@ def test_noise_free_values_of_a_vague_level(family):
     np.testing.assert_allclose(covariance, exact(pair, t, 0.0, new), rtol=1e-7)
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", few([2, 3], 3))
 def test_prediction_before_the_first_of_few_values(n):
     # A difference gave 2.9 and 1.5e-4, in place of .1466 and .1193.
     pair, t, new = stationary(Matern52, 5.0) + constant(1e8), np.arange(float(n)), np.array([-1.0])
@@ -118,6 +119,7 @@ def test_leave_one_out_of_a_vague_level():
     np.testing.assert_allclose(1.0 / factor.inv_diag(), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_of_leave_one_out():
     # The first derivative of C^-1 by the noise is -C^-2, the second one 2 C^-3.
     kernel, noise = Matern32(5.0), 0.5
@@ -144,6 +146,7 @@ def test_joint_draws_under_a_vague_prior():
     np.testing.assert_allclose(np.cov(draws.T), expected, atol=atol)
 
 
+@pytest.mark.slow
 def test_memory_per_new_point_does_not_grow_with_the_data():
     assert SOLVER.numbers_per_point(Matern52() + Constant(), 10**6) < 100
     # A trend with a start is predicted from the covariances with all values.

@@ -23,7 +23,7 @@ from bayeskern.diagnostics.leave_one_out.psis import (
     in_chunks,
     relative_efficiency,
     smoothed_weights,
-    unavailable,
+    why_unavailable,
 )
 from bayeskern.diagnostics.leave_one_out.refits import refit_without, template_without
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
@@ -203,7 +203,7 @@ def _remarks(posterior: Posterior) -> tuple[str, ...]:
 def _psis(values: np.ndarray, efficiency: float, power: np.ndarray | float) -> Estimates | str:
     """PSIS of log likelihoods (chains, draws, *site), or the reason why it failed."""
     by_draw = values.reshape(values.shape[0] * values.shape[1], -1)
-    reason = unavailable(by_draw)
+    reason = why_unavailable(by_draw)
     if reason:
         return reason
     powers, parts = np.broadcast_to(np.ravel(power), by_draw.shape[1]), []

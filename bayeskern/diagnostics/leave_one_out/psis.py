@@ -19,7 +19,7 @@ from bayeskern.inference.approximation.psis import has_even_tail
 CHUNK_NUMBERS = 2**21
 
 
-def unavailable(by_draw: np.ndarray) -> str | None:
+def why_unavailable(by_draw: np.ndarray) -> str | None:
     """Reason why observations with log likelihoods (S, n) cannot be left out; else None."""
     count, observations = by_draw.shape
     if observations < 2:

@@ -46,6 +46,8 @@ class WeightLimits:
         first_draws: Number of draws weighted first, if the density is costly.
         max_draws: Number of draws weighted next, if the first draws do not decide.
         decisive_khat: k-hat of the first draws above which more draws would not help.
+        max_size: Number of coordinates up to which a wider sample, or a correction, can help draws
+            with such a k-hat.
         max_places: Number of heaviest draws that chains visit after a bad verdict.
     """
 
@@ -57,6 +59,7 @@ class WeightLimits:
     first_draws: int = 512
     max_draws: int = 2048
     decisive_khat: float = 1.0
+    max_size: int = 10
     max_places: int = 20
 
 
@@ -152,6 +155,11 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
     own_weights, plain = pareto_smooth(log_ratios), delivered[: len(log_ratios)]
     own_shift = weighted_difference(plain, plain, y_weights=own_weights.normal)
     own_difference = Difference(own_shift, own_weights.ess)
+    if is_hopeless(own_weights.khat, posterior.fitted_target.size):
+        evidence = differences_evidence(names, own_weights, [own_difference])
+        evidence |= {"own_khat": own_weights.khat, "elbo": float(np.mean(log_ratios))}
+        missed = _missed(posterior, evidence)
+        return Trust("bad", missed_advice(len(missed)) if missed else _shape(evidence), evidence)
     wider, wide_difference = _against_overdispersed(posterior, sample, delivered, len(sample.z))
     wide_weights = wider.weights
     # If only the wider weights are reliable, they decide, unless the density is NaN at own draws.
@@ -170,22 +178,31 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
         "log_evidence_is": own_weights.log_evidence.value,
     }
     missed = _missed(posterior, evidence)
-    shape = (
-        f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
-        f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
-    )
     good = "Weighting these draws by the posterior's density changes next to nothing."
     # A reliable wider sample decides alone, because it covers these draws too. Minimising
     # KL(q || p) makes the tails of q a little too thin, which suffices for a large k-hat of q.
     deciding = [wide_weights] if wide_decides else [own_weights, wide_weights]
     trust = (
-        _useless(evidence, missed, shape, deciding)
+        _useless(evidence, missed, _shape(evidence), deciding)
         or _caution(evidence, deciding, doubt)
         or unreached_tail(posterior, names, delivered, evidence)
         or heavy_tail_caution(posterior, names, delivered, evidence)
         or Trust("good", good, evidence)
     )
     return with_places(trust, posterior, wider)
+
+
+def is_hopeless(khat: float, size: int) -> bool:
+    """True if weights in many coordinates have no mean: further weighted draws would not help."""
+    return khat > WEIGHT_LIMITS.decisive_khat and size > WEIGHT_LIMITS.max_size
+
+
+def _shape(evidence: dict) -> str:
+    """Advice if draws have another shape than the posterior."""
+    return (
+        f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
+        f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
+    )
 
 
 def assess_weighted(

@@ -30,7 +30,6 @@ class ChainLimits:
         max_saturated_share: Largest share of draws at the maximum tree depth in good chains.
         max_mean_change_sds: Upper limit of the change of a mean, in sds, that divergences may hide
             in good chains: the standard error of a mean of 400 effective draws.
-        max_target_accept: Target acceptance probability beyond which smaller steps do not help.
         separate_modes_sds: Distance between means of chains, in sds within chains, above which
             the chains are in different modes and do not only mix slowly.
     """
@@ -43,7 +42,6 @@ class ChainLimits:
     max_divergent_share: float = 0.01
     max_saturated_share: float = 0.05
     max_mean_change_sds: float = 0.05
-    max_target_accept: float = 0.98
     separate_modes_sds: float = 3.0
 
 
@@ -204,8 +202,11 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     problem = (
         (None if agree else _separate_modes(e, worst))
         or (None if harmless or not divergences else _divergences(e, total))
+        # Chains that cannot reach the tails, or stop short, also disagree.
+        or _slow_energy(e)
+        or _short_trajectories(e, total)
         or (None if agree else _disagreement(e))
-        or _slowness(e, total)
+        or _few_draws(e)
     )
     if problem:
         return Trust("caution" if usable else "bad", problem, evidence)
@@ -254,8 +255,8 @@ def _divergences(e: dict, total: int) -> str:
     if "centredness" not in e:
         form = "write hierarchical sites in their non-centred form"
         remedies = [f"{form} (numpyro.infer.reparam.LocScaleReparam)", *remedies]
-    # NUTS takes smaller steps by itself.
-    if e.get("target_accept_of_them", 0.0) < CHAIN_LIMITS.max_target_accept:
+    # Our NUTS takes smaller steps by itself, as far as they help.
+    if "target_accept" not in e:
         remedies = ["raise target_accept (0.95, 0.99)", *remedies]
     return (
         f"{e['divergences']} of {total} draws diverged, so part of the posterior may be missing, "
@@ -263,26 +264,33 @@ def _divergences(e: dict, total: int) -> str:
     )
 
 
-def _slowness(e: dict, total: int) -> str | None:
-    if not (e["ess_bulk"] >= CHAIN_LIMITS.good_ess and e["ess_tail"] >= CHAIN_LIMITS.good_ess):
-        bulk = not e["ess_bulk"] >= min(CHAIN_LIMITS.good_ess, e["ess_tail"])
-        part = "bulk" if bulk else "tail"
-        return (
-            f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
-            "draws."
-        )
-    if not e.get("bfmi", np.inf) >= CHAIN_LIMITS.min_bfmi:
-        remedy = "bound heavy tails, or give scales tighter priors"
-        if "centredness" not in e:
-            remedy = "write hierarchical sites in their non-centred form, or bound heavy tails"
-        return (
-            f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
-            f"{remedy}."
-        )
-    if not e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
-        return (
-            f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
-            "correct but slow. Take another mass_matrix, bring the data to a scale of about 1, or "
-            "raise max_tree_depth."
-        )
-    return None
+def _slow_energy(e: dict) -> str | None:
+    if e.get("bfmi", np.inf) >= CHAIN_LIMITS.min_bfmi:
+        return None
+    remedy = "bound heavy tails, or give scales tighter priors"
+    if "centredness" not in e:
+        remedy = "write hierarchical sites in their non-centred form, or bound heavy tails"
+    return (
+        f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
+        f"{remedy}."
+    )
+
+
+def _short_trajectories(e: dict, total: int) -> str | None:
+    if e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
+        return None
+    return (
+        f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
+        "correct but slow. Take another mass_matrix, bring the data to a scale of about 1, or "
+        "raise max_tree_depth."
+    )
+
+
+def _few_draws(e: dict) -> str | None:
+    if e["ess_bulk"] >= CHAIN_LIMITS.good_ess and e["ess_tail"] >= CHAIN_LIMITS.good_ess:
+        return None
+    part = "tail" if e["ess_bulk"] >= min(CHAIN_LIMITS.good_ess, e["ess_tail"]) else "bulk"
+    return (
+        f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
+        "draws."
+    )

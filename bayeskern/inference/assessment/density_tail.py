@@ -172,6 +172,9 @@ def _side(
         if not np.isfinite(log_marginal):
             return None
         below, u[k], above = log_distance(_moved(point, coordinate, differences))
+        if not above > below:
+            # The number does not grow with the coordinate.
+            return None
         # Change of variables from the coordinate to the log distance u.
         log_p[k] = log_marginal - np.log((above - below) / np.abs(np.ptp(differences)))
     return _with_moments(u, log_p) if len(steps) and np.all(np.isfinite(log_p)) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bayeskern.core.batching import evenly
@@ -13,32 +11,13 @@ from bayeskern.inference.optimization.curvature import hessian_at
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 
-@dataclass(frozen=True)
-class CentringOptions:
-    """Options of the centredness.
-
-    Attributes:
-        hessians: Maximum number of draws whose Hessian is computed.
-        hessian_columns: Maximum number of columns of all Hessians, a gradient or two each.
-        min_centredness: Centredness below which an element is not centred at all.
-    """
-
-    hessians: int = 32
-    hessian_columns: int = 8_000
-    min_centredness: float = 0.05
-
-
-CENTRING = CentringOptions()
-
-
 def informed_centredness(target: Target, z: np.ndarray) -> dict[str, np.ndarray]:
     """Centredness of each element, from draws of the non-centred form.
 
-    At a draw, the data determine the share 1 - v of an element, where v is its variance given the
-    scales and the data, and its variance given the scales is 1. The sd of x' in the conditional
-    distribution varies least with the scale for c = 1 - v (Papaspiliopoulos, Roberts and Skoeld
-    2007, section 3). The smallest share over the draws counts, because it is in the neck of the
-    funnel that chains get stuck.
+    Given its scale s and data of precision h, the sd of x' is s^c / sqrt(1 + h s^2). It does not
+    change with s, to first order, for c = h s^2 / (1 + h s^2) = 1 - v, where v is the variance of
+    the standardised element given the scales and the data. The smallest 1 - v over the draws
+    counts, because it is in the neck of the funnel that chains get stuck.
 
     Args:
         target: The non-centred form.
@@ -51,12 +30,14 @@ def informed_centredness(target: Target, z: np.ndarray) -> dict[str, np.ndarray]
     positions = target.unravel(np.arange(target.size))
     own = {name: np.asarray(positions[name + SUFFIX]) for name in model.centredness}
     members = np.concatenate([np.ravel(index) for index in own.values()])
-    count = max(1, min(CENTRING.hessians, CENTRING.hessian_columns // target.size))
+    # At most 32 Hessians, of at most 8,000 columns together; a column costs a gradient or two.
+    count = max(1, min(32, 8_000 // target.size))
     informed = np.ones(target.size)
     for point in z[evenly(len(z), count)]:
         block = np.asarray(hessian_at(objective, point))[np.ix_(members, members)]
         informed[members] = np.minimum(informed[members], _informed_shares(block))
-    informed = np.where(informed < CENTRING.min_centredness, 0.0, informed)
+    # An element with less than 0.05 is not centred at all.
+    informed = np.where(informed < 0.05, 0.0, informed)
     return {name: informed[index] for name, index in own.items()}
 
 

@@ -50,8 +50,8 @@ class ExplorationOptions:
 
     Attributes:
         max_visits: Maximum number of visited points.
-        min_visits: Number of visits, all of which return to known regions, after which the other
-            points of the same kind count as visited.
+        min_visits: Number of visits to points that are alike, all of which return to known regions,
+            after which the other points that are alike count as visited.
         visit_draws: Number of draws that represent a visit; if most of them are connected to a
             region, the visit is in that region.
         min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
@@ -111,6 +111,8 @@ class Exploration:
         self.rows = [Transitions(*(x[g] for x in rows)) for g in members]
         self.chains = [tuple(g.tolist()) for g in members]
         self.visits, self.unvisited, self.stuck = 0, 0, 0
+        # True for each visit to a point that is like others, if it returned to a known region.
+        self._alike_returned: list[bool] = []
         self.spikes: list[Region] = []
         self.regions: list[Region] = []
         self.log_integrals: list[Estimate] = []
@@ -153,13 +155,19 @@ class Exploration:
         self.findings |= Findings.at(self.target.coordinates, last_draws)
 
     def _visit_ends(self, optimum: Optimum) -> None:
-        """Visit the ends of a search that are not connected to any chain, best first."""
+        """Visit the ends of a search that are not connected to any chain, best first.
+
+        Ends that are no modes lie on one ridge, or on plateaus: they are alike.
+        """
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         ends = self.exchanges.sorted(optimum.ends)
         order = order[~self._connected_to_chains(ends[order])]
         relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
-        self._visit_points(ends[relevant])
+        modes = [i for i in relevant if optimum.at(i).converged]
+        self._visit_points(ends[modes])
+        others = [i for i in relevant if i not in modes]
+        self._visit_points(ends[others], are_alike=True)
 
     def _outside_tails(self, points: np.ndarray) -> np.ndarray:
         """Points (m, d) beyond the tails of the chains, also of tails longer than normal ones."""
@@ -169,23 +177,24 @@ class Exploration:
     def _visit_points(self, points: np.ndarray, are_alike: bool = False) -> None:
         """Visit points (m, d) not connected to any chain, if much mass lies there.
 
-        Points of one wide distribution are alike: in many coordinates each is far from all draws.
+        Points are alike if they come from searches that did not end at a mode, or from one wide
+        distribution: in many coordinates each is far from all draws.
         """
-        visits, regions, stuck = self.visits, len(self.rows), self.stuck
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
         while len(points) and self.visits < EXPLORATION.max_visits:
             point, points = points[0], points[1:]
             log_integral, tril = self._local_log_integral(point)
             if log_integral > self._min_log_integral:
-                self._visit_point(point)
+                returned = self._visit_point(point)
+                self._alike_returned += [returned] if are_alike else []
                 points = points[~self._connected_to_chains(points)]
                 # The chain may have left for a known region: drop the points near its start too.
                 steps = solve_triangular(tril, (points - point).T, lower=True)
                 points = points[np.sum(np.square(steps), axis=0) > 1.0]
-        enough = self.visits - visits >= EXPLORATION.min_visits
-        if are_alike and enough and (len(self.rows), self.stuck) == (regions, stuck):
-            # All chains returned, and would do so from the other points.
+        enough = len(self._alike_returned) >= EXPLORATION.min_visits
+        if are_alike and enough and all(self._alike_returned):
+            # Chains would return from the other points too.
             return
         self.unvisited += sum(
             self._local_log_integral(point)[0] > self._min_log_integral for point in points
@@ -249,19 +258,25 @@ class Exploration:
         by_region = [connected(self.target, points, n, as_normal) for n in self._neighbours]
         return np.any(by_region, axis=0)
 
-    def _visit_point(self, point: np.ndarray) -> None:
-        """Start a chain at a point; it adds a region unless it reaches a known one."""
+    def _visit_point(self, point: np.ndarray) -> bool:
+        """Start a chain at a point; it adds a region unless it reaches a known one.
+
+        Returns:
+            True if the chain reached a known region.
+        """
         rows = self._sorted_visit(self._visit, point)
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
             # The point is a spike, from which no chain would return.
             self.stuck += 1
-            return
+            return False
         self._neighbours.append(Neighbours(z))
-        if not any(self._is_in(region, rows) for region in self.rows):
-            self.rows.append(rows)
-            self.chains.append(())
-            self._normal_evidence = max(self._normal_evidence, normal_log_evidence(rows))
+        if any(self._is_in(region, rows) for region in self.rows):
+            return True
+        self.rows.append(rows)
+        self.chains.append(())
+        self._normal_evidence = max(self._normal_evidence, normal_log_evidence(rows))
+        return False
 
     def _sorted_visit(self, visit: Visit, point: np.ndarray) -> Transitions:
         rows = visit(point, self.visits)

@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 
+from bayeskern.inference.mcmc.initialization import max_drop
 from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.metric import Metric
@@ -20,26 +21,11 @@ from bayeskern.inference.mcmc.warmup import RecentDraws
 from bayeskern.inference.model.centring import recentred
 from bayeskern.inference.model.target import Target
 
-
-@dataclass(frozen=True)
-class FirstChainOptions:
-    """Options of the first chains.
-
-    Attributes:
-        warmup: Steps of their warmup.
-        draws: Draws of each chain.
-        min_warmup: Warmup of the later chains below which there are no first chains.
-        max_steps_ratio: Ratio of the steps of a trajectory to those of the cheapest chain, above
-            which a chain has a bad metric and its draws do not count.
-    """
-
-    warmup: int = 120
-    draws: int = 30
-    min_warmup: int = 300
-    max_steps_ratio: float = 4.0
-
-
-FIRST = FirstChainOptions()
+# Steps of the warmup and draws of each first chain, chosen on the correlated slopes and crossed
+# factors of `benchmarks.everyday`.
+WARMUP_STEPS, DRAWS = 120, 30
+# Warmup of the later chains, in steps, below which there are no first chains.
+MIN_WARMUP = 300
 
 
 @dataclass(frozen=True)
@@ -51,19 +37,22 @@ class FirstDraws:
         log_density: Mean log density of each chain, (chains,).
         steps: Mean number of leapfrog steps of a draw of each chain, (chains,).
         metrics: Metric of each chain.
+        leapfrog_steps: Leapfrog steps of each group of chains, with those of its warmup.
     """
 
     z: np.ndarray
     log_density: np.ndarray
     steps: np.ndarray
     metrics: tuple[Metric, ...]
+    leapfrog_steps: tuple[int, ...]
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self:
         """Draws of chains at their ends."""
         rows = joined_rows(list(stages))
         log_density, steps = -np.mean(rows.potential, axis=1), np.mean(rows.n_steps, axis=1)
-        return cls(rows.z, log_density, steps, sum((s.metrics for s in stages), ()))
+        metrics = sum((s.metrics for s in stages), ())
+        return cls(rows.z, log_density, steps, metrics, tuple(s.leapfrog_steps for s in stages))
 
     def recentred(self, old: Target, new: Target, shape: MetricShape) -> FirstDraws:
         """The draws in a form with another centredness."""
@@ -77,11 +66,10 @@ class FirstDraws:
         chains, count, d = self.z.shape
         potential, gradient = potential_and_gradient(target, np.concatenate(self.z))
         gradient = gradient.reshape(self.z.shape)
-        # Draws of one mode differ by less: the log density of d normal coordinates has a mean of
-        # -d/2 and an sd of sqrt(d/2).
-        has_arrived = self.log_density > np.max(self.log_density) - 4.0 * d - 25.0
+        has_arrived = self.log_density > np.max(self.log_density) - max_drop(d)
         steps = np.where(has_arrived, self.steps, np.inf)
-        counts = steps <= FIRST.max_steps_ratio * np.min(steps)
+        # A chain with trajectories more than 4 times as long as the shortest has a bad metric.
+        counts = steps <= 4.0 * np.min(steps)
         # Chains may be in several modes: the metric is that within a mode.
         deviations = [
             np.concatenate((x - np.mean(x, axis=1, keepdims=True))[counts])

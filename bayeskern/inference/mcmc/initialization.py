@@ -277,8 +277,13 @@ def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
 
 
 def _max_potential(optimum: Optimum) -> float:
-    """Highest potential of a start, well above most draws of N(mode, 4 H^-1).
+    """Highest potential of a start."""
+    return -optimum.log_density + max_drop(len(optimum.z))
 
-    The mean potential of such draws at a Gaussian mode is 2 d above the potential of the mode.
+
+def max_drop(d: int) -> float:
+    """Drop of the log density below a mode that most draws of N(mode, 4 H^-1) stay above.
+
+    The mean drop of such draws in d coordinates is 2 d, at a Gaussian mode.
     """
-    return -optimum.log_density + 4.0 * len(optimum.z) + 25.0
+    return 4.0 * d + 25.0

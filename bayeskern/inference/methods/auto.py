@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bayeskern.inference.assessment.approximation import is_hopeless
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
@@ -30,14 +31,10 @@ class CorrectionOptions:
     Attributes:
         draws: Number of weighted draws.
         draws_of_costly: Number of weighted draws in a first correction, if the density is costly.
-        max_khat: k-hat above which weights have no mean.
-        max_size: Number of coordinates up to which such draws are corrected all the same.
     """
 
     draws: int = 8000
     draws_of_costly: int = 4000
-    max_khat: float = 1.0
-    max_size: int = 10
 
 
 CORRECTION = CorrectionOptions()
@@ -68,9 +65,9 @@ class Auto(Method):
     because weights in many coordinates have no mean, NUTS is next. If no verdict is good, the
     result of NUTS is returned with its own verdict. Each attempt uses the findings of the earlier
     attempts: modes are searched for once, draws must cover the known modes, and chains must reach
-    the other known points. If chains stay in several regions, the share of a region determines its
-    number of draws. `posterior.attempts` lists the methods tried, their seconds, verdicts and
-    reasons.
+    the other known points. All attempts run on the non-centred form of location-scale sites. If
+    chains stay in several regions, the share of a region determines its number of draws.
+    `posterior.attempts` lists the methods tried, their seconds, verdicts and reasons.
     """
 
     name = "auto"
@@ -120,12 +117,12 @@ class Auto(Method):
 
 
 def _is_hopeless(posterior: Posterior) -> bool:
-    """True if the weights of an approximation have no mean, in too many coordinates to adapt."""
+    """True if no correction of an approximation would help."""
     evidence = posterior.trust_in_draws.evidence
+    # A proposal around all modes covers the missed ones.
     if evidence.get("modes_missed", 0):
         return False
-    is_large = posterior.fitted_target.size > CORRECTION.max_size
-    return is_large and evidence.get("khat", 0.0) > CORRECTION.max_khat
+    return is_hopeless(evidence.get("khat", 0.0), posterior.fitted_target.size)
 
 
 class Attempts:

@@ -25,8 +25,8 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
         target: The model in its original form.
         seed: Seed of all random numbers.
         progress: True to show a progress bar.
-        centring: True to let any method, and not only those that ask for it, run on the form with
-            non-centred location-scale sites.
+        centring: True to run on the form with non-centred location-scale sites; without it, only
+            methods that centre do.
     """
     if not method.takes_marginal:
         return method.run(target, seed, progress)
@@ -40,9 +40,6 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
     if not marginal_target.latents:
         return _without_latents(method, target, marginalized, seed, progress)
     fit = method.run(marginal_target, seed, progress)
-    if fit.target is not None:
-        # The method has chosen the centredness.
-        marginalized = marginalized._replace(target=fit.target)
     return dataclasses.replace(fit, target=target, marginalized=marginalized)
 
 

@@ -17,12 +17,14 @@ from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
 from bayeskern.inference.findings import Findings
+from bayeskern.inference.mcmc import first_chains
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.centring import centred_target
+from bayeskern.inference.mcmc.chain_run import ChainRun
 from bayeskern.inference.mcmc.chains import ChainGroup, Plan, sample
 from bayeskern.inference.mcmc.checkpoint import read_stages
 from bayeskern.inference.mcmc.exploration import Exploration
-from bayeskern.inference.mcmc.first_chains import FIRST, FirstDraws
+from bayeskern.inference.mcmc.first_chains import FirstDraws
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
 from bayeskern.inference.mcmc.kernel import InitialPoint, KernelOptions, Transitions
 from bayeskern.inference.mcmc.mass_matrix import MetricShape, SiteBlocks, require_mass_matrix
@@ -31,7 +33,7 @@ from bayeskern.inference.mcmc.stage import Stage, divergent_draws, joined_rows
 from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.goal import MAX_BATCHES, Goal, GoalNotReached
-from bayeskern.inference.model.centring import PartlyCentred, recentred
+from bayeskern.inference.model.centring import PartlyCentred
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.exchangeable import Exchanges
@@ -82,8 +84,8 @@ class NUTS(Method):
             search.
         centring: True to sample location-scale sites, such as the effects of groups, between their
             centred and their non-centred form: as far centred as the data determine each element.
-            Draws are those of the sites of the model. Models with `init`, or with a `mass_matrix`
-            by site, keep their own form.
+            Draws are those of the sites of the model. With `init`, a `mass_matrix` by site or a
+            warmup shorter than 300, and where the density is costly, models keep their own form.
         evidence: True to estimate the log evidence by bridge sampling.
         until: Goal of the run, such as "ess=1000" or "ess=1000, rhat=1.005": chains take further
             batches of `draws`, at most 50, until the bulk and tail ESS and the R-hat (1.01 by
@@ -143,61 +145,46 @@ class NUTS(Method):
 
     @property
     def centres(self) -> bool:
-        return self.centring and self.init is None and isinstance(self.mass_matrix, str)
+        keeps_form = self.init is not None or not isinstance(self.mass_matrix, str)
+        return self.centring and not keeps_form and self.warmup >= first_chains.MIN_WARMUP
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
         optimum = find_modes(target, seed, progress, self.known)
-        if isinstance(target.model, PartlyCentred):
-            return self._run_centred(target, optimum, seed, progress)
-        file, stages = self._resumed(target, seed)
-        if stages is None and self.warmup >= FIRST.min_warmup and not is_costly(target):
-            draws, steps = self._first_draws(target, optimum, seed, progress)
-            stages = self._stages_after(target, draws, steps, seed)
-        elif stages is None:
-            stages = self._initial_stages(target, optimum, seed)
-        return self._finish(target, optimum, stages, seed, progress, file)
-
-    def _run_centred(
-        self, target: Target, optimum: Optimum | None, seed: int, progress: bool
-    ) -> Fit:
-        """Fit with the centredness that the first chains, of the non-centred form, determine."""
-        draws, steps = self._first_draws(target, optimum, seed, progress)
-        known = Findings() if self.known is None else self.known
-        known |= Findings(() if optimum is None else (optimum,))
-        # Other modes are weighed in the form in which they were found.
-        keeps_form = optimum is None or bool(optimum.influential) or bool(optimum.exchanges)
-        centred = target if keeps_form else centred_target(target, np.concatenate(draws.z))
-        file, stages = self._resumed(centred, seed)
+        sampled, draws = target, None
+        if self.warmup >= first_chains.MIN_WARMUP and not is_costly(target):
+            draws = self._first_draws(target, optimum, seed, progress)
+            if isinstance(target.model, PartlyCentred):
+                sampled = centred_target(target, np.concatenate(draws.z))
+        file, stages = self._resumed(sampled, seed)
         if stages is None:
-            if centred is not target:
-                shape = MetricShape.of(centred, self.mass_matrix)
-                draws = draws.recentred(target, centred, shape)
-            stages = self._stages_after(centred, draws, steps, seed)
-        if centred is target:
-            return self._finish(target, optimum, stages, seed, progress, file)
-        leads = np.concatenate([f(target.coordinates) for f in (known.modes, known.points)])
-        leads = Findings.at(centred.coordinates, recentred(target, centred, leads))
-        fit = replace(self, known=leads)._finish(centred, None, stages, seed, progress, file)
-        # Findings are kept in coordinates of the non-centred form.
-        return replace(fit, target=centred, findings=known)
+            stages = (
+                self._initial_stages(target, optimum, seed)
+                if draws is None
+                else self._stages_after(draws, target, sampled, seed)
+            )
+        return self._finish(ChainRun(target, sampled, optimum, seed), stages, progress, file)
 
     def _first_draws(
         self, target: Target, optimum: Optimum | None, seed: int, progress: bool
-    ) -> tuple[FirstDraws, list[int]]:
-        """Draws of the first chains, and the leapfrog steps of each group."""
-        first = replace(self, warmup=FIRST.warmup, draws=FIRST.draws, thin=1)
+    ) -> FirstDraws:
+        """Draws of the first chains."""
+        steps, count = first_chains.WARMUP_STEPS, first_chains.DRAWS
+        first = replace(self, warmup=steps, draws=count, thin=1)
         starts = first._initial_stages(target, optimum, seed)
-        ends = first._sample(target, starts, progress, title="NUTS: first steps")
-        return FirstDraws.of(ends), [stage.leapfrog_steps for stage in ends]
+        return FirstDraws.of(first._sample(target, starts, progress, title="NUTS: first steps"))
 
     def _stages_after(
-        self, target: Target, draws: FirstDraws, steps: list[int], seed: int
+        self, draws: FirstDraws, target: Target, sampled: Target, seed: int
     ) -> list[Stage]:
-        """First stage of each group, after first chains with so many leapfrog steps."""
-        points, metric = draws.starts(target)
+        """First stage of each group, after the first chains."""
+        if sampled is not target:
+            shape = MetricShape.of(sampled, self.mass_matrix)
+            draws = draws.recentred(target, sampled, shape)
+        points, metric = draws.starts(sampled)
         # Another seed than that of the first chains.
         stages = self._stages_at(points, [metric] * self.chains, seed + 1)
+        steps = draws.leapfrog_steps
         return [replace(s, leapfrog_steps=n) for s, n in zip(stages, steps, strict=True)]
 
     def _resumed(
@@ -211,31 +198,24 @@ class NUTS(Method):
         return file, read_stages(file, target, shape.metric(np.ones(target.size)))
 
     def _finish(
-        self,
-        target: Target,
-        optimum: Optimum | None,
-        stages: list[Stage],
-        seed: int,
-        progress: bool,
-        file: CheckpointFile | None = None,
+        self, run: ChainRun, stages: list[Stage], progress: bool, file: CheckpointFile | None = None
     ) -> Fit:
         """Fit of chains that run to their end, or until they reach a goal."""
         with Stopwatch() as watch:
-            method, stages, reached = self._sample_until(target, stages, progress, file)
-            ends, evidence = method._draw_again_if_divergent(target, stages, progress)
+            method, stages, reached = self._sample_until(run.sampled, stages, progress, file)
+            ends, evidence = method._draw_again_if_divergent(run.sampled, stages, progress)
             rows = joined_rows(ends)
             if ends is stages:
                 # The stages refer to `rows`, so that the draws are stored once.
                 stages = ends = [s.with_rows(rows, i) for i, s in enumerate(stages)]
-            exploration, weighs = method._explore(target, rows, ends[0].metrics[0], optimum, seed)
-        evidence |= exploration.evidence
-        evidence |= {} if optimum is None else optimum.search_evidence
-        if isinstance(target.model, PartlyCentred):
-            evidence |= target.model.evidence
+            shape = MetricShape.of(run.target, self.mass_matrix)
+            rows, metric = run.in_form_of_target(rows, ends[0].metrics[0], shape)
+            exploration, weighs = method._explore(run, rows, metric)
+        evidence |= exploration.evidence | run.evidence
         if weighs:
-            fit = method._weighed_fit(exploration, evidence, seed)
+            fit = method._weighed_fit(exploration, evidence, run.seed)
         else:
-            fit = method._plain_fit(rows, exploration, evidence, seed)
+            fit = method._plain_fit(rows, exploration, evidence, run.seed)
         if self.until is not None and not reached:
             fit = replace(fit, assess=GoalNotReached(fit.assess, self.until))
         steps = np.array(sum(stage.leapfrog_steps for stage in ends))
@@ -243,7 +223,7 @@ class NUTS(Method):
             fit,
             timing={"sampling": watch.seconds["run"]},
             trace={"leapfrog_steps": steps},
-            continuation=Continuation(method, target, optimum, stages, seed),
+            continuation=Continuation(method, run, stages),
         )
 
     # -- sampling ---------------------------------------------------------------------------------
@@ -327,9 +307,12 @@ class NUTS(Method):
             progress: True to show a progress bar.
 
         Returns:
-            Stages of all chains, and evidence on chains that ran again.
+            Stages of all chains; if draws diverged, the number of chains that ran again, and the
+            largest target acceptance probability.
         """
-        evidence, accept, max_accept = {}, self.target_accept, 0.99
+        if not divergent_draws(stages).any():
+            return stages, {}
+        chains_again, accept, max_accept = 0, self.target_accept, 0.99
         while 0.0 < np.mean(divergent_draws(stages)) < MAX_DIVERGENT_SHARE and accept < max_accept:
             accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
@@ -340,34 +323,28 @@ class NUTS(Method):
             again = dict(zip(diverged, ends, strict=True))
             stages = [again.get(i, stage) for i, stage in enumerate(stages)]
             chains_again = sum(stage.chains for stage in ends)
-            evidence = {"chains_again": chains_again, "target_accept_of_them": accept}
-        return stages, evidence
+        evidence = {"chains_again": chains_again} if chains_again else {}
+        return stages, evidence | {"target_accept": accept}
 
     # -- regions ----------------------------------------------------------------------------------
 
     def _explore(
-        self,
-        target: Target,
-        rows: Transitions,
-        metric: Metric,
-        optimum: Optimum | None,
-        seed: int,
+        self, run: ChainRun, rows: Transitions, metric: Metric
     ) -> tuple[Exploration, bool]:
         """Visit points that the chains have missed; estimate the shares of regions.
 
         Args:
-            target: The model.
-            rows: Transitions of the chains.
+            run: The run.
+            rows: Transitions of the chains, in coordinates of `run.target`.
             metric: First metric of further chains.
-            optimum: The modes, if there was a search.
-            seed: Seed of the visits and integrals.
 
         Returns:
             The exploration, and True if regions get draws in proportion to their shares.
         """
+        optimum, seed = run.optimum, run.seed
         exchanges = Exchanges() if optimum is None else optimum.exchanges
-        visits = ChainVisits(target, self._options, metric, self._plan, seed)
-        exploration = Exploration(target, rows, visits, exchanges)
+        visits = ChainVisits(run.target, self._options, metric, self._plan, seed)
+        exploration = Exploration(run.target, rows, visits, exchanges)
         exploration.explore(optimum, self.known or Findings(), seed)
         exploration.estimate_shares(seed)
         if not (self._wants_shares(exploration) and exploration.has_shares):
@@ -476,17 +453,13 @@ class Continuation:
 
     Attributes:
         method: The method, with the number of draws taken.
-        target: The density.
-        optimum: The modes.
+        run: The run.
         stages: Stages of the chains at their ends.
-        seed: Seed of the run.
     """
 
     method: NUTS
-    target: Target
-    optimum: Optimum | None
+    run: ChainRun
     stages: list[Stage]
-    seed: int
 
     def extended(self, draws: int, progress: bool) -> Fit:
         """Fit of the run with further draws, equal to that of one long run.
@@ -495,7 +468,7 @@ class Continuation:
             ValueError: If `draws` is not a multiple of the thinning interval.
         """
         method = replace(self.method, draws=self.method.draws + draws, until=None, checkpoint=None)
-        return method._finish(self.target, self.optimum, self.stages, self.seed, progress)
+        return method._finish(self.run, self.stages, progress)
 
 
 def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:

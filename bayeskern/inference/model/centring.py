@@ -40,6 +40,7 @@ from numpyro.distributions import (
 )
 from numpyro.infer.reparam import Reparam
 
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.imputation import OWN_COMPUTATIONS
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.distribution_pytrees import sort_leaves
@@ -138,12 +139,12 @@ def noncentred(target: Target) -> Marginal | None:
     """The model with location-scale sites of latent scale in their non-centred form.
 
     None if there is no such site, if the model has computations of its own, latents that are summed
-    out or imputed, or subsampled plates, or if it has too many coordinates for Hessians.
+    out or imputed, or subsampled plates, or if Hessians would be too costly.
     """
     model = target.model
     if isinstance(model, (*OWN_COMPUTATIONS, Imputed)) or target.discrete or target.subsampled:
         return None
-    if not 0 < target.size <= MAX_SIZE:
+    if not 0 < target.size <= MAX_SIZE or is_costly(target):
         return None
     shapes = {s.name: s.shape for s in target.latents}
     funnels, standardised, positive = _candidates(target)

@@ -282,8 +282,10 @@ class Sampler:
         min_moves = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
         if m < min(min_moves, self.max_moves):
             return False
+        if m >= self.max_moves:
+            return True
         growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
-        return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
+        return bool(not (growing or unmoved > MOVES.max_unmoved))
 
     def draws(self, state: ParticleState) -> np.ndarray:
         """Indices (n,) of equally weighted draws from all islands.

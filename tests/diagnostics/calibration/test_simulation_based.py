@@ -304,6 +304,7 @@ def test_method_that_does_not_apply_is_refused():
 # -- tables and figures ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_table():
     text = repr(checked(120, scale=0.5))
     assert text.startswith("exact: mu: posterior too narrow")

@@ -293,6 +293,7 @@ def scaled(y, power):
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", few([False, True], True))
 @pytest.mark.parametrize("outlier", few([0.0, 5.0], 5.0))
 def test_scaled_rows_are_left_out_at_their_power(each, outlier):
@@ -318,6 +319,7 @@ def test_scaled_rows_are_left_out_at_their_power(each, outlier):
     assert np.all(np.abs(refitted.elpd - expected)[[3, 19]] < 5.0 * refitted.error[[3, 19]])
 
 
+@pytest.mark.slow
 def test_a_factor_is_named():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))

@@ -10,7 +10,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 import bayeskern as bk
-from bayeskern.diagnostics.leave_one_out.psis import unavailable
+from bayeskern.diagnostics.leave_one_out.psis import why_unavailable
 from bayeskern.diagnostics.report import evidence, report
 from bayeskern.diagnostics.report.blocks import Block
 from bayeskern.diagnostics.report.sections import classes, convergence, fit, sensitivity
@@ -159,4 +159,4 @@ def test_score_of_the_overall_share():
 
 def test_loo_needs_finite_log_likelihoods():
     log = np.where(np.arange(100) < 7, np.nan, -1.0)
-    assert "not finite at 7 of 100 draws" in unavailable(np.tile(log[:, None], (1, 3)))
+    assert "not finite at 7 of 100 draws" in why_unavailable(np.tile(log[:, None], (1, 3)))

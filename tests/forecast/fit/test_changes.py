@@ -136,6 +136,7 @@ def test_short_series_are_not_searched():
     assert "changes of level and slope: too few values to search for them" in f.remarks
 
 
+@pytest.mark.slow
 def test_break_of_the_nile_is_found():
     """The flow fell after 1898: Cobb (1978), "The problem of the Nile", Biometrika 65."""
     f = bk.forecast("nile", 10, model=FIND)

@@ -194,6 +194,7 @@ def test_a_report_has_the_nowcast(mixed, tmp_path):
     assert "could not be" not in text
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_both_files(tmp_path, capsys):
     MONTHLY.rename_axis("month").to_csv(tmp_path / "monthly.csv")
     RECENT.rename_axis("day").to_csv(tmp_path / "daily.csv")

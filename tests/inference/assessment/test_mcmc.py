@@ -81,6 +81,16 @@ def test_verdicts(posterior, verdict, advice):
         assert trust.evidence["constants_left_out"] == 1
 
 
+def test_advice_leaves_out_what_was_done():
+    """Smaller steps and the non-centred form are not advised where NUTS has taken them."""
+    done = {"target_accept": 0.99, "centredness": "theta 0.1 to 0.4"}
+    diverging = assess_mcmc(chains_of(INDEPENDENT, diverging=some(5)), search_evidence=done)
+    slow = assess_mcmc(chains_of(INDEPENDENT, energy=walk(0.95)), search_evidence=done)
+    for trust in (diverging, slow):
+        assert "tighter priors" in trust.advice
+        assert not re.search("target_accept|non-centred", trust.advice)
+
+
 def with_deterministic(f):
     """Chains that sit in different regions, beside a deterministic site f (4, n)."""
     posterior = chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT)

@@ -104,6 +104,7 @@ def test_indicator_of_a_rare_event_has_no_tail():
     assert heavy_tail_advice(["rare"], rare[:, None], {}) is None
 
 
+@pytest.mark.slow
 def test_tail_that_no_proposal_reaches_is_bad():
     """Standardised effects lie in a ridge of width 1 / tau if tau is large."""
     y = np.array([4.0, -2.0, 9.0])

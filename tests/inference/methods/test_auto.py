@@ -73,6 +73,7 @@ def test_poor_laplace_is_corrected_and_reasons_are_kept():
     assert abs(tau.std() - 3.2) < 0.5
 
 
+@pytest.mark.slow
 def test_hopeless_draws_are_not_corrected():
     # In a ridge of 22 coordinates the weights of Laplace's draws have no mean.
     y = np.random.default_rng(0).poisson(5.0, size=20)

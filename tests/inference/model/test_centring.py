@@ -155,6 +155,7 @@ def test_sites_that_are_no_funnels_keep_their_form():
         assert noncentred(Target.of(model, (), {})) is None
 
 
+@pytest.mark.slow
 def test_centred_eight_schools_are_good():
     posterior = bk.infer(eight_schools.model, *eight_schools.data(), method="nuts", progress=False)
     assert posterior.trust.verdict == "good"
@@ -180,3 +181,32 @@ def test_options_that_keep_the_form_of_the_model():
             eight_schools.model, *eight_schools.data(), method=method, progress=False
         )
         assert posterior.marginalized is None
+
+
+@pytest.mark.slow
+def test_correlated_effects_are_good():
+    rng = np.random.default_rng(0)
+    who, day = np.repeat(np.arange(18), 10), np.tile(np.arange(10.0) - 4.5, 18)
+    effects = rng.multivariate_normal([250.0, 10.0], [[900.0, 54.0], [54.0, 36.0]], 18)
+    y = effects[who, 0] + effects[who, 1] * day + rng.normal(0.0, 25.0, 180)
+
+    def subjects():
+        m = numpyro.sample("m", dist.Normal(jnp.array([250.0, 0.0]), 100.0).to_event(1))
+        tau = numpyro.sample("tau", dist.HalfNormal(jnp.array([50.0, 20.0])).to_event(1))
+        root = numpyro.sample("root", dist.LKJCholesky(2, 2.0))
+        with numpyro.plate("subject", 18):
+            b = numpyro.sample("b", dist.MultivariateNormal(m, scale_tril=tau[:, None] * root))
+        sd = numpyro.sample("sd", dist.HalfNormal(50.0))
+        numpyro.sample("y", dist.Normal(b[who, 0] + b[who, 1] * day, sd), obs=y)
+
+    # The two forms have different chains, searches and visits, and one posterior.
+    fits = [
+        bk.infer(subjects, method=bk.NUTS(centring=centring), seed=0, progress=False)
+        for centring in (True, False)
+    ]
+    for site in ("m", "tau", "b", "sd"):
+        one, other = (fit.draws[site] for fit in fits)
+        assert np.max(np.abs(one.mean((0, 1)) - other.mean((0, 1))) / other.std((0, 1))) < 0.15
+    assert all(fit.trust.verdict == "good" for fit in fits)
+    # The search is evidence in both.
+    assert all("unexplained_draws_followed" in fit.trust.evidence for fit in fits)

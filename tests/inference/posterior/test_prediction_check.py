@@ -46,6 +46,7 @@ def latent_gp(method, seed):
     return bk.infer(model, X, COUNTS, method=METHODS[method], seed=seed, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", few([f"{m} {s}" for m in METHODS for s in range(10)], "laplace 0"))
 def test_a_good_prediction_keeps_its_promise(case):
     method, seed = case.split()

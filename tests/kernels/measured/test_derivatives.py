@@ -72,6 +72,7 @@ def compare(kernel):
     np.testing.assert_allclose(K, expected, atol=1e-8 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS[:1], ids=repr)
 def test_derivatives_with_values_and_means(kernel):
     compare(kernel)

@@ -103,6 +103,7 @@ def compare(kernel, rtol):
     assert measured.quadrature_error(rows.X) <= rtol
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[:1], ids=repr)
 def test_means_in_closed_form(kernel):
     compare(kernel, 1e-11)

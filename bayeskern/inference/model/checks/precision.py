@@ -22,9 +22,10 @@ def warn_if_rounded(model: Callable, args: tuple, kwargs: dict) -> None:
     if jax.config.jax_enable_x64:
         return
     for name, array in named_arrays(model, args, kwargs):
-        if array.dtype.kind != "f" or not np.size(array):
+        values = array[np.isfinite(array)].astype(float) if array.dtype.kind == "f" else np.zeros(0)
+        if not len(values):
             continue
-        sd, largest = np.nanstd(array.astype(float)), np.nanmax(np.abs(array))
+        sd, largest = np.std(values), np.max(np.abs(values))
         if 0.0 < MAX_ROUNDING_SDS * sd < np.spacing(np.float32(largest)):
             warnings.warn(
                 f"{name} has values up to {largest:.3g} with an sd of {sd:.3g}, and JAX computes "
