@@ -137,7 +137,8 @@ class FarPoints(Exploration):
 @pytest.mark.parametrize(("center", "unvisited"), [(0.0, 0), (30.0, 14)])
 def test_points_from_which_chains_return_count_as_visited(center, unvisited):
     def model():
-        numpyro.sample("x", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+        normals = dist.MultivariateNormal(np.outer([0.0, 30.0], np.ones(3)), np.eye(3))
+        numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(np.full(2, 0.5)), normals))
 
     def chains(*centers):
         z = normal_chains(centers)
@@ -145,7 +146,9 @@ def test_points_from_which_chains_return_count_as_visited(center, unvisited):
 
     target = Target.of(model, (), {})
     exploration = FarPoints(target, chains(0.0, 0.0), lambda *_: chains(center), Exchanges())
-    places = Findings.at(target.coordinates, 3.0 * RNG.standard_normal((20, 3)))
+    # Each more than an sd from the others.
+    points = np.outer(4.0 + 2.0 * np.arange(20), [0.0, 1.0, 0.0])
+    places = Findings.at(target.coordinates, points)
     exploration.explore(None, places, seed=0)
     assert (exploration.visits, exploration.unvisited) == (6, unvisited)
 
