@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.inference.mcmc.connectivity import shrunk_covariance
-from bayeskern.inference.mcmc.kernel import Transitions
+from bayeskern.inference.mcmc.kernel import Transitions, potential_and_gradient
 from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.centring import PartlyCentred, recentred
@@ -47,5 +47,6 @@ class ChainRun:
         if self.sampled is self.target:
             return rows, metric
         z = recentred(self.sampled, self.target, np.concatenate(rows.z)).reshape(rows.z.shape)
+        potential, _ = potential_and_gradient(self.target, z)
         root = robust_cholesky(shrunk_covariance(z[0]))
-        return rows._replace(z=z), shape.metric(root)
+        return rows._replace(z=z, potential=potential), shape.metric(root)

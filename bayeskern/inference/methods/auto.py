@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from bayeskern.inference.assessment.approximation import is_hopeless
 from bayeskern.inference.findings import Findings
+from bayeskern.inference.mcmc.jumps import has_jumps
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.methods.importance import ImportanceSampling
 from bayeskern.inference.methods.laplace import Laplace
 from bayeskern.inference.methods.marginalization import run
 from bayeskern.inference.methods.nuts import NUTS
+from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
@@ -58,16 +60,19 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """The cheapest method whose verdict is good: exact, Laplace, SVI or NUTS.
+    """The cheapest method whose verdict is good: exact, Laplace, SVI, SMC or NUTS.
 
     Before the next method is tried, draws of Laplace or SVI are corrected by importance sampling,
     with a proposal around all modes if the draws miss some. If the correction is bad, or hopeless
-    because weights in many coordinates have no mean, NUTS is next. If no verdict is good, the
-    result of NUTS is returned with its own verdict. Each attempt uses the findings of the earlier
-    attempts: modes are searched for once, draws must cover the known modes, and chains must reach
-    the other known points. All attempts run on the non-centred form of location-scale sites. If
-    chains stay in several regions, the share of a region determines its number of draws.
-    `posterior.attempts` lists the methods tried, their seconds, verdicts and reasons.
+    because weights in many coordinates have no mean, NUTS is next. If the density jumps, as at a
+    change point, SMC takes the place of SVI and NUTS. If no verdict is good, the last result is
+    returned with its own verdict.
+
+    Each attempt uses the findings of the earlier attempts: modes are searched for once, draws must
+    cover the known modes, and chains must reach the other known points. All attempts run on the
+    non-centred form of location-scale sites. If chains stay in several regions, the share of a
+    region determines its number of draws. `posterior.attempts` lists the methods tried, their
+    seconds, verdicts and reasons.
     """
 
     name = "auto"
@@ -79,7 +84,7 @@ class Auto(Method):
             posterior = attempts.attempt(name, method)
             if posterior is None:
                 continue
-            if attempts.verdict != "good" and name not in ("nuts", "exact"):
+            if attempts.verdict != "good" and name not in ("nuts", "smc", "exact"):
                 if _is_hopeless(posterior):
                     continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
@@ -106,6 +111,10 @@ class Auto(Method):
         if isinstance(target.model, HasClosedForm) and not target.latents:
             return
         yield "laplace", Laplace()
+        if attempts.found_jumps:
+            # SVI and NUTS follow gradients, which do not see the jumps.
+            yield "smc", SMC()
+            return
         # If importance sampling that adapts from Laplace's Gaussian is bad, it is also bad from the
         # Gaussian of SVI, and NUTS is faster: skip SVI.
         if attempts.verdict != "bad":
@@ -135,6 +144,7 @@ class Attempts:
 
     Attributes:
         records: The attempts so far.
+        found_jumps: True if the density jumps between draws of a bad attempt.
         findings: Findings of the attempts and their assessments.
     """
 
@@ -142,6 +152,7 @@ class Attempts:
         self.target, self.seed, self.progress = target, seed, progress
         self.records: list[Attempt] = []
         self.findings = Findings()
+        self.found_jumps = False
         self._fits: list[Fit] = []
 
     @property
@@ -167,6 +178,8 @@ class Attempts:
         posterior = Posterior.of(method.name, fit, self.target, progress=self.progress)
         trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
+        if trust.verdict == "bad" and not self.found_jumps:
+            self.found_jumps = has_jumps(posterior.fitted_target, posterior.z[0])
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
         self._fits.append(dataclasses.replace(fit, method=name, assess=KnownVerdict(trust)))

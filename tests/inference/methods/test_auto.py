@@ -5,8 +5,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from scipy.special import betaln
-from scipy.stats import gamma
+from scipy.special import betaln, softmax
+from scipy.stats import gamma, multivariate_normal
 
 import bayeskern as bk
 from bayeskern.inference import METHODS
@@ -155,3 +155,30 @@ def test_laplace_is_skipped_for_a_density_with_kinks():
     sd = np.sqrt(p @ (grid - mean) ** 2)
     assert abs(posterior.draws["mu"].mean() - mean) < 0.15 * sd
     np.testing.assert_allclose(posterior.draws["mu"].std(), sd, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_change_point_by_smc():
+    # Enumerated: given the change, the other latents are normal (with the noise, 1, known).
+    rng, n, k = np.random.default_rng(2), 300, 20
+    X, rows = rng.normal(size=(n, k)), np.arange(n)
+    y = rng.normal(np.where(rows < 100, 0.0, 0.6) + X @ rng.normal(size=k), 1.0)
+
+    def model():
+        change = numpyro.sample("change", dist.Uniform(0.0, n))
+        level = numpyro.sample("level", dist.Normal(0.0, 10.0).expand([2]).to_event(1))
+        b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([k]).to_event(1))
+        mean = jnp.where(rows < change, level[0], level[1]) + X @ b
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    log_p = np.empty(n)
+    for i in range(n):
+        Z = np.column_stack([rows <= i, rows > i, X]) * np.array([10.0, 10.0, *np.ones(k)])
+        log_p[i] = multivariate_normal.logpdf(y, cov=np.eye(n) + Z @ Z.T)
+    p = softmax(log_p)
+    mean = p @ (rows + 0.5)
+    sd = np.sqrt(p @ (rows + 0.5 - mean) ** 2 + 1.0 / 12.0)
+    posterior = bk.infer(model, seed=0, progress=False)
+    assert posterior.method == "smc" and "nuts" not in [a.method for a in posterior.attempts]
+    draws = posterior.flat["change"]
+    assert abs(draws.mean() - mean) < 0.25 * sd and abs(np.log(draws.std() / sd)) < 0.25

@@ -12,6 +12,7 @@ from numpyro.contrib.control_flow import scan
 import bayeskern as bk
 from bayeskern.inference.mcmc.centring import informed_centredness
 from bayeskern.inference.model.centring import noncentred, recentred
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from models import eight_schools
 
@@ -176,7 +177,7 @@ def test_options_that_keep_the_form_of_the_model():
         {"init": {"mu": 0.0}},
         {"mass_matrix": [("mu", "theta")]},
     ):
-        method = bk.NUTS(warmup=100, draws=50, **options)
+        method = bk.NUTS(warmup=300, draws=50, **options)
         posterior = bk.infer(
             eight_schools.model, *eight_schools.data(), method=method, progress=False
         )
@@ -208,5 +209,8 @@ def test_correlated_effects_are_good():
         one, other = (fit.draws[site] for fit in fits)
         assert np.max(np.abs(one.mean((0, 1)) - other.mean((0, 1))) / other.std((0, 1))) < 0.15
     assert all(fit.trust.verdict == "good" for fit in fits)
+    # The log densities are those of the coordinates that the results have.
+    z, lp = fits[0].z.reshape(-1, fits[0].z.shape[-1]), fits[0].sample_stats["lp"]
+    np.testing.assert_allclose(lp.ravel(), log_densities(fits[0].fitted_target, z), rtol=1e-9)
     # The search is evidence in both.
     assert all("unexplained_draws_followed" in fit.trust.evidence for fit in fits)
