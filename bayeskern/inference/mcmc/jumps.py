@@ -35,5 +35,7 @@ def has_jumps(target: Target, z: np.ndarray) -> bool:
     with np.errstate(invalid="ignore"):
         fine, coarse = simpson(slope, x=t), simpson(slope[:, ::2], x=t[::2])
         jump = np.abs(potential[:, -1] - potential[:, 0] - fine)
-        # In nats; three segments, so that no rounding error decides.
-        return bool(np.sum((jump > 1.0) & (np.abs(fine - coarse) < 0.1 * jump)) >= 3)
+        # In nats, at three segments, so that no rounding error decides. An infinite density is the
+        # end of a support.
+        is_jump = np.isfinite(jump) & (jump > 1.0) & (np.abs(fine - coarse) < 0.1 * jump)
+    return bool(np.sum(is_jump) >= 3)
