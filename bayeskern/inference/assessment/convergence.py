@@ -255,7 +255,7 @@ def _divergences(e: dict, total: int) -> str:
     if "centredness" not in e:
         form = "write hierarchical sites in their non-centred form"
         remedies = [f"{form} (numpyro.infer.reparam.LocScaleReparam)", *remedies]
-    # Our NUTS takes smaller steps by itself, as far as they help.
+    # `NUTS` records this: it has taken smaller steps, or too many draws diverge for them to help.
     if "target_accept" not in e:
         remedies = ["raise target_accept (0.95, 0.99)", *remedies]
     return (

@@ -187,7 +187,8 @@ class Exploration:
             log_integral, tril = self._local_log_integral(point)
             if log_integral > self._min_log_integral:
                 returned = self._visit_point(point)
-                self._alike_returned += [returned] if are_alike else []
+                if are_alike:
+                    self._alike_returned.append(returned)
                 points = points[~self._connected_to_chains(points)]
                 # The chain may have left for a known region: drop the points near its start too.
                 steps = solve_triangular(tril, (points - point).T, lower=True)

@@ -84,6 +84,8 @@ class Auto(Method):
             posterior = attempts.attempt(name, method)
             if posterior is None:
                 continue
+            if name == "laplace" and attempts.verdict == "bad":
+                attempts.look_for_jumps(posterior)
             if attempts.verdict != "good" and name not in ("nuts", "smc", "exact"):
                 if _is_hopeless(posterior):
                     continue
@@ -144,7 +146,7 @@ class Attempts:
 
     Attributes:
         records: The attempts so far.
-        found_jumps: True if the density jumps between draws of a bad attempt.
+        found_jumps: True if the density jumps between draws of Laplace's method.
         findings: Findings of the attempts and their assessments.
     """
 
@@ -178,9 +180,15 @@ class Attempts:
         posterior = Posterior.of(method.name, fit, self.target, progress=self.progress)
         trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
-        if trust.verdict == "bad" and not self.found_jumps:
-            self.found_jumps = has_jumps(posterior.fitted_target, posterior.z[0])
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
         self._fits.append(dataclasses.replace(fit, method=name, assess=KnownVerdict(trust)))
         return posterior
+
+    def look_for_jumps(self, posterior: Posterior) -> None:
+        """Find jumps of the density between draws, and name them in the last attempt."""
+        self.found_jumps = has_jumps(posterior.fitted_target, posterior.z[0])
+        if self.found_jumps:
+            last = self.records[-1]
+            jumps = "The log density jumps between its draws, where gradients do not see it."
+            self.records[-1] = last._replace(reason=f"{last.reason} {jumps}")

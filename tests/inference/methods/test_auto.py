@@ -180,5 +180,6 @@ def test_change_point_by_smc():
     sd = np.sqrt(p @ (rows + 0.5 - mean) ** 2 + 1.0 / 12.0)
     posterior = bk.infer(model, seed=0, progress=False)
     assert posterior.method == "smc" and "nuts" not in [a.method for a in posterior.attempts]
+    assert "jumps" in posterior.attempts[0].reason
     draws = posterior.flat["change"]
     assert abs(draws.mean() - mean) < 0.25 * sd and abs(np.log(draws.std() / sd)) < 0.25
