@@ -14,6 +14,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.optimization.starts import default_starts
 from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasMode
@@ -24,11 +25,13 @@ class MAP(Method):
     """The mode of the posterior density, by L-BFGS from several starts.
 
     Args:
-        starts: Number of starts. The first is at the median of the prior (at the given value for
-            `Free`); half of the others are the prior draws of highest density, half are random
-            prior draws. A start without a finite density and gradient is replaced by a draw from
-            the prior that has both, or by a uniform draw on (-2, 2)^d. With more than one start,
-            rounds of further searches begin at unexplained draws, unless d is large.
+        starts: Number of starts; by default 4, or 1 if the density takes about a second or more.
+            The first is at the median of the prior (at the given value for `Free`); half of the
+            others are the prior draws of highest density, half are random prior draws. A start
+            without a finite density and gradient is replaced by a draw from the prior that has
+            both, or by a uniform draw on (-2, 2)^d. With more than one start, rounds of further
+            searches begin at unexplained draws, unless d is large or the density takes about a
+            tenth of a second or more.
         jacobian: False for the mode in the parameters of the model, True for the mode in
             unconstrained coordinates. For Gamma(3, 1) these are 2 and 3.
         steps: Maximum number of L-BFGS steps.
@@ -48,7 +51,7 @@ class MAP(Method):
         2.0
     """
 
-    starts: int = 4
+    starts: int | None = None
     jacobian: bool = False
     steps: int = 1000
     checkpoint: str | Path | None = None
@@ -57,7 +60,8 @@ class MAP(Method):
     is_point = True
 
     def __post_init__(self) -> None:
-        validation.positive_integer(self.starts, "starts")
+        if self.starts is not None:
+            validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
@@ -68,7 +72,8 @@ class MAP(Method):
                 advice = "Mode from the model's own solver; a point estimate has no uncertainty."
                 verdict = Trust("not assessable", advice, {})
                 return Fit(z=z[None, None], assess=KnownVerdict(verdict))
-        search = (self.starts, seed, self.steps, progress, self.jacobian)
+        starts = self.starts or default_starts(target)
+        search = (starts, seed, self.steps, progress, self.jacobian)
         return _fit_at(find_optimum(target, *search, checkpoint=self.checkpoint))
 
 
@@ -90,7 +95,7 @@ class MLE(Method):
             checkpoint belongs to another run.
     """
 
-    starts: int = 4
+    starts: int | None = None
     steps: int = 1000
     checkpoint: str | Path | None = None
 
@@ -98,7 +103,8 @@ class MLE(Method):
     is_point = True
 
     def __post_init__(self) -> None:
-        validation.positive_integer(self.starts, "starts")
+        if self.starts is not None:
+            validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
@@ -117,7 +123,7 @@ class MLE(Method):
             )
         optimum = find_optimum(
             target,
-            self.starts,
+            self.starts or default_starts(target),
             seed,
             self.steps,
             progress,

@@ -48,6 +48,11 @@ class NegativeLogDensity(eqx.Module):
         )
 
     @property
+    def is_of_point(self) -> bool:
+        """True for a constrained mode or a maximum of the likelihood: point estimates."""
+        return not (self.prior and self.jacobian)
+
+    @property
     def mode(self) -> str:
         """Kind of mode at the minimum: "likelihood", "unconstrained" or "constrained"."""
         if not self.prior:

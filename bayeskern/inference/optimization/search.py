@@ -54,7 +54,8 @@ def find_optimum(
 
     Args:
         target: The model.
-        starts: Number of starts.
+        starts: Number of starts. With more than one, further searches begin at unexplained draws,
+            unless there are too many coordinates or the density is too costly.
         seed: Seed of the starts.
         steps: Maximum number of L-BFGS steps.
         progress: True to show a progress bar.
@@ -95,7 +96,8 @@ def find_optimum(
     ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
     if starts > 1 and np.any(objective.may_be_flat) and target.size <= UNEXPLAINED.max_size:
         _search_further(ends, seed, steps, progress, title)
-    if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
+    is_costly = cost(target) > UNEXPLAINED.max_cost(objective.is_of_point)
+    if starts == 1 or target.size > UNEXPLAINED.max_size or is_costly or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.
         return ends.best()
@@ -287,8 +289,8 @@ def _search_unexplained(
         optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
-    # A constrained mode or a maximum of the likelihood is a point: one order is enough.
-    if objective.jacobian and objective.prior:
+    # For a point estimate one order is enough.
+    if not objective.is_of_point:
         order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
         if np.all(np.isfinite(log_density[order])):
             exchanges = find_exchanges(objective.target, draws[order])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core.random import stream
+from bayeskern.inference.model.cost import cost
 from bayeskern.inference.model.evaluation import constrain, draw_prior, unconstrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
@@ -19,6 +20,9 @@ class SearchStarts:
     """Options of the starts of searches.
 
     Attributes:
+        count: Default number of starts.
+        max_cost: Array elements that the density may compute, above which one start is the
+            default; it then takes about a second.
         candidates: Draws from the prior for each start except the first.
         median_draws: Draws from the prior whose median is the first start.
         spread_sds: Sd of the coordinates without a proper prior, around their initial values.
@@ -28,6 +32,8 @@ class SearchStarts:
         radius: Half the width of this box, as in NumPyro and Stan.
     """
 
+    count: int = 4
+    max_cost: int = 2**29
     candidates: int = 16
     median_draws: int = 64
     spread_sds: float = 3.0
@@ -38,6 +44,11 @@ class SearchStarts:
 
 
 STARTS = SearchStarts()
+
+
+def default_starts(target: Target) -> int:
+    """Default number of starts: 1 for a density that takes about a second or more."""
+    return STARTS.count if cost(target) <= STARTS.max_cost else 1
 
 
 def initial_positions(

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,7 @@ import bayeskern as bk
 from bayeskern import MAP, Free
 from bayeskern.inference import Optimum
 from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.optimization import search, starts
 from bayeskern.kernels import RBF, Matern32, Periodic
 from tests.compilations import compilations
 from tests.inference.closed_forms import Regression, regression
@@ -162,6 +164,17 @@ def test_agreeing_starts_are_counted_with_two_modes():
     np.testing.assert_allclose(rival.log_density, lower, atol=1e-9)
     assert posterior.trust.verdict == "bad"
     assert re.search("Another mode is only .*1 nats lower", posterior.trust.advice)
+
+
+def test_costly_densities_are_searched_once(monkeypatch):
+    monkeypatch.setattr(search, "UNEXPLAINED", replace(search.UNEXPLAINED, cost_of_point=0))
+    evidence = fit(two_modes).trust.evidence
+    assert evidence["starts_agreeing"].endswith("of 4")
+    assert evidence["unexplained_draws_followed"] == "not looked for"
+    monkeypatch.setattr(starts, "STARTS", replace(starts.STARTS, max_cost=0))
+    assert fit(two_modes).trust.evidence["starts_agreeing"] == "1 of 1"
+    # A number of starts that was asked for is kept.
+    assert fit(two_modes, starts=4).trust.evidence["starts_agreeing"].endswith("of 4")
 
 
 @pytest.mark.slow
