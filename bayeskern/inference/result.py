@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -86,6 +87,14 @@ class Moved(NamedTuple):
     end: np.ndarray
     steps: int
     diverged: np.ndarray
+
+    @classmethod
+    def pooled(cls, batches: Sequence[Moved]) -> Moved:
+        """Draws of several batches; the number of steps is the smallest."""
+        starts, ends, steps, diverged = zip(*batches, strict=True)
+        return cls(
+            np.concatenate(starts), np.concatenate(ends), min(steps), np.concatenate(diverged)
+        )
 
 
 class Continuable(Protocol):

@@ -50,8 +50,9 @@ REMEDY = (
 CONFIRMED = "weighting them by the density of the model changes next to nothing"
 UNMOVED = "steps of NUTS from them change next to nothing"
 
-# Function of draws (S, d) to the same draws after more and more steps of NUTS.
-type Move = Callable[[np.ndarray], Iterable[Moved]]
+# Function of draws (S, d) and the number of a batch to the draws of this batch after more and more
+# steps of NUTS.
+type Move = Callable[[np.ndarray, int], Iterable[Moved]]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class DensityLimits:
     Persistence is the largest correlation of moved draws with their starts.
 
     Attributes:
+        batches: Batches of draws that are moved if the first batch differs, which may be chance:
+            the sd of a heavy-tailed number is uncertain.
         min_weighted: Minimum number of draws from the Student t, if the density is not costly.
         max_weighted: Maximum number of these draws.
         enough_persistence: Persistence below which no further steps are taken.
@@ -73,6 +76,7 @@ class DensityLimits:
             it.
     """
 
+    batches: int = 4
     min_weighted: int = 4000
     max_weighted: int = 8000
     enough_persistence: float = 0.25
@@ -199,7 +203,7 @@ def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Tru
         trust = _verdict_on_differences(posterior, evidence, float(reference.log_p[order[half]]))
         trust = trust or Trust("good", f"The draws fit the model: {CONFIRMED}.", evidence)
     else:
-        trust = _assess_moved(posterior, values, explored, move(z), differences, weights)
+        trust = _assess_moved(posterior, (z, values), explored, move, differences, weights)
     return with_places(trust, posterior, reference)
 
 
@@ -247,41 +251,31 @@ def _verdict_on_differences(
 
 def _assess_moved(
     posterior: Assessable,
-    values: np.ndarray,
+    draws: tuple[np.ndarray, np.ndarray],
     explored: Explored,
-    moves: Iterable[Moved],
+    move: Move,
     differences: list[Difference],
     weights: Weights,
 ) -> Trust:
     """Verdict from draws after steps of NUTS.
 
-    If the moved draws have the correlation r with their starts, the steps reduce the error e of a
-    mean to r e. The mean changes by (1 - r) e, so e is this change divided by 1 - r.
-
     Args:
         posterior: The draws.
-        values: The numbers of all sites at all draws, sorted into one order, (S, m).
+        draws: All draws z (S, d) and the numbers of their sites (S, m), sorted into one order.
         explored: Result of the search for regions.
-        moves: The draws after more and more steps.
+        move: Moves draws by steps of NUTS.
         differences: Other differences.
         weights: Unreliable importance weights.
     """
-    for moved in moves:
-        points = [explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
-        (names, start), (_, end) = (_numbers(posterior, z) for z in points)
-        persistence = rank_persistence(start, end)
-        between = mode_persistence(explored.modes, *points)
-        if not max(np.max(persistence), between) > DENSITY_LIMITS.enough_persistence:
-            break
-    kept = 1.0 - np.minimum(persistence, DENSITY_LIMITS.max_persistence)
-    shift = Shift(*(part / kept for part in weighted_difference(values, end)))
-    effective = len(end) * np.square(np.min(kept))
-    evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
-    evidence["steps_moved"] = moved.steps
-    places = [*names, "the nearest mode"]
-    evidence |= worst_entry("persistence", np.append(persistence, between), places)
-    log_p = log_densities(posterior.fitted_target, moved.end)
-    trust = _verdict_on_differences(posterior, evidence, float(np.median(log_p)))
+    z, values = draws
+    moved = _moved_enough(posterior, explored, move(z, 0))
+    trust, evidence = _verdict_on_moved(posterior, values, explored, moved, differences, weights)
+    if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
+        batches = range(1, DENSITY_LIMITS.batches)
+        moved = Moved.pooled([moved, *(_moved_by(move(z, i), moved.steps) for i in batches)])
+        trust, evidence = _verdict_on_moved(
+            posterior, values, explored, moved, differences, weights
+        )
     if trust:
         return trust
     if not evidence["persistence"] < DENSITY_LIMITS.max_persistence:
@@ -297,6 +291,54 @@ def _assess_moved(
         if hidden:
             return hidden
     return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
+
+
+def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Moved]) -> Moved:
+    """The first of `moves` after which draws hardly depend on their starts, or else the last."""
+    for moved in moves:
+        if not max(_persistence(posterior, explored, moved)) > DENSITY_LIMITS.enough_persistence:
+            break
+    return moved
+
+
+def _moved_by(moves: Iterable[Moved], steps: int) -> Moved:
+    """The first of `moves` after this number of steps, or else the last."""
+    for moved in moves:
+        if moved.steps >= steps:
+            break
+    return moved
+
+
+def _persistence(posterior: Assessable, explored: Explored, moved: Moved) -> np.ndarray:
+    """Persistence of the numbers of all sites, and of the nearest mode, (m + 1,)."""
+    points = [explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
+    (_, start), (_, end) = (_numbers(posterior, z) for z in points)
+    return np.append(rank_persistence(start, end), mode_persistence(explored.modes, *points))
+
+
+def _verdict_on_moved(
+    posterior: Assessable,
+    values: np.ndarray,
+    explored: Explored,
+    moved: Moved,
+    differences: list[Difference],
+    weights: Weights,
+) -> tuple[Trust | None, dict]:
+    """Verdict `bad` or `caution` if moved draws differ, or None, with the evidence.
+
+    If the moved draws have the correlation r with their starts, the steps reduce the error e of a
+    mean to r e. The mean changes by (1 - r) e, so e is this change divided by 1 - r.
+    """
+    names, end = _numbers(posterior, explored.exchanges.sorted(moved.end))
+    persistence = _persistence(posterior, explored, moved)
+    kept = 1.0 - np.minimum(persistence[:-1], DENSITY_LIMITS.max_persistence)
+    shift = Shift(*(part / kept for part in weighted_difference(values, end)))
+    effective = len(end) * np.square(np.min(kept))
+    evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
+    evidence["steps_moved"] = moved.steps
+    evidence |= worst_entry("persistence", persistence, [*names, "the nearest mode"])
+    log_p = log_densities(posterior.fitted_target, moved.end)
+    return _verdict_on_differences(posterior, evidence, float(np.median(log_p))), evidence
 
 
 def _divergence_caution(posterior: Assessable, moved: Moved, evidence: dict) -> Trust | None:

@@ -66,7 +66,7 @@ class StepOptions:
 MOVES = StepOptions()
 
 
-def moved_draws(target: Target, z: np.ndarray, seed: int) -> Iterator[Moved]:
+def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterator[Moved]:
     """Draws after increasing numbers of steps of NUTS, those of `MOVES.steps`.
 
     The mass matrix is the inverse covariance of the draws. The step size is tuned to the mean
@@ -76,15 +76,18 @@ def moved_draws(target: Target, z: np.ndarray, seed: int) -> Iterator[Moved]:
         target: The posterior.
         z: Draws with a finite log density, (S, d). If there are fewer than `MOVES.points`, each
             moves several times.
+        batch: Number of the batch, from 0. The batches are different draws, as long as there are
+            enough, and make different steps.
         seed: Seed of the moves.
     """
     n, d = MOVES.points_if_costly if is_costly(target) else MOVES.points, z.shape[1]
-    start = np.resize(z[evenly(len(z), n)], (n, d))
+    start = np.resize(z[(evenly(len(z), n) + batch) % len(z)], (n, d))
     is_dense = d <= MOVES.max_dense_size
     root = robust_cholesky(shrunk_covariance(start)) if is_dense else np.std(start, axis=0)
     metric = Metric.of_root(root, d if is_dense else 0)
     run = partial(_step, target, metric)
-    states, step_size = _tuned(run, _states(target, metric, start, seed))
+    key = jax.random.fold_in(jax.random.key(seed), batch)
+    states, step_size = _tuned(run, _states(target, metric, start, key))
     steps, numbers, diverged = 0, 0, np.zeros(n, bool)
     for total in MOVES.steps:
         last = run(states, step_size, total - steps)
@@ -111,11 +114,11 @@ class _Stepped(NamedTuple):
     gradients: int
 
 
-def _states(target: Target, metric: Metric, z: np.ndarray, seed: int) -> ChainState:
+def _states(target: Target, metric: Metric, z: np.ndarray, key: jax.Array) -> ChainState:
     """States at draws z (n, d), with a leading axis of draws."""
     potential, gradient = potential_and_gradient(target, z)
     arrays = [jnp.asarray(x) for x in (metric.to_u(z), potential, metric.gradient_in_u(gradient))]
-    keys = jax.random.split(jax.random.key(seed), len(z))
+    keys = jax.random.split(key, len(z))
     log_step = tuple(jnp.broadcast_to(x, len(z)) for x in log_step_at(np.zeros(())))
     return ChainState(arrays[0], arrays[1], arrays[2], keys, log_step)
 

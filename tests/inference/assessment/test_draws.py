@@ -62,6 +62,15 @@ def test_exact_draws_pass_where_weights_fail():
 
 
 @pytest.mark.slow
+def test_heavy_tailed_numbers_are_no_false_alarm():
+    # The sds of 1,024 moved draws of x^2 are uncertain by 6 %: 3 of 40 data sets were *caution*.
+    rng = np.random.default_rng(113)
+    x = rng.normal(size=(4000, 4))
+    trust = assess({"x": x, "y": x**2 + WIDTHS * rng.normal(size=x.shape)})
+    assert trust.verdict == "good", trust
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -97,10 +106,10 @@ def test_moves_leave_the_posterior_and_lead_to_it():
 
     target, sds = Target.of(model, (), {}), np.array([1e-3, 1.0, 50.0])
     exact = sds * RNG.normal(size=(3000, 3))
-    *_, last = moved_draws(target, exact, 0)
+    *_, last = moved_draws(target, exact, 0, seed=0)
     assert last.steps == MOVES.steps[-1] and not last.diverged.any()
     np.testing.assert_allclose(last.end.std(axis=0), sds, rtol=0.06)
     assert np.max(np.abs(last.end.mean(axis=0)) / sds) < 0.1
-    *_, last = moved_draws(target, 0.3 * exact + 0.5 * sds, 0)
+    *_, last = moved_draws(target, 0.3 * exact + 0.5 * sds, 0, seed=0)
     np.testing.assert_allclose(last.end.std(axis=0), sds, rtol=0.06)
     assert np.max(np.abs(last.end.mean(axis=0)) / sds) < 0.1
