@@ -296,7 +296,8 @@ def _assess_moved(
 def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Moved]) -> Moved:
     """The first of `moves` after which draws hardly depend on their starts, or else the last."""
     for moved in moves:
-        if not max(_persistence(posterior, explored, moved)) > DENSITY_LIMITS.enough_persistence:
+        persistence = np.max(_persistence(posterior, explored, moved))
+        if not persistence > DENSITY_LIMITS.enough_persistence:
             break
     return moved
 
