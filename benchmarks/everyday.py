@@ -3,11 +3,12 @@
     uv run python -m benchmarks.everyday [METHODS] [SEEDS] [MODEL ...]
 
 METHODS with commas, "auto,nuts,numpyro" by default; "numpyro" is NumPyro's NUTS with its defaults
-and four chains. SEEDS of data, 1 by default; the fit has the same seed. Each fit runs in a process
-of its own, so that its CPU seconds contain compilation. A fit is right if each mean and log sd of a
-latent is within MAX_ERROR of a reference: 4 x 10,000 draws of NumPyro's NUTS with a dense mass
-matrix, computed once and kept in FOLDER, or quadrature where one scale or location is left. Where a
-latent has no sd, as under a horseshoe, no fit is right.
+and four chains, "nutpie" (uv sync --group bench) nutpie's with four chains of 1,000 draws. SEEDS of
+data, 1 by default; the fit has the same seed. Each fit runs in a process of its own, so that its
+CPU seconds contain compilation. A fit is right if each mean and log sd of a latent is within
+MAX_ERROR of a reference: 4 x 10,000 draws of NumPyro's NUTS with a dense mass matrix, computed once
+and kept in FOLDER, or quadrature where one scale or location is left. Where a latent has no sd, as
+under a horseshoe, no fit is right.
 """
 
 import json
@@ -50,6 +51,13 @@ def fit(name: str, method: str, seed: int) -> dict:
         )  # fmt: skip
         mcmc.run(jax.random.key(seed))
         sites = mcmc.get_samples(group_by_chain=True)
+    elif method == "nutpie":
+        from bayeskern.inference.model.evaluation import constrain
+        from bayeskern.inference.model.target import Target
+        from benchmarks.samplers_run import with_nutpie
+
+        target = Target.of(model, (), {})
+        sites = constrain(target, with_nutpie(target, None, seed).z)
     else:
         posterior = bk.infer(model, method=method, seed=seed, progress=False)
         verdict, advice = posterior.trust.verdict, posterior.trust.advice
