@@ -14,7 +14,6 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.optimization.starts import default_starts
 from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasMode
@@ -72,8 +71,7 @@ class MAP(Method):
                 advice = "Mode from the model's own solver; a point estimate has no uncertainty."
                 verdict = Trust("not assessable", advice, {})
                 return Fit(z=z[None, None], assess=KnownVerdict(verdict))
-        starts = self.starts or default_starts(target)
-        search = (starts, seed, self.steps, progress, self.jacobian)
+        search = (self.starts, seed, self.steps, progress, self.jacobian)
         return _fit_at(find_optimum(target, *search, checkpoint=self.checkpoint))
 
 
@@ -123,7 +121,7 @@ class MLE(Method):
             )
         optimum = find_optimum(
             target,
-            self.starts or default_starts(target),
+            self.starts,
             seed,
             self.steps,
             progress,

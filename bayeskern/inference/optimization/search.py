@@ -23,6 +23,7 @@ from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.starts import (
     STARTS,
+    default_starts,
     finite_positions,
     further_positions,
     initial_positions,
@@ -39,7 +40,7 @@ UNEXPLAINED = UnexplainedSearch()
 
 def find_optimum(
     target: Target,
-    starts: int,
+    starts: int | None,
     seed: int,
     steps: int,
     progress: bool,
@@ -54,8 +55,9 @@ def find_optimum(
 
     Args:
         target: The model.
-        starts: Number of starts. With more than one, further searches begin at unexplained draws,
-            unless there are too many coordinates or the density is too costly.
+        starts: Number of starts; None for `default_starts`. With more than one, further searches
+            begin at unexplained draws, unless there are too many coordinates or the density is too
+            costly.
         seed: Seed of the starts.
         steps: Maximum number of L-BFGS steps.
         progress: True to show a progress bar.
@@ -71,6 +73,7 @@ def find_optimum(
             belongs to another run.
     """
     target.require_latents()
+    starts = default_starts(target) if starts is None else starts
     objective = NegativeLogDensity(target, jacobian, prior)
     file = state = None
     if checkpoint is not None:
