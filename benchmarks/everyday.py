@@ -88,7 +88,7 @@ def in_process(name: str, method: str, seed: int) -> dict | None:
 
 
 def reference(name: str, seed: int) -> dict | None:
-    """Moments by quadrature where that is possible, else from FOLDER if they are there."""
+    """Moments by quadrature where that is possible, else by a long run, kept in FOLDER."""
     from benchmarks.everyday_models.small import EXACT
 
     if name in EXACT:

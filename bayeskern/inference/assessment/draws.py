@@ -272,7 +272,8 @@ def _assess_moved(
     trust, evidence = _verdict_on_moved(posterior, values, explored, moved, differences, weights)
     if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
         batches = range(1, DENSITY_LIMITS.batches)
-        moved = Moved.pooled([moved, *(_moved_by(move(z, i), moved.steps) for i in batches)])
+        others = [_moved_enough(posterior, explored, move(z, batch)) for batch in batches]
+        moved = Moved.pooled([moved, *others])
         trust, evidence = _verdict_on_moved(
             posterior, values, explored, moved, differences, weights
         )
@@ -298,14 +299,6 @@ def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Mov
     for moved in moves:
         persistence = np.max(_persistence(posterior, explored, moved))
         if not persistence > DENSITY_LIMITS.enough_persistence:
-            break
-    return moved
-
-
-def _moved_by(moves: Iterable[Moved], steps: int) -> Moved:
-    """The first of `moves` after this number of steps, or else the last."""
-    for moved in moves:
-        if moved.steps >= steps:
             break
     return moved
 

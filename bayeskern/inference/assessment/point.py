@@ -19,6 +19,8 @@ def assess_point(optimum: Optimum) -> Trust:
     if problem:
         return Trust("bad", problem, optimum.evidence())
     remarks = f"{optimum.remarks} " if optimum.remarks else ""
+    if optimum.starts == 1:
+        remarks += "One search was made: several (starts=4) would show whether it is the highest. "
     advice = (
         f"{remarks}The optimum is valid, but a point estimate ignores the uncertainty of the "
         "parameters: intervals based on it are too narrow."

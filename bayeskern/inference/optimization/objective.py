@@ -48,8 +48,8 @@ class NegativeLogDensity(eqx.Module):
         )
 
     @property
-    def is_of_point(self) -> bool:
-        """True for a constrained mode or a maximum of the likelihood: point estimates."""
+    def is_point_estimate(self) -> bool:
+        """True for a constrained mode and for a maximum of the likelihood."""
         return not (self.prior and self.jacobian)
 
     @property

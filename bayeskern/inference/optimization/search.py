@@ -99,7 +99,8 @@ def find_optimum(
     ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
     if starts > 1 and np.any(objective.may_be_flat) and target.size <= UNEXPLAINED.max_size:
         _search_further(ends, seed, steps, progress, title)
-    is_costly = cost(target) > UNEXPLAINED.max_cost(objective.is_of_point)
+    is_point, limits = objective.is_point_estimate, UNEXPLAINED
+    is_costly = cost(target) > (limits.max_cost_of_point if is_point else limits.max_cost)
     if starts == 1 or target.size > UNEXPLAINED.max_size or is_costly or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.
@@ -293,7 +294,7 @@ def _search_unexplained(
         if len(optimum.others) < len(modes):
             break
     # For a point estimate one order is enough.
-    if not objective.is_of_point:
+    if not objective.is_point_estimate:
         order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
         if np.all(np.isfinite(log_density[order])):
             exchanges = find_exchanges(objective.target, draws[order])

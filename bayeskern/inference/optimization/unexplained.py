@@ -27,9 +27,10 @@ class UnexplainedSearch:
         max_rounds: Maximum number of rounds of searches; each uses the modes of earlier rounds.
         places: Maximum number of unexplained draws to keep, those of highest density.
         max_size: Coordinates above which no Hessians are computed and no round is made.
-        cost_of_point: Array elements that the density may compute for a point estimate, above which
-            no round is made: about a tenth of a second.
-        cost_of_posterior: The same for a posterior, whose fit costs more: about a second.
+        max_cost: Array elements that the density may compute, above which no round is made: about
+            a second.
+        max_cost_of_point: The same for a point estimate, which costs less than a posterior: about a
+            tenth of a second.
         exchange_draws: Draws at which exchanges of members are tried.
     """
 
@@ -41,13 +42,9 @@ class UnexplainedSearch:
     max_rounds: int = 4
     places: int = 4
     max_size: int = 1_000
-    cost_of_point: int = 2**26
-    cost_of_posterior: int = 2**29
+    max_cost: int = 2**29
+    max_cost_of_point: int = 2**26
     exchange_draws: int = 3
-
-    def max_cost(self, is_of_point: bool) -> int:
-        """Array elements that the density may compute."""
-        return self.cost_of_point if is_of_point else self.cost_of_posterior
 
     def count(self, numbers_made: int) -> int:
         """Number of draws for a density that computes this number of array elements."""

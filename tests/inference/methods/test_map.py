@@ -167,12 +167,13 @@ def test_agreeing_starts_are_counted_with_two_modes():
 
 
 def test_costly_densities_are_searched_once(monkeypatch):
-    monkeypatch.setattr(search, "UNEXPLAINED", replace(search.UNEXPLAINED, cost_of_point=0))
+    monkeypatch.setattr(search, "UNEXPLAINED", replace(search.UNEXPLAINED, max_cost_of_point=0))
     evidence = fit(two_modes).trust.evidence
     assert evidence["starts_agreeing"].endswith("of 4")
     assert evidence["unexplained_draws_followed"] == "not looked for"
     monkeypatch.setattr(starts, "STARTS", replace(starts.STARTS, max_cost=0))
-    assert fit(two_modes).trust.evidence["starts_agreeing"] == "1 of 1"
+    trust = fit(two_modes).trust
+    assert trust.evidence["starts_agreeing"] == "1 of 1" and "One search was made" in trust.advice
     # A number of starts that was asked for is kept.
     assert fit(two_modes, starts=4).trust.evidence["starts_agreeing"].endswith("of 4")
 
