@@ -260,19 +260,16 @@ def one_step(
 def _advance(
     options: KernelOptions, density: PreconditionedTarget, state: ChainState, stretch: Stretch
 ) -> tuple[ChainState, Transitions, jax.Array]:
-    def step(state: ChainState) -> tuple[ChainState, Statistics]:
-        return one_step(options, density, state, stretch.adapts)
+    def step(_: jax.Array, carried: tuple[ChainState, Statistics]) -> tuple[ChainState, Statistics]:
+        state, old = carried
+        state, new = one_step(options, density, state, stretch.adapts)
+        return state, new._replace(diverging=old.diverging | new.diverging)
 
     def draw(i: jax.Array, carried: Any) -> Any:
         state, (z, gradients, rows) = carried
-        state, last = step(state)
-
-        def again(_: jax.Array, carried: Any) -> Any:
-            state, old = carried
-            state, new = step(state)
-            return state, new._replace(diverging=old.diverging | new.diverging)
-
-        state, last = jax.lax.fori_loop(1, stretch.thin, again, (state, last))
+        # The only call of `one_step`, because each call compiles the tree again.
+        before = jax.tree.map(lambda row: jnp.zeros((), row.dtype), rows)
+        state, last = jax.lax.fori_loop(0, stretch.thin, step, (state, before))
         z = z.at[i].set(density.metric.z(state.u))
         gradients = gradients.at[i].set(density.metric.gradient_at_z(state.gradient))
         return state, (z, gradients, jax.tree.map(lambda row, x: row.at[i].set(x), rows, last))

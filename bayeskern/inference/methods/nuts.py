@@ -240,11 +240,11 @@ class NUTS(Method):
         self, points: list[InitialPoint], metrics: list[Metric], seed: int
     ) -> list[Stage]:
         """First stage of each group of chains, from the start and the metric of each chain."""
-        # The first `chains` keys are skipped, since they may have drawn the starts.
-        keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
         stages = [
             Stage.at(point, metric, key, self.warmup)
-            for point, metric, key in zip(points, metrics, keys, strict=True)
+            for point, metric, key in zip(
+                points, metrics, _chain_keys(seed, self.chains), strict=True
+            )
         ]
         return [Stage.of_all(stages)] if self._vectorized else stages
 
@@ -469,6 +469,13 @@ class Continuation:
         """
         method = replace(self.method, draws=self.method.draws + draws, until=None, checkpoint=None)
         return method._finish(self.run, self.stages, progress)
+
+
+@partial(jax.jit, static_argnames="chains")
+def _chain_keys(seed: int, chains: int) -> list[jax.Array]:
+    """A random key for each chain."""
+    # The first `chains` keys are skipped, since they may have drawn the starts.
+    return list(jax.random.split(jax.random.key(seed), 2 * chains)[chains:])
 
 
 def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:

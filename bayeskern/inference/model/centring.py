@@ -40,6 +40,7 @@ from numpyro.distributions import (
 )
 from numpyro.infer.reparam import Reparam
 
+from bayeskern.core.batching import by_chunk
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.imputation import OWN_COMPUTATIONS
 from bayeskern.inference.model.target import Target
@@ -85,7 +86,10 @@ class PartlyCentred(eqx.Module):
     @property
     def evidence(self) -> dict[str, str]:
         """Evidence for a verdict: the centredness of each site, from the least to the largest."""
-        ranges = [f"{k} {np.min(c):.2g} to {np.max(c):.2g}" for k, c in self.centredness.items()]
+        ranges = [
+            f"{k} {np.min(c):.2g} to {np.max(c):.2g}"
+            for k, c in jax.device_get(self.centredness).items()
+        ]
         return {"centredness": ", ".join(ranges)}
 
     def with_centredness(self, target: Target, centredness: dict[str, np.ndarray]) -> Target:
@@ -151,11 +155,11 @@ def noncentred(target: Target) -> Marginal | None:
     scales = {}
     if standardised and positive:
         scales = _scales_of(target, standardised, positive)
-    centredness = {name: jnp.zeros(shapes[name]) for name in (*funnels, *scales)}
+    centredness = {name: jnp.asarray(np.zeros(shapes[name])) for name in (*funnels, *scales)}
     if not centredness:
         return None
     names = (*shapes, *target.deterministics)
-    form = PartlyCentred(partial(model, **target.kwargs), centredness, scales)
+    form = PartlyCentred(eqx.Partial(model, **target.kwargs), centredness, scales)
     return Marginal(form, target.args, partial(_sites_of_model, names))
 
 
@@ -190,7 +194,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     eqx.filter_eval_shape(classify, points[0])
     if not location_scale:
         return [], [], []
-    cores = _cores(target, tuple(location_scale), points)
+    cores = jax.device_get(_cores(target, tuple(location_scale), points))
     roots, locs = ({k: core[i] for k, core in cores.items()} for i in (1, 0))
     funnels = [k for k in location_scale if not np.array_equal(roots[k][0], roots[k][1])]
     standardised = [k for k in location_scale if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
@@ -268,7 +272,7 @@ def _core(fn: Distribution) -> LocationScale | None:
 
 def recentred(old: Target, new: Target, z: np.ndarray) -> np.ndarray:
     """Coordinates in `new` of points z (n, d) in `old`, forms with different centredness."""
-    return np.asarray(_recentred(old, new, jnp.asarray(z)))
+    return by_chunk(lambda part: _recentred(old, new, jnp.asarray(part)), z, new.size)
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn  # pyright: ignore[reportPrivateImportUsage]
 from jax.typing import ArrayLike
 
@@ -87,7 +87,7 @@ def _log_density(target: Target, z: ArrayLike) -> jax.Array:
 def log_density_program(target: Target) -> ClosedJaxpr:
     """Jaxpr of the log density, a function of the arrays of a target and of z."""
     # Through a compiled function, because JAX caches its trace.
-    return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0]
+    return eqx.filter_make_jaxpr(_log_density)(target, np.zeros(target.size))[0]
 
 
 def _counts_of(target: Target) -> Counts:

@@ -16,6 +16,7 @@ from bayeskern.inference.model.centring import noncentred, recentred
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from models import eight_schools
+from tests.compilations import compilations
 
 GROUP = np.repeat(np.arange(4), [1, 2, 5, 40])
 Y = np.random.default_rng(0).normal(3.0, 2.0, len(GROUP))
@@ -71,6 +72,20 @@ def forms(family):
     ((name, zeros),) = form.model.centredness.items()
     centredness = np.linspace(0.1, 1.0, zeros.size).reshape(zeros.shape)
     return target, form, form.model.with_centredness(form, {name: centredness})
+
+
+def test_forms_of_one_model_share_their_programs():
+    def density_of_new_form(y):
+        marginal = noncentred(Target.of(standardised, (), {"y": y}))
+        form = Target.of(marginal.model, marginal.args, {})
+        return log_densities(form, np.zeros((5, form.size)))
+
+    before = len(compilations)
+    first = density_of_new_form(Y)
+    assert len(compilations) > before  # the compilations are counted
+    before = len(compilations)
+    assert np.all(density_of_new_form(2.0 * Y) < first)
+    assert len(compilations) == before
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "standardised"])

@@ -59,7 +59,7 @@ def _trace_again(target: Target) -> ClosedJaxpr:
     """Jaxpr of the log density, from a new run of the model."""
     # A new function, because JAX caches the trace of an old one.
     log_density = eqx.filter_jit(lambda target, z: target.log_density(z))
-    return eqx.filter_make_jaxpr(log_density)(target, jnp.zeros(target.size))[0]
+    return eqx.filter_make_jaxpr(log_density)(target, np.zeros(target.size))[0]
 
 
 def _operations(program: Jaxpr | ClosedJaxpr) -> Iterator[tuple]:
