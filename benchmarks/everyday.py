@@ -36,7 +36,6 @@ def fit(name: str, method: str, seed: int) -> dict:
     import bayeskern as bk
     from benchmarks.everyday_models import BY_NAME
 
-    jax.config.update("jax_enable_compilation_cache", False)
     model, start = BY_NAME[name](np.random.default_rng(seed)), time.process_time()
     verdict, attempts, advice, ess = "", "", "", np.nan
     if method in ("numpyro", "reference"):
@@ -81,7 +80,8 @@ def fit(name: str, method: str, seed: int) -> dict:
 def in_process(name: str, method: str, seed: int) -> dict | None:
     """Result of `fit` in a new process; None if it fails."""
     arguments = [sys.executable, "-m", "benchmarks.everyday", "--fit", name, method, str(seed)]
-    run = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     if run.returncode:
         print(f"{name}, {method}, seed {seed}: {run.stderr[-500:]}", file=sys.stderr)
         return None

@@ -45,7 +45,9 @@ def stage_arrays(stages: list[Stage]) -> dict[str, np.ndarray]:
     arrays = {"groups": np.array(len(stages))}
     for i, stage in enumerate(stages):
         arrays |= {f"{i}.{name}": np.array(getattr(stage, name)) for name in ("chains", *NUMBERS)}
-        for j, chain in enumerate(zip(stage.states, stage.metrics, stage.recent, strict=True)):
+        for j, chain in enumerate(
+            zip(stage.states, stage.metrics, stage.estimates, stage.recent, strict=True)
+        ):
             leaves = jax.tree.leaves(chain)
             raw = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
             arrays |= {f"{i}.chain.{j}.{k}": np.asarray(x) for k, x in enumerate(raw)}
@@ -59,7 +61,7 @@ def _stage(arrays: dict[str, np.ndarray], prefix: str, metric: Metric) -> Stage:
     """Stage of the group under a prefix."""
     number = np.zeros(())
     state = ChainState(number, number, number, jax.random.key(0), (number,) * 5)  # pyright: ignore[reportArgumentType]
-    leaves, structure = jax.tree.flatten((state, metric, RecentDraws(number, number)))
+    leaves, structure = jax.tree.flatten((state, metric, metric, RecentDraws(number, number)))
     chains = []
     for j in range(int(arrays[f"{prefix}chains"])):
         stored = [arrays[f"{prefix}chain.{j}.{k}"] for k in range(len(leaves))]
@@ -68,10 +70,10 @@ def _stage(arrays: dict[str, np.ndarray], prefix: str, metric: Metric) -> Stage:
             for x, old in zip(stored, leaves, strict=True)
         ]
         chains.append(jax.tree.unflatten(structure, values))
-    states, metrics, recent = zip(*chains, strict=True)
+    states, metrics, estimates, recent = zip(*chains, strict=True)
     rows = ()
     if f"{prefix}rows.z" in arrays:
         rows = (Transitions(*(arrays[f"{prefix}rows.{name}"] for name in Transitions._fields)),)
     states = tuple(jax.tree.map(jnp.asarray, state) for state in states)
     numbers = {name: arrays[f"{prefix}{name}"].item() for name in NUMBERS}
-    return Stage(states, metrics, recent, rows=rows, **numbers)
+    return Stage(states, metrics, estimates, recent, rows=rows, **numbers)

@@ -21,11 +21,14 @@ class MetricOptions:
         min_stretch: A metric of low rank leaves out vectors whose stretch and its inverse are
             smaller: they may be noise.
         basis_draws: Number of draws whose span contains the vectors of a metric of low rank.
+        max_variance: Variance of draws, in units of the metric, above which it is widened. Chosen
+            on the horseshoe, nested classes and process of `benchmarks.everyday`.
     """
 
     prior_draws: float = 5.0
     min_stretch: float = 1.4
     basis_draws: int = 50
+    max_variance: float = 1.5
 
 
 class Metric(eqx.Module):
@@ -191,16 +194,50 @@ class Metric(eqx.Module):
         if not self.rank:
             return metric
         x, g = metric.to_u(z), metric.gradient_in_u(gradient)
-        basis = np.eye(len(self.scale))
-        if self.blocks is None and self.matrix is None:
-            some = evenly(len(x), MetricOptions.basis_draws)
-            basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
+        basis = self._basis(x, g)
         x, g = x @ basis, g @ basis
         unit = MetricOptions.prior_draws * np.eye(basis.shape[1])
         (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
+        return metric._times(basis, root)
+
+    def widened(self, z: np.ndarray) -> Metric:
+        """Metric with the sds of draws z (n, d) in directions in which they vary more.
+
+        Where tails are heavy or narrow regions steep, as along the scale of a funnel, the metric of
+        least Fisher divergence has smaller sds than the posterior. Trajectories then turn before
+        they have crossed it.
+        """
+        x = self.to_u(z - np.mean(z, axis=0))
+        count = len(x) + MetricOptions.prior_draws
+        if not self.rank:
+            variances = (np.sum(np.square(x), axis=0) + MetricOptions.prior_draws) / count
+            return replace(self, scale=self.scale * _wider_sds(variances))
+        basis = self._basis(x)
+        x = x @ basis
+        covariance = (x.T @ x + MetricOptions.prior_draws * np.eye(basis.shape[1])) / count
+        if self.blocks is not None:
+            covariance = _within_blocks(covariance, self.blocks)
+        variances, vectors = np.linalg.eigh(covariance)
+        return self._times(basis, (vectors * _wider_sds(variances)) @ vectors.T)
+
+    def _basis(self, *points: np.ndarray) -> np.ndarray:
+        """Orthonormal basis (d, r) of points u (n, d) that contains the vectors, or of all u."""
+        d = len(self.scale)
+        if self.blocks is not None or self.matrix is not None:
+            return np.eye(d)
+        some = [x[evenly(len(x), MetricOptions.basis_draws)].T for x in points]
+        return _basis_of(np.concatenate([self.vectors, *some], axis=1))
+
+    def _times(self, basis: np.ndarray, root: np.ndarray) -> Metric:
+        """Metric after a map of u: `root` (r, r) within a basis (d, r), and else the identity."""
         inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
         vectors, stretch, _ = np.linalg.svd(inner @ root)
-        return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
+        return Metric._of(self.scale, basis @ vectors, stretch, self.rank, self.blocks)
+
+
+def _wider_sds(variances: np.ndarray) -> np.ndarray:
+    """Sds where variances are large, else 1."""
+    return np.where(variances > MetricOptions.max_variance, np.sqrt(variances), 1.0)
 
 
 def _basis_of(columns: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ class Stage:
     Attributes:
         states: State of each chain.
         metrics: Metric of each chain.
+        estimates: The metric of each chain before it was widened.
         recent: Recent draws of each chain in its warmup.
         warmup: Steps of the warmup; fewer than planned once all metrics have settled.
         last_window: End of the last window.
@@ -40,6 +41,7 @@ class Stage:
 
     states: tuple[ChainState, ...]
     metrics: tuple[Metric, ...]
+    estimates: tuple[Metric, ...]
     recent: tuple[RecentDraws, ...]
     warmup: int
     last_window: int = 0
@@ -54,12 +56,12 @@ class Stage:
         """Stage of a chain at its start."""
         empty = np.zeros((0, len(point.z)))
         state = ChainState.at(point, metric, key)
-        return cls((state,), (metric,), (RecentDraws(empty, empty),), warmup)
+        return cls((state,), (metric,), (metric,), (RecentDraws(empty, empty),), warmup)
 
     @classmethod
     def of_all(cls, stages: list[Self]) -> Self:
         """Stage of several chains that run together."""
-        parts = [(s.states, s.metrics, s.recent) for s in stages]
+        parts = [(s.states, s.metrics, s.estimates, s.recent) for s in stages]
         members = (sum(part, ()) for part in zip(*parts, strict=True))
         return cls(*members, warmup=stages[0].warmup, together=True)
 
@@ -100,21 +102,26 @@ class Stage:
     def with_new_metrics(self) -> Stage:
         """Stage with metrics estimated from recent draws; the warmup may then end early."""
         recent = tuple(draws.last(recent_count(self.done)) for draws in self.recent)
-        metrics = tuple(
-            draws.update(metric) for draws, metric in zip(recent, self.metrics, strict=True)
+        estimates = tuple(
+            draws.update(metric) for draws, metric in zip(recent, self.estimates, strict=True)
         )
+        metrics = tuple(
+            draws.widen(metric) for draws, metric in zip(recent, estimates, strict=True)
+        )
+        # Wider metrics are noisier, and settle later.
+        settled = self.settled + 1 if all(map(has_settled, self.estimates, estimates)) else 0
+        warmup = self.warmup
+        if settled >= 2 and self.done >= WARMUP.min_steps:
+            warmup = min(warmup, self.done + final_steps(warmup))
         states = tuple(
             state.moved(old, new)
             for state, old, new in zip(self.states, self.metrics, metrics, strict=True)
         )
-        settled = self.settled + 1 if all(map(has_settled, self.metrics, metrics)) else 0
-        warmup = self.warmup
-        if settled >= 2 and self.done >= WARMUP.min_steps:
-            warmup = min(warmup, self.done + final_steps(warmup))
         return replace(
             self,
             states=states,
             metrics=metrics,
+            estimates=estimates,
             recent=recent,
             warmup=warmup,
             last_window=self.done,

@@ -75,6 +75,11 @@ class RecentDraws(NamedTuple):
             updated = metric.updated(z, gradient)
         return updated if updated.is_regular else metric
 
+    def widen(self, metric: Metric) -> Metric:
+        """Metric widened where the draws vary more; the old one if they diverge."""
+        wider = metric.widened(self.z) if np.all(np.isfinite(self.z)) else metric
+        return wider if wider.is_regular else metric
+
 
 def has_settled(old: Metric, new: Metric) -> bool:
     """True if two successive estimates of a metric hardly differ.

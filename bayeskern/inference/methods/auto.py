@@ -123,8 +123,7 @@ class Auto(Method):
             yield "svi", SVI()
         if attempts.verdict != "bad":
             yield "svi flow", SVI(guide="flow")
-        # Smaller steps than the default, because divergent chains would have to run again.
-        yield "nuts", NUTS(target_accept=0.9, known=attempts.findings)
+        yield "nuts", NUTS(known=attempts.findings)
 
 
 def _is_hopeless(posterior: Posterior) -> bool:

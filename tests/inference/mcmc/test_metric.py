@@ -72,6 +72,27 @@ def test_diagonal_metric_minimises_the_fisher_divergence():
     np.testing.assert_allclose(np.square(metric.scale), wanted, rtol=0.02)
 
 
+@pytest.mark.parametrize("rank", [0, 3, 30])
+def test_wider_metric_has_the_sds_of_draws_that_vary_more(rank):
+    """In one direction the variance is 9 times that of the metric, in another a quarter of it."""
+    d = 30
+    directions = np.eye(d) if rank == 0 else np.linalg.qr(covariance(d, 1e2))[0]
+    sds = np.r_[3.0, 0.5, np.ones(d - 2)]
+    z = np.random.default_rng(4).normal(size=(20_000, d)) * sds @ directions.T
+    wider = unit(d, rank).widened(10.0 + z)
+    expected = np.eye(d) + 8.0 * np.outer(directions[:, 0], directions[:, 0])
+    np.testing.assert_allclose(wider.to_z(wider.to_z(np.eye(d)).T), expected, atol=0.2)
+
+
+def test_wider_metric_keeps_blocks_apart():
+    cov = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 1.0], [0.0, 1.0, 2.0]])
+    z, _ = normal_draws(cov, 50_000)
+    wider = unit(3, 2, blocks=(0, 0, -1)).widened(z)
+    # The block of the first two has the variances 7 and 1.
+    expected = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(wider.to_z(wider.to_z(np.eye(3)).T), expected, atol=0.1)
+
+
 def test_low_rank_metric_corrects_a_few_directions():
     d, rng = 80, np.random.default_rng(3)
     V, _ = np.linalg.qr(rng.normal(size=(d, 3)))
