@@ -237,7 +237,7 @@ class Metric(eqx.Module):
 
 def _wider_sds(variances: np.ndarray) -> np.ndarray:
     """Sds where variances are large, else 1."""
-    return np.where(variances > MetricOptions.max_variance, np.sqrt(variances), 1.0)
+    return np.sqrt(np.where(variances > MetricOptions.max_variance, variances, 1.0))
 
 
 def _basis_of(columns: np.ndarray) -> np.ndarray:

@@ -108,7 +108,7 @@ class Stage:
         metrics = tuple(
             draws.widen(metric) for draws, metric in zip(recent, estimates, strict=True)
         )
-        # Wider metrics are noisier, and settle later.
+        # Not the wider metrics, which are noisier and settle later.
         settled = self.settled + 1 if all(map(has_settled, self.estimates, estimates)) else 0
         warmup = self.warmup
         if settled >= 2 and self.done >= WARMUP.min_steps:

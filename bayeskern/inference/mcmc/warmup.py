@@ -77,7 +77,10 @@ class RecentDraws(NamedTuple):
 
     def widen(self, metric: Metric) -> Metric:
         """Metric widened where the draws vary more; the old one if they diverge."""
-        wider = metric.widened(self.z) if np.all(np.isfinite(self.z)) else metric
+        # Squares of larger numbers overflow; a comparison with NaN is false.
+        if not np.max(np.abs(self.z), initial=0.0) < 1e100 * np.min(metric.scale):
+            return metric
+        wider = metric.widened(self.z)
         return wider if wider.is_regular else metric
 
 

@@ -47,9 +47,10 @@ MAX_DIVERGENT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class NUTS(Method):
-    """The No-U-Turn sampler with a mass matrix by Fisher divergence, widened by heavy tails.
+    """The No-U-Turn sampler with a mass matrix by Fisher divergence.
 
-    NumPyro computes the trajectories.
+    NumPyro computes the trajectories. In directions where the draws of the warmup vary more than
+    this matrix says, as along the log scale of groups, the mass matrix has their sds.
 
     A search finds modes, and each chain starts two posterior sds from one of them; these modes are
     as distant from one another as possible. An extra chain visits each end of the search that no
