@@ -21,14 +21,15 @@ class MetricOptions:
         min_stretch: A metric of low rank leaves out vectors whose stretch and its inverse are
             smaller: they may be noise.
         basis_draws: Number of draws whose span contains the vectors of a metric of low rank.
-        max_variance: Variance of draws, in units of the metric, above which it is widened. Chosen
-            on the horseshoe, nested classes and process of `benchmarks.everyday`.
+        wider_variances: Variance of draws, in units of the metric, above which it is widened, and
+            the largest variance to which. Chosen on the horseshoe, nested classes and process of
+            `benchmarks.everyday`, where variances are 2 to 8.
     """
 
     prior_draws: float = 5.0
     min_stretch: float = 1.4
     basis_draws: int = 50
-    max_variance: float = 1.5
+    wider_variances: tuple[float, float] = (1.5, 100.0)
 
 
 class Metric(eqx.Module):
@@ -237,7 +238,8 @@ class Metric(eqx.Module):
 
 def _wider_sds(variances: np.ndarray) -> np.ndarray:
     """Sds where variances are large, else 1."""
-    return np.sqrt(np.where(variances > MetricOptions.max_variance, variances, 1.0))
+    least, largest = MetricOptions.wider_variances
+    return np.sqrt(np.where(variances > least, np.minimum(variances, largest), 1.0))
 
 
 def _basis_of(columns: np.ndarray) -> np.ndarray:
