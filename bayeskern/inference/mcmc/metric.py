@@ -195,45 +195,40 @@ class Metric(eqx.Module):
         if not self.rank:
             return metric
         x, g = metric.to_u(z), metric.gradient_in_u(gradient)
-        basis = self._basis(x, g)
+        basis = np.eye(len(self.scale))
+        if self.blocks is None and self.matrix is None:
+            some = evenly(len(x), MetricOptions.basis_draws)
+            basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
         unit = MetricOptions.prior_draws * np.eye(basis.shape[1])
         (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
-        return metric._times(basis, root)
+        inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
+        vectors, stretch, _ = np.linalg.svd(inner @ root)
+        return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
 
     def widened(self, z: np.ndarray) -> Metric:
         """Metric with the sds of draws z (n, d) in directions in which they vary more.
 
         Where tails are heavy or narrow regions steep, as along the scale of a funnel, the metric of
         least Fisher divergence has smaller sds than the posterior. Trajectories then turn before
-        they have crossed it.
+        they have crossed it. A metric of low rank stays as it is: of many coordinates, noise would
+        widen too many.
         """
+        if self.rank and self.matrix is None:
+            return self
         x = self.to_u(z - np.mean(z, axis=0))
         count = len(x) + MetricOptions.prior_draws
         if not self.rank:
             variances = (np.sum(np.square(x), axis=0) + MetricOptions.prior_draws) / count
             return replace(self, scale=self.scale * _wider_sds(variances))
-        basis = self._basis(x)
-        x = x @ basis
-        covariance = (x.T @ x + MetricOptions.prior_draws * np.eye(basis.shape[1])) / count
+        unit = np.eye(len(self.scale))
+        covariance = (x.T @ x + MetricOptions.prior_draws * unit) / count
         if self.blocks is not None:
             covariance = _within_blocks(covariance, self.blocks)
         variances, vectors = np.linalg.eigh(covariance)
-        return self._times(basis, (vectors * _wider_sds(variances)) @ vectors.T)
-
-    def _basis(self, *points: np.ndarray) -> np.ndarray:
-        """Orthonormal basis (d, r) of points u (n, d) that contains the vectors, or of all u."""
-        d = len(self.scale)
-        if self.blocks is not None or self.matrix is not None:
-            return np.eye(d)
-        some = [x[evenly(len(x), MetricOptions.basis_draws)].T for x in points]
-        return _basis_of(np.concatenate([self.vectors, *some], axis=1))
-
-    def _times(self, basis: np.ndarray, root: np.ndarray) -> Metric:
-        """Metric after a map of u: `root` (r, r) within a basis (d, r), and else the identity."""
-        inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
-        vectors, stretch, _ = np.linalg.svd(inner @ root)
-        return Metric._of(self.scale, basis @ vectors, stretch, self.rank, self.blocks)
+        inner = _inner((vectors * _wider_sds(variances)) @ vectors.T, self.vectors, self.stretch)
+        vectors, stretch, _ = np.linalg.svd(inner.T)
+        return Metric._of(self.scale, vectors, stretch, self.rank, self.blocks)
 
 
 def _wider_sds(variances: np.ndarray) -> np.ndarray:

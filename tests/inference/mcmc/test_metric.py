@@ -72,7 +72,7 @@ def test_diagonal_metric_minimises_the_fisher_divergence():
     np.testing.assert_allclose(np.square(metric.scale), wanted, rtol=0.02)
 
 
-@pytest.mark.parametrize("rank", [0, 3, 30])
+@pytest.mark.parametrize("rank", [0, 30])
 def test_wider_metric_has_the_sds_of_draws_that_vary_more(rank):
     """In one direction the variance is 9 times that of the metric, in another a quarter of it."""
     d = 30
@@ -87,9 +87,9 @@ def test_wider_metric_has_the_sds_of_draws_that_vary_more(rank):
 def test_wider_metric_keeps_blocks_apart():
     cov = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 1.0], [0.0, 1.0, 2.0]])
     z, _ = normal_draws(cov, 50_000)
-    wider = unit(3, 2, blocks=(0, 0, -1)).widened(z)
+    wider = unit(3, 3, blocks=(0, 0, 1)).widened(z)
     # The block of the first two has the variances 7 and 1.
-    expected = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    expected = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
     np.testing.assert_allclose(wider.to_z(wider.to_z(np.eye(3)).T), expected, atol=0.1)
 
 
