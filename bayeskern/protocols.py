@@ -49,11 +49,13 @@ class Marginal(NamedTuple):
         recover: (draws, key, mean) -> draws of every site of the full model, each (S, *site), from
             draws of `model`, each (S, *site). Integrated-out sites are drawn from their
             conditional distribution, or set to its mean if `mean` is true.
+        kwargs: The named arguments of `model`, if there are any.
     """
 
     model: Callable
     args: tuple
     recover: Callable[[dict, jax.Array, bool], dict]
+    kwargs: dict | None = None
 
 
 class DoesNotApplyError(ValueError):

@@ -159,8 +159,8 @@ def noncentred(target: Target) -> Marginal | None:
     if not centredness:
         return None
     names = (*shapes, *target.deterministics)
-    form = PartlyCentred(eqx.Partial(model, **target.kwargs), centredness, scales)
-    return Marginal(form, target.args, partial(_sites_of_model, names))
+    form = PartlyCentred(model, centredness, scales)
+    return Marginal(form, target.args, partial(_sites_of_model, names), target.kwargs)
 
 
 def _sites_of_model(
@@ -280,7 +280,7 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
     def recentre(z: jax.Array) -> jax.Array:
         values = old.constrain(z)
         model = new.model
-        trace = trace_at(model.model, values, jax.random.key(0), old.args, {})
+        trace = trace_at(model.model, values, jax.random.key(0), old.args, old.kwargs)
         for name, centredness in model.centredness.items():
             core, value = model.core(name, trace[name]["fn"], values), values[name]
             standardised = value if name in model.scales else _standardised(core, value)

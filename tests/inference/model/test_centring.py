@@ -68,7 +68,7 @@ def forms(family):
     else:
         target = Target.of(groups(FAMILIES[family]), (), {})
     marginal = noncentred(target)
-    form = Target.of(marginal.model, marginal.args, {})
+    form = Target.of(marginal.model, marginal.args, marginal.kwargs or {})
     ((name, zeros),) = form.model.centredness.items()
     centredness = np.linspace(0.1, 1.0, zeros.size).reshape(zeros.shape)
     return target, form, form.model.with_centredness(form, {name: centredness})
@@ -77,7 +77,7 @@ def forms(family):
 def test_forms_of_one_model_share_their_programs():
     def density_of_new_form(y):
         marginal = noncentred(Target.of(standardised, (), {"y": y}))
-        form = Target.of(marginal.model, marginal.args, {})
+        form = Target.of(marginal.model, marginal.args, marginal.kwargs or {})
         return log_densities(form, np.zeros((5, form.size)))
 
     before = len(compilations)
@@ -86,6 +86,18 @@ def test_forms_of_one_model_share_their_programs():
     before = len(compilations)
     assert np.all(density_of_new_form(2.0 * Y) < first)
     assert len(compilations) == before
+
+
+def test_named_data_may_be_read_by_the_model():
+    def model(group, y):
+        tau = numpyro.sample("tau", dist.HalfNormal(2.0))
+        with numpyro.plate("groups", len(np.unique(group))):
+            effect = numpyro.sample("effect", dist.Normal(0.0, tau))
+        numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
+
+    method = bk.NUTS(chains=2, warmup=300, draws=100)
+    posterior = bk.infer(model, group=GROUP, y=Y, method=method, seed=0, progress=False)
+    assert "effect" in posterior.trust.evidence["centredness"]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "standardised"])
