@@ -21,9 +21,9 @@ class MetricOptions:
         min_stretch: A metric of low rank leaves out vectors whose stretch and its inverse are
             smaller: they may be noise.
         basis_draws: Number of draws whose span contains the vectors of a metric of low rank.
-        wider_variances: Variance of draws, in units of the metric, above which it is widened, and
-            the largest variance to which. Chosen on the horseshoe, nested classes and process of
-            `benchmarks.everyday`, where variances are 2 to 8.
+        wider_variances: Variance of draws, in units of the metric, above which the metric is
+            widened, and the largest variance of a wider metric. Chosen on the horseshoe, nested
+            classes and process of `benchmarks.everyday`.
     """
 
     prior_draws: float = 5.0
@@ -207,12 +207,12 @@ class Metric(eqx.Module):
         return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
 
     def widened(self, z: np.ndarray) -> Metric:
-        """Metric with the sds of draws z (n, d) in directions in which they vary more.
+        """Metric with the sds of draws z (n, d) where these exceed the sds of the metric.
 
         Where tails are heavy or narrow regions steep, as along the scale of a funnel, the metric of
         least Fisher divergence has smaller sds than the posterior. Trajectories then turn before
-        they have crossed it. A metric of low rank stays as it is: of many coordinates, noise would
-        widen too many.
+        they have crossed it. A metric of low rank stays as it is, because noise would widen it in
+        too many directions.
         """
         if self.rank and self.matrix is None:
             return self
@@ -232,7 +232,7 @@ class Metric(eqx.Module):
 
 
 def _wider_sds(variances: np.ndarray) -> np.ndarray:
-    """Sds where variances are large, else 1."""
+    """Roots of large variances, at most those of a wider metric; 1 for small variances."""
     least, largest = MetricOptions.wider_variances
     return np.sqrt(np.where(variances > least, np.minimum(variances, largest), 1.0))
 

@@ -28,7 +28,7 @@ class Stage:
     Attributes:
         states: State of each chain.
         metrics: Metric of each chain.
-        estimates: The metric of each chain before it was widened.
+        estimates: Metric of least Fisher divergence of each chain, which `metrics` widen.
         recent: Recent draws of each chain in its warmup.
         warmup: Steps of the warmup; fewer than planned once all metrics have settled.
         last_window: End of the last window.
@@ -108,7 +108,7 @@ class Stage:
         metrics = tuple(
             draws.widen(metric) for draws, metric in zip(recent, estimates, strict=True)
         )
-        # Not the wider metrics, which are noisier and settle later.
+        # The estimates decide, because wider metrics are noisier and settle later.
         settled = self.settled + 1 if all(map(has_settled, self.estimates, estimates)) else 0
         warmup = self.warmup
         if settled >= 2 and self.done >= WARMUP.min_steps:

@@ -76,7 +76,7 @@ class RecentDraws(NamedTuple):
         return updated if updated.is_regular else metric
 
     def widen(self, metric: Metric) -> Metric:
-        """Metric widened where the draws vary more; the old one if they diverge."""
+        """Metric widened to the sds of the draws; the old metric if the draws diverge."""
         # Squares of larger numbers overflow; a comparison with NaN is false.
         if not np.max(np.abs(self.z), initial=0.0) < 1e100 * np.min(metric.scale):
             return metric

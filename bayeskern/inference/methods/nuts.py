@@ -50,7 +50,7 @@ class NUTS(Method):
     """The No-U-Turn sampler with a mass matrix by Fisher divergence.
 
     NumPyro computes the trajectories. In directions where the draws of the warmup vary more than
-    this matrix says, as along the log scale of groups, the mass matrix has their sds.
+    this matrix says, as along the log scale of groups, its inverse has their variances.
 
     A search finds modes, and each chain starts two posterior sds from one of them; these modes are
     as distant from one another as possible. An extra chain visits each end of the search that no
@@ -66,8 +66,7 @@ class NUTS(Method):
             one mass matrix.
         draws: Steps of each chain after the warmup.
         thin: Thinning interval of the draws; it saves only memory.
-        target_accept: Target acceptance probability; values closer to 1 give smaller steps. 0.9 is
-            what NumPyro and Stan reach with their target of 0.8.
+        target_accept: Target acceptance probability; values closer to 1 give smaller steps.
         max_tree_depth: Maximum number of doublings of a trajectory.
         mass_matrix: "dense"; "low_rank", a diagonal with corrections in a few directions;
             "diagonal"; "auto", dense up to 100 coordinates, of low rank up to 1,000 and diagonal
