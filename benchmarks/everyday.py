@@ -7,8 +7,9 @@ and four chains, "nutpie" (uv sync --group bench) nutpie's with four chains of 1
 data with commas, "0" by default; the fit has the same seed. Each fit runs in a process of its own,
 without JAX's cache on disk, so that its CPU seconds contain compilation. A fit is right if each
 mean and log sd of a latent is within MAX_ERROR of a reference: 4 x 5,000 draws of NumPyro's NUTS
-with a dense mass matrix, computed once and kept in FOLDER, or quadrature where one scale or
-location is left. Where a latent has no sd, as under a horseshoe, no fit is right.
+with a dense mass matrix, computed once and kept in FOLDER, or quadrature where at most two
+parameters are left once the others are integrated out. Where a latent has no sd, as under a
+horseshoe, no fit is right.
 """
 
 import json
@@ -90,10 +91,10 @@ def in_process(name: str, method: str, seed: int) -> dict | None:
 
 def reference(name: str, seed: int) -> dict | None:
     """Moments by quadrature where that is possible, else by a long run, kept in FOLDER."""
-    from benchmarks.everyday_models.small import EXACT
+    from benchmarks.everyday_models import EXACT
 
     if name in EXACT:
-        moments = EXACT[name]().items()
+        moments = EXACT[name](np.random.default_rng(seed)).items()
         return {
             "mean": {site: np.atleast_1d(m.mean).tolist() for site, m in moments},
             "sd": {site: np.atleast_1d(m.sd).tolist() for site, m in moments},

@@ -7,3 +7,5 @@ from benchmarks.everyday_models import groups, regressions, series, small
 
 MODELS = (*regressions.MODELS, *groups.MODELS, *series.MODELS, *small.MODELS)
 BY_NAME = {model.__name__: model for model in MODELS}
+# Exact moments by quadrature: functions of the generator.
+EXACT = {**series.EXACT, **small.EXACT}

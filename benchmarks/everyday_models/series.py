@@ -7,6 +7,8 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro import sample
 
+from tests.inference.zoo.moments import Moments, gaussian, grid, mixed, on_grid
+
 
 def penalised_spline(rng: np.random.Generator) -> Callable[[], None]:
     """A smooth curve by 20 hat functions with a random-walk penalty, 100 points."""
@@ -53,12 +55,16 @@ def volatile_returns(rng: np.random.Generator) -> Callable[[], None]:
     return model
 
 
-def autoregression(rng: np.random.Generator) -> Callable[[], None]:
-    """Trend and first-order errors of 80 monthly sales."""
+def _monthly_sales(rng: np.random.Generator) -> np.ndarray:
     e = np.zeros(80)
     for t in range(1, 80):
         e[t] = 0.7 * e[t - 1] + rng.normal(0, 30)
-    y = 900 + 2.5 * np.arange(80) + e
+    return 900 + 2.5 * np.arange(80) + e
+
+
+def autoregression(rng: np.random.Generator) -> Callable[[], None]:
+    """Trend and first-order errors of 80 monthly sales."""
+    y = _monthly_sales(rng)
 
     def model():
         a, b = sample("a", dist.Normal(1000, 300)), sample("b", dist.Normal(0, 10))
@@ -70,6 +76,36 @@ def autoregression(rng: np.random.Generator) -> Callable[[], None]:
         sample("y", dist.Normal(mean, sd).to_event(1), obs=jnp.asarray(y[1:]))
 
     return model
+
+
+def autoregression_truth(rng: np.random.Generator) -> dict[str, Moments]:
+    """Moments by quadrature over rho and sd, with the trend integrated out.
+
+    Near rho = 1 the level is free. A long chain can stay there, where 4e-5 of the mass lies.
+    """
+    y = _monthly_sales(rng) - 1000.0
+    trend, prior = np.column_stack([np.ones(80), np.arange(80.0)]), np.diag([300.0**-2, 10.0**-2])
+
+    def at(u: float, sd: float) -> tuple[float, Moments]:
+        """Log density of (artanh rho, log sd), and the moments of the trend given them."""
+        rho = np.tanh(u)
+        weights = np.r_[np.sqrt(1.0 - rho**2), np.ones(79)] / sd
+        rows = np.column_stack([trend, y])
+        rows = weights[:, None] * (rows - rho * np.r_[np.zeros((1, 3)), rows[:-1]])
+        X, left = rows[:, :2], rows[:, 2]
+        precision, shift = X.T @ X + prior, X.T @ left
+        given = gaussian(precision, shift)
+        log_p = np.sum(np.log(weights)) - 0.5 * (left @ left - shift @ given.mean)
+        log_p -= 0.5 * np.linalg.slogdet(precision)[1] + 0.5 * (sd / 100.0) ** 2
+        return log_p + np.log(sd) - 2.0 * np.log(np.cosh(u)), given
+
+    u, sd = grid(np.linspace(-2.0, 9.0, 600), np.exp(np.linspace(np.log(15.0), np.log(70.0), 50)))
+    results = [at(*point) for point in zip(*map(np.ravel, np.broadcast_arrays(u, sd)), strict=True)]
+    log_p = np.array([x for x, _ in results])
+    means, sds = (np.array(x) for x in zip(*(given for _, given in results), strict=True))
+    trends = mixed(log_p, means + np.array([1000.0, 0.0]), sds)
+    a, b = map(Moments, trends.mean, trends.sd)
+    return {"a": a, "b": b, **on_grid(log_p.reshape(600, 50), rho=np.tanh(u), sd=sd)}
 
 
 def smooth_by_process(rng: np.random.Generator) -> Callable[[], None]:
@@ -96,3 +132,5 @@ MODELS = (
     autoregression,
     smooth_by_process,
 )
+# Exact moments, from the generator of the data.
+EXACT = {"autoregression": autoregression_truth}
