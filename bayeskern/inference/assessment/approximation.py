@@ -178,7 +178,10 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
         "log_evidence_is": own_weights.log_evidence.value,
     }
     missed = _missed(posterior, evidence)
-    good = "Weighting these draws by the posterior's density changes next to nothing."
+    good = (
+        "Weighting these draws by the posterior's density changes no mean by more than "
+        f"{evidence['mean_shift']:.2g} sd."
+    )
     # A reliable wider sample decides alone, because it covers these draws too. Minimising
     # KL(q || p) makes the tails of q a little too thin, which suffices for a large k-hat of q.
     deciding = [wide_weights] if wide_decides else [own_weights, wide_weights]

@@ -11,9 +11,7 @@ import numpy as np
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.curvature import derivatives
-from bayeskern.inference.optimization.factors import ScaledEigen
-from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.optimization.conditional import conditional_mode
 from bayeskern.inference.result import Assessable
 
 
@@ -30,9 +28,6 @@ class TailOptions:
         grid: Number of coordinate values from which the points are interpolated.
         difference: Step of the numerical derivative of the log distance, in units of the distance
             from the median to the tail.
-        newton_steps: Largest number of Newton steps to a conditional mode.
-        halvings: Largest number of halvings of a Newton step.
-        decrement_tol: Newton decrement, in nats, at which a conditional mode is accepted.
         max_size: Dimension above which no density is followed.
     """
 
@@ -42,9 +37,6 @@ class TailOptions:
     points: int = 25
     grid: int = 512
     difference: float = 1e-4
-    newton_steps: int = 50
-    halvings: int = 20
-    decrement_tol: float = 1e-4
     max_size: int = 200
 
 
@@ -168,7 +160,7 @@ def _side(
     log_p, u, point = np.empty(len(steps)), np.empty(len(steps)), start
     for k, step in enumerate(steps):
         point = np.where(np.arange(len(point)) == coordinate, start[coordinate] + step, point)
-        point, log_marginal = _conditional_mode(target, point, coordinate)
+        point, log_marginal = conditional_mode(target, point, coordinate)
         if not np.isfinite(log_marginal):
             return None
         below, u[k], above = log_distance(_moved(point, coordinate, differences))
@@ -227,35 +219,3 @@ def _moved(point: np.ndarray, coordinate: int, steps: np.ndarray) -> np.ndarray:
     moved = np.tile(point, (len(steps), 1))
     moved[:, coordinate] += steps
     return moved
-
-
-def _conditional_mode(
-    target: Target, point: np.ndarray, coordinate: int
-) -> tuple[np.ndarray, float]:
-    """Mode over all coordinates but one, (d,), and Laplace's log marginal density or NaN.
-
-    Newton's method, with a positive definite H and halved steps: with H^-1 = L L' and gradient g,
-    the step is -L L' g and the decrement |L' g|^2 / 2.
-    """
-    objective = NegativeLogDensity(target, jacobian=True)
-    others = np.arange(len(point)) != coordinate
-    value, gradient, hessian = map(np.asarray, derivatives(objective, point))
-    if not others.any():
-        return point, -float(value)
-    for _ in range(TAIL.newton_steps):
-        if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
-            return point, np.nan
-        tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
-        white = tril.T @ gradient[others]
-        if 0.5 * white @ white < TAIL.decrement_tol:
-            return point, float(np.sum(np.log(np.diag(tril))) - value)
-        for halving in range(TAIL.halvings):
-            proposal = point.copy()
-            proposal[others] -= 0.5**halving * (tril @ white)
-            new = tuple(map(np.asarray, derivatives(objective, proposal)))
-            if new[0] < value:
-                break
-        else:
-            return point, np.nan
-        point, (value, gradient, hessian) = proposal, new
-    return point, np.nan

@@ -30,6 +30,8 @@ class TailLimits:
         max_known_sd_khat: The same limit if the density beyond the draws confirms the sd; from 1 on
             there is no variance.
         max_log_sd_ratio: Upper limit of the change of a log sd by the density beyond the draws.
+        min_index: Tail index below which thousands of draws do not determine an sd, although there
+            is one above 2: most are wrong at 2.2 and few at 2.5, benchmarks/results/tails.txt.
         max_followed: How many numbers have their density followed, by decreasing k-hat.
         min_distinct_share: A number with fewer distinct values, as a share of its draws, is
             discrete and has no tail.
@@ -44,6 +46,7 @@ class TailLimits:
     confirming_share: float = 0.1
     max_known_sd_khat: float = 1.0
     max_log_sd_ratio: float = 0.2
+    min_index: float = 2.4
     max_followed: int = 3
     min_distinct_share: float = 0.05
     min_skewness: float = 0.5
@@ -131,8 +134,13 @@ def _confirmed(density: Callable[[float], Tail], sd: float) -> Tail:
 
 
 def _log_sd_ratio(tail: Tail, sd: float) -> float:
-    """Log ratio of the sd of a tail to an sd; 0 if it is unknown, or the density does not fall."""
-    return float(np.log(tail.sd / sd)) if tail.index > 0.0 and not np.isnan(tail.sd) else 0.0
+    """Log ratio of the sd of a tail to an sd of draws.
+
+    0 if it is unknown, or the density does not fall; infinite if draws do not determine the sd.
+    """
+    if np.isnan(tail.sd) or tail.index <= 0.0:
+        return 0.0
+    return np.inf if tail.index < TAIL_LIMITS.min_index else float(np.log(tail.sd / sd))
 
 
 def heavy_tail_advice(
@@ -188,7 +196,7 @@ def heavy_tail_advice(
             for i in by_khat[: TAIL_LIMITS.max_followed]
         }
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
-    ratios = {i: float(np.log(t.sd / (largest[i] * np.std(x[:, i])))) for i, t in known.items()}
+    ratios = {i: _log_sd_ratio(t, float(largest[i] * np.std(x[:, i]))) for i, t in known.items()}
     advice = _advice_by_density(names, known, ratios, evidence) if known else None
     max_khats = {
         i: TAIL_LIMITS.max_known_sd_khat if i in known else TAIL_LIMITS.max_sd_khat
@@ -220,7 +228,9 @@ def _advice_by_density(
         return None
     change = f"its sd is {np.exp(ratio):.2g} times the sd of the draws"
     if np.isinf(ratio):
-        change = f"with tail index {tails[worst].index:.2g} it has no sd"
+        index = tails[worst].index
+        lack = "it has no sd" if index <= 2.0 else "draws do not determine its sd"
+        change = f"with tail index {index:.2g} {lack}"
     return (
         f"Followed beyond the draws, the density of {names[worst]} has a heavy tail: {change}. Use "
         "medians and quantiles of it, or a tighter prior."

@@ -20,6 +20,7 @@ from bayeskern.inference.mcmc.connectivity import (
     shrunk_covariance,
 )
 from bayeskern.inference.mcmc.kernel import Transitions
+from bayeskern.inference.mcmc.necks import neck_log_integral
 from bayeskern.inference.mcmc.shares import (
     NearestRegion,
     integral_in_ellipsoid,
@@ -51,7 +52,8 @@ class ExplorationOptions:
     Attributes:
         max_visits: Maximum number of visited points.
         min_visits: Number of visits to points that are alike, all of which return to known regions,
-            after which the other points that are alike count as visited.
+            after which the other points that are alike count as visited. A neck without mass counts
+            as such a visit.
         visit_draws: Number of draws that represent a visit; if most of them are connected to a
             region, the visit is in that region.
         min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
@@ -111,7 +113,8 @@ class Exploration:
         self.rows = [Transitions(*(x[g] for x in rows)) for g in members]
         self.chains = [tuple(g.tolist()) for g in members]
         self.visits, self.unvisited, self.stuck = 0, 0, 0
-        # True for each visit to a point that is like others, if it returned to a known region.
+        # For each point that is like others: true if the visit returned to a known region, or was
+        # left out because the point lies in a neck without mass.
         self._alike_returned: list[bool] = []
         self.spikes: list[Region] = []
         self.regions: list[Region] = []
@@ -182,11 +185,16 @@ class Exploration:
         """
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
+        empty_necks = 0
         while len(points) and self.visits < EXPLORATION.max_visits:
+            if empty_necks >= EXPLORATION.min_visits and all(self._alike_returned):
+                break
             point, points = points[0], points[1:]
             log_integral, tril = self._local_log_integral(point)
             if log_integral > self._min_log_integral:
-                returned = self._visit_point(point)
+                is_empty = are_alike and self._is_empty_neck(point)
+                empty_necks += is_empty
+                returned = is_empty or self._visit_point(point)
                 if are_alike:
                     self._alike_returned.append(returned)
                 points = points[~self._connected_to_chains(points)]
@@ -200,6 +208,11 @@ class Exploration:
         self.unvisited += sum(
             self._local_log_integral(point)[0] > self._min_log_integral for point in points
         )
+
+    def _is_empty_neck(self, point: np.ndarray) -> bool:
+        """True if the neck from the draws of all chains to a point (d,) has a negligible mass."""
+        z = np.concatenate(self._given_z)
+        return neck_log_integral(self.target, point, z) < self._min_log_integral
 
     @property
     def _min_log_integral(self) -> float:

@@ -73,13 +73,18 @@ def test_density_tail_overrules_a_moderate_khat():
 
 
 @pytest.mark.parametrize(
-    ("index", "factor", "says"), [(3.0, 1.5, "its sd is 1.5 times"), (1.8, np.inf, "it has no sd")]
+    ("index", "factor", "says", "log_ratio"),
+    [
+        (3.0, 1.5, "its sd is 1.5 times", np.log(1.5)),
+        (2.3, 1.0, "draws do not determine its sd", np.inf),
+        (1.8, np.inf, "it has no sd", np.inf),
+    ],
 )
-def test_sd_that_the_density_refutes_is_named(index, factor, says):
+def test_sd_that_the_density_refutes_is_named(index, factor, says, log_ratio):
     x, evidence = khat_between(0.6, 0.8), {}
     tail = Tail(index, factor * np.std(x))
     assert says in heavy_tail_advice(["x"], x, evidence, density=lambda name, share: tail)
-    np.testing.assert_allclose(evidence["tail_log_sd_ratio"], np.log(factor))
+    np.testing.assert_allclose(evidence["tail_log_sd_ratio"], log_ratio)
 
 
 def test_khat_above_one_is_doubted_despite_the_density():
