@@ -7,6 +7,7 @@ small, so is x - loc. With the centredness c of each element, the latent is inst
 
 c = 1 is the centred form x' = x, c = 0 the non-centred form x' ~ N(0, 1). A model that is written
 in its non-centred form, with z ~ N(0, 1) and x = scale z, has the same forms: x' ~ N(0, scale^c).
+A random walk is multivariate normal, and a log-normal site is the exponential of a normal x.
 
 References:
     Papaspiliopoulos, Roberts and Skoeld (2007), "A general framework for the parametrization of
@@ -32,12 +33,15 @@ from numpyro import handlers
 from numpyro.distributions import (
     Distribution,
     ExpandedDistribution,
+    GaussianRandomWalk,
     Independent,
     MultivariateNormal,
     Normal,
     StudentT,
+    TransformedDistribution,
     constraints,
 )
+from numpyro.distributions.transforms import Transform
 from numpyro.infer.reparam import Reparam
 
 from bayeskern.core.batching import by_chunk
@@ -135,6 +139,8 @@ class _Decentring(Reparam):
         value = numpyro.sample(name + SUFFIX, self._wrap(decentred, shape, event_dim))
         standardised = _standardised(decentred, jnp.asarray(value))
         own = standardised if name in self._model.scales else _located(core, standardised)
+        for transform in _transforms(fn):
+            own = transform(own)
         # Without the barrier XLA would compute the powers again for each row of the data.
         return None, jax.lax.optimization_barrier(own)
 
@@ -175,6 +181,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     All in the order of the model.
     """
     location_scale: list[str] = []
+    transformed: list[str] = []
     positive: list[str] = []
     latents = {s.name for s in target.latents if not s.is_param}
 
@@ -183,6 +190,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
         # A power of the density, or a step of a scan, has no form of its own.
         own = [k for k, site in sites.items() if site["scale"] is None and not is_step(site)]
         location_scale[:] = [k for k in own if _core(sites[k]["fn"]) is not None]
+        transformed[:] = [k for k in location_scale if _transforms(sites[k]["fn"])]
         supports = {k: sites[k]["fn"].support for k in own}
         positive[:] = [
             k
@@ -197,7 +205,8 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     cores = jax.device_get(_cores(target, tuple(location_scale), points))
     roots, locs = ({k: core[i] for k, core in cores.items()} for i in (1, 0))
     funnels = [k for k in location_scale if not np.array_equal(roots[k][0], roots[k][1])]
-    standardised = [k for k in location_scale if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
+    normal = [k for k in location_scale if k not in transformed]
+    standardised = [k for k in normal if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
     return funnels, standardised, positive
 
 
@@ -264,10 +273,31 @@ def _are_equal(of_elements: np.ndarray, of_scale: np.ndarray) -> bool:
 
 
 def _core(fn: Distribution) -> LocationScale | None:
-    """Distribution of one event, if it is a location-scale distribution; else None."""
+    """Distribution of one event before `_transforms`, if it is a location-scale one; else None."""
+    fn = _event(fn)
+    if isinstance(fn, TransformedDistribution):
+        is_elementwise = all(t.domain.event_dim == t.codomain.event_dim == 0 for t in fn.transforms)
+        return _core(fn.base_dist) if is_elementwise else None
+    if isinstance(fn, GaussianRandomWalk):
+        steps = jnp.tril(jnp.ones((fn.num_steps, fn.num_steps)))
+        root = jnp.asarray(fn.scale)[..., None, None] * steps
+        return MultivariateNormal(jnp.zeros(fn.num_steps), scale_tril=root)
+    return fn if isinstance(fn, Normal | StudentT | MultivariateNormal) else None
+
+
+def _transforms(fn: Distribution) -> list[Transform]:
+    """Transforms of a location-scale site, such as the exponential of a log-normal one."""
+    fn = _event(fn)
+    if not isinstance(fn, TransformedDistribution):
+        return []
+    return [*_transforms(fn.base_dist), *fn.transforms]
+
+
+def _event(fn: Distribution) -> Distribution:
+    """Distribution of one event."""
     while isinstance(fn, Independent | ExpandedDistribution):
         fn = fn.base_dist
-    return fn if isinstance(fn, Normal | StudentT | MultivariateNormal) else None
+    return fn
 
 
 def recentred(old: Target, new: Target, z: np.ndarray) -> np.ndarray:
@@ -282,7 +312,10 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
         model = new.model
         trace = trace_at(model.model, values, jax.random.key(0), old.args, old.kwargs)
         for name, centredness in model.centredness.items():
-            core, value = model.core(name, trace[name]["fn"], values), values[name]
+            fn, value = trace[name]["fn"], values[name]
+            core = model.core(name, fn, values)
+            for transform in reversed(_transforms(fn)):
+                value = transform.inv(value)
             standardised = value if name in model.scales else _standardised(core, value)
             values[name + SUFFIX] = _located(_decentred(core, centredness), standardised)
         return new.unconstrain({s.name: values[s.name] for s in new.latents})[0]

@@ -58,6 +58,8 @@ FAMILIES = {
     "student": lambda m, tau: dist.StudentT(4.0, m, tau),
     "multivariate": two_effects,
     "independent": lambda m, tau: dist.Normal(m, tau).expand([4, 2]).to_event(1),
+    "log-normal": dist.LogNormal,
+    "walks": lambda m, tau: dist.GaussianRandomWalk(tau, num_steps=3),
 }
 
 
@@ -143,15 +145,19 @@ def test_scales_of_standardised_sites():
         tau = numpyro.sample("tau", dist.HalfNormal())
         sds = numpyro.sample("sds", dist.HalfNormal().expand([3]).to_event(1))
         own = numpyro.sample("own", dist.HalfNormal())
+        size = numpyro.sample("size", dist.HalfNormal())
         z = numpyro.sample("z", dist.Normal().expand([3]).to_event(1))
         walk = numpyro.sample("walk", dist.Normal().expand([5]).to_event(1))
         late = numpyro.sample("late", dist.Normal())
         later = numpyro.sample("later", dist.HalfNormal())
         added = numpyro.sample("added", dist.Normal())
+        factor = numpyro.sample("factor", dist.LogNormal())
         mean = jnp.sum(tau * sds * z) + own * jnp.cumsum(walk)[-1] + late * later + added
+        mean = mean + size * factor
         numpyro.sample("x", dist.Normal(mean, 1.0 + own), obs=x)
 
-    # `own` is in the noise too, `later` comes after its site, `added` has no scale.
+    # `own` is in the noise too, `later` comes after its site, `added` has no scale, and `factor` is
+    # not normal.
     form = noncentred(Target.of(products, (1.0,), {})).model
     assert form.scales == {"z": ("tau", "sds")}
     assert list(form.centredness) == ["z"]
