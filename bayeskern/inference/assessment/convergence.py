@@ -223,6 +223,13 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     return Trust("good", advice, evidence)
 
 
+def lacks_draws(trust: Trust) -> bool:
+    """True if the first remedy for a caution on chains is to let them go on."""
+    remedies = (_disagreement(trust.evidence), _few_draws(trust.evidence))
+    is_remedy = any(advice and trust.advice.startswith(advice) for advice in remedies)
+    return trust.verdict == "caution" and is_remedy
+
+
 def _separate_modes(e: dict, worst: np.ndarray) -> str | None:
     means, within = np.mean(worst, axis=1), np.sqrt(np.mean(np.var(worst, axis=1)))
     if not np.ptp(means) > CHAIN_LIMITS.separate_modes_sds * within:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from bayeskern.inference.assessment.approximation import is_hopeless
+from bayeskern.inference.assessment.convergence import CHAIN_LIMITS, lacks_draws
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.jumps import has_jumps
 from bayeskern.inference.methods.base import Method
@@ -46,6 +49,22 @@ class CorrectionOptions:
 CORRECTION = CorrectionOptions()
 
 
+@dataclass(frozen=True)
+class ExtensionOptions:
+    """Options for chains that go on.
+
+    Attributes:
+        margin: Expected effective draws, in units of the fewest of good chains.
+        most: Largest number of draws, in units of the draws so far.
+    """
+
+    margin: float = 1.5
+    most: int = 4
+
+
+EXTENSION = ExtensionOptions()
+
+
 class Attempt(NamedTuple):
     """A method that `auto` tried.
 
@@ -70,8 +89,9 @@ class Auto(Method):
     with a proposal around all modes if the draws miss some. If the correction is bad, or hopeless
     because weights in many coordinates have no mean, NUTS is next. Good draws of Laplace are
     corrected if a mean is off by more than a tenth of an sd. If the density jumps, as at a change
-    point, SMC takes the place of SVI and NUTS. If no verdict is good, the last result is returned
-    with its own verdict.
+    point, SMC takes the place of SVI and NUTS. Chains of NUTS that agree roughly but have too few
+    effective draws go on, unless the density is costly. If no verdict is good, the last result is
+    returned with its own verdict.
 
     Each attempt uses the findings of the earlier attempts: modes are searched for once, draws must
     cover the known modes, and chains must reach the other known points. All attempts run on the
@@ -91,6 +111,9 @@ class Auto(Method):
                 continue
             if name == "laplace" and attempts.verdict == "bad":
                 attempts.look_for_jumps(posterior)
+            is_short = name == "nuts" and lacks_draws(posterior.trust_in_draws)
+            if is_short and not is_costly(posterior.fitted_target):
+                attempts.extend(posterior)
             if name not in ("nuts", "smc", "exact"):
                 if attempts.verdict == "good" and not _is_coarse(posterior):
                     break
@@ -198,13 +221,25 @@ class Attempts:
             return None
         fit = dataclasses.replace(fit, findings=self.findings | fit.findings)
         posterior = Posterior.of(method.name, fit, self.target, progress=self.progress)
+        self._record(name, name, posterior, started)
+        return posterior
+
+    def extend(self, posterior: Posterior) -> None:
+        """Let the chains of a posterior by NUTS go on until they have enough effective draws."""
+        started, evidence = time.perf_counter(), posterior.trust_in_draws.evidence
+        ess = min(evidence["ess_bulk"], evidence["ess_tail"])
+        factor = np.clip(np.ceil(EXTENSION.margin * CHAIN_LIMITS.good_ess / ess), 2, EXTENSION.most)
+        longer = posterior.extend(int(factor - 1) * posterior.shape[1])
+        self._record("nuts", "nuts, more draws", longer, started)
+
+    def _record(self, method: str, name: str, posterior: Posterior, started: float) -> None:
+        """Record an attempt and its fit, which began at a time in seconds."""
         trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
-        known = dataclasses.replace(fit, method=name, assess=KnownVerdict(trust))
-        self._fits.append((known, trust))
-        return posterior
+        fit = dataclasses.replace(posterior.fit, method=method, assess=KnownVerdict(trust))
+        self._fits.append((fit, trust))
 
     def look_for_jumps(self, posterior: Posterior) -> None:
         """Find jumps of the density between draws, and name them in the last attempt."""

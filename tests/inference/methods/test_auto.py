@@ -1,5 +1,7 @@
 """Auto: the cheapest method with a good verdict, and its attempts."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -73,21 +75,34 @@ def test_poor_laplace_is_corrected_and_reasons_are_kept():
     assert abs(tau.std() - 3.2) < 0.5
 
 
+def groups(y):
+    m, tau = numpyro.sample("m", dist.Normal(0, 3)), numpyro.sample("tau", dist.HalfNormal(1))
+    with numpyro.plate("group", len(y)):
+        e = numpyro.sample("e", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Poisson(jnp.exp(m + tau * e)), obs=y)
+
+
+COUNTS = np.random.default_rng(0).poisson(5.0, size=20)
+
+
 @pytest.mark.slow
 def test_hopeless_draws_are_not_corrected():
     # In a ridge of 22 coordinates the weights of Laplace's draws have no mean.
-    y = np.random.default_rng(0).poisson(5.0, size=20)
-
-    def groups():
-        m, tau = numpyro.sample("m", dist.Normal(0, 3)), numpyro.sample("tau", dist.HalfNormal(1))
-        with numpyro.plate("group", 20):
-            e = numpyro.sample("e", dist.Normal(0, 1))
-            numpyro.sample("y", dist.Poisson(jnp.exp(m + tau * e)), obs=y)
-
-    posterior = bk.infer(groups, progress=False)
+    posterior = bk.infer(groups, COUNTS, progress=False)
     assert [a.method for a in posterior.attempts] == ["laplace", "nuts"]
     assert posterior.attempts[0].verdict == "bad"
     assert posterior.trust.verdict == "good"
+
+
+@pytest.mark.slow
+def test_chains_with_too_few_draws_go_on(monkeypatch):
+    monkeypatch.setattr(auto, "NUTS", partial(bk.NUTS, draws=150))
+    posterior = bk.infer(groups, COUNTS, progress=False)
+    methods, verdicts = zip(*((a.method, a.verdict) for a in posterior.attempts), strict=True)
+    assert methods == ("laplace", "nuts", "nuts, more draws")
+    assert verdicts == ("bad", "caution", "good")
+    assert (posterior.method, posterior.trust.verdict) == ("nuts", "good")
+    assert posterior.shape in ((4, 300), (4, 450), (4, 600))
 
 
 def rate(y):
