@@ -315,7 +315,7 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
             fn, value = trace[name]["fn"], values[name]
             core = model.core(name, fn, values)
             for transform in reversed(_transforms(fn)):
-                value = transform.inv(value)
+                value = jnp.asarray(transform.inv(value))
             standardised = value if name in model.scales else _standardised(core, value)
             values[name + SUFFIX] = _located(_decentred(core, centredness), standardised)
         return new.unconstrain({s.name: values[s.name] for s in new.latents})[0]

@@ -13,7 +13,7 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 
 @dataclass(frozen=True)
-class NewtonOptions:
+class ConditionalModeOptions:
     """Options of Newton's method for a conditional mode.
 
     Attributes:
@@ -27,7 +27,7 @@ class NewtonOptions:
     decrement_tol: float = 1e-4
 
 
-NEWTON = NewtonOptions()
+CONDITIONAL_MODE = ConditionalModeOptions()
 
 
 def conditional_mode(
@@ -56,14 +56,14 @@ def conditional_mode(
     value, gradient, hessian = map(np.asarray, derivatives(objective, point))
     if not others.any():
         return point, -float(value)
-    for _ in range(NEWTON.steps):
+    for _ in range(CONDITIONAL_MODE.steps):
         if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
             return point, np.nan
         tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
         white = tril.T @ gradient[others]
-        if 0.5 * white @ white < NEWTON.decrement_tol:
+        if 0.5 * white @ white < CONDITIONAL_MODE.decrement_tol:
             return point, float(np.sum(np.log(np.diag(tril))) - value)
-        for halving in range(NEWTON.halvings):
+        for halving in range(CONDITIONAL_MODE.halvings):
             proposal = point.copy()
             proposal[others] -= 0.5**halving * (tril @ white)
             new = tuple(map(np.asarray, derivatives(objective, proposal)))
