@@ -13,6 +13,8 @@ LOG_FACTORS = {
     "smooth": (lambda x: -(x**4), False),
     "kink": (lambda x: -10.0 * jnp.abs(x), False),
     "step": (lambda x: jnp.where(x > 0.0, 3.0, 0.0), True),
+    "steps": (lambda x: 0.5 * jnp.floor(10.0 * x), True),
+    "wall": (lambda x: 3.0 * jnp.tanh(1e4 * x), False),
     "support": (lambda x: jnp.where(jnp.abs(x) < 1.0, 0.0, -jnp.inf), False),
 }
 
