@@ -1,5 +1,6 @@
 """Advice of verdicts: what it says helps on the case that it is printed for."""
 
+import re
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -88,6 +89,22 @@ def test_advice_helps(case):
     )
     assert before.verdict != "good" and words in before.advice, before
     assert after.verdict == "good", after
+
+
+def test_advised_prior():
+    """Separated classes, whose log odds have no bound but the prior."""
+    x = np.sort(np.random.default_rng(0).normal(size=20))
+
+    def classes(prior):
+        a, b = sample("a", prior(0.0, 10.0)), sample("b", prior(0.0, 2.5))
+        sample("y", dist.Bernoulli(logits=a + b * x), obs=(x > 0.1).astype(int))
+
+    heavy, light = (
+        bk.infer(classes, prior, method="nuts", seed=0, progress=False).trust
+        for prior in (dist.Cauchy, dist.Normal)
+    )
+    assert re.search("bound heavy tails|tighter priors", heavy.advice)
+    assert light.verdict == "good", light
 
 
 def test_advised_correction():

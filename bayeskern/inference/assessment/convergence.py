@@ -254,13 +254,14 @@ def _disagreement(e: dict) -> str:
 
 def _divergences(e: dict, total: int) -> str:
     change = e.get("divergences_could_change", np.nan)
-    where = f"most likely near {e['ess_bulk_at']}"
+    where, narrower = f"most likely near {e['ess_bulk_at']}", "the scales of the model"
     if np.isfinite(change):
         name = e["divergences_could_change_at"]
         where = f"which could move the mean of {name} by {change:.2g} sd"
-    remedies = ["give the scales of the model tighter priors"]
+        narrower = f"{name}, or the scales of the model,"
+    remedies = [f"give {narrower} tighter priors"]
     if "centredness" not in e:
-        form = "write hierarchical sites in their non-centred form"
+        form = "write sites that have a latent scale in their non-centred form"
         remedies = [f"{form} (numpyro.infer.reparam.LocScaleReparam)", *remedies]
     # `NUTS` records this: it has taken smaller steps, or too many draws diverge for them to help.
     if "target_accept" not in e:
@@ -276,7 +277,9 @@ def _slow_energy(e: dict) -> str | None:
         return None
     remedy = "bound heavy tails, or give scales tighter priors"
     if "centredness" not in e:
-        remedy = "write hierarchical sites in their non-centred form, or bound heavy tails"
+        remedy = (
+            "write sites that have a latent scale in their non-centred form, or bound heavy tails"
+        )
     return (
         f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
         f"{remedy}."
