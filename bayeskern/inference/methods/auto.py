@@ -85,13 +85,13 @@ class Attempt(NamedTuple):
 class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI, SMC or NUTS.
 
-    Before the next method is tried, draws of Laplace or SVI are corrected by importance sampling,
-    with a proposal around all modes if the draws miss some. If the correction is bad, or hopeless
-    because weights in many coordinates have no mean, NUTS is next. Good draws of Laplace are
-    corrected if a mean is off by more than a tenth of an sd. If the density jumps, as at a change
-    point, SMC takes the place of SVI and NUTS. Chains of NUTS that agree roughly but have too few
-    effective draws go on, unless the density is costly. If no verdict is good, the last result is
-    returned with its own verdict.
+    SVI is tried only if the density is costly. Before the next method is tried, draws of Laplace or
+    SVI are corrected by importance sampling, with a proposal around all modes if the draws miss
+    some. If the correction is bad, or hopeless because weights in many coordinates have no mean,
+    NUTS is next. Good draws of Laplace are corrected if a mean is off by more than a tenth of an
+    sd. If the density jumps, as at a change point, SMC takes the place of SVI and NUTS. Chains of
+    NUTS that agree roughly but have too few effective draws go on, unless the density is costly. If
+    no verdict is good, the last result is returned with its own verdict.
 
     Each attempt uses the findings of the earlier attempts: modes are searched for once, draws must
     cover the known modes, and chains must reach the other known points. All attempts run on the
@@ -148,12 +148,13 @@ class Auto(Method):
             # SVI and NUTS follow gradients, which do not see the jumps.
             yield "smc", SMC()
             return
-        # If importance sampling that adapts from Laplace's Gaussian is bad, it is also bad from the
-        # Gaussian of SVI, and NUTS is faster: skip SVI.
-        if attempts.verdict != "bad":
-            yield "svi", SVI()
-        if attempts.verdict != "bad":
-            yield "svi flow", SVI(guide="flow")
+        # NUTS is faster than SVI unless the density is costly. If importance sampling that adapts
+        # from Laplace's Gaussian is bad, it is also bad from the Gaussian of SVI.
+        if is_costly(target):
+            if attempts.verdict != "bad":
+                yield "svi", SVI()
+            if attempts.verdict != "bad":
+                yield "svi flow", SVI(guide="flow")
         yield "nuts", NUTS(known=attempts.findings)
 
 

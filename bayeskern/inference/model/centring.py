@@ -7,7 +7,8 @@ small, so is x - loc. With the centredness c of each element, the latent is inst
 
 c = 1 is the centred form x' = x, c = 0 the non-centred form x' ~ N(0, 1). A model that is written
 in its non-centred form, with z ~ N(0, 1) and x = scale z, has the same forms: x' ~ N(0, scale^c).
-A random walk is multivariate normal, and a log-normal site is the exponential of a normal x.
+Student t, Cauchy and Laplace distributions have them too. A random walk is multivariate normal, and
+a log-normal site is the exponential of a normal x.
 
 References:
     Papaspiliopoulos, Roberts and Skoeld (2007), "A general framework for the parametrization of
@@ -29,12 +30,15 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 from numpyro import handlers
 from numpyro.distributions import (
+    Cauchy,
     Distribution,
     ExpandedDistribution,
     GaussianRandomWalk,
     Independent,
+    Laplace,
     MultivariateNormal,
     Normal,
     StudentT,
@@ -54,7 +58,8 @@ from bayeskern.inference.model.trace.imputed import Imputed
 from bayeskern.inference.model.trace.sites import trace_at
 from bayeskern.protocols import Marginal
 
-type LocationScale = Normal | StudentT | MultivariateNormal
+type Elementwise = Normal | StudentT | Cauchy | Laplace
+type LocationScale = Elementwise | MultivariateNormal
 
 # Suffix of the name of x', as in NumPyro's LocScaleReparam.
 SUFFIX = "_decentered"
@@ -81,11 +86,12 @@ class PartlyCentred(eqx.Module):
 
     def core(self, name: str, fn: Distribution, values: dict[str, jax.Array]) -> LocationScale:
         """Distribution of x, from the distribution of its site and the values of its scales."""
+        core = _core(fn)
+        assert core is not None
         if name not in self.scales:
-            core = _core(fn)
-            assert core is not None
             return core
-        return Normal(0.0, math.prod(values[scale] for scale in self.scales[name]))
+        assert not isinstance(core, MultivariateNormal)
+        return _moved(core, 0.0, math.prod(values[scale] for scale in self.scales[name]))
 
     @property
     def evidence(self) -> dict[str, str]:
@@ -181,7 +187,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     All in the order of the model.
     """
     location_scale: list[str] = []
-    transformed: list[str] = []
+    elementwise: list[str] = []
     positive: list[str] = []
     latents = {s.name for s in target.latents if not s.is_param}
 
@@ -190,7 +196,12 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
         # A power of the density, or a step of a scan, has no form of its own.
         own = [k for k, site in sites.items() if site["scale"] is None and not is_step(site)]
         location_scale[:] = [k for k in own if _core(sites[k]["fn"]) is not None]
-        transformed[:] = [k for k in location_scale if _transforms(sites[k]["fn"])]
+        fns = {k: sites[k]["fn"] for k in location_scale}
+        elementwise[:] = [
+            k
+            for k, fn in fns.items()
+            if not (_transforms(fn) or isinstance(_core(fn), MultivariateNormal))
+        ]
         supports = {k: sites[k]["fn"].support for k in own}
         positive[:] = [
             k
@@ -205,8 +216,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
     cores = jax.device_get(_cores(target, tuple(location_scale), points))
     roots, locs = ({k: core[i] for k, core in cores.items()} for i in (1, 0))
     funnels = [k for k in location_scale if not np.array_equal(roots[k][0], roots[k][1])]
-    normal = [k for k in location_scale if k not in transformed]
-    standardised = [k for k in normal if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
+    standardised = [k for k in elementwise if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
     return funnels, standardised, positive
 
 
@@ -282,7 +292,8 @@ def _core(fn: Distribution) -> LocationScale | None:
         steps = jnp.tril(jnp.ones((fn.num_steps, fn.num_steps)))
         root = jnp.asarray(fn.scale)[..., None, None] * steps
         return MultivariateNormal(jnp.zeros(fn.num_steps), scale_tril=root)
-    return fn if isinstance(fn, Normal | StudentT | MultivariateNormal) else None
+    families = (Normal, StudentT, Cauchy, Laplace, MultivariateNormal)
+    return fn if isinstance(fn, families) else None
 
 
 def _transforms(fn: Distribution) -> list[Transform]:
@@ -332,8 +343,14 @@ def _decentred(core: LocationScale, c: jax.Array) -> LocationScale:
         sds, c = jnp.linalg.norm(root, axis=-1, keepdims=True), c[..., None]
         mixed = c * root / sds + (1.0 - c) * jnp.eye(root.shape[-1])
         return MultivariateNormal(loc, scale_tril=_power(sds, c) * mixed)
-    scale = _power(jnp.asarray(core.scale), c)
-    return StudentT(core.df, loc, scale) if isinstance(core, StudentT) else Normal(loc, scale)
+    return _moved(core, loc, _power(jnp.asarray(core.scale), c))
+
+
+def _moved(core: Elementwise, loc: ArrayLike, scale: ArrayLike) -> Elementwise:
+    """Distribution of the same family with another location and scale."""
+    if isinstance(core, StudentT):
+        return StudentT(core.df, loc, scale)
+    return type(core)(loc, scale)
 
 
 def _power(scale: jax.Array, c: jax.Array) -> jax.Array:

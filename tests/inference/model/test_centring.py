@@ -1,5 +1,7 @@
 """Location-scale sites between their centred and non-centred form: densities, points, choices."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,13 +44,13 @@ def two_effects(m, tau):
     return dist.MultivariateNormal(jnp.stack([m, 0.5 * m]), scale_tril=tau * root)
 
 
-def standardised(y):
+def standardised(y, prior=dist.Normal):
     """Effects tau z with z ~ N(0, 1), as models in the non-centred form have them."""
     m = numpyro.sample("m", dist.Normal(0.0, 5.0))
     tau = numpyro.sample("tau", dist.LogNormal(0.0, 0.5))
     sd = numpyro.sample("sd", dist.LogNormal(0.0, 0.5))
     with numpyro.plate("group", 4):
-        z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+        z = numpyro.sample("z", prior(0.0, 1.0))
     numpyro.deterministic("largest", jnp.max(m + tau * z))
     numpyro.sample("y", dist.Normal(m + tau * z[GROUP], sd), obs=y)
 
@@ -58,15 +60,22 @@ FAMILIES = {
     "student": lambda m, tau: dist.StudentT(4.0, m, tau),
     "multivariate": two_effects,
     "independent": lambda m, tau: dist.Normal(m, tau).expand([4, 2]).to_event(1),
+    "cauchy": dist.Cauchy,
+    "laplace": dist.Laplace,
     "log-normal": dist.LogNormal,
     "walks": lambda m, tau: dist.GaussianRandomWalk(tau, num_steps=3),
+}
+STANDARDISED = {
+    "standard normal": dist.Normal,
+    "standard student": partial(dist.StudentT, 4.0),
+    "standard laplace": dist.Laplace,
 }
 
 
 def forms(family):
     """The target of a model, its non-centred form, and a partly centred one."""
-    if family == "standardised":
-        target = Target.of(standardised, (Y,), {})
+    if family in STANDARDISED:
+        target = Target.of(partial(standardised, prior=STANDARDISED[family]), (Y,), {})
     else:
         target = Target.of(groups(FAMILIES[family]), (), {})
     marginal = noncentred(target)
@@ -102,7 +111,7 @@ def test_named_data_may_be_read_by_the_model():
     assert "effect" in posterior.trust.evidence["centredness"]
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "standardised"])
+@pytest.mark.parametrize("family", [*FAMILIES, *STANDARDISED])
 def test_density_changes_by_the_jacobian_of_the_map(family):
     target, form, partly = forms(family)
     z = np.random.default_rng(1).normal(size=form.size)
@@ -118,7 +127,7 @@ def test_density_changes_by_the_jacobian_of_the_map(family):
         )
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "standardised"])
+@pytest.mark.parametrize("family", [*FAMILIES, *STANDARDISED])
 def test_recentred_points_have_the_same_sites(family):
     target, form, partly = forms(family)
     z = np.random.default_rng(2).normal(size=(3, form.size))
@@ -152,12 +161,13 @@ def test_scales_of_standardised_sites():
         later = numpyro.sample("later", dist.HalfNormal())
         added = numpyro.sample("added", dist.Normal())
         factor = numpyro.sample("factor", dist.LogNormal())
+        single = numpyro.sample("single", dist.MultivariateNormal(jnp.zeros(1), jnp.eye(1)))
         mean = jnp.sum(tau * sds * z) + own * jnp.cumsum(walk)[-1] + late * later + added
-        mean = mean + size * factor
+        mean = mean + size * (factor + single[0])
         numpyro.sample("x", dist.Normal(mean, 1.0 + own), obs=x)
 
-    # `own` is in the noise too, `later` comes after its site, `added` has no scale, and `factor` is
-    # not normal.
+    # `own` is in the noise too, `later` comes after its site, `added` has no scale; `factor` and
+    # `single` have no standard distribution of one number.
     form = noncentred(Target.of(products, (1.0,), {})).model
     assert form.scales == {"z": ("tau", "sds")}
     assert list(form.centredness) == ["z"]
