@@ -26,7 +26,6 @@ from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit, KnownVerdict
-from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
@@ -114,9 +113,8 @@ class Auto(Method):
             is_short = name == "nuts" and lacks_draws(posterior.trust_in_draws)
             if is_short and not is_costly(posterior.fitted_target):
                 attempts.extend(posterior)
-            if name not in ("nuts", "smc", "exact"):
-                if attempts.verdict == "good" and not _is_coarse(posterior):
-                    break
+            is_good = attempts.verdict == "good"
+            if name not in ("nuts", "smc", "exact") and (not is_good or _is_coarse(posterior)):
                 if _is_hopeless(posterior):
                     continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
@@ -132,10 +130,12 @@ class Auto(Method):
                     attempts.attempt(f"importance from {origin}", correction)
                     if attempts.verdict != "caution":
                         break
-            # A bad correction contradicts the good draws of Laplace, a caution does not.
-            if attempts.good is not None and attempts.verdict != "bad":
-                return attempts.good
-        return attempts.last
+            if attempts.verdict == "good":
+                break
+            # A bad correction contradicts good draws, a caution does not.
+            if is_good and attempts.verdict == "caution":
+                return attempts.fit(-2)
+        return attempts.fit(-1)
 
     def _candidates(self, target: Target, attempts: Attempts) -> Iterator[tuple[str, Method]]:
         """Names and methods to try, the cheapest first, given the attempts so far."""
@@ -150,7 +150,7 @@ class Auto(Method):
             return
         # NUTS is faster than SVI unless the density is costly. If importance sampling that adapts
         # from Laplace's Gaussian is bad, it is also bad from the Gaussian of SVI.
-        if is_costly(target):
+        if attempts.is_costly:
             if attempts.verdict != "bad":
                 yield "svi", SVI()
             if attempts.verdict != "bad":
@@ -193,7 +193,7 @@ class Attempts:
         self.records: list[Attempt] = []
         self.findings = Findings()
         self.found_jumps = False
-        self._fits: list[tuple[Fit, Trust]] = []
+        self._fits: list[Fit] = []
 
     @property
     def verdict(self) -> str:
@@ -201,15 +201,16 @@ class Attempts:
         return self.records[-1].verdict
 
     @property
-    def last(self) -> Fit:
-        """The last fit, with all attempts."""
-        return dataclasses.replace(self._fits[-1][0], attempts=tuple(self.records))
+    def is_costly(self) -> bool:
+        """True if the density of the last fit is costly, or that of the model without a fit."""
+        if not self._fits:
+            return is_costly(self.target)
+        marginalized = self._fits[-1].marginalized
+        return is_costly(self.target if marginalized is None else marginalized.target)
 
-    @property
-    def good(self) -> Fit | None:
-        """The last fit whose verdict is good, with all attempts; None without one."""
-        good = [fit for fit, trust in self._fits if trust.verdict == "good"]
-        return dataclasses.replace(good[-1], attempts=tuple(self.records)) if good else None
+    def fit(self, index: int) -> Fit:
+        """One of the fits, with all attempts."""
+        return dataclasses.replace(self._fits[index], attempts=tuple(self.records))
 
     def attempt(self, name: str, method: Method) -> Posterior | None:
         """Posterior by a method; None if the method does not apply to the model."""
@@ -240,7 +241,7 @@ class Attempts:
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
         fit = dataclasses.replace(posterior.fit, method=method, assess=KnownVerdict(trust))
-        self._fits.append((fit, trust))
+        self._fits.append(fit)
 
     def look_for_jumps(self, posterior: Posterior) -> None:
         """Find jumps of the density between draws, and name them in the last attempt."""
