@@ -224,10 +224,11 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
 
 
 def lacks_draws(trust: Trust) -> bool:
-    """True if the first remedy for a caution on chains is to let them go on."""
+    """True if chains agree roughly, and the first remedy is to let them go on."""
     remedies = (_disagreement(trust.evidence), _few_draws(trust.evidence))
     is_remedy = any(advice and trust.advice.startswith(advice) for advice in remedies)
-    return trust.verdict == "caution" and is_remedy
+    agree_roughly = trust.evidence["rhat"] < CHAIN_LIMITS.usable_rhat
+    return trust.verdict != "good" and agree_roughly and is_remedy
 
 
 def _separate_modes(e: dict, worst: np.ndarray) -> str | None:
