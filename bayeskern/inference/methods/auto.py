@@ -150,11 +150,8 @@ class Auto(Method):
             return
         # NUTS is faster than SVI unless the density is costly. If importance sampling that adapts
         # from Laplace's Gaussian is bad, it is also bad from the Gaussian of SVI.
-        if attempts.is_costly:
-            if attempts.verdict != "bad":
-                yield "svi", SVI()
-            if attempts.verdict != "bad":
-                yield "svi flow", SVI(guide="flow")
+        if attempts.is_costly and attempts.verdict != "bad":
+            yield "svi", SVI()
         yield "nuts", NUTS(known=attempts.findings)
 
 
