@@ -51,7 +51,7 @@ def groups():
 
 COUNTS = np.random.default_rng(0).poisson(5.0, size=20)
 SCHOOLS = eight_schools.data()
-SHORT = bk.NUTS(mass_matrix="diagonal", max_tree_depth=3)
+SHORT = bk.NUTS(mass_matrix="diagonal", max_tree_depth=3, target_accept=0.8)
 # Model, data, method, words of the advice, and the method that follows the advice.
 CASES = {
     "one chain": (coin.model, coin.data(), bk.NUTS(chains=1, draws=4000), "chains=4", bk.NUTS()),
