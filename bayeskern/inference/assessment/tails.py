@@ -100,11 +100,14 @@ def unreached_tail(
     for i in by_skewness[skewness[by_skewness] > TAIL_LIMITS.min_skewness].tolist():
         sd = float(largest[i] * sds[i])
         tails[i] = density_tail(posterior, names[i], TAIL.untrusted_share)
-        ratios[i] = _log_sd_ratio(tails[i], sd)
+        # Unknown tails have no index; a density that does not fall is left to `heavy_tail_caution`.
+        ratios[i] = _log_sd_ratio(tails[i], sd) if tails[i].index > 0.0 else 0.0
         # Laplace's marginal density is wrong between modes. Beyond them it is right, and half of
         # the change must come from there.
-        if ratios[i] > limit and _log_sd_ratio(density_tail(posterior, names[i]), sd) < limit / 2.0:
-            ratios[i] = 0.0
+        if ratios[i] > limit:
+            beyond = density_tail(posterior, names[i])
+            if not (beyond.index > 0.0 and _log_sd_ratio(beyond, sd) >= limit / 2.0):
+                ratios[i] = 0.0
     worst = max(ratios, key=lambda i: ratios[i], default=None)
     if worst is None:
         return None
@@ -134,12 +137,7 @@ def _confirmed(density: Callable[[float], Tail], sd: float) -> Tail:
 
 
 def _log_sd_ratio(tail: Tail, sd: float) -> float:
-    """Log ratio of the sd of a tail to an sd of draws.
-
-    0 if it is unknown, or the density does not fall; infinite if draws do not determine the sd.
-    """
-    if np.isnan(tail.sd) or tail.index <= 0.0:
-        return 0.0
+    """Log ratio of the sd of a tail to an sd of draws; infinite if they do not determine it."""
     return np.inf if tail.index < TAIL_LIMITS.min_index else float(np.log(tail.sd / sd))
 
 

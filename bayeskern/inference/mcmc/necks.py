@@ -6,8 +6,6 @@ mass vanishes. A search ends there, and a chain that starts there hardly moves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bayeskern.inference.mcmc.kernel import potential_and_gradient
@@ -15,27 +13,11 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.conditional import conditional_mode
 
 
-@dataclass(frozen=True)
-class NeckOptions:
-    """Options of the integral along a neck.
-
-    Attributes:
-        points: Number of points between the draws and the end of the neck.
-        max_size: Number of coordinates above which nothing is computed.
-    """
-
-    points: int = 8
-    max_size: int = 200
-
-
-NECK = NeckOptions()
-
-
 def neck_log_integral(target: Target, point: np.ndarray, z: np.ndarray) -> float:
     """Log integral over a neck from draws to a point, and beyond it.
 
     It is the integral of Laplace's marginal density of the coordinate that separates the point from
-    the draws best, from the first of `points` equal steps on. The density is exponential within
+    the draws best, from the first of eight equal steps on. The density is exponential within
     each step, and beyond the point as in the last step.
 
     Args:
@@ -44,14 +26,16 @@ def neck_log_integral(target: Target, point: np.ndarray, z: np.ndarray) -> float
         z: Draws, (n, d).
 
     Returns:
-        The log integral; NaN if conditional modes are not found, the last of them is lower than the
-        point, or the marginal density does not fall beyond the point.
+        The log integral; NaN with more than 200 coordinates, if a coordinate of the draws is
+        constant, if conditional modes are not found, if the last of them is lower than the point,
+        or if the marginal density does not fall beyond the point.
     """
-    if len(point) > NECK.max_size:
-        return np.nan
     centre, sds = np.mean(z, axis=0), np.std(z, axis=0)
+    # With more coordinates, Hessians are too large.
+    if len(point) > 200 or not np.all(sds > 0.0):
+        return np.nan
     coordinate = int(np.argmax(np.abs(point - centre) / sds))
-    values = np.linspace(centre[coordinate], point[coordinate], NECK.points + 1)
+    values = np.linspace(centre[coordinate], point[coordinate], 9)
     # Conditional modes are found at the wide end, and followed to the narrow end.
     log_p, mode = np.empty(len(values)), point
     for k, value in enumerate(values):

@@ -37,7 +37,7 @@ class CorrectionOptions:
         draws: Number of weighted draws.
         draws_of_costly: Number of weighted draws in a first correction, if the density is costly.
         coarse: Error of a mean, in sds, or of a log sd, from which good draws of Laplace are
-            corrected too, unless the density is costly. The correction adds 5 % of the time.
+            corrected too, unless the density is costly.
     """
 
     draws: int = 8000
@@ -46,22 +46,6 @@ class CorrectionOptions:
 
 
 CORRECTION = CorrectionOptions()
-
-
-@dataclass(frozen=True)
-class ExtensionOptions:
-    """Options for chains that go on.
-
-    Attributes:
-        margin: Expected effective draws, in units of the fewest of good chains.
-        most: Largest number of draws, in units of the draws so far.
-    """
-
-    margin: float = 1.5
-    most: int = 4
-
-
-EXTENSION = ExtensionOptions()
 
 
 class Attempt(NamedTuple):
@@ -110,11 +94,13 @@ class Auto(Method):
                 continue
             if name == "laplace" and attempts.verdict == "bad":
                 attempts.look_for_jumps(posterior)
-            is_short = name == "nuts" and lacks_draws(posterior.trust_in_draws)
-            if is_short and not is_costly(posterior.fitted_target):
+            # Draws of several regions stand in one row, which does not tell the length of chains.
+            goes_on = name == "nuts" and posterior.is_mcmc and not attempts.is_costly
+            if goes_on and lacks_draws(posterior.trust_in_draws):
                 attempts.extend(posterior)
             is_good = attempts.verdict == "good"
-            if name not in ("nuts", "smc", "exact") and (not is_good or _is_coarse(posterior)):
+            is_coarse = _is_coarse(posterior) and not attempts.is_costly
+            if name not in ("nuts", "smc", "exact") and (not is_good or is_coarse):
                 if _is_hopeless(posterior):
                     continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
@@ -123,7 +109,7 @@ class Auto(Method):
                 origin = "all modes" if missed else name
                 # A costly density gets the full number of draws only after a caution.
                 counts = [CORRECTION.draws]
-                if is_costly(posterior.fitted_target):
+                if attempts.is_costly:
                     counts.insert(0, CORRECTION.draws_of_costly)
                 for draws in counts:
                     correction = ImportanceSampling(proposal=proposal, draws=draws)
@@ -148,18 +134,18 @@ class Auto(Method):
             # SVI and NUTS follow gradients, which do not see the jumps.
             yield "smc", SMC()
             return
-        # NUTS is faster than SVI unless the density is costly. If importance sampling that adapts
-        # from Laplace's Gaussian is bad, it is also bad from the Gaussian of SVI.
+        # If importance sampling that adapts from Laplace's Gaussian is bad, it is also bad from the
+        # Gaussian of SVI.
         if attempts.is_costly and attempts.verdict != "bad":
             yield "svi", SVI()
         yield "nuts", NUTS(known=attempts.findings)
 
 
 def _is_coarse(posterior: Posterior) -> bool:
-    """True if a cheap correction would change good draws a little."""
+    """True if weighting the draws changes a mean or an sd by more than a little."""
     evidence = posterior.trust_in_draws.evidence
-    error = max(evidence.get("mean_shift", 0.0), evidence.get("log_sd_ratio", 0.0))
-    return error > CORRECTION.coarse and not is_costly(posterior.fitted_target)
+    errors = (evidence.get(kind, 0.0) for kind in ("mean_shift", "log_sd_ratio"))
+    return max(errors) > CORRECTION.coarse
 
 
 def _is_hopeless(posterior: Posterior) -> bool:
@@ -224,15 +210,16 @@ class Attempts:
         return posterior
 
     def extend(self, posterior: Posterior) -> None:
-        """Let the chains of a posterior by NUTS go on until they have enough effective draws."""
+        """Let the chains of a posterior by NUTS go on, to at most four times their length."""
         started, evidence = time.perf_counter(), posterior.trust_in_draws.evidence
         ess = min(evidence["ess_bulk"], evidence["ess_tail"])
-        factor = np.clip(np.ceil(EXTENSION.margin * CHAIN_LIMITS.good_ess / ess), 2, EXTENSION.most)
+        # Effective draws are estimates: half as many again as good chains need.
+        factor = np.clip(np.ceil(1.5 * CHAIN_LIMITS.good_ess / ess), 2, 4)
         longer = posterior.extend(int(factor - 1) * posterior.shape[1])
         self._record("nuts", "nuts, more draws", longer, started)
 
     def _record(self, method: str, name: str, posterior: Posterior, started: float) -> None:
-        """Record an attempt and its fit, which began at a time in seconds."""
+        """Record an attempt under its name, and its fit under the name of its method."""
         trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started

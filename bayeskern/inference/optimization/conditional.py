@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives
 from bayeskern.inference.optimization.factors import ScaledEigen
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-
-
-@dataclass(frozen=True)
-class ConditionalModeOptions:
-    """Options of Newton's method for a conditional mode.
-
-    Attributes:
-        steps: Largest number of steps.
-        halvings: Largest number of halvings of a step.
-        decrement_tol: Newton decrement, in nats, at which a conditional mode is accepted.
-    """
-
-    steps: int = 50
-    halvings: int = 20
-    decrement_tol: float = 1e-4
-
-
-CONDITIONAL_MODE = ConditionalModeOptions()
 
 
 def conditional_mode(
@@ -51,19 +31,21 @@ def conditional_mode(
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
         densities", equation 4.1.
     """
+    # Largest numbers of Newton steps and of halvings; the tolerance is in nats.
+    steps, halvings, decrement_tol = 50, 20, 1e-4
     objective = NegativeLogDensity(target, jacobian=True)
     others = np.arange(len(point)) != coordinate
     value, gradient, hessian = map(np.asarray, derivatives(objective, point))
     if not others.any():
         return point, -float(value)
-    for _ in range(CONDITIONAL_MODE.steps):
+    for _ in range(steps):
         if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
             return point, np.nan
         tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
         white = tril.T @ gradient[others]
-        if 0.5 * white @ white < CONDITIONAL_MODE.decrement_tol:
+        if 0.5 * white @ white < decrement_tol:
             return point, float(np.sum(np.log(np.diag(tril))) - value)
-        for halving in range(CONDITIONAL_MODE.halvings):
+        for halving in range(halvings):
             proposal = point.copy()
             proposal[others] -= 0.5**halving * (tril @ white)
             new = tuple(map(np.asarray, derivatives(objective, proposal)))

@@ -78,6 +78,7 @@ def test_density_tail_overrules_a_moderate_khat():
         (3.0, 1.5, "its sd is 1.5 times", np.log(1.5)),
         (2.3, 1.0, "draws do not determine its sd", np.inf),
         (1.8, np.inf, "it has no sd", np.inf),
+        (-0.5, np.inf, "it has no sd", np.inf),
     ],
 )
 def test_sd_that_the_density_refutes_is_named(index, factor, says, log_ratio):

@@ -124,7 +124,6 @@ def test_good_draws_of_laplace_are_kept_where_their_correction_is_uncertain(monk
     posterior = bk.infer(rate, 8, progress=False)
     assert [a.verdict for a in posterior.attempts] == ["good", "caution"]
     assert (posterior.method, posterior.trust.verdict) == ("laplace", "good")
-    assert len(posterior.attempts) == 2
 
 
 @pytest.mark.slow
