@@ -92,6 +92,7 @@ class Exploration:
         unvisited: Number of points that were not visited, because there were too many.
         hold_one_order: True if the given chains do not visit all orders of exchangeable members.
         stuck: Number of points from which a chain did not move.
+        empty_necks: Number of points that were not visited because their neck holds no mass.
         exchanges: Exchangeable members.
         findings: Earlier findings, the search, and a point of each region.
         spikes: Modes with much mass around them and few draws.
@@ -112,7 +113,7 @@ class Exploration:
         members = groups(z) if disagree else [np.arange(len(z))]
         self.rows = [Transitions(*(x[g] for x in rows)) for g in members]
         self.chains = [tuple(g.tolist()) for g in members]
-        self.visits, self.unvisited, self.stuck = 0, 0, 0
+        self.visits, self.unvisited, self.stuck, self.empty_necks = 0, 0, 0, 0
         # For each point that is like others: true if the visit returned to a known region, or was
         # left out because the point lies in a neck without mass.
         self._alike_returned: list[bool] = []
@@ -127,8 +128,12 @@ class Exploration:
 
     @property
     def evidence(self) -> dict[str, int]:
-        """Number of visits, and of visits that did not move; zeros are left out."""
-        counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
+        """Numbers of visits, of visits that did not move, and of empty necks, without zeros."""
+        counts = {
+            "places_visited": self.visits,
+            "visits_stuck": self.stuck,
+            "empty_necks": self.empty_necks,
+        }
         return {name: count for name, count in counts.items() if count}
 
     def explore(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
@@ -185,15 +190,14 @@ class Exploration:
         """
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
-        empty_necks = 0
         while len(points) and self.visits < EXPLORATION.max_visits:
-            if empty_necks >= EXPLORATION.min_visits and all(self._alike_returned):
+            if self.empty_necks >= EXPLORATION.min_visits and all(self._alike_returned):
                 break
             point, points = points[0], points[1:]
             log_integral, tril = self._local_log_integral(point)
             if log_integral > self._min_log_integral:
                 is_empty = are_alike and self._is_empty_neck(point)
-                empty_necks += is_empty
+                self.empty_necks += is_empty
                 returned = is_empty or self._visit_point(point)
                 if are_alike:
                     self._alike_returned.append(returned)

@@ -71,3 +71,4 @@ def test_search_that_ends_in_an_empty_neck_does_not_cast_doubt_on_chains():
 
     posterior = bk.infer(local_level, seed=0, progress=False)
     assert posterior.trust.verdict == "good", posterior.trust
+    assert posterior.trust.evidence["empty_necks"] == 3
