@@ -17,13 +17,15 @@ from bayeskern.inference.model.target import Target
 NUMBERS = ("warmup", "last_window", "settled", "together", "leapfrog_steps", "done")
 
 
-def read_stages(file: CheckpointFile, target: Target, metric: Metric) -> list[Stage] | None:
+def read_stages(
+    file: CheckpointFile, target: Target, blocks: tuple[int, ...] | None
+) -> list[Stage] | None:
     """Stage of each group of chains in a checkpoint file; None if there is no file.
 
     Args:
         file: The file.
         target: The model.
-        metric: A metric of the same rank and blocks.
+        blocks: Blocks of the metric.
 
     Raises:
         ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -31,6 +33,7 @@ def read_stages(file: CheckpointFile, target: Target, metric: Metric) -> list[St
     arrays = file.read()
     if arrays is None:
         return None
+    metric = Metric.of_root(np.ones(target.size), int(arrays["rank"]), blocks)
     stages = [_stage(arrays, f"{i}.", metric) for i in range(int(arrays["groups"]))]
     chains = [pair for s in stages for pair in zip(s.metrics, s.states, strict=True)]
     z = np.stack([metric.to_z(np.asarray(state.u)) for metric, state in chains])
@@ -42,7 +45,8 @@ def read_stages(file: CheckpointFile, target: Target, metric: Metric) -> list[St
 
 def stage_arrays(stages: list[Stage]) -> dict[str, np.ndarray]:
     """Arrays of all groups of chains, by name in a checkpoint file."""
-    arrays = {"groups": np.array(len(stages))}
+    rank = stages[0].metrics[0].rank
+    arrays = {"groups": np.array(len(stages)), "rank": np.array(rank)}
     for i, stage in enumerate(stages):
         arrays |= {f"{i}.{name}": np.array(getattr(stage, name)) for name in ("chains", *NUMBERS)}
         for j, chain in enumerate(

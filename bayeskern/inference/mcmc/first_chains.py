@@ -15,7 +15,7 @@ import numpy as np
 from bayeskern.inference.mcmc.initialization import max_drop
 from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.mcmc.mass_matrix import MetricShape
-from bayeskern.inference.mcmc.metric import Metric
+from bayeskern.inference.mcmc.metric import Metric, MetricOptions
 from bayeskern.inference.mcmc.stage import Stage, joined_rows
 from bayeskern.inference.mcmc.warmup import RecentDraws
 from bayeskern.inference.model.centring import recentred
@@ -61,8 +61,13 @@ class FirstDraws:
         metric = shape.metric(np.where(sds > 0.0, sds, 1.0))
         return replace(self, z=z, metrics=(metric,) * len(z))
 
-    def starts(self, target: Target) -> tuple[list[InitialPoint], Metric]:
-        """The last draw of each chain, and the metric of the draws within the chains."""
+    def starts(self, target: Target, may_be_diagonal: bool) -> tuple[list[InitialPoint], Metric]:
+        """The last draw of each chain, and the metric of the draws within the chains.
+
+        Args:
+            target: The density.
+            may_be_diagonal: True if held-out draws may choose a diagonal metric.
+        """
         chains, count, d = self.z.shape
         potential, gradient = potential_and_gradient(target, np.concatenate(self.z))
         gradient = gradient.reshape(self.z.shape)
@@ -75,8 +80,21 @@ class FirstDraws:
             np.concatenate((x - np.mean(x, axis=1, keepdims=True))[counts])
             for x in (self.z, gradient)
         ]
-        metric = RecentDraws(*deviations).update(self.metrics[int(np.argmin(steps))])
+        draws, old = RecentDraws(*deviations), self.metrics[int(np.argmin(steps))]
+        if may_be_diagonal and d > 1 and _is_diagonal_as_good(draws, old):
+            old = old.diagonal
+        metric = draws.update(old)
         ends = potential.reshape(chains, count)[:, -1]
         # The roots are not used, since all chains have one metric.
         points = zip(self.z[:, -1], ends, gradient[:, -1], [metric.scale] * chains, strict=True)
         return [InitialPoint(*point) for point in points], metric
+
+
+def _is_diagonal_as_good(draws: RecentDraws, metric: Metric) -> bool:
+    """True if vectors of a metric hardly reduce the Fisher divergence at held-out draws."""
+    half = RecentDraws(draws.z[::2], draws.gradient[::2])
+    full, diagonal = (
+        half.update(m).fisher_divergence(draws.z[1::2], draws.gradient[1::2])
+        for m in (metric, metric.diagonal)
+    )
+    return full > MetricOptions.max_divergence_ratio * diagonal

@@ -70,8 +70,9 @@ class NUTS(Method):
         max_tree_depth: Maximum number of doublings of a trajectory.
         mass_matrix: "dense"; "low_rank", a diagonal with corrections in a few directions;
             "diagonal"; "auto", dense up to 100 coordinates, of low rank up to 1,000 and diagonal
-            beyond; or [("a", "b"), ("c",)] for a full matrix of sites a and b, a full matrix of c,
-            and a diagonal matrix of the other sites.
+            beyond, or diagonal where draws of the first steps show hardly a gain from correlations;
+            or [("a", "b"), ("c",)] for a full matrix of sites a and b, a full matrix of c, and a
+            diagonal matrix of the other sites.
         chain_method: "parallel", a thread for each chain (at most one per core at a time);
             "sequential", one after the other, with the same draws; "vectorized", all together by
             vmap, for accelerators.
@@ -182,7 +183,7 @@ class NUTS(Method):
         if sampled is not target:
             shape = MetricShape.of(sampled, self.mass_matrix)
             draws = draws.recentred(target, sampled, shape)
-        points, metric = draws.starts(sampled)
+        points, metric = draws.starts(sampled, may_be_diagonal=self.mass_matrix == "auto")
         # Another seed than that of the first chains.
         stages = self._stages_at(points, [metric] * self.chains, seed + 1)
         steps = draws.leapfrog_steps
@@ -195,8 +196,7 @@ class NUTS(Method):
         if self.checkpoint is None:
             return None, None
         file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
-        shape = MetricShape.of(target, self.mass_matrix)
-        return file, read_stages(file, target, shape.metric(np.ones(target.size)))
+        return file, read_stages(file, target, MetricShape.of(target, self.mass_matrix).blocks)
 
     def _finish(
         self, run: ChainRun, stages: list[Stage], progress: bool, file: CheckpointFile | None = None

@@ -3,6 +3,7 @@
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 
 from bayeskern.inference.mcmc.first_chains import FirstDraws
 from bayeskern.inference.mcmc.metric import Metric
@@ -31,7 +32,7 @@ def first_draws(last, log_density, steps):
 
 def assert_metric_of_normal(draws):
     target = Target.of(normal, (), {})
-    points, metric = draws.starts(target)
+    points, metric = draws.starts(target, may_be_diagonal=True)
     # 600 independent draws, and 5 of unit covariance.
     sds = np.linalg.svd(np.linalg.solve(ROOT, metric.matrix), compute_uv=False)
     np.testing.assert_allclose(sds, 1.0, rtol=0.1)
@@ -53,3 +54,18 @@ def test_chain_with_a_bad_metric_does_not_count():
 def test_chains_in_two_modes_have_the_metric_within_a_mode():
     apart = 50.0 + np.random.default_rng(2).normal(size=(200, 3)) @ ROOT.T
     assert_metric_of_normal(first_draws(apart, -1.0, 7.0))
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+def test_metric_is_diagonal_where_correlations_do_not_help(correlation):
+    def two():
+        covariance = np.array([[1.0, correlation], [correlation, 1.0]])
+        numpyro.sample("x", dist.MultivariateNormal(np.zeros(2), covariance))
+
+    root = np.linalg.cholesky([[1.0, correlation], [correlation, 1.0]])
+    z = np.random.default_rng(0).normal(size=(4, 30, 2)) @ root.T
+    unit = Metric.of_root(np.ones(2), 2)
+    draws = FirstDraws(z, np.zeros(4), np.full(4, 7.0), (unit,) * 4, ())
+    target = Target.of(two, (), {})
+    assert draws.starts(target, may_be_diagonal=True)[1].rank == (2 if correlation else 0)
+    assert draws.starts(target, may_be_diagonal=False)[1].rank == 2
