@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Lock
@@ -13,7 +14,8 @@ from threading import Lock
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 _lock = Lock()
-_users = 0
+# Open contexts of each kind: divided work, small matrices, large matrices.
+_contexts: Counter[str] = Counter()
 _limits = None
 _without_threads = ContextVar("_without_threads", default=False)
 
@@ -24,26 +26,49 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager:
     """Context in which NumPy and SciPy use one thread, for work divided otherwise.
 
     Several threads may enter it, also repeatedly. The last exit restores the number of threads.
     """
-    global _users, _limits
+    return _blas_context("divided")
+
+
+def blas_threads_for(n: int) -> AbstractContextManager:
+    """Context for linear algebra on n x n matrices: one thread for small matrices.
+
+    Idle threads spin, which takes the processor from other work. Within a context for small
+    matrices, one for a large matrix has all threads.
+    """
+    # With 256 rows or more, two threads factor and invert faster than one.
+    return _blas_context("small" if n < 256 else "large")
+
+
+@contextmanager
+def _blas_context(kind: str) -> Iterator[None]:
     with _lock:
-        if _users == 0:
-            with _controlling_blas():
-                _limits = _controller().limit(limits=1, user_api="blas")
-        _users += 1
+        _contexts[kind] += 1
+        _limit_blas()
     try:
         yield
     finally:
         with _lock:
-            _users -= 1
-            if _users == 0 and _limits is not None:
-                with _controlling_blas():
-                    _limits.restore_original_limits()
+            _contexts[kind] -= 1
+            _limit_blas()
+
+
+def _limit_blas() -> None:
+    """Limit the threads of BLAS, or restore their number, as the open contexts require."""
+    global _limits
+    has_small_only = _contexts["small"] > 0 and _contexts["large"] == 0
+    is_limited = _contexts["divided"] > 0 or has_small_only
+    if is_limited and _limits is None:
+        with _controlling_blas():
+            _limits = _controller().limit(limits=1, user_api="blas")
+    elif not is_limited and _limits is not None:
+        with _controlling_blas():
+            _limits.restore_original_limits()
+        _limits = None
 
 
 @contextmanager
@@ -55,15 +80,6 @@ def _controlling_blas() -> Iterator[None]:
     OpenBLASController.clear_controlling_thread(force=True)
     yield
     OpenBLASController.clear_controlling_thread(force=True)
-
-
-def blas_threads_for(n: int) -> AbstractContextManager:
-    """Context for linear algebra on one n x n matrix: one thread for small matrices.
-
-    Idle threads spin, which takes the processor from other work.
-    """
-    # With 256 rows or more, two threads factor and invert faster than one.
-    return one_blas_thread() if n < 256 else nullcontext()
 
 
 def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -> list[R]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bayeskern.core import validation
+from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.methods import marginalization
 from bayeskern.inference.methods.auto import Auto
@@ -128,7 +129,8 @@ def fit_target(
     Returns:
         The posterior.
     """
-    fit = marginalization.run(method, target, seed, progress)
+    with blas_threads_for(target.size):
+        fit = marginalization.run(method, target, seed, progress)
     fields |= {"seed": seed, "made_by": method, "progress": progress}
     return Posterior.of(method.name, fit, target, **fields)
 

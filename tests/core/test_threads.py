@@ -78,3 +78,13 @@ def test_large_matrices_keep_their_threads():
         assert blas_threads() == {1}
     with blas_threads_for(256):
         assert blas_threads() == {2}
+
+
+def test_large_matrix_within_small_ones_has_all_threads():
+    with blas_threads_for(3):
+        with blas_threads_for(256):
+            assert blas_threads() == {2}
+        assert blas_threads() == {1}
+    with one_blas_thread(), blas_threads_for(256):
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}

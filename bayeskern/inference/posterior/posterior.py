@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_name, with_labels
+from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.timing import Stopwatch
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.assessment import latent_laplace, power_scaling
@@ -81,7 +82,8 @@ class Posterior(PosteriorDraws):
     @cached_property
     def trust_in_draws(self) -> Trust:
         """The verdict without a check of the priors."""
-        trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
+        with blas_threads_for(self.z.shape[-1]):
+            trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model keeps its verdict.
         if not usable or self.target is None or not forgets_data(self.target):
@@ -112,7 +114,7 @@ class Posterior(PosteriorDraws):
                 "file."
             )
         draws = validation.positive_integer(draws, "draws")
-        with Stopwatch() as watch:
+        with Stopwatch() as watch, blas_threads_for(self.z.shape[-1]):
             fit = self.fit.continuation.extended(draws, self.progress)
         kept = {name: getattr(self.fit, name) for name in ("target", "marginalized", "attempts")}
         known = {
