@@ -213,8 +213,10 @@ class Attempts:
         """Let the chains of a posterior by NUTS go on, to at most four times their length."""
         started, evidence = time.perf_counter(), posterior.trust_in_draws.evidence
         ess = min(evidence["ess_bulk"], evidence["ess_tail"])
-        # Effective draws are estimates: half as many again as good chains need.
-        factor = np.clip(np.ceil(1.5 * CHAIN_LIMITS.good_ess / ess), 2, 4)
+        # R-hat - 1 of chains that agree falls like 1 / n, as the effective draws grow like n.
+        excess = (evidence["rhat"] - 1.0) / (CHAIN_LIMITS.good_rhat - 1.0)
+        # Both are estimates: half as many draws again as good chains need.
+        factor = np.clip(np.ceil(1.5 * max(CHAIN_LIMITS.good_ess / ess, excess)), 2, 4)
         longer = posterior.extend(int(factor - 1) * posterior.shape[1])
         self._record("nuts", "nuts, more draws", longer, started)
 

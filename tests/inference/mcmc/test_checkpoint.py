@@ -130,7 +130,7 @@ def test_vectorized_chains_continue_to_the_same_draws(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
-    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": noisier_line}],
+    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.95}, {"y": Y + 1e-9}, {"model": noisier_line}],
     ids=["seed", "draws", "options", "data", "model"],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path, changed):

@@ -173,7 +173,7 @@ def test_chains_whose_search_did_not_end_start_at_the_best_mode():
 def test_ill_conditioned_normal_takes_few_leapfrog_steps():
     """A diagonal mass matrix would take about the root of the condition number, 1,000."""
     root = root_of_condition(10, 1e6)
-    method = bk.NUTS(chains=2, warmup=300, draws=300)
+    method = bk.NUTS(chains=2, warmup=300, draws=1000)
     posterior = bk.infer(ill_conditioned, root, method=method, seed=0, progress=False)
     assert np.mean(posterior.sample_stats["n_steps"]) < 20.0
     sds = np.sqrt(np.sum(np.square(root), axis=1))
