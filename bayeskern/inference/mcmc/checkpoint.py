@@ -33,6 +33,9 @@ def read_stages(
     arrays = file.read()
     if arrays is None:
         return None
+    if "rank" not in arrays:
+        # A file of an earlier version.
+        raise file.other_run()
     metric = Metric.of_root(np.ones(target.size), int(arrays["rank"]), blocks)
     stages = [_stage(arrays, f"{i}.", metric) for i in range(int(arrays["groups"]))]
     chains = [pair for s in stages for pair in zip(s.metrics, s.states, strict=True)]

@@ -93,8 +93,7 @@ class FirstDraws:
 def _is_diagonal_as_good(draws: RecentDraws, metric: Metric) -> bool:
     """True if vectors of a metric hardly reduce the Fisher divergence at held-out draws."""
     half = RecentDraws(draws.z[::2], draws.gradient[::2])
-    full, diagonal = (
-        half.update(m).fisher_divergence(draws.z[1::2], draws.gradient[1::2])
-        for m in (metric, metric.diagonal)
-    )
+    held_out = draws.z[1::2], draws.gradient[1::2]
+    full = half.update(metric).fisher_divergence(*held_out)
+    diagonal = half.update(metric.diagonal).fisher_divergence(*held_out)
     return full > MetricOptions.max_divergence_ratio * diagonal

@@ -218,7 +218,7 @@ class Metric(eqx.Module):
         return Metric._of(metric.scale, basis @ vectors, stretch, self.rank, self.blocks)
 
     def fisher_divergence(self, z: np.ndarray, gradient: np.ndarray) -> float:
-        """Fisher divergence at draws, per coordinate u.
+        """Fisher divergence of the density of u from a standard normal one, per coordinate.
 
         Args:
             z: Draws minus their mean, (n, d).

@@ -70,9 +70,9 @@ class NUTS(Method):
         max_tree_depth: Maximum number of doublings of a trajectory.
         mass_matrix: "dense"; "low_rank", a diagonal with corrections in a few directions;
             "diagonal"; "auto", dense up to 100 coordinates, of low rank up to 1,000 and diagonal
-            beyond, or diagonal where draws of the first steps show hardly a gain from correlations;
-            or [("a", "b"), ("c",)] for a full matrix of sites a and b, a full matrix of c, and a
-            diagonal matrix of the other sites.
+            beyond; or [("a", "b"), ("c",)] for a full matrix of sites a and b, a full matrix of c,
+            and a diagonal matrix of the other sites. "auto" is diagonal, too, where correlations
+            hardly improve the fit to held-out draws of the first steps.
         chain_method: "parallel", a thread for each chain (at most one per core at a time);
             "sequential", one after the other, with the same draws; "vectorized", all together by
             vmap, for accelerators.

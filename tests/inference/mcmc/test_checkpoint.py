@@ -143,6 +143,45 @@ def test_checkpoint_of_another_run_is_refused(tmp_path, changed):
 
 
 @pytest.mark.slow
+def test_run_with_a_chosen_diagonal_metric_continues_to_the_same_draws(tmp_path, monkeypatch):
+    def independent():
+        numpyro.sample("x", dist.Normal(0.0, np.array([0.1, 1.0, 5.0])).to_event(1))
+
+    def draws():
+        method = NUTS(checkpoint=path, chains=2, warmup=300, draws=DRAWS)
+        return bk.infer(independent, method=method, seed=0, progress=False).z
+
+    path, further = tmp_path / "run.npz", chains.ChainGroup._advance
+    whole = draws()
+    with np.load(path) as file:
+        assert file["rank"] == 0
+    path.unlink()
+
+    def fail(self, steps):
+        # The first chains have 150 steps.
+        if self.stage.done > 160:
+            raise KeyboardInterrupt
+        return further(self, min(7, steps))
+
+    monkeypatch.setattr(chains.ChainGroup, "_advance", fail)
+    with pytest.raises(KeyboardInterrupt):
+        draws()
+    assert path.exists()
+    monkeypatch.undo()
+    np.testing.assert_array_equal(draws(), whole)
+
+
+def test_checkpoint_of_an_earlier_version_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    run(path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file if name != "rank"}
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="belongs to another run.*Delete it"):
+        run(path)
+
+
+@pytest.mark.slow
 def test_parallel_and_sequential_runs_share_a_checkpoint(tmp_path):
     path = tmp_path / "run.npz"
     assert_same(run(path, chain_method="parallel"), run(path, chain_method="sequential"))
