@@ -35,6 +35,9 @@ def test_smaller_steps_remove_few_divergences():
     assert again and min(again) > 0.9
     mean, sd = exact_moments_of_mu()
     for posterior, e in zip(posteriors, evidence, strict=True):
+        # All chains take smaller steps, not only those that have diverged.
+        acceptance = posterior.sample_stats["acceptance_rate"].mean(axis=1)
+        assert np.all(acceptance > 0.85) == ("target_accept" in e)
         assert e["divergences"] == 0 and posterior.trust.verdict == "good", posterior.trust
         mu = posterior.flat["mu"]
         assert abs(mu.mean() - mean) < 0.15 * sd and abs(mu.std() / sd - 1.0) < 0.1
