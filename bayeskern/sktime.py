@@ -33,7 +33,7 @@ class BayeskernForecaster(BaseForecaster):
 
     Args:
         season: Length of a season in steps, or several lengths; 0 for none; None infers them.
-        trend: "slope", "drift", "reverting" or "smooth"; None averages all four.
+        trend: "slope", "drift", "reverting" or "smooth"; None averages all but "drift".
         likelihood: "poisson", "negative_binomial" or "zero_inflated" for counts, "beta" for shares.
         model: Further options, such as `bayeskern.StructuralModel(log=True)`; None for defaults.
         seed: Random seed.

@@ -1,12 +1,12 @@
 """Forecast accuracy of bayeskern and statsforecast on M1 and on a corpus of 8,000 series.
 
     uv run python -m benchmarks.board [--data FOLDER] [--limit N] [--every K] [--half judge]
-        [--cells M1/yearly business-industry/weekly] [--peers PEERS.npz] [--output SCORES.json]
-        [--workers 2]
+        [--cells M1/yearly business-industry/weekly] [--left-out benchmarks/results/left_out.json]
+        [--peers PEERS.npz] [--output SCORES.json] [--workers 2]
 
-The folder holds m1.csv (Makridakis et al., 1982) and corpus.csv.gz. Each pair of kind and period of
-the corpus with at least 20 series is a cell. Priors may be learned on one half of the corpus
-(`learn`) and are judged on the other (`judge`): a hash of the id decides, for M1 too.
+The folder holds m1.csv (Makridakis et al., 1982), corpus.csv.gz and long.csv.gz. Each pair of kind
+and period of these with at least 20 series is a cell. Priors are learned on one half of the series
+(`learn`) and are judged on the other (`judge`): a hash of the id decides.
 
 Protocol
     The last h values of each series are held out once. The point forecast is the median.
@@ -18,6 +18,9 @@ MASE
 WQL
     Weighted quantile loss at the levels 0.1, ..., 0.9: twice the pinball loss, summed over series
     and steps, divided by the sum of |y|, averaged over levels. Large series dominate it.
+SQL
+    Scaled quantile loss: for each series the mean over steps and the levels 0.1, ..., 0.9 of twice
+    the pinball loss, over the scale of the MASE; averaged over series.
 IS 80, IS 95
     Interval score of the central interval (Gneiting and Raftery, 2007, "Strictly proper scoring
     rules, prediction, and estimation", section 6.2), on the scale of the MASE.
@@ -44,6 +47,13 @@ Rivals
     Series no longer than a season have season 1. statsforecast is given the last 2,000 values:
     AutoCES takes half a minute for 4,500. The mean forecast stands for its median.
 
+kind left out
+    bayeskern with weights and widths that were learned without any series of the kind of the cell,
+    from the file of --left-out (`benchmarks.learn_default_priors`).
+verdicts
+    For each verdict, the share of the series whose mean absolute error was larger than that of
+    seasonal naive, and with less than half of the held-out values in the 80 % interval.
+
 --peers names a cache of the rivals' quantiles. Missing entries are computed and added. Bayeskern is
 always run.
 """
@@ -55,6 +65,7 @@ import json
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -64,9 +75,11 @@ from bayeskern.core.files import atomic_write
 from benchmarks.corpus import HALVES, PERIODS, Series, load, select
 from benchmarks.rivals import (
     LEVELS,
+    NAIVE,
     Forecast,
     RivalCache,
     bayeskern,
+    kind_left_out,
     rival_forecasts,
     run,
 )
@@ -75,6 +88,9 @@ WQL_LEVELS = slice(1, -1)
 MEDIAN = 5
 # Percent -> indices of the bounds of the central interval.
 INTERVALS = {80: (1, 9), 95: (0, 10)}
+
+VERDICTS = ("", "good", "caution", "bad", "not assessable")
+OWN, LEFT_OUT = "bayeskern", "kind left out"
 
 # MASE and WQL of all series by the same protocol: the zero-shot benchmark of Chronos (27 data sets,
 # three of them M1), github.com/autogluon/fev, benchmarks/chronos_zeroshot/results.
@@ -125,10 +141,13 @@ def score(series: Series, forecast: Forecast) -> dict[str, float]:
     error = y - q[WQL_LEVELS]
     level = LEVELS[WQL_LEVELS, None]
     third = max(1, round(len(y) / 3))
+    loss = np.mean(2.0 * np.maximum(level * error, (level - 1.0) * error), axis=0)
     scores = {
         "MASE": np.mean(np.abs(y - q[MEDIAN])) / scale,
-        "loss": np.mean(np.sum(2.0 * np.maximum(level * error, (level - 1.0) * error), axis=1)),
+        "SQL": np.mean(loss) / scale,
+        "loss": np.sum(loss),
         "size": np.sum(np.abs(y)),
+        "verdict": VERDICTS.index(forecast.verdict),
     }
     for percent, (low, high) in INTERVALS.items():
         lower, upper = q[low], q[high]
@@ -181,7 +200,7 @@ def wql_difference(own, other, size: np.ndarray) -> tuple[float, float]:
     return float(np.sum(difference) / np.sum(size)), float(error)
 
 
-def summary(scores: Scores, reference: str | None = "bayeskern") -> dict[str, dict[str, float]]:
+def summary(scores: Scores, reference: str | None = OWN) -> dict[str, dict[str, Any]]:
     """Model -> its scores over all its series, and differences to the reference model."""
     rows = {}
     for model, of_series in scores.items():
@@ -189,10 +208,21 @@ def summary(scores: Scores, reference: str | None = "bayeskern") -> dict[str, di
         columns = {name: column(of_series, name, ids) for name in of_series[ids[0]]}
         loss, size = columns.pop("loss"), columns.pop("size")
         seconds, failed = columns.pop("CPU s"), columns.pop("failed")
+        verdicts = columns.pop("verdict")
         row = {"n": len(ids), "WQL": ratio(np.sum(loss), np.sum(size))}
         row["largest share of WQL"] = ratio(np.max(loss), np.sum(loss))
         row |= {name: mean(numbers) for name, numbers in columns.items()}
         row |= {"CPU s": float(np.median(seconds)), "failed": int(np.sum(failed))}
+        if verdicts.any():
+            naive = column(scores[NAIVE], "MASE", ids)
+            row["verdicts"] = {
+                name: {
+                    "n": int(np.sum(verdicts == i)),
+                    "worse": int(np.sum(columns["MASE"][verdicts == i] > naive[verdicts == i])),
+                    "outside": int(np.sum(columns["cov 80"][verdicts == i] < 0.5)),
+                }
+                for i, name in enumerate(VERDICTS)
+            }
         if reference is not None and model != reference:
             own = scores[reference]
             row["dMASE"], row["dMASE se"] = mase_difference(
@@ -220,7 +250,7 @@ def difference(row: dict[str, float], name: str) -> str:
 
 
 HEADER = (
-    f"  {'model':<20}{'n':>5}{'MASE':>8}{'WQL':>8}{'IS 80':>8}{'IS 95':>8}"
+    f"  {'model':<20}{'n':>5}{'MASE':>8}{'WQL':>8}{'SQL':>8}{'IS 80':>8}{'IS 95':>8}"
     f"{'cov 80 (thirds)':>18}{'cov 95 (thirds)':>18}{'CPU s':>8}{'dMASE (se)':>17}"
     f"{'dWQL (se)':>17}{'failed':>8}"
 )
@@ -237,6 +267,7 @@ def table(cell: str, rows: dict[str, dict[str, float]]) -> str:
         ]
         lines.append(
             f"  {model:<20}{row['n']:5d}{number(row['MASE'], 3):>8}{number(row['WQL'], 3):>8}"
+            f"{number(row['SQL'], 3):>8}"
             f"{number(row['IS 80'], 2):>8}{number(row['IS 95'], 2):>8}"
             f"{coverage[0]:>18}{coverage[1]:>18}{row['CPU s']:8.3f}"
             f"{difference(row, 'dMASE'):>17}{difference(row, 'dWQL'):>17}{row['failed']:8d}"
@@ -253,10 +284,11 @@ def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
 
     Rivals with forecasts of all series of a cell count.
     """
-    best, behind, above = dict.fromkeys(("MASE", "WQL", "IS 80", "IS 95"), 0), [], []
+    best, behind, above = dict.fromkeys(("MASE", "WQL", "SQL", "IS 80", "IS 95"), 0), [], []
     for cell, rows in cells.items():
-        own = rows["bayeskern"]
-        rivals = {m: row for m, row in rows.items() if m != "bayeskern" and row["n"] == own["n"]}
+        own = rows[OWN]
+        others = {m: row for m, row in rows.items() if m not in (OWN, LEFT_OUT)}
+        rivals = {m: row for m, row in others.items() if row["n"] == own["n"]}
         share = f"{100.0 * own['largest share of WQL']:.0f} % of it by one series"
         for name in best:
             best[name] += all(own[name] <= row[name] for row in rivals.values())
@@ -274,16 +306,51 @@ def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
             f"best of the models with forecasts of all series, of {len(cells)} cells: {counts}",
             f"behind by more than two standard errors: {'; '.join(behind) or 'nowhere'}",
             f"above seasonal naive: {'; '.join(above) or 'nowhere'}",
+            *mean_ratios(cells),
             *coverage_by_period(cells),
+            *(line for name in (OWN, LEFT_OUT) for line in verdict_lines(cells, name)),
         ]
     )
+
+
+def mean_ratios(cells: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+    """Lines with the geometric mean over cells of MASE and SQL over those of bayeskern."""
+    lines = []
+    for model in dict.fromkeys(model for rows in cells.values() for model in rows):
+        shared = [rows for rows in cells.values() if model in rows]
+        shared = [rows for rows in shared if rows[model]["n"] == rows[OWN]["n"]]
+        ratios = [
+            np.exp(np.mean([np.log(rows[model][name] / rows[OWN][name]) for rows in shared]))
+            for name in ("MASE", "SQL")
+        ]
+        lines.append(
+            f"geometric mean over {len(shared)} cells, over bayeskern: {model} "
+            f"MASE {ratios[0]:.3f}, SQL {ratios[1]:.3f}"
+        )
+    return lines
+
+
+def verdict_lines(cells: dict[str, dict[str, dict[str, Any]]], model: str) -> list[str]:
+    """Line for each verdict of a model: how often its forecasts failed."""
+    lines = []
+    for verdict in VERDICTS[1:]:
+        rows = [of[model]["verdicts"][verdict] for of in cells.values() if model in of]
+        count = sum(row["n"] for row in rows)
+        if count:
+            worse, outside = (sum(row[key] for row in rows) for key in ("worse", "outside"))
+            lines.append(
+                f"{model}, {verdict} {count} times: error above seasonal naive "
+                f"{100 * worse / count:.0f} %, less than half in the 80 % interval "
+                f"{100 * outside / count:.0f} %"
+            )
+    return lines
 
 
 def coverage_by_period(cells: dict[str, dict[str, dict[str, float]]]) -> list[str]:
     """Lines with the coverage of bayeskern over all series of a period, and by thirds."""
     lines = []
     for period in PERIODS:
-        rows = [of["bayeskern"] for cell, of in cells.items() if cell.endswith(f"/{period}")]
+        rows = [of[OWN] for cell, of in cells.items() if cell.endswith(f"/{period}")]
         if not rows:
             continue
         weights = np.array([row["n"] for row in rows]) / sum(row["n"] for row in rows)
@@ -298,16 +365,24 @@ def coverage_by_period(cells: dict[str, dict[str, dict[str, float]]]) -> list[st
     return lines
 
 
-def score_series(series: Series, cache: RivalCache) -> tuple[dict[str, dict], RivalCache]:
+def score_series(
+    series: Series, cache: RivalCache, left_out: dict[str, dict] | None
+) -> tuple[dict[str, dict], RivalCache]:
     """Model -> its scores on one series; and the cache with the forecasts of all rivals."""
-    forecasts = {"bayeskern": run("bayeskern", bayeskern, series)} | rival_forecasts(series, cache)
+    forecasts = {OWN: run(OWN, bayeskern, series)}
+    if left_out is not None and series.cell.split("/")[0] in left_out:
+        with kind_left_out(series, left_out):
+            forecasts[LEFT_OUT] = run(LEFT_OUT, bayeskern, series)
+    forecasts |= rival_forecasts(series, cache)
     return {model: score(series, forecast) for model, forecast in forecasts.items()}, cache
 
 
-def score_cell(series: list[Series], cache: RivalCache, pool: Parallel) -> Scores:
+def score_cell(
+    series: list[Series], cache: RivalCache, left_out: dict[str, dict] | None, pool: Parallel
+) -> Scores:
     """Scores of bayeskern and its rivals on the series of a cell."""
     scores: Scores = {}
-    results = pool(delayed(score_series)(s, cache.of(s)) for s in series)
+    results = pool(delayed(score_series)(s, cache.of(s), left_out) for s in series)
     for s, (by_model, forecasts) in zip(tqdm(series, desc=series[0].cell), results, strict=True):
         cache.add(forecasts)
         for model, row in by_model.items():
@@ -323,6 +398,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="thinning interval of M1")
     parser.add_argument("--cells", nargs="+", help="such as M1/yearly economics/weekly")
     parser.add_argument("--half", choices=[*HALVES, "both"], default="both", help="of the corpus")
+    parser.add_argument("--left-out", type=Path, help="weights learned without each kind")
     parser.add_argument("--peers", type=Path, help="npz cache of the rivals' quantiles")
     parser.add_argument("--output", type=Path, help="JSON file for the scores")
     parser.add_argument("--workers", type=int, default=2, help="processes")
@@ -332,6 +408,7 @@ def main():
     if unknown:
         parser.error(f"unknown cells {sorted(unknown)}; the cells are {', '.join(cells)}")
     cache = RivalCache(arguments.peers)
+    left_out = json.loads(arguments.left_out.read_text()) if arguments.left_out else None
     output = {
         "versions": {name: version(name) for name in ("bayeskern", "statsforecast", "jax")},
         "half": arguments.half,
@@ -342,7 +419,7 @@ def main():
             series = select(cells[cell], arguments.half, arguments.limit, arguments.every)
             if not series:
                 continue
-            rows = summary(score_cell(series, cache, pool))
+            rows = summary(score_cell(series, cache, left_out, pool))
             print(table(cell, rows), end="\n\n", flush=True)
             output["cells"][cell] = rows
             if arguments.output is not None:

@@ -1,4 +1,4 @@
-"""Series of M1 (Makridakis et al., 1982) and of a corpus of 8,000, with held-out parts."""
+"""Series of M1 (Makridakis et al., 1982) and of a corpus, with held-out parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 MIN_CELL_SERIES = 20
-PERIODS = ("yearly", "quarterly", "monthly", "weekly", "daily")
+PERIODS = ("yearly", "quarterly", "monthly", "weekly", "daily", "hourly")
 FREQUENCIES = {
     "yearly": "YS",
     "biannually": "6MS",
@@ -22,6 +22,7 @@ FREQUENCIES = {
     "monthly": "MS",
     "weekly": "W-SUN",
     "daily": "D",
+    "hourly": "h",
 }
 M1_SEASONS = {"yearly": 1, "quarterly": 4, "monthly": 12}
 HALVES = ("learn", "judge")
@@ -83,19 +84,21 @@ def load_m1(path: Path) -> Iterable[Series]:
 
 
 def load_corpus(path: Path) -> Iterable[Series]:
-    """Series of corpus.csv.gz in the order of the file."""
+    """Series of corpus.csv.gz or long.csv.gz in the order of the file."""
     with gzip.open(path, "rt", newline="") as file:
         for row in csv.DictReader(file):
             cell = f"{row['kind']}/{row['period']}"
             x, y = values(row["x"]), values(row["xx"])
-            yield Series(row["id"], cell, x, y, int(row["season"]))
+            # Hourly series have two seasons, the shorter one first.
+            yield Series(row["id"], cell, x, y, int(row["season"].split(";")[0]))
 
 
 def load(folder: Path) -> dict[str, list[Series]]:
-    """Cell -> all its series; M1 first, weekly and daily data last."""
+    """Cell -> all its series; M1 first, weekly, daily and hourly data last."""
     csv.field_size_limit(1 << 30)
     cells: dict[str, list[Series]] = {}
-    for series in chain(load_m1(folder / "m1.csv"), load_corpus(folder / "corpus.csv.gz")):
+    others = [load_corpus(folder / f"{name}.csv.gz") for name in ("corpus", "long")]
+    for series in chain(load_m1(folder / "m1.csv"), *others):
         cells.setdefault(series.cell, []).append(series)
 
     def cost(cell: str):

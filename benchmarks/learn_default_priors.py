@@ -1,32 +1,36 @@
 """Learn the defaults of `forecast`: priors, weights of structures, widths of intervals.
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
+        [--keep-priors] [--left-out benchmarks/results/left_out.json]
 
-The shipped table was made with --limit 100 --rounds 3, and then --limit 400 --keep-priors. A later
-run of the second command gave `past_scale`. It repeated all other numbers but those of weekly
-series, which moved slightly, since change points of two of them are searched for by now; they were
-not replaced.
+The shipped priors were made with --limit 100 --rounds 3, weights and widths later with --limit 100
+--keep-priors.
 
-Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus and of M1. The
-script `benchmarks.board` judges on the other half. For each frequency, and for series too short to
-show its season:
+Writes bayeskern/forecast/model/learned.json, from the half `learn` of M1, of the corpus and of the
+long series. The script `benchmarks.board` judges on the other half. For each frequency, and for
+series too short to show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
    Laird and Rubin, 1977): the next prior is the normal distribution with the moments of the
    Laplace approximations of all series. Series with many zeros are left out.
 2. Weights of the structures (`Weighing`), by the least mean log quantile loss of the averaged
-   forecasts of held-out values. The logarithm limits the effect of single series. Intercepts have a
-   normal prior, so that few series move them little. At the same time, the share of a log-scale
-   forecast that grows linearly above the largest value (`Growth`).
+   forecasts of held-out values. The logarithm limits the effect of single series. All frequencies
+   have one set of coefficients, and intercepts of their own with a normal prior, so that few series
+   move them little. At the same time, the share of a log-scale forecast that grows linearly above
+   the largest value (`Growth`).
 3. Width of the intervals (`Width`): the prior of the squared scale and the degrees of freedom, by
    the highest mean log density of standardised errors of held-out values; and the sd of past
    errors, by the share of past values inside 80 % intervals.
+
+--left-out names a file for weights and widths that are learned without any series of each kind in
+turn; `benchmarks.board --left-out` judges with these.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -46,8 +50,8 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
-from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.forecast.model.learned import ANY, Growth, Learned, Weighing, Width
+from bayeskern.forecast.model.kernels import AVERAGED, TRENDS
+from bayeskern.forecast.model.learned import ANY, Features, Growth, Learned, Weighing, Width
 from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import corpus
 
@@ -79,11 +83,14 @@ START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 # Smallest curvature of the log posterior at a mode.
 MIN_CURVATURE = 0.1
 # Number of last values that are fitted, and smallest number of series of a learned frequency.
-MAX_VALUES, MIN_SERIES = 400, 15
-# Penalties on the squared distance from the start: of the intercepts and of growth, relative to
-# the sum of losses over series; of the slopes and of the width, relative to the mean.
-INTERCEPT_PENALTY, GROWTH_PENALTY = 1.0, 0.1
-SLOPE_PENALTY, WIDTH_PENALTY = 2e-4, 3e-3
+MAX_VALUES, MIN_SERIES = 600, 15
+# Start of the logarithms of the coefficients of all weights: by_evidence, by_evidence_on_scale,
+# by_error, half_count.
+COEFFICIENTS = np.log([0.2, 0.2, 10.0, 60.0])
+# Penalties on the squared distance from the start: of intercepts, coefficients and growth, relative
+# to the sum of losses over series; of the width, relative to the mean.
+INTERCEPT_PENALTY, COEFFICIENT_PENALTY, GROWTH_PENALTY = 1.0, 1.0, 0.1
+WIDTH_PENALTY = 3e-3
 # Quantile loss added to each forecast, as a share of the seasonal-naive error.
 MIN_LOSS = 1e-3
 # The variance of the errors exists above this number of degrees of freedom.
@@ -110,12 +117,14 @@ class Lesson:
 
 
 def lesson_of(series: corpus.Series) -> Lesson | None:
-    """Series prepared as by `forecast`; None for a constant series."""
+    """Series prepared as by `forecast`; None if it is constant or of another frequency."""
     read = read_series(series.dated)
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
     read = read.last(MAX_VALUES) if len(series.x) > MAX_VALUES else read
     read, choices = configure(read, len(series.y), Request())
+    if choices.learned.frequency.split()[0] not in HORIZONS or choices.whole_history:
+        return None
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
     scale = series.mase_scale
@@ -133,16 +142,20 @@ def start() -> dict[str, dict[str, tuple[float, float]]]:
     return {trend: dict(START) for trend in TRENDS}
 
 
+def names_of(trends) -> list[str]:
+    """Names of the structures with these trends."""
+    return [trend + log for log in ("", learned.LOG) for trend in trends]
+
+
 def table_of(priors) -> Learned:
     """Table with these priors, equal weights and neutral growth and widths."""
-    names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
-    weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
+    weighing = Weighing(dict.fromkeys(names_of(TRENDS), 0.0), *np.exp(COEFFICIENTS))
     return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1, 1.0))
 
 
-def fits_of(lesson: Lesson, priors) -> list[Fitted]:
-    """All structures at their modes."""
-    choices = replace(lesson.choices, learned=table_of(priors))
+def fits_of(lesson: Lesson, priors, trends) -> list[Fitted]:
+    """Structures with these trends at their modes."""
+    choices = replace(lesson.choices, learned=table_of(priors), trends=trends)
     with one_blas_thread():
         fits = candidates(lesson.x, lesson.y, choices)
         return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
@@ -151,7 +164,7 @@ def fits_of(lesson: Lesson, priors) -> list[Fitted]:
 def posterior_moments(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]:
     """Trend -> name, mode and variance of each hyperparameter, in units of the table."""
     rows: dict[str, tuple[float, list]] = {}
-    for fitted in fits_of(lesson, priors):
+    for fitted in fits_of(lesson, priors, tuple(TRENDS)):
         trend = fitted.structure.trend
         if trend in rows and rows[trend][0] > fitted.log_evidence:
             continue
@@ -203,8 +216,8 @@ class Example:
     Attributes:
         lesson: The series.
         names: Names of the structures, (K,).
-        evidence: Feature of each structure by its log evidence, (K,).
-        errors: Feature of each structure by its rolling-origin error, (K,).
+        features: Their features.
+        count: Number of past values that were forecast; 0 if an error is unknown.
         exponential: Quantiles of the structures without linear growth, (K, 9, h).
         linear: Quantiles of the structures with linear growth above the largest value, (K, 9, h).
         average: Forecast by all structures.
@@ -214,8 +227,8 @@ class Example:
 
     lesson: Lesson
     names: list[str]
-    evidence: np.ndarray
-    errors: np.ndarray
+    features: Features
+    count: int
     exponential: np.ndarray
     linear: np.ndarray
     average: QuantileAverage
@@ -225,7 +238,7 @@ class Example:
 
 def example_of(lesson: Lesson, priors) -> Example | None:
     """Forecasts of all structures from the end and from earlier origins."""
-    fits, y = fits_of(lesson, priors), lesson.y
+    fits, y = fits_of(lesson, priors, AVERAGED), lesson.y
     if not fits:
         return None
     origins = origins_of(lesson.steps, len(lesson.future), lesson.season)
@@ -236,7 +249,8 @@ def example_of(lesson: Lesson, priors) -> Example | None:
             for fitted in fits
         ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]
-    evidence, errors = stacking.features([f.log_evidence for f in fits], errors)
+    names = [stacking.structure_name(f.structure) for f in fits]
+    features = Features.of(names, [f.log_evidence for f in fits], errors)
     scales, bounds = [f.scale for f in fits], lesson.choices.bounds
     means, sds = zip(*moments, strict=True)
     average = QuantileAverage(np.ones(len(fits)), scales, means, sds, bounds=bounds)
@@ -253,11 +267,11 @@ def example_of(lesson: Lesson, priors) -> Example | None:
         )
         for j in range(len(origins))
     ]
-    names = [stacking.structure_name(f.structure) for f in fits]
     values = [y[o.ahead] for o in origins]
     return Example(
-        lesson, names, evidence, errors, np.array(exponential), np.array(linear), average,
-        (averages, values), np.concatenate([np.zeros(0, int), *(o.steps for o in origins)]),
+        lesson, names, features, stacking.past_count(origins), np.array(exponential),
+        np.array(linear), average, (averages, values),
+        np.concatenate([np.zeros(0, int), *(o.steps for o in origins)]),
     )  # fmt: skip
 
 
@@ -269,51 +283,62 @@ def with_growth(average: QuantileAverage, weights, share: float) -> QuantileAver
 
 def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
     """Weights of the structures of one series, as in `stacking`."""
-    intercepts = np.array([weighing.intercepts[name] for name in example.names])
-    return softmax(
-        intercepts + weighing.by_evidence * example.evidence + weighing.by_error * example.errors
-    )
+    return softmax(weighing.log_weights(example.names, example.features, example.count))
 
 
-def learn_weighing(examples: Sequence[Example]) -> tuple[Weighing, Growth]:
-    """Coefficients with the least quantile loss of the averaged forecasts."""
-    names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
-    rows_of = [np.array([names.index(n) for n in e.names]) for e in examples]
-    growth_features = [np.array([1.0, learned.roughness(e.lesson.y)]) for e in examples]
-    levels = LEVELS[:, None]
+def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[Weighing, Growth]]:
+    """Frequency -> weights and growth, with the least quantile loss of averaged forecasts."""
+    names, frequencies = names_of(AVERAGED), sorted({e.lesson.frequency for e in examples})
+    cells = Counter(e.lesson.cell for e in examples)
+    levels, size = LEVELS[:, None], len(names) + 2
+    # Parameters: intercepts and growth of each frequency, then the coefficients.
+    initial = np.append(np.zeros(size * len(frequencies)), COEFFICIENTS)
+    own = [INTERCEPT_PENALTY] * len(names) + [GROWTH_PENALTY] * 2
+    penalty = np.append(own * len(frequencies), np.full(4, COEFFICIENT_PENALTY)) / len(examples)
+    rows = []
+    for e in examples:
+        start = size * frequencies.index(e.lesson.frequency)
+        intercepts = start + np.array([names.index(name) for name in e.names])
+        growth = slice(start + len(names), start + size)
+        # A cell counts as the root of its number of series.
+        share = cells[e.lesson.cell] ** -0.5
+        rows.append((e, intercepts, growth, [1.0, learned.roughness(e.lesson.y)], share))
+    total = sum(share for *_, share in rows)
 
     def objective(p):
         loss, slope = 0.0, np.zeros(len(p))
-        for e, rows, x in zip(examples, rows_of, growth_features, strict=True):
-            w = softmax(p[rows] + p[-4] * e.evidence + p[-3] * e.errors)
-            share, change = expit(x @ p[-2:]), e.linear - e.exponential
-            quantiles = e.exponential + share * change
+        by_evidence, on_scale, by_error, half_count = np.exp(p[-4:])
+        for e, intercepts, of_growth, x, share in rows:
+            f, s = e.features, e.count / (e.count + half_count)
+            prior = p[intercepts] + by_evidence * f.evidence + on_scale * f.evidence_on_scale
+            w = softmax((1.0 - s) * prior + s * by_error * f.error)
+            linear, change = expit(p[of_growth] @ x), e.linear - e.exponential
+            quantiles = e.exponential + linear * change
             errors = e.lesson.future - np.tensordot(w, quantiles, 1)
             series_loss = np.sum(np.maximum(levels * errors, (levels - 1.0) * errors))
             series_loss += MIN_LOSS * errors.size * e.lesson.scale
-            loss += np.log(series_loss)
-            by_quantile = np.where(errors > 0.0, -levels, 1.0 - levels) / series_loss
+            loss += share * np.log(series_loss)
+            by_quantile = share * np.where(errors > 0.0, -levels, 1.0 - levels) / series_loss
             by_w = np.tensordot(quantiles, by_quantile, 2)
             by_logit = w * (by_w - w @ by_w)
-            np.add.at(slope, rows, by_logit)
-            slope[-4] += by_logit @ e.evidence
-            slope[-3] += by_logit @ e.errors
-            by_share = w @ np.tensordot(change, by_quantile, 2)
-            slope[-2:] += by_share * share * (1.0 - share) * x
-        n = len(examples)
+            np.add.at(slope, intercepts, (1.0 - s) * by_logit)
+            slope[-4] += (1.0 - s) * by_logit @ f.evidence * by_evidence
+            slope[-3] += (1.0 - s) * by_logit @ f.evidence_on_scale * on_scale
+            slope[-2] += s * by_logit @ f.error * by_error
+            slope[-1] += s * (1.0 - s) * by_logit @ (prior - by_error * f.error)
+            by_linear = w @ np.tensordot(change, by_quantile, 2)
+            slope[of_growth] += by_linear * linear * (1.0 - linear) * np.array(x)
         distance = p - initial
-        return loss / n + penalty @ distance**2, slope / n + 2.0 * penalty * distance
+        return loss / total + penalty @ distance**2, slope / total + 2.0 * penalty * distance
 
-    initial = np.append(np.zeros(len(names)), [0.3, 2.0, 0.0, 0.0])
-    of_intercepts, of_growth = INTERCEPT_PENALTY / len(examples), GROWTH_PENALTY / len(examples)
-    penalty = np.append(
-        np.full(len(names), of_intercepts), [SLOPE_PENALTY, SLOPE_PENALTY, of_growth, of_growth]
-    )
-    bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)] + [(-6.0, 6.0)] * 2
-    optimum = minimize(objective, initial, jac=True, method="L-BFGS-B", bounds=bounds).x
-    *intercepts, by_evidence, by_error, growth, by_roughness = np.round(optimum, 3).tolist()
-    weighing = Weighing(dict(zip(names, intercepts, strict=True)), by_evidence, by_error)
-    return weighing, Growth(growth, by_roughness)
+    optimum = minimize(objective, initial, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    coefficients = [round(value, 4) for value in np.exp(optimum[-4:]).tolist()]
+    entries = {}
+    for i, frequency in enumerate(frequencies):
+        part = np.round(optimum[size * i : size * (i + 1)], 3).tolist()
+        intercepts = dict(zip(names, part[:-2], strict=True))
+        entries[frequency] = Weighing(intercepts, *coefficients), Growth(*part[-2:])
+    return entries
 
 
 def standardised(
@@ -365,32 +390,31 @@ def learn_width(
     return Width(**{name: round(value, 4) for name, value in numbers.items()})
 
 
-def learn(
-    lessons: Sequence[Lesson], known: dict | None, rounds: int, pool: Parallel, horizon: int
-) -> dict:
-    """Entry of one frequency; `known` are priors to keep, or None."""
-    ordinary = [lesson for lesson in lessons if not lesson.choices.ranks]
-    priors = known or start()
-    for _ in range(0 if known else rounds):
-        priors = next_priors(
-            pool(delayed(posterior_moments)(lesson, priors) for lesson in ordinary), priors
-        )
-    examples = pool(delayed(example_of)(lesson, priors) for lesson in ordinary)
-    examples = [e for e in examples if e is not None]
-    weighing, growth = learn_weighing(examples)
-    width = learn_width(
-        [standardised(e, weighing, growth) for e in examples],
-        [e.past_steps for e in examples],
-        horizon,
-    )
-    used = {trend: {n: p for n, p in named.items()} for trend, named in priors.items()}
-    return {
-        "priors": used,
-        "weighing": asdict(weighing),
-        "growth": asdict(growth),
-        "width": asdict(width),
-        "series": len(examples),
-    }
+def learn_priors(lessons: Sequence[Lesson], rounds: int, pool: Parallel) -> dict:
+    """Priors of the hyperparameters of one frequency."""
+    priors = start()
+    for _ in range(rounds):
+        moments = pool(delayed(posterior_moments)(lesson, priors) for lesson in lessons)
+        priors = next_priors(moments, priors)
+    return priors
+
+
+def learn_weights_and_widths(examples: Sequence[Example]) -> dict[str, dict]:
+    """Frequency -> entries "weighing", "growth" and "width" of the table."""
+    entries = {}
+    for frequency, (weighing, growth) in learn_weighing(examples).items():
+        own = [e for e in examples if e.lesson.frequency == frequency]
+        pairs = [standardised(e, weighing, growth) for e in own]
+        horizon = HORIZONS[frequency.split()[0]]
+        width = learn_width(pairs, [e.past_steps for e in own], horizon)
+        parts = {"weighing": weighing, "growth": growth, "width": width}
+        entries[frequency] = {name: asdict(part) for name, part in parts.items()}
+        entries[frequency]["series"] = len(own)
+    return entries
+
+
+def kind_of(example: Example) -> str:
+    return example.lesson.cell.split("/")[0]
 
 
 def main():
@@ -399,38 +423,43 @@ def main():
     parser.add_argument("--limit", type=int, default=100, help="series of each cell")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--frequencies", nargs="*")
     parser.add_argument("--keep-priors", action="store_true", help="learn weights and widths only")
+    parser.add_argument("--left-out", type=Path, help="file of weights without each kind")
     arguments = parser.parse_args()
     path = Path(learned.__file__).with_name("learned.json")
-    if not path.exists():
-        empty = table_of(start())
-        path.write_text(json.dumps({ANY: asdict(empty)}))
     by_frequency: dict[str, list[Lesson]] = {}
     for series in corpus.load(arguments.data).values():
         for selected in corpus.select(series, "learn", arguments.limit, 1):
             lesson = lesson_of(selected)
-            if lesson is not None:
+            if lesson is not None and not lesson.choices.ranks:
                 by_frequency.setdefault(lesson.frequency, []).append(lesson)
-    table = json.loads(path.read_text())
+    known, examples = json.loads(path.read_text()), []
+    table = {}
     with Parallel(n_jobs=arguments.workers) as pool:
         for frequency, lessons in by_frequency.items():
-            wanted = not arguments.frequencies or frequency in arguments.frequencies
-            if len(lessons) >= MIN_SERIES and wanted:
-                horizon = HORIZONS[frequency.split()[0]]
-                known = table.get(frequency, {}).get("priors") if arguments.keep_priors else None
-                table[frequency] = learn(lessons, known, arguments.rounds, pool, horizon)
-                print(
-                    frequency,
-                    len(lessons),
-                    table[frequency]["weighing"],
-                    table[frequency]["growth"],
-                    table[frequency]["width"],
-                    flush=True,
-                )
-                path.write_text(json.dumps(table, indent=1) + "\n")
+            if len(lessons) < MIN_SERIES:
+                continue
+            if arguments.keep_priors:
+                priors = known[frequency]["priors"]
+            else:
+                priors = learn_priors(lessons, arguments.rounds, pool)
+            table[frequency] = {"priors": priors}
+            examples += pool(delayed(example_of)(lesson, priors) for lesson in lessons)
+            print(f"{frequency}: {len(lessons)} series", flush=True)
+    examples = [e for e in examples if e is not None]
+    for frequency, entry in learn_weights_and_widths(examples).items():
+        table[frequency] |= entry
+        print(frequency, entry, flush=True)
     table[ANY] = pooled([table[f] for f in HORIZONS if f in table])
     path.write_text(json.dumps(table, indent=1) + "\n")
+    if arguments.left_out is None:
+        return
+    kinds = sorted({kind_of(e) for e in examples})
+    left_out = {
+        kind: learn_weights_and_widths([e for e in examples if kind_of(e) != kind])
+        for kind in kinds
+    }
+    arguments.left_out.write_text(json.dumps(left_out, indent=1) + "\n")
 
 
 def pooled(entries: Sequence[dict]) -> dict:

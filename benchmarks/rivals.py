@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from tqdm import tqdm
@@ -15,16 +17,33 @@ from tqdm import tqdm
 import bayeskern as bk
 from bayeskern.core.files import atomic_write
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+from bayeskern.forecast.model import learned
 from benchmarks.corpus import Series
 
 LEVELS = np.array([0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975])
 
-Model = Callable[[Series], np.ndarray]
+# Series -> quantiles, or quantiles and a verdict.
+Model = Callable[[Series], np.ndarray | tuple[np.ndarray, str]]
 
 
-def bayeskern(series: Series) -> np.ndarray:
+def bayeskern(series: Series) -> tuple[np.ndarray, str]:
+    """Quantiles and verdict."""
     forecast = bk.forecast(series.dated, len(series.y))
-    return forecast.quantile(LEVELS)
+    return forecast.quantile(LEVELS), forecast.trust.verdict
+
+
+@contextmanager
+def kind_left_out(series: Series, tables: dict[str, dict]) -> Iterator[None]:
+    """Context with weights and widths learned without the kind of a series.
+
+    tables: Kind -> frequency -> entries that replace those of the shipped table.
+    """
+    shipped, others = learned.table(), tables[series.cell.split("/")[0]]
+    changed = {name: entry | others.get(name, {}) for name, entry in shipped.items()}
+    with patch.object(learned, "table", lambda: changed):
+        learned.learned.cache_clear()
+        yield
+    learned.learned.cache_clear()
 
 
 def seasonal_naive(series: Series) -> np.ndarray:
@@ -88,11 +107,15 @@ RIVALS: dict[str, Model] = {
 
 @dataclass(frozen=True)
 class Forecast:
-    """Quantiles (len(LEVELS), h), processor seconds, and whether seasonal naive stands in."""
+    """Quantiles (len(LEVELS), h), processor seconds, and whether seasonal naive stands in.
+
+    The verdict is empty for rivals.
+    """
 
     quantiles: np.ndarray
     seconds: float
     failed: bool = False
+    verdict: str = ""
 
 
 def run(name: str, model: Model, series: Series) -> Forecast:
@@ -101,13 +124,14 @@ def run(name: str, model: Model, series: Series) -> Forecast:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            quantiles = np.asarray(model(series), float)
+            result = model(series)
+        quantiles, verdict = result if isinstance(result, tuple) else (result, "")
         if not np.all(np.isfinite(quantiles)):
             raise ArithmeticError("a quantile is not finite")
     except Exception as error:
         tqdm.write(f"{name} failed on {series.id}: {error!r}", file=sys.stderr)
         return Forecast(seasonal_naive(series), time.process_time() - start, failed=True)
-    return Forecast(quantiles, time.process_time() - start)
+    return Forecast(quantiles, time.process_time() - start, verdict=verdict)
 
 
 class RivalCache:

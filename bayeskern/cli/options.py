@@ -67,7 +67,8 @@ class Modelling:
         lower: Smallest possible value.
         upper: Largest possible value.
         likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
-        trend: Use this trend only: slope, drift, reverting or smooth. By default all are averaged.
+        trend: Use this trend only: slope, drift, reverting or smooth. By default all but drift are
+            averaged.
         log: --log models only the logarithm of the values, --no-log only the values. By default
             both are averaged.
         robust: Limit the effect of outliers, by Student t noise.

@@ -1,13 +1,14 @@
 """Forecast a series by an average of structural models.
 
-1. Each structure is a Gaussian process: one of four trends and all seasons, of the values or of
+1. Each structure is a Gaussian process: one of several trends and all seasons, of the values or of
    their logarithm (`model/kernels.py`).
 2. The hyperparameters have log-normal priors learned from many series (`model/learned.py`). Each
    structure is fitted at the posterior mode and averaged over draws around it (`fit/modes.py`).
 3. At the full-data hyperparameters, each structure forecasts from earlier origins
    (`fit/rolling.py`).
-4. The weights of the structures depend on their log marginal likelihoods and on the errors of these
-   rolling-origin forecasts, by coefficients learned from many series (`combine/stacking.py`).
+4. The weights of the structures depend on their log marginal likelihoods, on the errors of these
+   rolling-origin forecasts and on the number of values in the errors, by coefficients learned from
+   many series (`model/learned.py`, `combine/stacking.py`).
 5. The quantiles of the forecast are weighted averages of the quantiles of the structures
    (`prediction/quantile_average.py`).
 6. The standardised errors have Student's t distribution. Its scale combines a learned prior with
@@ -24,7 +25,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import printable_errors
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.candidates import candidates
+from bayeskern.forecast.combine.candidates import CandidateOptions, candidates
 from bayeskern.forecast.combine.stacking import alone, combine
 from bayeskern.forecast.combine.updating import likely_times
 from bayeskern.forecast.data.horizon import steps_ahead
@@ -32,7 +33,7 @@ from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import origins_of
+from bayeskern.forecast.fit.rolling import OriginLimits, origins_of
 from bayeskern.forecast.model.configuration import Request, SizeLimits, configure
 from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
@@ -63,14 +64,16 @@ def forecast(
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
     The forecast averages structural models, each a Gaussian process of a trend and all seasons.
-    There are four trends: a local slope, a local level with drift, a level that reverts to a line,
-    and a smooth trend with two damped cycles. Each trend describes the values and, if all are
-    positive, also their logarithm. The hyperparameters have priors learned from many series, and
-    each structure is averaged over draws of its hyperparameters.
+    There are three trends: a local slope, a level that reverts to a line, and a smooth trend with
+    two damped cycles; a fourth, a local level with drift, is averaged with a likelihood only. Each
+    trend describes the values and, if all are positive, also their logarithm. The hyperparameters
+    have priors learned from many series, and each structure is averaged over draws of its
+    hyperparameters.
 
     The quantiles of the forecast are weighted averages of the quantiles of the structures. The
     weights depend on the log marginal likelihood log p(y) of each structure and on the error of its
-    rolling-origin forecasts; the coefficients are learned from many series.
+    rolling-origin forecasts: the longer the series, the more on the error. The coefficients are
+    learned from many series.
 
     The forecast errors have Student's t distribution. Its scale combines a learned prior with the
     residuals of the rolling-origin forecasts of this series.
@@ -161,13 +164,18 @@ def _fitted_forecast(
         return Forecast(series, horizon, choices, None, seed)
     x = series.calendar.positions(series.times[series.observed])
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
-    origins = origins_of(series.calendar.steps()[series.observed], horizon, season)
+    max_origins = OriginLimits.max_origins
+    if choices.likelihood is not None:
+        max_origins = OriginLimits.max_origins_with_likelihood
+    origins = origins_of(series.calendar.steps()[series.observed], horizon, season, max_origins)
 
     def fit() -> tuple[Fitted, ...]:
-        return tuple(candidates(x, y, choices))
+        return tuple(candidates(x, y, choices, origins))
 
-    # Kernels of the user may hold arrays, which are not hashable.
-    key = (x.tobytes(), y.tobytes(), choices.key)
+    # Only in a long series do forecasts from earlier origins choose structures. Kernels of the user
+    # may hold arrays, which are not hashable.
+    is_long = len(y) > CandidateOptions.recent_values
+    key = (x.tobytes(), y.tobytes(), choices.key, horizon if is_long else 0)
     fits = fit() if choices.kernels is not None else _fits.recall(key, fit)
     posterior = None
     if choices.whole_history:

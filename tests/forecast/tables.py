@@ -31,7 +31,9 @@ INTERCEPTS = {
     "slope": 0.4, "drift": 0.1, "reverting": -0.3, "smooth": -0.2,
     "slope log": 0.2, "drift log": 0.3, "reverting log": -0.1, "smooth log": -0.4,
 }  # fmt: skip
-WEIGHING = Weighing(INTERCEPTS, by_evidence=0.2, by_error=1.5)
+WEIGHING = Weighing(
+    INTERCEPTS, by_evidence=0.2, by_evidence_on_scale=0.1, by_error=4.5, half_count=50.0
+)
 WIDTH = Width(
     log_scale=0.1, prior_count=120.0, degrees=6.0, widening=0.2, horizon=9, past_scale=0.9
 )

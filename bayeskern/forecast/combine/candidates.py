@@ -1,18 +1,21 @@
-"""Fit structures to a series, and drop structures of much lower log joint density."""
+"""Fit the structures of a series."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
+from bayeskern.forecast.combine.stacking import learned_weights
 from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.kernels import CHANGING
 from bayeskern.forecast.model.structure import Choices, Structure
 
@@ -22,10 +25,13 @@ class CandidateOptions:
     """Limits on the structures that are fitted and kept.
 
     Attributes:
-        max_log_gap_nats: Largest difference in log joint density from the best structure.
-        recent_values: In a longer series, the logarithm or the values are chosen for each trend by
-            fits to this number of last values.
-        scale_values: The same number for the structure in basis functions.
+        max_log_gap_nats: Largest difference in log joint density from the best structure, if the
+            densities alone determine the weights: kernels of the user, likelihoods, changes.
+        recent_values: In a longer series, fits to this number of last values give the starting
+            points, and their weights choose the structures that are fitted to all values.
+        min_recent_weight: Structures with a smaller weight in these fits are left out.
+        scale_values: Number of last values that choose the values or their logarithm for the
+            structure in basis functions.
         max_changes: Largest number of new change points; a random-walk level describes a series
             with more changes better.
         change_margin: Smallest number of values before and after a new change; fewer values may be
@@ -38,6 +44,7 @@ class CandidateOptions:
 
     max_log_gap_nats: float = 15.0
     recent_values: int = 250
+    min_recent_weight: float = 0.05
     scale_values: int = 3_000
     max_changes: int = 3
     change_margin: int = 5
@@ -48,17 +55,22 @@ class CandidateOptions:
 
 
 def candidates(
-    x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions = CandidateOptions()
+    x: np.ndarray,
+    y: np.ndarray,
+    choices: Choices,
+    origins: Sequence[Origin] = (),
+    options: CandidateOptions = CandidateOptions(),
 ) -> list[Fitted]:
-    """Likely structures at their modes, best first.
+    """Structures at their modes, best first.
 
-    For a long series, fits to the last values choose the values or their logarithm for each trend.
-    The chosen structure of each trend is then fitted to the whole series.
+    For a long series, fits to the last values give the starting points, and structures of small
+    weight there are left out.
 
     Args:
         x: Times, (n,).
         y: Values, (n,).
         choices: Options of the compared structures.
+        origins: Earlier origins; without them no structure is left out for its weight.
         options: Limits on the structures that are kept.
 
     Raises:
@@ -66,33 +78,21 @@ def candidates(
     """
     if choices.whole_history:
         return [_of_history(x, y, choices, options)]
-    structures, start = choices.structures, {}
+    structures, start = choices.structures, dict[Structure, dict[str, float]]()
     # A kernel from the user may depend on absolute time, which the fits to recent values shift; the
     # last of mixed values are fine steps only.
     can_shift = choices.kernels is None and choices.fine_steps is None
     is_long = len(y) > options.recent_values and len(structures) > 1 and can_shift
-    cost, count = 1.0, len(structures)
-    if is_long:
-        cost, count = (len(y) / options.recent_values) ** options.cost_power, len(choices.trends)
-    total = cost * count * (1.0 + options.cost_of_rest) + (len(structures) if is_long else 0)
+    cost = (len(y) / options.recent_values) ** options.cost_power if is_long else 1.0
+    total = len(structures) * (cost * (1.0 + options.cost_of_rest) + is_long)
     total += cost * options.cost_of_search if choices.find_changes else 0.0
     with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
-            recent = slice(-options.recent_values, None)
-            first = x[recent][0]
-            changes = tuple(time - first for time in choices.changes if time > first)
-            shifted = [structure._replace(changes=changes) for structure in structures]
-            bar_of_recent = partial(bar.advance, 1.0)
-            fits = _fit_all(
-                shifted, choices, x[recent] - first, y[recent], bar_of_recent, start, options
-            )
-            likeliest: dict[str, Structure] = {}
-            for fitted in fits:
-                structure = fitted.structure._replace(changes=choices.changes)
-                start[structure] = fitted.mode_by_name
-                likeliest.setdefault(structure.trend, structure)
-            structures = [*likeliest.values()]
-        fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start, options)
+            start = _recent_modes(x, y, choices, origins, partial(bar.advance, 1.0), options)
+            structures = [*start]
+        fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start)
+    if choices.weighed_by_evidence:
+        fits = best_first(fits, options.max_log_gap_nats)
     if not np.isfinite(fits[0].log_joint):
         raise ValueError(
             "the log density of the values is not finite at the prior medians of the kernel: the "
@@ -120,13 +120,9 @@ def _fit_all(
     x: np.ndarray,
     y: np.ndarray,
     advance: Callable[[], None],
-    start: Mapping[Structure, dict[str, float]],
-    options: CandidateOptions,
+    start: Mapping[Structure, dict[str, float]] = MappingProxyType({}),
 ) -> list[Fitted]:
-    """Likely structures at their modes, best first, fitted in parallel if faster.
-
-    If some structures take logarithms and others do not, the first structure of each kind is fitted
-    first; a kind that these fits rule out is dropped.
+    """Structures at their modes, best first, fitted in parallel if faster.
 
     Args:
         structures: Structures to fit.
@@ -135,7 +131,6 @@ def _fit_all(
         y: Values, (n,).
         advance: Called after each fit.
         start: Structure -> starting hyperparameters by name.
-        options: Limits on the structures that are kept.
     """
 
     def fit(structure: Structure) -> Fitted:
@@ -143,14 +138,40 @@ def _fit_all(
         advance()
         return fitted
 
-    gap = options.max_log_gap_nats
-    first = [*{structure.log: structure for structure in reversed(structures)}.values()]
-    if len(first) == 1:
-        return best_first(side_by_side(fit, structures, len(y)), gap)
-    fits = best_first(side_by_side(fit, first, len(y)), gap)
-    likely = {fitted.structure.log for fitted in fits}
-    others = [s for s in structures if s.log in likely and s not in first]
-    return best_first([*fits, *side_by_side(fit, others, len(y))], gap)
+    return best_first(side_by_side(fit, structures, len(y)))
+
+
+def _recent_modes(
+    x: np.ndarray,
+    y: np.ndarray,
+    choices: Choices,
+    origins: Sequence[Origin],
+    advance: Callable[[], None],
+    options: CandidateOptions,
+) -> dict[Structure, dict[str, float]]:
+    """Structures with enough weight on the last values, with their modes by name.
+
+    Arguments as in `candidates`; advance is called after each fit.
+    """
+    count, before = options.recent_values, len(y) - options.recent_values
+    first = x[before]
+    changes = tuple(time - first for time in choices.changes if time > first)
+    shifted = [structure._replace(changes=changes) for structure in choices.structures]
+    fits = _fit_all(shifted, choices, x[before:] - first, y[before:], advance)
+    # An origin needs some of the last values before it.
+    origins = [
+        origin._replace(count=origin.count - before)
+        for origin in origins
+        if origin.count - before >= count // 4
+    ]
+    if origins and not choices.weighed_by_evidence:
+        past = side_by_side(lambda fitted: fitted.rolling(origins), fits, count)
+        log_densities = np.array([fitted.log_joint for fitted in fits])
+        weights = learned_weights(fits, log_densities, origins, past)
+        fits = [fits[i] for i in np.flatnonzero(weights >= options.min_recent_weight)]
+    return {
+        fitted.structure._replace(changes=choices.changes): fitted.mode_by_name for fitted in fits
+    }
 
 
 def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:

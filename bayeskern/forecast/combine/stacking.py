@@ -3,9 +3,9 @@
 Stacking of predictive distributions: Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to
 average Bayesian predictive distributions". As in hierarchical stacking (Yao, Pirs, Vehtari and
 Gelman, 2022), the weights are a function of features of the series, with coefficients learned from
-many series. The features are the log marginal likelihood of each structure and the error of its
-forecasts from earlier origins. A single series thus moves the weights only as far as this has
-improved forecasts of other series.
+many series (`Weighing`). The features are the log marginal likelihood of each structure, the error
+of its forecasts from earlier origins, and the number of values in that error. A single series thus
+moves the weights only as far as this has improved forecasts of other series.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from bayeskern.core.threads import side_by_side
@@ -25,7 +24,7 @@ from bayeskern.forecast.combine.width import forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.model.learned import Width
+from bayeskern.forecast.model.learned import LOG, Features, Width
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -248,58 +247,48 @@ def _weights(
     for i, fitted in enumerate(fits):
         rows[fitted.structure.changes].append(i)
     evidence = np.array([fitted.log_evidence for fitted in fits])
+    choices = fits[0].choices
+    if choices.kernels is not None or choices.likelihood is not None:
+        return softmax(learning_rate * evidence)
     weights = np.zeros(len(fits))
     # Learned weights do not know changes: the posterior probability of each set of changes is
     # divided among its structures.
     for same in rows.values():
-        group = [fits[i] for i in same], origins, [by_part[i] for i in same]
+        group = [fits[i] for i in same], evidence[same], origins, [by_part[i] for i in same]
         share = np.exp(logsumexp(evidence[same]) - logsumexp(evidence))
-        weights[same] = share * softmax(_scores(*group, learning_rate))
+        weights[same] = share * learned_weights(*group)
     return weights
 
 
-def _scores(
+def learned_weights(
     fits: Sequence[Fitted],
+    log_evidence: np.ndarray,
     origins: Sequence[Origin],
     by_part: Sequence[list[Moments]],
-    learning_rate: float,
 ) -> np.ndarray:
-    """Log weights of fits with the same changes, up to a constant, (K,)."""
-    choices = fits[0].choices
-    evidence = np.array([fitted.log_evidence for fitted in fits])
-    if choices.kernels is not None or choices.likelihood is not None:
-        return learning_rate * evidence
-    weighing = choices.learned.weighing
-    # A line between changes has no learned intercept.
-    neutral = float(np.mean([*weighing.intercepts.values()]))
+    """Weights of fits with the same changes, normalised to sum to one, (K,).
+
+    Args:
+        fits: The fits.
+        log_evidence: Their log marginal likelihoods, (K,).
+        origins: Earlier origins.
+        by_part: Means and sds of the forecasts of each fit from each origin.
+    """
     names = [structure_name(fitted.structure) for fitted in fits]
-    intercepts = np.array([weighing.intercepts.get(name, neutral) for name in names])
     errors = [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
-    evidence, errors = features(evidence, errors)
-    return intercepts + weighing.by_evidence * evidence + weighing.by_error * errors
+    features = Features.of(names, log_evidence, errors)
+    weighing = fits[0].choices.learned.weighing
+    return softmax(weighing.log_weights(names, features, past_count(origins)))
 
 
 def structure_name(structure: Structure) -> str:
     """Name of a structure in the learned weights."""
-    return f"{structure.trend} log" if structure.log else structure.trend
+    return structure.trend + LOG * structure.log
 
 
-def features(log_evidence: ArrayLike, errors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Differences from the best structure in log evidence and minus log error.
-
-    Args:
-        log_evidence: Log evidence of each structure, (K,).
-        errors: Mean quantile loss of each structure, (K,).
-
-    Returns:
-        Difference in log evidence, at least -20, and in minus the log error, at least -3: (K,)
-        each. The second is 0 for all structures if an error is unknown.
-    """
-    log_evidence, errors = np.asarray(log_evidence, float), np.asarray(errors, float)
-    gaps = np.clip(log_evidence - np.max(log_evidence), -20.0, 0.0)
-    if not np.all(np.isfinite(errors)) or not np.all(errors > 0.0):
-        return gaps, np.zeros(len(errors))
-    return gaps, np.clip(-np.log(errors / np.min(errors)), -3.0, 0.0)
+def past_count(origins: Sequence[Origin]) -> int:
+    """Number of distinct values that are forecast from earlier origins."""
+    return len({i for origin in origins for i in range(origin.ahead.start, origin.ahead.stop)})
 
 
 def error_of(fitted: Fitted, past: Sequence[Moments], origins: Sequence[Origin]) -> float:

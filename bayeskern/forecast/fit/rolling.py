@@ -18,10 +18,12 @@ class OriginLimits:
 
     Attributes:
         max_origins: Largest number of origins.
+        max_origins_with_likelihood: The same with a likelihood, where a forecast takes longer.
         min_known: Smallest number of values known at an origin.
     """
 
-    max_origins: int = 10
+    max_origins: int = 24
+    max_origins_with_likelihood: int = 10
     min_known: int = 5
 
 

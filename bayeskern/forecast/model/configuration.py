@@ -13,6 +13,7 @@ from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import (
+    AVERAGED,
     CYCLES,
     HISTORY,
     LEVEL,
@@ -98,7 +99,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     """
     model = request.model
     likelihood = _likelihood(request.likelihood, model)
-    trends = _trends(request.trend, model)
+    trends = _trends(request, model)
     seasons = name_seasons(series.calendar, request.season)
     series = _plausible_series(series)
     latest = series.values[series.observed][-(model.last or SizeLimits.max_fitted) :]
@@ -251,10 +252,14 @@ def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | N
     return likelihood
 
 
-def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
+def _trends(request: Request, model: StructuralModel) -> tuple[str, ...]:
     """Names of the trends, or of the kernels that replace them."""
+    trend = request.trend
     if model.kernels is None:
-        return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
+        if trend is not None:
+            return (validation.one_of("trend", trend, TRENDS),)
+        # The learned weights do not apply to a likelihood.
+        return AVERAGED if request.likelihood is None else tuple(TRENDS)
     if trend is not None:
         raise ValueError(
             f"StructuralModel(kernel=...) replaces all trends; remove trend={trend!r}."

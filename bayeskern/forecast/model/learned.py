@@ -7,12 +7,14 @@ from one half of a corpus of series.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 # Frequency -> range (from, to) of its step in years, and of its shortest season in steps.
@@ -25,22 +27,97 @@ FREQUENCIES = {
 }
 # Entry for all other frequencies.
 ANY = "any"
+# End of the name of a structure that models the logarithm.
+LOG = " log"
+
+
+class Features(NamedTuple):
+    """Features of K structures of a series, (K,) each.
+
+    Attributes:
+        evidence: Log marginal likelihood minus the largest one, at least -6.
+        evidence_on_scale: Log marginal likelihood minus the largest one on the same scale, values
+            or logarithm, at least -20.
+        error: Log error of past forecasts of the best structure minus the log error of this one, at
+            least -3; 0 for all structures if an error is unknown.
+    """
+
+    evidence: np.ndarray
+    evidence_on_scale: np.ndarray
+    error: np.ndarray
+
+    @classmethod
+    def of(cls, names: Sequence[str], log_evidence: ArrayLike, errors: ArrayLike) -> Features:
+        """Features of structures.
+
+        The level of the noise decides between values and logarithm, by up to hundreds of nats, but
+        says little about growth: hence the limit of 6 nats.
+
+        Args:
+            names: Names of the structures, which end in " log" for the logarithm.
+            log_evidence: Log marginal likelihood of each structure, (K,); may be -inf.
+            errors: Mean quantile loss of past forecasts, (K,); NaN if it is unknown.
+        """
+        # A density of zero, too, has finite differences.
+        evidence = np.maximum(np.asarray(log_evidence, float), -1e300)
+        errors = np.asarray(errors, float)
+        is_log = np.array([name.endswith(LOG) for name in names])
+        on_scale = np.zeros(len(names))
+        for rows in (is_log, ~is_log):
+            on_scale[rows] = evidence[rows] - np.max(evidence[rows], initial=-np.inf)
+        error = np.zeros(len(names))
+        if np.all(np.isfinite(errors)) and np.all(errors > 0.0):
+            error = np.maximum(-np.log(errors / np.min(errors)), -3.0)
+        best = np.max(evidence)
+        return cls(np.maximum(evidence - best, -6.0), np.maximum(on_scale, -20.0), error)
 
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
-    """Weights of structures: a softmax of intercept + by_evidence e + by_error r.
+    """Weights of structures, from what is known before and from errors of past forecasts.
+
+    The log weight of a structure is
+
+        (1 - s) (intercept + by_evidence e + by_evidence_on_scale o) + s by_error r,
+
+    up to a constant, with the `Features` e, o and r and s = N / (N + half_count) for N past values
+    that were forecast. With few past errors, the intercepts and the evidence determine the
+    weights; with many, the errors do, as in a normal model with a prior that counts as `half_count`
+    errors.
 
     Attributes:
         intercepts: Name of a trend, followed by " log" if it models the logarithm -> intercept.
-        by_evidence: Coefficient of e <= 0, the log marginal likelihood minus the largest one.
-        by_error: Coefficient of r <= 0, the log error of the rolling-origin forecasts of the best
-            structure minus the log error of this structure.
+        by_evidence: Coefficient of e.
+        by_evidence_on_scale: Coefficient of o.
+        by_error: Coefficient of r.
+        half_count: Number of past values at which s is one half.
     """
 
     intercepts: Mapping[str, float]
     by_evidence: float
+    by_evidence_on_scale: float
     by_error: float
+    half_count: float
+
+    def share_of_errors(self, count: int) -> float:
+        """s, for a number of past values."""
+        return count / (count + self.half_count)
+
+    def log_weights(self, names: Sequence[str], features: Features, count: int) -> np.ndarray:
+        """Log weights of structures up to a constant, (K,).
+
+        Args:
+            names: Names of the structures, as in `intercepts`.
+            features: Their features.
+            count: Number of past values that were forecast; 0 if the errors are unknown.
+        """
+        # A line between changes has no learned intercept.
+        neutral = float(np.mean([*self.intercepts.values()]))
+        intercepts = np.array([self.intercepts.get(name, neutral) for name in names])
+        prior = intercepts + self.by_evidence * features.evidence
+        prior += self.by_evidence_on_scale * features.evidence_on_scale
+        share = self.share_of_errors(count)
+        return (1.0 - share) * prior + share * self.by_error * features.error
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +197,15 @@ def roughness(y: np.ndarray) -> float:
 
 
 @lru_cache
+def table() -> dict[str, dict]:
+    """Contents of `learned.json`: frequency -> entry."""
+    return json.loads(files(__package__).joinpath("learned.json").read_text(encoding="utf-8"))
+
+
+@lru_cache
 def learned(frequency: str) -> Learned:
     """Learned quantities for a frequency as `frequency_of` returns it."""
-    table = json.loads(files(__package__).joinpath("learned.json").read_text(encoding="utf-8"))
-    entry = table.get(frequency) or table[ANY]
+    entry = table().get(frequency) or table()[ANY]
     priors = {
         trend: {name: tuple(prior) for name, prior in named.items()}
         for trend, named in entry["priors"].items()

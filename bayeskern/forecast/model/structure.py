@@ -91,6 +91,11 @@ class Choices:
         """Structures to compare: every trend with every transformation."""
         return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
 
+    @property
+    def weighed_by_evidence(self) -> bool:
+        """True if densities alone determine weights: with kernels, a likelihood or changes."""
+        return self.kernels is not None or self.likelihood is not None or self.find_changes
+
     def of_series(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Values of the periods of the series, among values (n,) at positions x."""
         return values if self.fine_steps is None else values[self.fine_steps.are_periods(x)]

@@ -66,7 +66,7 @@ def energy_score(draws: np.ndarray, actual: np.ndarray, shifts: int = 10) -> flo
 
 
 def past_points(forecasts: Sequence[Forecast], coupling: Coupling) -> list[PastPoint]:
-    """Past forecasts from up to ten origins in the second half of the shortest series."""
+    """Past forecasts from origins in the second half of the shortest series."""
     oldest = min(map(_oldest_origin, forecasts))
     if oldest < 1:
         return []

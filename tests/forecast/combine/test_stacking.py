@@ -17,13 +17,14 @@ from bayeskern.forecast.combine.stacking import (
     alone,
     combine,
     error_of,
-    features,
+    learned_weights,
+    past_count,
     structure_name,
 )
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.forecast.model.learned import Weighing
+from bayeskern.forecast.model.learned import Features, Weighing
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import INTERCEPTS, TABLE, WIDTH, choices_for
 from tests.marks import few
@@ -42,11 +43,11 @@ def given(kernel=KERNEL, y=Y):
     return Fitted.of(Structure("given", False), choices, T, y)
 
 
-def of_walk(learned=TABLE, candidate_options=None, **options):
+def of_walk(origins=ORIGINS, candidate_options=None, **options):
     """Structures of a random walk at their modes, with the artificial table."""
-    known = {"trends": tuple(TRENDS), "logs": (False, True), "learned": learned}
-    choices = choices_for(**(known | options))
-    return candidates(np.arange(float(N)), WALK, choices, candidate_options or CandidateOptions())
+    choices = choices_for(**({"trends": tuple(TRENDS), "logs": (False, True)} | options))
+    options = candidate_options or CandidateOptions()
+    return candidates(np.arange(float(N)), WALK, choices, origins, options)
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +70,22 @@ def quantile_loss(fitted, origins):
 
 
 def test_weights_equal_softmax_of_scores(fits):
-    """Softmax of the intercept, the gap in evidence and the gap in the log of the error."""
+    """Softmax of the intercept and gaps in evidence, and of the gap in the log of the error."""
     assert len({fitted.structure for fitted in fits}) == len(fits) > 3
     evidence = np.array([fitted.log_evidence for fitted in fits])
     errors = np.array([quantile_loss(fitted, ORIGINS) for fitted in fits])
     ours = [error_of(fitted, fitted.rolling(ORIGINS), ORIGINS) for fitted in fits]
     np.testing.assert_allclose(ours, errors, rtol=1e-10)
     names = [f.structure.trend + (" log" if f.structure.log else "") for f in fits]
-    scores = np.array([INTERCEPTS[name] for name in names])
-    scores += 0.2 * np.maximum(evidence - evidence.max(), -20.0)
-    scores += 1.5 * np.maximum(np.log(errors.min() / errors), -3.0)
+    is_log = np.array([f.structure.log for f in fits])
+    best_on_scale = np.where(is_log, evidence[is_log].max(), evidence[~is_log].max())
+    prior = np.array([INTERCEPTS[name] for name in names])
+    prior += 0.2 * np.maximum(evidence - evidence.max(), -6.0)
+    prior += 0.1 * np.maximum(evidence - best_on_scale, -20.0)
+    # The values from the 30th on are forecast.
+    share = 30.0 / (30.0 + 50.0)
+    scores = (1.0 - share) * prior
+    scores += share * 4.5 * np.maximum(np.log(errors.min() / errors), -3.0)
     expected = np.exp(scores) / np.exp(scores).sum()
     expected = np.where(expected < 0.01, 0.0, expected)
     expected /= expected.sum()
@@ -94,32 +101,58 @@ def test_weights_equal_softmax_of_scores(fits):
 
 
 def test_structures_of_small_weight_are_dropped():
-    intercepts = dict.fromkeys(INTERCEPTS, 0.0) | {"drift": -6.0}
-    table = replace(TABLE, weighing=Weighing(intercepts, 0.0, 0.0))
-    combination = combine(of_walk(table, logs=(False,)), ORIGINS, seed=0)
+    intercepts = dict.fromkeys(INTERCEPTS, 0.0) | {"drift": -12.0}
+    table = replace(TABLE, weighing=Weighing(intercepts, 0.0, 0.0, 0.0, 50.0))
+    combination = combine(of_walk(learned=table, logs=(False,)), ORIGINS, seed=0)
     trends = {part.structure.trend for part in combination.parts}
     assert trends == set(TRENDS) - {"drift"}
     np.testing.assert_allclose([part.weight for part in combination.parts], 1.0 / 3.0, rtol=1e-12)
 
 
 def test_weights_without_origins_ignore_errors(fits):
-    evidence, errors = features([f.log_evidence for f in fits], [error_of(f, (), ()) for f in fits])
-    assert not errors.any() and evidence.max() == 0.0 > evidence.min()
+    names = [structure_name(fitted.structure) for fitted in fits]
+    errors = [error_of(f, (), ()) for f in fits]
+    features = Features.of(names, [f.log_evidence for f in fits], errors)
+    assert not features.error.any() and features.evidence.max() == 0.0 > features.evidence.min()
     combination = combine(fits, (), seed=0)
     assert combination.past is None and combination.reach == 0 and len(combination.residuals) == 0
 
 
 @pytest.mark.parametrize("errors", [[1.0, np.nan, 2.0], [1.0, 0.0, 2.0], [np.inf, 1.0, 2.0]])
 def test_features_of_unknown_errors_are_zero(errors):
-    evidence, found = features([-500.0, -3.0, -4.5], errors)
-    np.testing.assert_array_equal(evidence, [-20.0, 0.0, -1.5])
-    np.testing.assert_array_equal(found, 0.0)
+    features = Features.of(["slope", "drift", "slope log"], [-500.0, -3.0, -4.5], errors)
+    np.testing.assert_array_equal(features.evidence, [-6.0, 0.0, -1.5])
+    np.testing.assert_array_equal(features.evidence_on_scale, [-20.0, 0.0, 0.0])
+    np.testing.assert_array_equal(features.error, 0.0)
 
 
 def test_features_are_gaps_to_the_best_structure():
-    evidence, errors = features([2.0, 1.0, -30.0], [0.2, 0.1, 1e9])
-    np.testing.assert_allclose(evidence, [0.0, -1.0, -20.0])
-    np.testing.assert_allclose(errors, [-np.log(2.0), 0.0, -3.0])
+    features = Features.of(["slope", "drift", "smooth log"], [2.0, 1.0, -30.0], [0.2, 0.1, 1e9])
+    np.testing.assert_allclose(features.evidence, [0.0, -1.0, -6.0])
+    np.testing.assert_allclose(features.evidence_on_scale, [0.0, -1.0, 0.0])
+    np.testing.assert_allclose(features.error, [-np.log(2.0), 0.0, -3.0])
+
+
+def test_features_of_a_density_of_zero_are_finite():
+    features = Features.of(["slope", "slope log"], [1.0, -np.inf], [0.2, 0.1])
+    np.testing.assert_allclose(features.evidence, [0.0, -6.0])
+    np.testing.assert_allclose(features.evidence_on_scale, 0.0)
+
+
+def test_many_past_errors_outweigh_evidence():
+    """The weights are those of a normal model whose prior counts as 50 errors."""
+    features = Features.of(["slope", "drift"], [0.0, -4.0], [2.0, 1.0])
+    odds = [
+        np.subtract(*TABLE.weighing.log_weights(["slope", "drift"], features, count))
+        for count in (0, 50, 5_000_000)
+    ]
+    prior, errors = 0.3 + 4.0 * (0.2 + 0.1), -4.5 * np.log(2.0)
+    np.testing.assert_allclose(odds, [prior, (prior + errors) / 2.0, errors], rtol=1e-4)
+
+
+def test_overlapping_origins_count_each_value_once():
+    assert past_count(origins_of(np.arange(30), 10)) == 15
+    assert past_count(()) == 0
 
 
 def test_structure_names_match_learned_table():
@@ -138,7 +171,7 @@ def test_weights_of_given_kernels_are_roots_of_evidence():
 
 def test_weight_of_a_change_is_its_posterior_probability():
     """Learned weights divide the probability of each set of changes among its structures."""
-    learned = replace(TABLE, weighing=Weighing(INTERCEPTS, by_evidence=0.0, by_error=0.0))
+    learned = replace(TABLE, weighing=Weighing(INTERCEPTS, 0.0, 0.0, 0.0, 50.0))
     choices = choices_for(find_changes=True, learned=learned)
     structures = [Structure(t, False, c) for c in ((), (29.5,)) for t in ("drift", "reverting")]
     fits = [Fitted.of(s, choices, np.arange(float(N)), WALK) for s in structures]
@@ -170,21 +203,27 @@ def test_structures_of_small_density_are_dropped():
     assert all(f.log_joint < ordered[0].log_joint - gap for f in left)
 
 
-def test_unlikely_scale_is_dropped():
-    """Values over many orders of magnitude."""
+def test_no_scale_is_dropped_for_its_evidence():
+    """Values over many orders of magnitude: the logarithm is likelier by far more than 15 nats."""
     y = np.exp(4.0 * np.sin(T) + 0.1 * RNG.normal(size=N))
     fits = candidates(T, y, choices_for(trends=tuple(TRENDS), logs=(False, True)))
-    assert {fitted.structure.log for fitted in fits} == {True}
+    assert [fitted.structure.log for fitted in fits].count(False) == len(TRENDS)
+    assert fits[0].log_joint - min(f.log_joint for f in fits) > CandidateOptions.max_log_gap_nats
 
 
-def test_recent_values_choose_scale_of_long_series():
-    fits = of_walk(candidate_options=CandidateOptions(recent_values=40))
-    trends = [fitted.structure.trend for fitted in fits]
-    assert len(set(trends)) == len(trends) and all(len(fitted.y) == N for fitted in fits)
+def test_recent_values_choose_structures_of_long_series():
+    options = CandidateOptions(recent_values=40, min_recent_weight=0.1)
+    fits = of_walk(ORIGINS, options)
     recent = candidates(np.arange(40.0), WALK[-40:], fits[0].choices)
-    for fitted in fits:
-        likelier = next(f for f in recent if f.structure.trend == fitted.structure.trend)
-        assert likelier.structure == fitted.structure
+    origins = [o._replace(count=o.count - 20) for o in ORIGINS if o.count >= 30]
+    past = [fitted.rolling(origins) for fitted in recent]
+    log_densities = np.array([fitted.log_joint for fitted in recent])
+    weights = learned_weights(recent, log_densities, origins, past)
+    expected = {f.structure for f, weight in zip(recent, weights, strict=True) if weight >= 0.1}
+    assert {fitted.structure for fitted in fits} == expected
+    assert 0 < len(expected) < len(recent) and all(len(fitted.y) == N for fitted in fits)
+    # Without origins, none is left out.
+    assert len(of_walk((), options)) == len(recent)
 
 
 def test_kernel_without_density_is_refused():
@@ -307,7 +346,7 @@ EQUIVALENT = {
 @pytest.mark.parametrize("trend", EQUIVALENT)
 def test_weights_by_evidence_recover_true_structure(trend):
     """Equal prior probabilities; 16 of 20 trials."""
-    even = Weighing(dict.fromkeys(INTERCEPTS, 0.0), by_evidence=1.0, by_error=0.0)
+    even = Weighing(dict.fromkeys(INTERCEPTS, 0.0), 1.0, 0.0, 0.0, 50.0)
     choices = choices_for(trends=tuple(TRENDS), learned=replace(TABLE, weighing=even))
     rng, right, steps = np.random.default_rng(11), 0, np.arange(120)
     for _ in range(20):

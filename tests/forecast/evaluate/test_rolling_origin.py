@@ -30,7 +30,7 @@ def f():
 
 
 def test_origins_lie_in_the_second_half(f):
-    back, counts = f.past_scores, [24, 26, 29, 31, 34, 36, 39, 41, 44, 47]
+    back, counts = f.past_scores, [*range(24, 48)]
     assert back.steps == HORIZON and back.origins == counts and back.count == 24
     ahead = [min(HORIZON, N - count) for count in counts]
     np.testing.assert_array_equal(back.known, np.repeat(counts, ahead))

@@ -39,11 +39,11 @@ def test_origins_forecast_the_values_within_the_horizon(gaps, horizon, season):
 
 
 def test_origins_of_a_long_series_are_evenly_spaced():
-    origins = origins_of(np.arange(200), 12)
+    origins = origins_of(np.arange(600), 12)
     assert (
         len(origins) == OriginLimits.max_origins
-        and counts(origins)[0] == 100
-        and counts(origins)[-1] == 199
+        and counts(origins)[0] == 300
+        and counts(origins)[-1] == 599
     )
     assert np.ptp(np.diff(counts(origins))) <= 1
     # The last of them reaches no further than the series.

@@ -9,7 +9,7 @@ import pytest
 
 from bayeskern.forecast.model import learned as module
 from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
-from bayeskern.forecast.model.kernels import TRENDS, UNITS, default_kernel
+from bayeskern.forecast.model.kernels import AVERAGED, TRENDS, UNITS, default_kernel
 from bayeskern.forecast.model.learned import (
     ANY,
     Growth,
@@ -24,7 +24,7 @@ from bayeskern.hyperparameters import is_specified
 from tests.forecast.tables import PRIORS, TABLE, choices_for
 
 FREQUENCIES = json.loads(files(module.__package__).joinpath("learned.json").read_text())
-NAMES = {*TRENDS, *(f"{trend} log" for trend in TRENDS)}
+NAMES = {*AVERAGED, *(f"{trend} log" for trend in AVERAGED)}
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
@@ -41,10 +41,11 @@ def test_learned_quantities_are_possible(frequency):
     weighing, width, growth = table.weighing, table.width, table.growth
     assert weighing.intercepts.keys() == NAMES
     assert np.all(np.isfinite([*weighing.intercepts.values()]))
-    assert weighing.by_evidence >= 0.0 and weighing.by_error >= 0.0
+    coefficients = weighing.by_evidence, weighing.by_evidence_on_scale, weighing.by_error
+    assert min(coefficients) >= 0.0 and weighing.half_count > 0.0
     # The variance of errors exists.
     assert width.degrees > 2.0 and width.prior_count > 0.0 and width.horizon >= 1
-    assert 0.7 < width.past_scale < 1.4
+    assert 0.7 < width.past_scale < 1.5
     assert abs(width.log_scale) < 2.0 and abs(width.widening) < 2.0
     for y in (np.arange(20.0), np.array([1.0, -1.0] * 10)):
         assert 0.001 < growth.linear_share(y) < 0.999
