@@ -4,7 +4,8 @@
         [--keep-priors] [--left-out benchmarks/results/left_out.json]
 
 The shipped priors were made with --limit 100 --rounds 3, weights and widths later with --limit 100
---keep-priors.
+--keep-priors; the width of "monthly short" is that of all 402 series with these weights
+(`learn_width`).
 
 Writes bayeskern/forecast/model/learned.json, from the half `learn` of M1, of the corpus and of the
 long series. The script `benchmarks.board` judges on the other half. For each frequency, and for
@@ -297,9 +298,9 @@ def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[Weighing, Gro
     penalty = np.append(own * len(frequencies), np.full(4, COEFFICIENT_PENALTY)) / len(examples)
     rows = []
     for e in examples:
-        start = size * frequencies.index(e.lesson.frequency)
-        intercepts = start + np.array([names.index(name) for name in e.names])
-        growth = slice(start + len(names), start + size)
+        first = size * frequencies.index(e.lesson.frequency)
+        intercepts = first + np.array([names.index(name) for name in e.names])
+        growth = slice(first + len(names), first + size)
         # A cell counts as the root of its number of series.
         share = cells[e.lesson.cell] ** -0.5
         rows.append((e, intercepts, growth, [1.0, learned.roughness(e.lesson.y)], share))

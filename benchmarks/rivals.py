@@ -42,8 +42,10 @@ def kind_left_out(series: Series, tables: dict[str, dict]) -> Iterator[None]:
     changed = {name: entry | others.get(name, {}) for name, entry in shipped.items()}
     with patch.object(learned, "table", lambda: changed):
         learned.learned.cache_clear()
-        yield
-    learned.learned.cache_clear()
+        try:
+            yield
+        finally:
+            learned.learned.cache_clear()
 
 
 def seasonal_naive(series: Series) -> np.ndarray:

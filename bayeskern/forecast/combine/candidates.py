@@ -25,8 +25,8 @@ class CandidateOptions:
     """Limits on the structures that are fitted and kept.
 
     Attributes:
-        max_log_gap_nats: Largest difference in log joint density from the best structure, if the
-            densities alone determine the weights: kernels of the user, likelihoods, changes.
+        max_log_gap_nats: Largest difference in log joint density from the best structure, if
+            `Choices.weighed_by_evidence`.
         recent_values: In a longer series, fits to this number of last values give the starting
             points, and their weights choose the structures that are fitted to all values.
         min_recent_weight: Structures with a smaller weight in these fits are left out.

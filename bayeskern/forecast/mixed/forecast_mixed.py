@@ -93,7 +93,7 @@ def forecast_mixed(
     x, y = pair.data(steps)
     shortest_season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
     origins = origins_of(adjusted.calendar.steps()[observed], horizon, shortest_season)
-    fits = candidates(x, y, choices, origins)
+    fits = candidates(x, y, choices)
     combination = combine(fits, origins, seed, likely_times(adjusted, horizon, choices)[0])
     remarks = (*adjusted.remarks, *(f"recent: {remark}" for remark in pair.fine.remarks))
     used = replace(pair.totals, remarks=remarks)

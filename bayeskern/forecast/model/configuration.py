@@ -99,7 +99,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     """
     model = request.model
     likelihood = _likelihood(request.likelihood, model)
-    trends = _trends(request, model)
+    trends = _trends(request)
     seasons = name_seasons(series.calendar, request.season)
     series = _plausible_series(series)
     latest = series.values[series.observed][-(model.last or SizeLimits.max_fitted) :]
@@ -252,10 +252,10 @@ def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | N
     return likelihood
 
 
-def _trends(request: Request, model: StructuralModel) -> tuple[str, ...]:
+def _trends(request: Request) -> tuple[str, ...]:
     """Names of the trends, or of the kernels that replace them."""
-    trend = request.trend
-    if model.kernels is None:
+    trend, kernels = request.trend, request.model.kernels
+    if kernels is None:
         if trend is not None:
             return (validation.one_of("trend", trend, TRENDS),)
         # The learned weights do not apply to a likelihood.
@@ -264,7 +264,7 @@ def _trends(request: Request, model: StructuralModel) -> tuple[str, ...]:
         raise ValueError(
             f"StructuralModel(kernel=...) replaces all trends; remove trend={trend!r}."
         )
-    return tuple(model.kernels)
+    return tuple(kernels)
 
 
 def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:

@@ -48,7 +48,7 @@ TRENDS = {
     "reverting": "level that reverts to a line",
     "smooth": "smooth trend",
 }
-# Trends that are averaged by default: the local level with drift adds nothing to the other three.
+# Trends that are averaged by default.
 AVERAGED = ("slope", "reverting", "smooth")
 # Trends of a search for changes, in addition to TRENDS -> their descriptions. A steady level has
 # changes of the level only; all others have changes of level and slope.

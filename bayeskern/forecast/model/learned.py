@@ -99,10 +99,6 @@ class Weighing:
     by_error: float
     half_count: float
 
-    def share_of_errors(self, count: int) -> float:
-        """s, for a number of past values."""
-        return count / (count + self.half_count)
-
     def log_weights(self, names: Sequence[str], features: Features, count: int) -> np.ndarray:
         """Log weights of structures up to a constant, (K,).
 
@@ -116,7 +112,7 @@ class Weighing:
         intercepts = np.array([self.intercepts.get(name, neutral) for name in names])
         prior = intercepts + self.by_evidence * features.evidence
         prior += self.by_evidence_on_scale * features.evidence_on_scale
-        share = self.share_of_errors(count)
+        share = count / (count + self.half_count)
         return (1.0 - share) * prior + share * self.by_error * features.error
 
 

@@ -93,7 +93,7 @@ class Choices:
 
     @property
     def weighed_by_evidence(self) -> bool:
-        """True if densities alone determine weights: with kernels, a likelihood or changes."""
+        """True if evidence enters weights without a limit: kernels, likelihoods, changes."""
         return self.kernels is not None or self.likelihood is not None or self.find_changes
 
     def of_series(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
