@@ -75,8 +75,6 @@ START = {
     "season.size.constant.variance": (-1.0, 1.5),
     "season.size.brownian.variance": (-6.0, 1.5),
     "season.seasonal.lengthscale": (-0.7, 1.0),
-    "season.lengthscale": (-0.7, 1.0),
-    "season.variance": (-1.0, 1.5),
     "noise": (-1.5, 1.5),
 }
 # Number of series that the start counts as, and limits of the learned scales.
@@ -124,7 +122,7 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
         return None
     read = read.last(MAX_VALUES) if len(series.x) > MAX_VALUES else read
     read, choices = configure(read, len(series.y), Request())
-    if choices.learned.frequency.split()[0] not in HORIZONS or choices.whole_history:
+    if choices.learned.frequency.split()[0] not in HORIZONS or len(read.values) > MAX_VALUES:
         return None
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))

@@ -135,8 +135,6 @@ class FittedSeries:
     @property
     def structure(self) -> str:
         """The structures and their weights, in words."""
-        if self.choices.whole_history:
-            return "trend, seasons and short memory, by basis functions"
         trends = [
             f"{(TRENDS | CHANGING).get(name, name)} {100.0 * weight:.0f} %"
             for name, weight in self.weights["trend"].items()

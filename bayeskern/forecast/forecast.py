@@ -81,11 +81,9 @@ def forecast(
     If many values are 0 and the series becomes positive again several times, the structures
     describe the ranks of the values, and the forecast stays within the range of the series.
 
-    Of more than 600 values only the last 600 are fitted, if they span at least five of the longest
-    seasons. Otherwise all values are fitted. Above 1000 values, or above 600 if even 1000 values
-    span fewer than five seasons, there is a single structure: a trend with random-walk level and
-    slope, seasons and a short-memory residual, in basis functions, whose cost is linear in the
-    number of values (`history/`). `StructuralModel.last` lists the exceptions.
+    The last 600 values are fitted, or as many as five of the longest season span; above 250 values
+    on a regular grid, by a filter in time linear in their number. `StructuralModel.last` lists the
+    exceptions.
 
     For totals that continue in values of a finer frequency, see `forecast_mixed`.
 
@@ -178,10 +176,7 @@ def _fitted_forecast(
     key = (x.tobytes(), y.tobytes(), choices.key, horizon if is_long else 0)
     fits = fit() if choices.kernels is not None else _fits.recall(key, fit)
     posterior = None
-    if choices.whole_history:
-        key = (fits, horizon)
-        combination = _combinations.recall(key, lambda: alone(fits[0].as_point(), origins))
-    elif model.method is None:
+    if model.method is None:
         next_times, _ = likely_times(series, horizon, choices)
         key = (fits, seed, horizon, next_times.tobytes())
         combination = _combinations.recall(key, lambda: combine(fits, origins, seed, next_times))

@@ -23,8 +23,6 @@ PRIORS = {
     "season.size.constant.variance": (-0.7, 1.2),
     "season.size.brownian.variance": (-5.8, 1.3),
     "season.seasonal.lengthscale": (-0.6, 0.9),
-    "season.lengthscale": (-0.5, 0.8),
-    "season.variance": (-1.2, 1.4),
     "noise": (-1.6, 1.3),
 }
 INTERCEPTS = {

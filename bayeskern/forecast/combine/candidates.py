@@ -16,7 +16,7 @@ from bayeskern.forecast.combine.stacking import learned_weights
 from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.model.kernels import CHANGING
+from bayeskern.forecast.model.kernels import CHANGING, LEVEL
 from bayeskern.forecast.model.structure import Choices, Structure
 
 
@@ -27,11 +27,10 @@ class CandidateOptions:
     Attributes:
         max_log_gap_nats: Largest difference in log joint density from the best structure, if
             `Choices.weighed_by_evidence`.
-        recent_values: In a longer series, fits to this number of last values give the starting
-            points, and their weights choose the structures that are fitted to all values.
-        min_recent_weight: Structures with a smaller weight in these fits are left out.
-        scale_values: Number of last values that choose the values or their logarithm for the
-            structure in basis functions.
+        recent_values: In a longer series with a dense fit, fits to this number of last values give
+            the starting points, and their weights choose the structures that are fitted to all
+            values.
+        min_recent_weight: Structures of a longer series with a smaller weight are left out.
         max_changes: Largest number of new change points; a random-walk level describes a series
             with more changes better.
         change_margin: Smallest number of values before and after a new change; fewer values may be
@@ -45,7 +44,6 @@ class CandidateOptions:
     max_log_gap_nats: float = 15.0
     recent_values: int = 250
     min_recent_weight: float = 0.05
-    scale_values: int = 3_000
     max_changes: int = 3
     change_margin: int = 5
     change_starts: int = 3
@@ -63,8 +61,7 @@ def candidates(
 ) -> list[Fitted]:
     """Structures at their modes, best first.
 
-    For a long series, fits to the last values give the starting points, and structures of small
-    weight there are left out.
+    Of a longer series, structures of small weight are left out.
 
     Args:
         x: Times, (n,).
@@ -76,13 +73,12 @@ def candidates(
     Raises:
         ValueError: No structure has a finite log joint density.
     """
-    if choices.whole_history:
-        return [_of_history(x, y, choices, options)]
     structures, start = choices.structures, dict[Structure, dict[str, float]]()
     # A kernel from the user may depend on absolute time, which the fits to recent values shift; the
     # last of mixed values are fine steps only.
     can_shift = choices.kernels is None and choices.fine_steps is None
     is_long = len(y) > options.recent_values and len(structures) > 1 and can_shift
+    is_filtered, is_long = is_long and choices.on_grid, is_long and not choices.on_grid
     cost = (len(y) / options.recent_values) ** options.cost_power if is_long else 1.0
     total = len(structures) * (cost * (1.0 + options.cost_of_rest) + is_long)
     total += cost * options.cost_of_search if choices.find_changes else 0.0
@@ -90,7 +86,10 @@ def candidates(
         if is_long:
             start = _recent_modes(x, y, choices, origins, partial(bar.advance, 1.0), options)
             structures = [*start]
-        fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start)
+        if is_filtered:
+            fits = _fit_on_grid(x, y, choices, origins, partial(bar.advance, cost), options)
+        else:
+            fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start)
     if choices.weighed_by_evidence:
         fits = best_first(fits, options.max_log_gap_nats)
     if not np.isfinite(fits[0].log_joint):
@@ -100,18 +99,6 @@ def candidates(
             "the time unit."
         )
     return _with_changes(fits, options) if choices.find_changes else fits
-
-
-def _of_history(
-    x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions
-) -> Fitted:
-    """Fit to a whole long series; its last part decides on the logarithm."""
-    structure = choices.structures[0]
-    if len(choices.structures) > 1:
-        recent = slice(-options.scale_values, None)
-        fits = [Fitted.of(s, choices, x[recent], y[recent]) for s in choices.structures]
-        structure = best_first(fits, options.max_log_gap_nats)[0].structure
-    return Fitted.of(structure, choices, x, y)
 
 
 def _fit_all(
@@ -164,14 +151,50 @@ def _recent_modes(
         for origin in origins
         if origin.count - before >= count // 4
     ]
-    if origins and not choices.weighed_by_evidence:
-        past = side_by_side(lambda fitted: fitted.rolling(origins), fits, count)
-        log_densities = np.array([fitted.log_joint for fitted in fits])
-        weights = learned_weights(fits, log_densities, origins, past)
-        fits = [fits[i] for i in np.flatnonzero(weights >= options.min_recent_weight)]
+    if not choices.weighed_by_evidence:
+        fits = _with_weight(fits, origins, options)
     return {
         fitted.structure._replace(changes=choices.changes): fitted.mode_by_name for fitted in fits
     }
+
+
+def _fit_on_grid(
+    x: np.ndarray,
+    y: np.ndarray,
+    choices: Choices,
+    origins: Sequence[Origin],
+    advance: Callable[[], None],
+    options: CandidateOptions,
+) -> list[Fitted]:
+    """Structures with enough weight, best first.
+
+    The seasons and the noise of the first structure are the start for those of other trends; the
+    mode of a trend on the first scale is the start on the other one.
+
+    Arguments as in `candidates`; advance is called after each fit.
+    """
+    first, *others = choices.structures
+    fits = _fit_all([first], choices, x, y, advance)
+    common = {n: z for n, z in fits[0].mode_by_name.items() if not n.startswith(f"{LEVEL}.")}
+    start = {structure: common for structure in others}
+    for log in choices.logs:
+        structures = [structure for structure in others if structure.log == log]
+        fits += _fit_all(structures, choices, x, y, advance, start)
+        start = {fit.structure._replace(log=True): fit.mode_by_name for fit in fits}
+    fits = [fit for fit in fits if np.isfinite(fit.log_joint)] or fits
+    return best_first(_with_weight(fits, origins, options))
+
+
+def _with_weight(
+    fits: list[Fitted], origins: Sequence[Origin], options: CandidateOptions
+) -> list[Fitted]:
+    """Fits whose forecasts from earlier origins give them enough weight; all without origins."""
+    if not origins or len(fits) == 1:
+        return fits
+    past = side_by_side(lambda fitted: fitted.rolling(origins), fits, len(fits[0].y))
+    log_densities = np.array([fitted.log_joint for fitted in fits])
+    weights = learned_weights(fits, log_densities, origins, past)
+    return [fits[i] for i in np.flatnonzero(weights >= options.min_recent_weight)]
 
 
 def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:

@@ -57,8 +57,8 @@ class Calendar:
     def positions(self, times: Any) -> np.ndarray:
         """Years since the first time; steps for numbers.
 
-        On an axis of months, each month counts 1/12 year, whatever its length. On other axes of
-        dates, positions are elapsed time.
+        On an axis of months, each month counts 1/12 year, whatever its length, and on an axis of
+        business days each of these 7/5 days. On other axes of dates, positions are elapsed time.
 
         Raises:
             ValueError: For dates on an axis of numbers, or the reverse.
@@ -74,6 +74,12 @@ class Calendar:
         wall, start = self.wall(times), self.wall(self.times[:1])
         if "month" in self.kind:
             return (self._months(wall) - self._months(start)) / 12.0
+        if self.kind == "business":
+            first, days = start.astype("M8[D]"), wall.astype("M8[D]")
+            part = seconds_of(wall - self.clock - days) / 86400.0
+            return (
+                np.busday_count(first, days) + np.where(np.is_busday(days), part, 0.0)
+            ) * self.step
         # Two divisions, so that seven days are exactly 7 / 365.25 years, the weekly period.
         return seconds_of(wall - start) / 86400.0 / DAYS_PER_YEAR
 

@@ -16,8 +16,6 @@ from scipy.optimize import minimize
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.history.basis_evidence import BasisEvidence
-from bayeskern.forecast.history.mode_search import find_mode
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.target import bound, latent_target
@@ -74,13 +72,9 @@ class Fitted:
         start: Unconstrained starting values by name; prior medians for other hyperparameters.
         """
         scale, evidence = _scale_and_evidence(structure, choices, x, y)
-        if isinstance(evidence, BasisEvidence):
-            mode, value = find_mode(evidence)
-            return cls(structure, choices, scale, x, y, evidence, mode, value)
         medians = zip(evidence.names, evidence.middle, strict=True)
-        mode, value = optimise(
-            evidence, np.array([(start or {}).get(name, z) for name, z in medians])
-        )
+        mode = np.array([(start or {}).get(name, z) for name, z in medians])
+        mode, value = optimise(evidence, mode)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         return fitted.robust() if choices.robust else fitted
 
@@ -287,7 +281,7 @@ class Fitted:
         """
         d = len(self.mode)
         if d == 0:
-            return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
+            return self.as_point()
         # Where the curvature is small or negative, the proposal is wide; the weights correct it.
         eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
         curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
@@ -302,7 +296,7 @@ class Fitted:
 
     def as_point(self) -> Draws:
         """Single draw at the mode, without polishing."""
-        return Draws(self, self.mode[None], np.zeros(1))
+        return Draws(self, self.mode[None], np.array([self.log_density]))
 
     def at_mode(self) -> Draws:
         """Single draw at the polished mode."""
@@ -315,18 +309,7 @@ def _scale_and_evidence(
 ) -> tuple[Scale, Evidence]:
     """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
     scale = build_scale(choices, structure, choices.of_series(x, y))
-    if not choices.whole_history:
-        return scale, build_evidence(choices, structure, x, scale, y)
-    evidence = BasisEvidence.of(
-        x,
-        scale.forward(y),
-        choices.seasons,
-        step=choices.step,
-        end=choices.end,
-        unit=choices.unit,
-        effects=choices.effects,
-    )
-    return scale, evidence
+    return scale, build_evidence(choices, structure, x, scale, y)
 
 
 def optimise(

@@ -14,19 +14,21 @@ from bayeskern.forecast.model.kernels import (
     STEADY,
     default_kernel,
     default_noise,
-    history_kernel,
     in_units,
     priors_of_changes,
 )
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.processes.mixed_prior import MixedPrior, fast_prior
+from bayeskern.forecast.model.processes.state_prior import StatePrior
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
 from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.gp.time_series.base import Evidence
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
+from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
 from bayeskern.kernels import Kernel
 
 # Location of the log-normal prior of the noise variance where no prior was learned.
@@ -56,7 +58,7 @@ def build_model(
 
 def build_evidence(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
-) -> NumpyEvidence:
+) -> Evidence:
     """Log joint density of the hyperparameters and values y (n,) at times x (n,), on `scale`."""
     z = scale.forward(y)
     if choices.kernels is not None:
@@ -82,7 +84,11 @@ def build_evidence(
         mixed = MixedPrior(prior, fast_prior(steps, size), steps)
         return NumpyEvidence(mixed, x, z).with_average_over(is_period)
     if choices.likelihood is None:
-        return NumpyEvidence(prior, x, z, choices.effects)
+        # Up to 250 values, a dense covariance matrix takes less time than a filter.
+        if not choices.on_grid or len(x) <= 250:
+            return NumpyEvidence(prior, x, z, choices.effects)
+        states = StatePrior.of(prior, structure.trend, choices.seasons, choices.step)
+        return SteadyEvidence(states, x, z, choices.effects)
     return NumpyLatentEvidence(
         prior, choices.likelihood, x, z, scale.shift, scale.size, choices.effects
     )
@@ -94,9 +100,6 @@ def build_kernel_and_noise(
     """Kernel of a structure for standardised values, and prior of the noise variance."""
     if choices.kernels is not None:
         return choices.kernels[structure.trend], default_noise(LOG_NOISE_VARIANCE)
-    if choices.whole_history:
-        kernel = history_kernel(choices.seasons, float(np.mean(x)), float(x[0]))
-        return kernel, default_noise(LOG_NOISE_VARIANCE)
     z = _standardised(choices, scale, y)
     kernel = default_kernel(
         structure.trend, choices.seasons, structure.changes, choices.change_width
@@ -142,6 +145,9 @@ def _priors(
         # The learned prior of a season applies to each season.
         first, _, rest = name.partition(".")
         names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]
+        if rest == "seasonal.lengthscale":
+            # The shape of the shorter season within a longer one.
+            names += [f"{s}.periodic.lengthscale" for s in choices.seasons]
         prior = in_units(location, name, size, choices.step), scale
         priors |= dict.fromkeys(names, prior)
     return priors | (dict(choices.priors.values) if choices.priors is not None else {})

@@ -15,7 +15,6 @@ from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import (
     AVERAGED,
     CYCLES,
-    HISTORY,
     LEVEL,
     LINE,
     STEADY,
@@ -41,33 +40,29 @@ from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 class SizeLimits:
     """Limits on the numbers of steps and of fitted values.
 
-    With `needed` the number of values that span `min_periods` of the longest season, the default
-    is:
-
-    - with a likelihood (each step has an inner optimisation): the last 500;
-    - needed <= 600: the last 600;
-    - needed <= 1000, at most 1000 values: all values;
-    - needed > 1000, at most 600 values: all values;
-    - otherwise, if basis functions support the options: all values, by basis functions;
-    - otherwise: the last 1000.
-
-    Dense fits take cubic time, and the last values determine the forecast.
+    The last `max_fitted` values are fitted, or as many as `min_periods` of the longest season span.
+    Forecasts from more values were no better: what held twenty years ago misleads as often as it
+    helps.
 
     Attributes:
         max_steps: Longest forecast; with 1000 fitted values it takes gigabytes.
         max_values: Most values of a fit with dense covariance matrices. More take gigabytes, and
             minutes for each step.
         max_fitted: Last values fitted by default.
-        max_fitted_long_season: Last values fitted by default if the season is long.
+        max_filtered: Last values fitted by default by a filter, if the season is long.
+        max_dense: Last values fitted by default with dense covariances, if the season is long.
         max_fitted_with_likelihood: Last values fitted by default with a likelihood.
+        max_missing: Most missing values between the values of a filter.
         min_periods: Number of periods of the longest season that fitted values should span.
     """
 
     max_steps: int = 100_000
     max_values: int = 10_000
     max_fitted: int = 600
-    max_fitted_long_season: int = 1_000
+    max_filtered: int = 6_000
+    max_dense: int = 1_000
     max_fitted_with_likelihood: int = 500
+    max_missing: int = 300
     min_periods: int = 5
 
 
@@ -107,12 +102,12 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     # Number of values that span `min_periods` of the longest season; ranks have no minimum.
     longest = max(seasons.values(), default=0.0)
     needed = 0.0 if ranks else SizeLimits.min_periods * longest / series.calendar.step
-    whole = _takes_whole_history(int(series.observed.sum()), needed, request)
-    if not whole:
-        is_long = needed > SizeLimits.max_fitted
-        limit = SizeLimits.max_fitted_long_season if is_long else SizeLimits.max_fitted
-        limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
-        series = _fitted_values(series, model, limit)
+    on_grid = _suits_filter(series, request) and not ranks
+    most = SizeLimits.max_filtered if on_grid else SizeLimits.max_dense
+    limit = int(np.clip(np.ceil(needed - 1e-6), SizeLimits.max_fitted, most))
+    limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
+    series, on_grid = _fitted_values(series, model, limit, on_grid)
+    is_filtered = on_grid and int(series.observed.sum()) > SizeLimits.max_fitted
     require_within_reach(series, horizon)
     calendar, labels = series.calendar, _labels_of(series)
     y, bounds, logs = series.values[series.observed], (-np.inf, np.inf), (False,)
@@ -146,7 +141,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
     # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
     # from a single step. A regressor or an event may explain the step.
-    has_default_structures = not (whole or ranks or likelihood or effects or model.kernels)
+    has_default_structures = not (is_filtered or ranks or likelihood or effects or model.kernels)
     has_few_seasons = span < SizeLimits.min_periods * max(visible.values(), default=0.0)
     if has_default_structures and has_few_seasons and model.changes is None:
         at = level_shift(np.log(y) if True in logs else y)
@@ -159,12 +154,11 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     if finds_changes and request.trend is None:
         trends = (*trends, STEADY, LINE)
     choices = Choices(
-        trends=(HISTORY,) if whole else trends,
+        trends=trends,
         seasons=visible,
         logs=logs,
         learned=learned(frequency_of(step_in_years, shortest_season, bool(visible))),
         step=calendar.step,
-        unit=max(visible.values(), default=calendar.step),
         ranks=ranks,
         changes=() if finds_changes else _changes(series, model.changes),
         find_changes=finds_changes,
@@ -174,30 +168,18 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
         bounds=bounds,
         likelihood=likelihood,
         priors=model.priors,
-        whole_history=whole,
-        end=float(calendar.positions(calendar.future(horizon))[-1]),
+        on_grid=on_grid and not finds_changes,
     )
     return series, choices
 
 
-def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
-    """True to fit all values by basis functions: a dense fit would span too few seasons.
-
-    Args:
-        count: Number of values.
-        needed: Number of values that span `min_periods` of the longest season.
-        request: Arguments of `forecast`. Options that basis functions do not support give False.
-    """
+def _suits_filter(series: Series, request: Request) -> bool:
+    """True if the times are a regular grid and a filter supports all options."""
     model = request.model
-    unsupported = (request.trend, request.likelihood, model.kernel, model.changes)
-    unsupported += (model.effect_kernels, model.priors, model.last)
-    if model.robust or not (model.method is None or model.is_map):
-        return False
-    # A dense fit of up to 1000 values is worth its cost only if they span `min_periods` seasons.
-    spans_enough = needed <= SizeLimits.max_fitted_long_season
-    limit = SizeLimits.max_fitted_long_season if spans_enough else SizeLimits.max_fitted
-    is_long = needed > SizeLimits.max_fitted and count > limit
-    return is_long and all(option is None for option in unsupported)
+    dense = (request.likelihood, model.kernel, model.changes, model.effect_kernels)
+    is_supported = all(option is None for option in dense) and not model.robust
+    is_averaged = model.method is None or model.is_map
+    return series.calendar.regular and is_supported and is_averaged
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:
@@ -267,30 +249,42 @@ def _trends(request: Request) -> tuple[str, ...]:
     return tuple(kernels)
 
 
-def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:
-    """Most recent values of a series, up to a limit.
+def _fitted_values(
+    series: Series, model: StructuralModel, limit: int, on_grid: bool
+) -> tuple[Series, bool]:
+    """Most recent values of a series, and whether a filter applies to them.
 
     Args:
         series: The series.
         model: Options; `last` replaces the limit, and a kernel removes it.
         limit: Default number of values.
+        on_grid: True if a filter supports the options and the times.
 
     Raises:
-        ValueError: The number of values exceeds `max_values`.
+        ValueError: The number of values of a dense fit exceeds `max_values`.
     """
     count = int(series.observed.sum())
-    if model.last is not None:
-        limit = model.last
-    elif model.kernel is not None:
-        limit = count
-    if min(count, limit) > SizeLimits.max_values:
+    wanted = min(count, model.last or (limit if model.kernel is None else count))
+    if on_grid and (filtered := _count_on_grid(series)) < wanted:
+        # Too many values are missing between the values wanted.
+        on_grid = model.last is None and filtered > SizeLimits.max_fitted
+        if model.last is None:
+            wanted = min(wanted, filtered if on_grid else SizeLimits.max_dense)
+    if not on_grid and wanted > SizeLimits.max_values:
         raise ValueError(
-            f"a forecast can be fitted to at most {SizeLimits.max_values} values; got "
-            f"{min(count, limit)} of {series.value_name}. Aggregate them, hours to days "
-            "for example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
+            f"a forecast with these options can be fitted to at most {SizeLimits.max_values} "
+            f"values; got {wanted} of {series.value_name}. Aggregate them, hours to days for "
+            "example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
             "solvers for more values."
         )
-    return series.last(limit) if count > limit else series
+    return series.last(wanted) if count > wanted else series, on_grid
+
+
+def _count_on_grid(series: Series) -> int:
+    """Number of last values with at most `max_missing` missing values between them."""
+    steps = series.calendar.steps()[series.observed]
+    missing = steps[-1] - steps - np.arange(len(steps))[::-1]
+    return int(np.sum(missing <= SizeLimits.max_missing))
 
 
 def _require_built_in(

@@ -95,6 +95,11 @@ class Effects:
         """Number of columns with a linear effect b_j."""
         return len(self.columns) - len(self.kernels)
 
+    @property
+    def linear_components(self) -> tuple[str, ...]:
+        """Component of each column with a linear effect."""
+        return self.components[: self.linear]
+
     def on_events(self, x: np.ndarray) -> np.ndarray:
         """True at times x (n,) at which an indicator column is 1, as for an event: (n,)."""
         columns, known = self._columns_at(x)

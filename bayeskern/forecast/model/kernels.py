@@ -24,7 +24,6 @@ from bayeskern.kernels import (
     ChangePoint,
     Constant,
     Cosine,
-    IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
     Kernel,
     Linear,
@@ -35,10 +34,10 @@ from bayeskern.kernels import (
 from bayeskern.kernels.base import Sum
 
 # Names of components: the trend, which carries the level of the series; damped cycles; short-term
-# deviations of a long series.
+# deviations of fine steps.
 LEVEL, CYCLES, SHORT_TERM = "trend", "cycles", "short_term"
-# Names of a user's kernel without a name, and of the structure of a long series.
-GIVEN, HISTORY = "given", "history"
+# Name of a user's kernel without a name.
+GIVEN = "given"
 # Site of the noise variance.
 NOISE = "noise"
 # Trend -> its description.
@@ -74,8 +73,7 @@ UNITS = {
     "constant.variance": (1, 0),
     "brownian.variance": (1, -1),
     "seasonal.lengthscale": (0, 0),
-    "season.lengthscale": (0, 0),
-    "season.variance": (1, 0),
+    "periodic.lengthscale": (0, 0),
     "noise": (1, 0),
 }
 
@@ -125,34 +123,25 @@ def default_kernel(
         terms.append(ChangePoint(Constant(0.0), after, time, width))
     kernel = Sum(tuple(terms)).named(LEVEL)
     for name, period in seasons.items():
-        if trend == "smooth":
-            kernel += Seasonal(period, _any(), _any()).named(name)
-        else:
-            # The amplitude is a random walk.
-            size = (Constant(_any()) + Brownian(_any())).named("size")
-            kernel += (size * Seasonal(period, _any(), 1.0)).named(name)
+        # The amplitude is a random walk.
+        season = (Constant(_any()) + Brownian(_any())).named("size")
+        season *= Seasonal(period, _any(), 1.0)
+        shorter = longest_factor(period, seasons)
+        if shorter is not None:
+            # The days of a week differ in level and in the shape of the day.
+            season *= Periodic(shorter, _any(), 1.0)
+        kernel += season.named(name)
     if trend != "smooth":
         return kernel
     long, short = ((RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(n) for n in ("long", "short"))
     return kernel + (long + short).named(CYCLES)
 
 
-def history_kernel(seasons: Mapping[str, float], center: float, start: float) -> Kernel:
-    """Kernel of a long series: trend, seasons, short-term deviations.
-
-    `history.basis` approximates it by basis functions.
-
-    Args:
-        seasons: Name -> period, in the unit of the kernel's input.
-        center: Time at which the straight line is zero.
-        start: Time at which the random walks of level and slope start.
-    """
-    line = Constant(_any()) + Linear(_any(), center)
-    random_walks = Brownian(_any(), start) + IntegratedBrownian(_any(), start)
-    kernel = (line + random_walks).named(LEVEL)
-    for name, period in seasons.items():
-        kernel += Periodic(period, _any(), _any()).named(name)
-    return kernel + Matern12(_any(), _any()).named(SHORT_TERM)
+def longest_factor(period: float, seasons: Mapping[str, float]) -> float | None:
+    """Longest shorter period of which `period` is a multiple, such as the day of a week."""
+    ratios = {other: period / other for other in seasons.values() if other < period}
+    whole = [p for p, ratio in ratios.items() if abs(ratio - round(ratio)) < 1e-6 * ratio]
+    return max(whole, default=None)
 
 
 def _any() -> dist.Distribution:

@@ -49,12 +49,10 @@ class StructuralModel:
         method: "map" takes the structure with the largest weight, at its mode. Any other name or
             object, as in `infer`, fits this structure by that method. Default None: a weighted
             average of the structures.
-        last: Number of last values to fit, at least 3. Default None: the last 600 if they span at
-            least five of the longest seasons. Otherwise all values; by basis functions if there are
-            more than 1000, or more than 600 and even 1000 span fewer than five seasons. Basis
-            functions do not support robust noise, change points, effects with kernels, priors, a
-            trend or a method other than "map": then at most the last 1000. With a likelihood: the
-            last 500. With a kernel: all values.
+        last: Number of last values to fit, at least 3. Default None: the last 600, or as many as
+            five of the longest season span, at most 6000. At most 1000 at irregular times, with
+            more than 300 gaps, robust noise, change points, effects with kernels, or a method other
+            than "map". With a likelihood: the last 500. With a kernel: all values.
 
     Raises:
         ValueError: A value is invalid, or a kernel is combined with priors, robust noise or change

@@ -45,8 +45,6 @@ class Choices:
         logs: Transformations to compare: True for the logarithm, False for the values.
         learned: Priors, weights and widths learned from similar series.
         step: Time from one value to the next.
-        unit: Unit of time in the prior of a change of slope: the longest season; without
-            seasons, a step.
         ranks: True for a model of the ranks of the values.
         changes: Known change points of level and slope.
         find_changes: True to search for further change points.
@@ -55,8 +53,7 @@ class Choices:
         effects: Effects of regressors, events and holidays.
         bounds: Smallest and largest possible value.
         likelihood: Likelihood of counts or shares; None for continuous values.
-        whole_history: True to fit all values of a long series by basis functions.
-        end: Position of the last time of the forecast.
+        on_grid: True if the times lie on a regular grid and no option excludes a filter.
         priors: Priors that replace built-in priors of hyperparameters.
         fine_steps: Fine steps of the periods of the series, if values of both are observed.
     """
@@ -66,7 +63,6 @@ class Choices:
     logs: tuple[bool, ...]
     learned: Learned
     step: float = 1.0
-    unit: float = 1.0
     ranks: bool = False
     changes: tuple[float, ...] = ()
     find_changes: bool = False
@@ -75,8 +71,7 @@ class Choices:
     effects: Effects | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
     likelihood: NumpyLikelihood | None = None
-    whole_history: bool = False
-    end: float = 0.0
+    on_grid: bool = False
     priors: Priors | None = None
     fine_steps: FineSteps | None = None
 

@@ -79,7 +79,7 @@ class ConditionedProcess(ABC):
 class Evidence(ABC):
     """log p(y, hyperparameters) of a process in time, at unconstrained z (d,).
 
-    `NumpyEvidence` uses covariances, `BasisEvidence` basis functions. Only `NumpyEvidence` has the
+    `NumpyEvidence` uses covariances, `SteadyEvidence` a filter. Only `NumpyEvidence` has the
     methods for change points and robust noise.
 
     Attributes:

@@ -33,6 +33,11 @@ class LinearEffects(Protocol):
         """Names of the components."""
         ...
 
+    @property
+    def linear_components(self) -> tuple[str, ...]:
+        """Component of each z_j, (k,)."""
+        ...
+
     def rows(self, x: np.ndarray) -> np.ndarray:
         """z(x) at x (n,): (n, k)."""
         ...

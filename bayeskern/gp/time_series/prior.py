@@ -201,6 +201,19 @@ class NumpyPrior(LogNormalPriors):
         *values, _ = self._all_values(z)
         return self._gram.of_components(iter(values), pairs)
 
+    @property
+    def fixed_values(self) -> dict[str, float]:
+        """Fixed hyperparameters by name."""
+        return {n: self._values[i] for n, i in self._indices.items() if n not in self.names}
+
+    def all_values(self, z: np.ndarray) -> dict[str, float]:
+        """All hyperparameters of the kernel and the noise variance by name, for z (d,)."""
+        return dict(zip(self._indices, self._all_values(z).tolist(), strict=True))
+
+    def chain(self, z: np.ndarray, slopes: Mapping[str, float]) -> np.ndarray:
+        """Gradient in z of a function and log p(z), from its slopes in the hyperparameters."""
+        return np.array([slopes[name] for name in self.names]) * np.exp(z) + self.slope(z)
+
     def _all_values(self, z: np.ndarray) -> np.ndarray:
         """All hyperparameters of the kernel, fixed or free, then the noise variance."""
         values = self._values.copy()

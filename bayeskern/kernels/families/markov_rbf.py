@@ -123,10 +123,10 @@ class MarkovRBF(Stationary):
     @property
     def error(self) -> float:
         """Largest difference from the covariances of an RBF, relative to the variance."""
-        return _unit_process(self.order).error
+        return unit_process(self.order).error
 
     def profile(self, u: jax.Array) -> jax.Array:
-        process = _unit_process(self.order)
+        process = unit_process(self.order)
         is_small = u < SeriesOptions.max_distance**2
         r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
         # Conjugate pairs: the sum of a pair is twice the real part of either term.
@@ -169,12 +169,12 @@ class MarkovRBFLags(LagFunction):
         return MarkovRBF(order=self.order).profile(r * r)
 
     def first_integral(self, r: jax.Array) -> jax.Array:
-        process = _unit_process(self.order)
+        process = unit_process(self.order)
         c = process.amplitudes / process.rates
         return jnp.sum(jnp.real(c * jnp.expm1(process.rates * r[..., None])), axis=-1)
 
     def second_integral(self, r: jax.Array) -> jax.Array:
-        process = _unit_process(self.order)
+        process = unit_process(self.order)
         c = process.amplitudes / process.rates**2
         exponentials = jnp.sum(jnp.real(c * jnp.expm1(process.rates * r[..., None])), axis=-1)
         return exponentials - float(np.real(np.sum(c * process.rates))) * r
@@ -197,7 +197,7 @@ class RationalTerm(Term):
         return self.variance * jnp.eye(self.order)
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-        process, u = _unit_process(self.order), d / self.lengthscale
+        process, u = unit_process(self.order), d / self.lengthscale
         is_short = u < SeriesOptions.max_step
         short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SeriesOptions.max_step, u)
         # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
@@ -209,7 +209,7 @@ class RationalTerm(Term):
 
     @property
     def copy_slope(self) -> jax.Array:
-        return jnp.asarray(_unit_process(self.order).F[0]) / self.lengthscale
+        return jnp.asarray(unit_process(self.order).F[0]) / self.lengthscale
 
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         series, u = _integral_series(self.order), d / self.lengthscale
@@ -218,7 +218,7 @@ class RationalTerm(Term):
         by_series = [horner(c, short) for c in series[:3]]
         # With the prior covariance I, Cov(x(u), f(s)) is the first column of exp(F (u - s)).
         inverse, first = series.inverse, jnp.eye(self.order)[0]
-        A = _unit_process(self.order).transition(long)
+        A = unit_process(self.order).transition(long)
         change = inverse @ (A - jnp.eye(self.order))
         a = change[0]
         closed = [
@@ -249,7 +249,7 @@ class IntegralSeries(NamedTuple):
 
 @lru_cache
 def _integral_series(order: int) -> IntegralSeries:
-    F, noise = _unit_process(order).F, _unit_process(order).noise
+    F, noise = unit_process(order).F, unit_process(order).noise
     powers = exponential_terms(F, SeriesOptions.terms)
     # First row of the integral of exp(F w) from 0 to u. Responses of x and of the integral to the
     # noise.
@@ -263,7 +263,7 @@ def _integral_series(order: int) -> IntegralSeries:
 
 
 @lru_cache
-def _unit_process(order: int) -> UnitProcess:
+def unit_process(order: int) -> UnitProcess:
     x_zeros, x_poles = (_roots(p) for p in _pade(2, order))
     # Roots s of p(-s^2 / 2) in the left half-plane.
     zeros, poles = (-np.sqrt(-2.0 * x) for x in (x_zeros, x_poles))

@@ -48,7 +48,7 @@ BY_HAND = {
     "slope": LEVEL + integrated_ou(2.5, 0.9) + MEMORY + DRIFTING,
     "drift": LEVEL + DRIFT + DRIFTING,
     "reverting": MEMORY + DRIFT + DRIFTING,
-    "smooth": DRIFT + BEND + 0.5 * seasonal(1.0, 0.8) + CYCLES,
+    "smooth": DRIFT + BEND + DRIFTING + CYCLES,
 }
 VALUES = {
     "trend.start.variance": 1.1,
@@ -64,8 +64,6 @@ VALUES = {
     "season.size.constant.variance": 0.5,
     "season.size.brownian.variance": 0.05,
     "season.seasonal.lengthscale": 0.8,
-    "season.lengthscale": 0.8,
-    "season.variance": 0.5,
     "cycles.long.rbf.lengthscale": 2.0,
     "cycles.long.rbf.variance": 0.2,
     "cycles.long.cosine.period": 8.0,

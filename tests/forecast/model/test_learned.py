@@ -159,9 +159,11 @@ def test_several_seasons_share_the_learned_prior():
     seasons = {"season_weekly": 7.0, "season_yearly": 14.0}
     choices = choices_for(trends=("smooth",), seasons=seasons)
     locations, _ = located(choices, Structure("smooth", False))
-    for name in ("lengthscale", "variance"):
+    for name in ("size.constant.variance", "size.brownian.variance", "seasonal.lengthscale"):
         pair = [locations[f"{season}.{name}"] for season in seasons]
         assert pair[0] == pair[1]
+    # The shape of a week within two has the prior of the shape of a season.
+    assert locations["season_yearly.periodic.lengthscale"] == pair[0]
 
 
 def test_given_priors_replace_learned_ones():

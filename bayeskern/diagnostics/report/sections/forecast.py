@@ -21,7 +21,7 @@ from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
-from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, HISTORY, STEADY, TRENDS
+from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, STEADY, TRENDS
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.printing import value_table
 
@@ -120,8 +120,7 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
 def _structure(f: Forecast, part: Part) -> tuple[str, ...]:
     """Cells of a table row: trend, transformation and weight of a structure."""
     trend, log, changes = part.structure
-    others = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks"}
-    names = {**others, **TRENDS, **CHANGING}
+    names = {GIVEN: "the kernel as given", **TRENDS, **CHANGING}
     name = str(names.get(trend, trend))
     if changes:
         what = "of the level" if trend == STEADY else "of level and slope"

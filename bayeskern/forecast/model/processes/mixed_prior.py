@@ -102,7 +102,7 @@ def fast_prior(steps: FineSteps, step_size: float) -> NumpyPrior:
     ).named(SHORT_TERM)
     for name, period in steps.seasons.items():
         lengthscale = prior("seasonal.lengthscale", "season.seasonal.lengthscale")
-        variance = prior("season.variance", "season.size.constant.variance")
+        variance = prior("constant.variance", "season.size.constant.variance")
         kernel += Seasonal(period, lengthscale, variance).named(name)
     location, scale = learned[NOISE]
     # The noise of an average period: n_bar squared times the variance of a step, over n_bar.

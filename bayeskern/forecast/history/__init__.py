@@ -1,1 +1,0 @@
-"""Long series: basis functions and a short-memory residual, in linear time."""

@@ -1,0 +1,167 @@
+"""Structural models in state-space form, for a filter on a regular grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from bayeskern.forecast.model.kernels import CYCLES, NOISE, longest_factor
+from bayeskern.forecast.model.processes.state_blocks import (
+    BlockMatrices,
+    LevelStates,
+    SeasonStates,
+    StateBlock,
+    StationaryStates,
+)
+from bayeskern.gp.time_series.prior import NumpyPrior
+from bayeskern.gp.time_series.steady.evidence import GridModel
+from bayeskern.gp.time_series.steady.filter import System
+from bayeskern.gp.time_series.steady.regression import SystemSlopes
+from bayeskern.kernels.families.markov_rbf import unit_process
+
+
+@dataclass(frozen=True)
+class HarmonicCounts:
+    """Largest numbers of harmonics, with two states each.
+
+    Attributes:
+        season: Of a season.
+        days: Of the differences between the days of a week.
+        shapes: Of the shape of a day that differ between the days of a week.
+    """
+
+    season: int = 24
+    days: int = 6
+    shapes: int = 3
+
+
+class StateTrend(NamedTuple):
+    """State-space form of a trend.
+
+    Attributes:
+        blocks: Blocks of its states.
+        lines: Names of the prior variances of a constant and of a straight line.
+    """
+
+    blocks: tuple[StateBlock, ...]
+    lines: tuple[str, ...] = ()
+
+
+@lru_cache
+def state_trend(name: str) -> StateTrend:
+    """State-space form of a trend of `default_kernel`, by name."""
+    start, walk, drift = (f"trend.{n}.variance" for n in ("start", "level", "drift"))
+    # Rates of the states of `Matern12`, and of the smallest approximation of `RBF`.
+    memory = StationaryStates("trend.memory", np.array([[-1.0]]))
+    smooth = unit_process(6).F
+    cycles = [
+        StationaryStates(f"cycles.{n}.rbf", smooth, f"cycles.{n}.cosine.period", CYCLES)
+        for n in ("long", "short")
+    ]
+    trends = {
+        "slope": StateTrend((LevelStates(start, walk, "trend.slope"), memory)),
+        "drift": StateTrend((LevelStates(start, walk),), (drift,)),
+        "reverting": StateTrend((memory,), (start, drift)),
+        "smooth": StateTrend((StationaryStates("trend.bend", smooth), *cycles), (start, drift)),
+    }
+    return trends[name]
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrior:
+    """States of a kernel, with the hyperparameters of its `NumpyPrior`.
+
+    Attributes:
+        hyperparameters: Hyperparameters and their priors.
+        trend: One of the trends of `state_trend`.
+        seasons: The seasons, shortest first.
+        step: Step of the grid.
+    """
+
+    hyperparameters: NumpyPrior
+    trend: str
+    seasons: tuple[SeasonStates, ...]
+    step: float
+
+    @classmethod
+    def of(
+        cls, hyperparameters: NumpyPrior, trend: str, periods: Mapping[str, float], step: float
+    ) -> StatePrior:
+        """State-space form of a default kernel.
+
+        Args:
+            hyperparameters: Hyperparameters of the kernel.
+            trend: One of the trends of `state_trend`.
+            periods: Name -> period of each season.
+            step: Step of the grid.
+        """
+        seasons, counts = [], HarmonicCounts()
+        for name, period in sorted(periods.items(), key=lambda item: item[1]):
+            length, shorter = period / step, longest_factor(period, periods)
+            if shorter is None:
+                harmonics = min(int(0.5 * length + 1e-6), counts.season)
+                seasons.append(SeasonStates(name, length, harmonics))
+            else:
+                ratio = round(period / shorter)
+                outer = min(ratio // 2, counts.days)
+                inner = min(int(0.5 * shorter / step + 1e-6), counts.shapes)
+                seasons.append(SeasonStates(name, length, outer, ratio, inner))
+        return cls(hyperparameters, trend, tuple(seasons), step)
+
+    @cached_property
+    def blocks(self) -> tuple[StateBlock, ...]:
+        """Blocks of the states."""
+        return (*state_trend(self.trend).blocks, *self.seasons)
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines, p."""
+        return len(state_trend(self.trend).lines)
+
+    def lines(self, x: np.ndarray) -> np.ndarray:
+        """Constant and straight line of the trend at times x (n,): (n, p)."""
+        center = self.hyperparameters.fixed_values.get("trend.drift.center", 0.0)
+        columns = {"trend.start.variance": np.ones(len(x)), "trend.drift.variance": x - center}
+        names = state_trend(self.trend).lines
+        return np.reshape([columns[name] for name in names], (-1, len(x))).T
+
+    def state_space(self, z: np.ndarray) -> GridModel:
+        """The model at z (d,)."""
+        values = self.hyperparameters.all_values(z)
+        matrices = [block.matrices(values, self.step) for block in self.blocks]
+        observations = [block.observation(values) for block in self.blocks]
+        transition, disturbance, start = (
+            np.asarray(block_diag(*parts)) for parts in zip(*matrices, strict=True)
+        )
+        observation = np.concatenate(observations)
+        system = System(transition, observation, disturbance, values[NOISE], start)
+        functions: dict[str, np.ndarray] = {}
+        for block, rows in zip(self.blocks, self._rows(observations), strict=True):
+            functions.setdefault(block.component, np.zeros(len(observation)))[rows] = observation[
+                rows
+            ]
+        variances = [values[name] for name in state_trend(self.trend).lines]
+        return GridModel(system, np.array(variances), functions)
+
+    def gradient(self, z: np.ndarray, slopes: SystemSlopes) -> np.ndarray:
+        """Gradient in z of a log density and log p(z), from slopes in the system: (d,)."""
+        values = self.hyperparameters.all_values(z)
+        by_name = {NOISE: slopes.noise}
+        by_name |= dict(zip(state_trend(self.trend).lines, slopes.variances, strict=False))
+        parts = slopes.transition, slopes.state_noise, slopes.start
+        rows = self._rows([block.observation(values) for block in self.blocks])
+        for block, own in zip(self.blocks, rows, strict=True):
+            of = BlockMatrices(*(part[own, own] for part in parts))
+            by_name |= block.slopes(values, self.step, of)
+        return self.hyperparameters.chain(z, by_name)
+
+    @staticmethod
+    def _rows(observations: list[np.ndarray]) -> list[slice]:
+        """Rows of each block among all states."""
+        ends = np.cumsum([len(part) for part in observations]).tolist()
+        return [slice(end - len(part), end) for end, part in zip(ends, observations, strict=True)]

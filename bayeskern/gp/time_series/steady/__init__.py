@@ -1,0 +1,1 @@
+"""Structural models on a regular grid, by a filter with a constant gain."""
