@@ -122,7 +122,7 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
         return None
     read = read.last(MAX_VALUES) if len(series.x) > MAX_VALUES else read
     read, choices = configure(read, len(series.y), Request())
-    if choices.learned.frequency.split()[0] not in HORIZONS or len(read.values) > MAX_VALUES:
+    if choices.learned.frequency.split()[0] not in HORIZONS:
         return None
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))

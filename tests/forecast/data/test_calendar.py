@@ -167,6 +167,19 @@ def test_positions_of_other_dates_are_elapsed_years():
     np.testing.assert_allclose(axis.positions(["2023-12-31T23:00"]), [-1 / 24 / 365.25])
 
 
+def test_weekends_take_no_time_on_business_days():
+    days = pd.bdate_range("2024-02-22", periods=12)
+    calendar = infer_calendar(days.to_numpy())
+    # Five business days are a week.
+    expected = np.arange(12) * 7.0 / 5.0 / 365.25
+    np.testing.assert_allclose(calendar.positions(days), expected, rtol=1e-12)
+    # Friday evening; and the weekend, which is the beginning of Monday.
+    times = np.array(["2024-02-23T18", "2024-02-24T06", "2024-02-26"], "M8[h]")
+    np.testing.assert_allclose(
+        calendar.positions(times), np.array([1.75, 2.0, 2.0]) * calendar.step, rtol=1e-12
+    )
+
+
 def test_step_is_the_spacing_of_positions():
     for freq in ("MS", "QE", "YE", "W-SUN", "D", "3D", "h", "15min"):
         axis = infer_calendar(pd.date_range("2020-01-01", periods=9, freq=freq).values)

@@ -115,14 +115,22 @@ class SteadyPosterior(ConditionedProcess):
             rows[h + 1] = rows[h] @ self.regression.filter.system.transition
         return rows
 
-    def _gained(self, states_ahead: np.ndarray, lag: int = 0) -> np.ndarray:
-        """Covariance, due to disturbances, of values h and h + lag steps after place N: (m - lag,).
+    def _gained(self, states_ahead: np.ndarray) -> np.ndarray:
+        """Variance due to disturbances after place N, of values h steps after it: (m,).
 
         states_ahead: C T^h for h = 0, ..., m - 1, (m, s).
         """
-        early, late = states_ahead[: len(states_ahead) - lag], states_ahead[lag:]
-        products = np.sum((early @ self.regression.filter.system.state_noise) * late, axis=1)
-        return np.append(0.0, np.cumsum(products)[:-1])
+        weighted = states_ahead @ self.regression.filter.system.state_noise
+        return np.append(0.0, np.cumsum(np.sum(weighted * states_ahead, axis=1))[:-1])
+
+    def _gained_jointly(self, states_ahead: np.ndarray) -> np.ndarray:
+        """Covariance due to disturbances after place N: (m, m). Arguments as in `_gained`."""
+        products = states_ahead @ self.regression.filter.system.state_noise @ states_ahead.T
+        covariance, m = np.zeros_like(products), len(products)
+        # Sums along the diagonals, which are lags.
+        for h in range(1, m):
+            covariance[h, 1:] = covariance[h - 1, :-1] + products[h - 1, :-1]
+        return covariance
 
     def _core(self, reading: StateReading) -> tuple[np.ndarray, np.ndarray]:
         """C P V^-T and C (I - P G) V at the places of a reading: (q, s) each."""
@@ -197,11 +205,7 @@ class SteadyPosterior(ConditionedProcess):
             columns = np.real((of_covariance[earlier] * powers) @ core[here].T)
             covariance[np.ix_(earlier, here)] = columns
             covariance[np.ix_(here, earlier)] = columns.T
-        m = len(reading.disturbance)
-        gained = np.zeros((m, m))
-        for lag in range(m):
-            i = np.arange(m - lag)
-            gained[i, i + lag] = gained[i + lag, i] = self._gained(reading.disturbance, lag)
+        gained = self._gained_jointly(reading.disturbance)
         return reading, covariance + gained[np.ix_(ahead, ahead)]
 
     # -- new values --------------------------------------------------------------------------------
@@ -233,7 +237,7 @@ class SteadyPosterior(ConditionedProcess):
         Missing values are replaced by their means given all values.
 
         Args:
-            ends: The places, from 1 to N, (e,).
+            ends: The places, increasing, from 1 to N, (e,).
             times: Times at or after each place, (q_i,) each.
         """
         regression, steady, data = self.regression, self.regression.filter, self.regression.data
@@ -241,8 +245,8 @@ class SteadyPosterior(ConditionedProcess):
         series = data.filled.copy()
         series[data.missing, 0] += regression.mean[s + c :]
         innovations, states, information = steady.at_ends(series, ends)
-        products = np.einsum("ti,tj->tij", innovations, innovations[:, 1:]).cumsum(axis=0)
-        products = products[ends - 1] / steady.variance
+        parts = np.split(innovations, ends)[:-1]
+        products = np.cumsum([part.T @ part[:, 1:] for part in parts], axis=0) / steady.variance
         indices = [self.grid.places(x) - end for x, end in zip(times, ends, strict=True)]
         reach = max(int(ahead.max()) for ahead in indices)
         states_ahead = self._states_ahead(steady.system.observation, reach)
