@@ -138,12 +138,6 @@ class SteadyFilter:
         imaginary = self.eigenvalues.imag
         return np.flatnonzero(imaginary >= 0.0), 1.0 + (imaginary > 0.0)
 
-    @property
-    def modes(self) -> list[tuple[int, float]]:
-        """Index and multiplicity of real eigenvalues and of one of each conjugate pair."""
-        half, multiplicity = self._half
-        return list(zip(half.tolist(), multiplicity[half].tolist(), strict=True))
-
     @cached_property
     def _recursions(self) -> Recursions:
         """Recursions of the eigenvalues with non-negative imaginary part."""

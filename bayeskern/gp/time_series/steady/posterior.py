@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.signal import lfilter
 
 from bayeskern.gp.time_series.base import ConditionedProcess, Moments
 from bayeskern.gp.time_series.predictive import LOG_2PI
@@ -329,20 +328,17 @@ class SteadyPosterior(ConditionedProcess):
         mine, its = self._read(function, x), self._read(other, times)
         of_covariance, core = self._core(mine)
         of_other, other_core = self._core(its)
-        # Sums over data before and from place t on: of l^(t - u) and of l^(u - t) core_u.
-        known = np.zeros(data.size)
-        known[data.places] = 1.0
-        cores = np.zeros((data.size, len(averaged)), complex)
-        cores[data.places] = other_core
-        cross, variance = np.zeros(len(x)), 0.0
-        for i, multiplicity in steady.modes:
-            root, places = steady.eigenvalues[i], its.places
-            before = np.append(0.0, lfilter([root], [1.0, -root], known))
-            after = np.append(lfilter([1.0], [1.0, -root], cores[::-1, i])[::-1], 0.0)
-            own = of_other[:, i] * (before[places] * other_core[:, i] + after[places])
-            variance += multiplicity * own.sum().real
-            sums = of_other[0, i] * before[mine.places] * core[:, i]
-            cross += multiplicity * (sums + of_covariance[:, i] * after[mine.places]).real
+        # Sums over data before place t of l^(t - u), and from t on of l^(u - t) core_u.
+        before, after = np.zeros((2, data.size + 1, len(averaged)), complex)
+        known, roots = np.zeros(data.size), steady.eigenvalues
+        known[data.places], after[data.places] = 1.0, other_core
+        for t in range(data.size):
+            before[t + 1] = roots * (before[t] + known[t])
+            after[-2 - t] += roots * after[-1 - t]
+        own = of_other * (before[its.places] * other_core + after[its.places])
+        variance = np.real(own.sum())
+        sums = of_other[0] * before[mine.places] * core + of_covariance * after[mine.places]
+        cross = np.real(sums.sum(axis=1))
         n = len(times)
         mean, variances = self._given_theta(mine)
         row = its.rows.mean(axis=0)
