@@ -1,4 +1,4 @@
-"""One engine or two: the log density of a structure and its gradient, by JAX and by NumPy.
+"""The log density of a structure and its gradient, by JAX, by NumPy and by a filter.
 
     uv run python -m benchmarks.engines
 
@@ -27,6 +27,8 @@ from bayeskern.forecast.model.target import bound
 from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior
+from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.forecast.model.processes.state_prior import StatePrior
 
 n, engine = int(sys.argv[1]), sys.argv[2]
 x = np.arange(n) / 12.0
@@ -41,6 +43,9 @@ def called_back(z):
 def evaluation():
     if engine == "numpy":
         return in_numpy.value_and_gradient
+    if engine == "filter":
+        states = StatePrior.of(in_numpy.prior, "slope", {"season": 1.0}, 1.0 / 12.0)
+        return SteadyEvidence(states, x, y).value_and_gradient
     if engine == "callback":
         return jax.jit(called_back)
     density = jax.value_and_grad(bound(model, x, y).log_density)
@@ -60,6 +65,7 @@ print(first, statistics.median(later))
 """
 ENGINES = {
     "NumPy, formulas": "numpy",
+    "NumPy, filter": "filter",
     "JAX, compiled": "compiled",
     "JAX, compiled before and kept on disk": "compiled",
     "JAX, operation by operation": "eager",

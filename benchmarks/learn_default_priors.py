@@ -5,7 +5,9 @@
 
 The shipped priors were made with --limit 100 --rounds 3, weights and widths later with --limit 100
 --keep-priors; the width of "monthly short" is that of all 402 series with these weights
-(`learn_width`).
+(`learn_width`). The seasons of the smooth trend drift since then; their priors were not learned
+again: variance and lengthscale are those of its steady season, and the log variance of the drift
+has the prior of the local slope, less 2.
 
 Writes bayeskern/forecast/model/learned.json, from the half `learn` of M1, of the corpus and of the
 long series. The script `benchmarks.board` judges on the other half. For each frequency, and for

@@ -77,12 +77,13 @@ def candidates(
     # A kernel from the user may depend on absolute time, which the fits to recent values shift; the
     # last of mixed values are fine steps only.
     can_shift = choices.kernels is None and choices.fine_steps is None
+    is_filtered = choices.takes_filter(len(y))
     is_long = len(y) > options.recent_values and len(structures) > 1 and can_shift
-    is_filtered, is_long = is_long and choices.on_grid, is_long and not choices.on_grid
+    is_long = is_long and not is_filtered
     cost = (len(y) / options.recent_values) ** options.cost_power if is_long else 1.0
     total = len(structures) * (cost * (1.0 + options.cost_of_rest) + is_long)
     total += cost * options.cost_of_search if choices.find_changes else 0.0
-    with Progress("forecast", total, estimate=is_long) as bar:
+    with Progress("forecast", total, estimate=is_long or is_filtered) as bar:
         if is_long:
             start = _recent_modes(x, y, choices, origins, partial(bar.advance, 1.0), options)
             structures = [*start]

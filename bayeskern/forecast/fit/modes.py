@@ -281,7 +281,7 @@ class Fitted:
         """
         d = len(self.mode)
         if d == 0:
-            return self.as_point()
+            return Draws(self, self.mode[None], np.array([self.log_density]))
         # Where the curvature is small or negative, the proposal is wide; the weights correct it.
         eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
         curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
@@ -293,10 +293,6 @@ class Fitted:
         log_q += np.sum(np.log(np.diag(factor)))
         predictive = self.evidence.predictive(z, x_new)
         return Draws(self, z, predictive.log_densities - log_q, x_new, predictive)
-
-    def as_point(self) -> Draws:
-        """Single draw at the mode, without polishing."""
-        return Draws(self, self.mode[None], np.array([self.log_density]))
 
     def at_mode(self) -> Draws:
         """Single draw at the polished mode."""

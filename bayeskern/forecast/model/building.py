@@ -84,8 +84,7 @@ def build_evidence(
         mixed = MixedPrior(prior, fast_prior(steps, size), steps)
         return NumpyEvidence(mixed, x, z).with_average_over(is_period)
     if choices.likelihood is None:
-        # Up to 250 values, a dense covariance matrix takes less time than a filter.
-        if not choices.on_grid or len(x) <= 250:
+        if not choices.takes_filter(len(x)):
             return NumpyEvidence(prior, x, z, choices.effects)
         states = StatePrior.of(prior, structure.trend, choices.seasons, choices.step)
         return SteadyEvidence(states, x, z, choices.effects)

@@ -41,8 +41,8 @@ class SizeLimits:
     """Limits on the numbers of steps and of fitted values.
 
     The last `max_fitted` values are fitted, or as many as `min_periods` of the longest season span.
-    Forecasts from more values were no better: what held twenty years ago misleads as often as it
-    helps.
+    Level, slope, seasons and their hyperparameters change, so that older values tell little about
+    the next ones.
 
     Attributes:
         max_steps: Longest forecast; with 1000 fitted values it takes gigabytes.
@@ -107,7 +107,6 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     limit = int(np.clip(np.ceil(needed - 1e-6), SizeLimits.max_fitted, most))
     limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
     series, on_grid = _fitted_values(series, model, limit, on_grid)
-    is_filtered = on_grid and int(series.observed.sum()) > SizeLimits.max_fitted
     require_within_reach(series, horizon)
     calendar, labels = series.calendar, _labels_of(series)
     y, bounds, logs = series.values[series.observed], (-np.inf, np.inf), (False,)
@@ -141,7 +140,9 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
     # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
     # from a single step. A regressor or an event may explain the step.
-    has_default_structures = not (is_filtered or ranks or likelihood or effects or model.kernels)
+    # The search fits dense covariance matrices.
+    is_large = on_grid and len(y) > SizeLimits.max_fitted
+    has_default_structures = not (is_large or ranks or likelihood or effects or model.kernels)
     has_few_seasons = span < SizeLimits.min_periods * max(visible.values(), default=0.0)
     if has_default_structures and has_few_seasons and model.changes is None:
         at = level_shift(np.log(y) if True in logs else y)

@@ -91,6 +91,13 @@ class Choices:
         """True if evidence enters weights without a limit: kernels, likelihoods, changes."""
         return self.kernels is not None or self.likelihood is not None or self.find_changes
 
+    def takes_filter(self, count: int) -> bool:
+        """True if a fit to this number of values is by a filter.
+
+        Up to 250 values, a dense covariance matrix takes less time (`benchmarks/engines.py`).
+        """
+        return self.on_grid and count > 250
+
     def of_series(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Values of the periods of the series, among values (n,) at positions x."""
         return values if self.fine_steps is None else values[self.fine_steps.are_periods(x)]

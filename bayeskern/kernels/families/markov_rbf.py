@@ -264,6 +264,11 @@ def _integral_series(order: int) -> IntegralSeries:
 
 @lru_cache
 def unit_process(order: int) -> UnitProcess:
+    """Process of a `MarkovRBF` of unit lengthscale and variance.
+
+    Args:
+        order: Size of the state, from 6 to 10.
+    """
     x_zeros, x_poles = (_roots(p) for p in _pade(2, order))
     # Roots s of p(-s^2 / 2) in the left half-plane.
     zeros, poles = (-np.sqrt(-2.0 * x) for x in (x_zeros, x_poles))

@@ -81,6 +81,20 @@ def test_kernels_match_formulas(trend):
     np.testing.assert_allclose(gram, 1.1 + BY_HAND[trend], rtol=1e-9, atol=1e-12)
 
 
+def test_the_shape_of_a_day_differs_between_the_days_of_a_week():
+    kernel = default_kernel("drift", {"day": 0.5, "week": 3.5})
+    sizes = {"size.constant.variance": 0.5, "size.brownian.variance": 0.05}
+    own = {"trend.start.variance": 1.1, "trend.level.variance": 0.3, "trend.drift.variance": 0.7}
+    own |= {"trend.drift.center": 2.0, "week.periodic.lengthscale": 0.9}
+    for season in ("day", "week"):
+        own |= {f"{season}.{name}": value for name, value in sizes.items()}
+        own[f"{season}.seasonal.lengthscale"] = 0.8
+    shape = np.exp(-2.0 * np.sin(np.pi * (S - R) / 0.5) ** 2 / 0.9**2)
+    drifting = (0.5 + 0.05 * np.minimum(S, R)) * (seasonal(0.5, 0.8) + seasonal(3.5, 0.8) * shape)
+    gram = np.asarray(kernel.at(own)(T))
+    np.testing.assert_allclose(gram, 1.1 + LEVEL + DRIFT + drifting, rtol=1e-9, atol=1e-12)
+
+
 def test_noise_stays_above_its_lower_limit():
     noise, floor = np.array([1e-3, 0.22, 4.0]), 1e-8
     expected = scipy.stats.lognorm(1.3, scale=np.exp(-1.5)).logpdf(noise - floor)

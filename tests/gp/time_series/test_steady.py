@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 from scipy.linalg import block_diag, solve_discrete_are
 
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL, default_kernel, default_noise
+from bayeskern.forecast.model.processes.state_blocks import _integrated
 from bayeskern.forecast.model.processes.state_prior import StatePrior
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior
@@ -216,3 +218,24 @@ def test_overflow_is_a_density_of_zero():
     _, steady, z = pair("slope", SEASONS["one"], ())
     value, gradient = steady.value_and_gradient(z + 600.0)
     assert value == -np.inf and not gradient.any()
+    # A draw that overflows does not stop the others.
+    predictive = steady.predictive(np.stack([z, z + 600.0]), FUTURE)
+    assert predictive.log_densities[1] == -np.inf
+    assert predictive.log_densities[0] == pytest.approx(steady.log_density(z))
+    mean, covariance = steady.conditioned(z).joint(FUTURE)
+    np.testing.assert_allclose(predictive.means[0], mean)
+    np.testing.assert_allclose(predictive.covariances[0], covariance)
+
+
+def test_values_off_the_grid_are_refused():
+    prior = StatePrior.of(prior_of("slope", {}), "slope", {}, STEP)
+    evidence = SteadyEvidence(prior, np.array([0.0, STEP, 2.4 * STEP]), VALUES[:3])
+    with pytest.raises(ValueError, match="must lie on the grid"):
+        evidence.log_density(evidence.middle)
+
+
+@pytest.mark.parametrize("r", [1e-6, 0.01, 0.0199, 0.0201, 1.0, 5.0])
+def test_variance_of_an_integrated_slope(r):
+    """Twice the integral of (1 - exp(-s))^2, by quadrature."""
+    expected, _ = quad(lambda s: 2.0 * np.expm1(-s) ** 2, 0.0, r, epsabs=0.0, epsrel=1e-13)
+    assert _integrated(r) == pytest.approx(expected, rel=1e-9)

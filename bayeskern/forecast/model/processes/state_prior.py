@@ -25,21 +25,6 @@ from bayeskern.gp.time_series.steady.regression import SystemSlopes
 from bayeskern.kernels.families.markov_rbf import unit_process
 
 
-@dataclass(frozen=True)
-class HarmonicCounts:
-    """Largest numbers of harmonics, with two states each.
-
-    Attributes:
-        season: Of a season.
-        days: Of the differences between the days of a week.
-        shapes: Of the shape of a day that differ between the days of a week.
-    """
-
-    season: int = 24
-    days: int = 6
-    shapes: int = 3
-
-
 class StateTrend(NamedTuple):
     """State-space form of a trend.
 
@@ -94,22 +79,25 @@ class StatePrior:
     ) -> StatePrior:
         """State-space form of a default kernel.
 
+        A season has at most 24 harmonics, with two states each. Within a week, the days differ by
+        at most 6 harmonics of the week, in at most 3 harmonics of the day.
+
         Args:
             hyperparameters: Hyperparameters of the kernel.
             trend: One of the trends of `state_trend`.
             periods: Name -> period of each season.
             step: Step of the grid.
         """
-        seasons, counts = [], HarmonicCounts()
+        seasons = []
         for name, period in sorted(periods.items(), key=lambda item: item[1]):
             length, shorter = period / step, longest_factor(period, periods)
             if shorter is None:
-                harmonics = min(int(0.5 * length + 1e-6), counts.season)
+                harmonics = min(int(0.5 * length + 1e-6), 24)
                 seasons.append(SeasonStates(name, length, harmonics))
             else:
                 ratio = round(period / shorter)
-                outer = min(ratio // 2, counts.days)
-                inner = min(int(0.5 * shorter / step + 1e-6), counts.shapes)
+                outer = min(ratio // 2, 6)
+                inner = min(int(0.5 * shorter / step + 1e-6), 3)
                 seasons.append(SeasonStates(name, length, outer, ratio, inner))
         return cls(hyperparameters, trend, tuple(seasons), step)
 

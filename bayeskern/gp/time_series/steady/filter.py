@@ -23,19 +23,6 @@ import numpy as np
 from bayeskern.gp.time_series.steady.recursion import Complex, Recursions
 
 
-@dataclass(frozen=True)
-class RiccatiOptions:
-    """End of the doubling of a Riccati equation.
-
-    Attributes:
-        relative_tol: Change of P, relative to its largest element.
-        max_doublings: Number of doublings; 60 are 10^18 steps of the filter.
-    """
-
-    relative_tol: float = 1e-12
-    max_doublings: int = 60
-
-
 class System(NamedTuple):
     """Matrices of a linear model with s states.
 
@@ -54,7 +41,7 @@ class System(NamedTuple):
     start: np.ndarray
 
 
-def steady_covariance(system: System, options: RiccatiOptions = RiccatiOptions()) -> np.ndarray:
+def steady_covariance(system: System) -> np.ndarray:
     """Solution of P = T P T' - K F K' + Q, by doubling: (s, s).
 
     Chu, Fan, Lin and Wang (2004), "Structure-preserving algorithms for periodic discrete-time
@@ -64,14 +51,15 @@ def steady_covariance(system: System, options: RiccatiOptions = RiccatiOptions()
     A, H = system.transition.T, system.state_noise
     G = np.outer(system.observation, system.observation) / system.noise
     s, identity = len(A), np.eye(len(A))
-    for _ in range(options.max_doublings):
+    # 60 doublings are 10^18 steps of the filter, beyond the memory of any state in float64.
+    for _ in range(60):
         solved = np.linalg.solve(identity + G @ H, np.hstack([A, G]))
         gain = A.T @ H @ solved[:, :s]
         G = G + A @ solved[:, s:] @ A.T
         A = A @ solved[:, :s]
         # Rounding errors of an asymmetric matrix would grow.
         G, H = 0.5 * (G + G.T), H + 0.5 * (gain + gain.T)
-        if np.abs(gain).max() <= options.relative_tol * np.abs(H).max():
+        if np.abs(gain).max() <= 1e-12 * np.abs(H).max():
             break
     return H
 
