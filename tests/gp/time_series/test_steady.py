@@ -214,12 +214,14 @@ def test_data_and_effects_can_be_replaced():
     assert steady.with_effects(EFFECTS).log_density(z) == pytest.approx(steady.log_density(z))
 
 
-def test_overflow_is_a_density_of_zero():
-    _, steady, z = pair("slope", SEASONS["one"], ())
-    value, gradient = steady.value_and_gradient(z + 600.0)
+@pytest.mark.parametrize("trend", few(["slope", "smooth"], "smooth"))
+@pytest.mark.parametrize("shift", [600.0, -600.0])
+def test_overflow_is_a_density_of_zero(trend, shift):
+    _, steady, z = pair(trend, SEASONS["one"], ())
+    value, gradient = steady.value_and_gradient(z + shift)
     assert value == -np.inf and not gradient.any()
     # A draw that overflows does not stop the others.
-    predictive = steady.predictive(np.stack([z, z + 600.0]), FUTURE)
+    predictive = steady.predictive(np.stack([z, z + shift]), FUTURE)
     assert predictive.log_densities[1] == -np.inf
     assert predictive.log_densities[0] == pytest.approx(steady.log_density(z))
     mean, covariance = steady.conditioned(z).joint(FUTURE)

@@ -128,7 +128,15 @@ class SteadyEvidence(Evidence):
         return GridData(places, self.y, self.columns.at(times))
 
     def _regression(self, z: np.ndarray) -> tuple[GridModel, Regression]:
-        """Model and regression at z (d,)."""
+        """Model and regression at z (d,).
+
+        Raises:
+            LinAlgError: A hyperparameter or a matrix is out of range.
+        """
+        values = self.prior.hyperparameters.each(z)
+        # Squares of hyperparameters neither underflow nor overflow.
+        if not np.all((values > 1e-150) & (values < 1e150)):
+            raise np.linalg.LinAlgError("a hyperparameter is out of range.")
         space = self.prior.state_space(z)
         effects = np.ones(self.data.columns.shape[1] - len(space.line_variances))
         variances = np.append(space.line_variances, effects)
