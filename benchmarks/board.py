@@ -40,12 +40,12 @@ failed
 Rivals
     Seasonal naive; AutoETS, AutoTheta and AutoCES of statsforecast, and the median of the three,
     quantile by quantile (Petropoulos and Svetunkov, 2020, "A simple combination of univariate
-    models"). Daily and weekly data add MSTL: seasons 7 and 365 for more than 730 daily values, else
-    7; season 52 for more than 104 weekly values. MSTL omits series of up to two seasons: see its n,
-    and compare it by dMASE and dWQL. Weekly data keep season 52 in every rival: statsforecast 2.0
-    fits it within seconds, and season 1 had the higher MASE and interval scores in most trials.
-    Series no longer than a season have season 1. statsforecast is given the last 2,000 values:
-    AutoCES takes half a minute for 4,500. The mean forecast stands for its median.
+    models"). Hourly, daily and weekly data add MSTL, with the seasons 24 and 168, 7 and 365, and 52
+    of which a series has more than two. MSTL omits series without any: see its n, and compare it by
+    dMASE and dWQL. Weekly data keep season 52 in every rival: statsforecast 2.0 fits it within
+    seconds, and season 1 had the higher MASE and interval scores in most trials. Series no longer
+    than a season have season 1. statsforecast is given the last 2,000 values: AutoCES takes half a
+    minute for 4,500. The mean forecast stands for its median.
 
 kind left out
     bayeskern with weights and widths that were learned without any series of the kind of the cell,

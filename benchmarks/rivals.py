@@ -18,6 +18,7 @@ import bayeskern as bk
 from bayeskern.core.files import atomic_write
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.model import learned
+from bayeskern.forecast.model.learned import ANY
 from benchmarks.corpus import Series
 
 LEVELS = np.array([0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975])
@@ -36,10 +37,12 @@ def bayeskern(series: Series) -> tuple[np.ndarray, str]:
 def kind_left_out(series: Series, tables: dict[str, dict]) -> Iterator[None]:
     """Context with weights and widths learned without the kind of a series.
 
-    tables: Kind -> frequency -> entries that replace those of the shipped table.
+    tables: Kind -> frequency, or ANY -> entries that replace those of the shipped table.
     """
     shipped, others = learned.table(), tables[series.cell.split("/")[0]]
-    changed = {name: entry | others.get(name, {}) for name, entry in shipped.items()}
+    # A frequency of this kind alone has the entry of other frequencies.
+    changed = {name: shipped[name if name in others else ANY] for name in shipped}
+    changed = {name: entry | others.get(name, others[ANY]) for name, entry in changed.items()}
     with patch.object(learned, "table", lambda: changed):
         learned.learned.cache_clear()
         try:
@@ -84,15 +87,19 @@ def auto_ces(series: Series) -> np.ndarray:
     return statsforecast_quantiles(AutoCES(season_length=series.season), series)
 
 
+# Season of a series -> seasons of MSTL, if the series has more than two.
+MSTL_SEASONS = {7: (7, 365), 24: (24, 168), 52: (52,)}
+
+
 def mstl(series: Series) -> np.ndarray:
     from statsforecast.models import MSTL
 
-    long_daily = series.period == 7 and len(series.x) > 2 * 365
-    return statsforecast_quantiles(MSTL([7, 365] if long_daily else [series.period]), series)
+    seasons = [m for m in MSTL_SEASONS[series.period] if len(series.x) > 2 * m]
+    return statsforecast_quantiles(MSTL(seasons), series)
 
 
 def has_mstl(series: Series) -> bool:
-    return series.period in (7, 52) and len(series.x) > 2 * series.period
+    return series.period in MSTL_SEASONS and len(series.x) > 2 * series.period
 
 
 NAIVE = "seasonal naive"
