@@ -1,29 +1,28 @@
-"""Learn the defaults of `forecast`: priors, weights of structures, widths of intervals.
+"""Learn the defaults of `forecast`: priors, weights of structures, widths, reliability.
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
-        [--keep-priors] [--left-out benchmarks/results/left_out.json]
+        [--priors smooth] [--left-out benchmarks/results/left_out.json]
 
-The shipped priors were made with --limit 100 --rounds 3, weights and widths later with --limit 100
---keep-priors; the width of "monthly short" is that of all 402 series with these weights
-(`learn_width`). The seasons of the smooth trend drift since then; their priors were not learned
-again: variance and lengthscale are those of its steady season, and the log variance of the drift
-has the prior of the local slope, less 2.
+The shipped table was made in two runs: with --limit 60 --rounds 2, from the priors before it, and
+with --limit 300 --priors --left-out benchmarks/results/left_out.json.
 
 Writes bayeskern/forecast/model/learned.json, from the half `learn` of M1, of the corpus and of the
 long series. The script `benchmarks.board` judges on the other half. For each frequency, and for
 series too short to show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
-   Laird and Rubin, 1977): the next prior is the normal distribution with the moments of the
-   Laplace approximations of all series. Series with many zeros are left out.
+   Laird and Rubin, 1977), from those of the table: the next prior is the normal distribution with
+   the moments of the Laplace approximations of all series. Series with many zeros are left out.
 2. Weights of the structures (`Weighing`), by the least mean log quantile loss of the averaged
    forecasts of held-out values. The logarithm limits the effect of single series. All frequencies
    have one set of coefficients, and intercepts of their own with a normal prior, so that few series
    move them little. At the same time, the share of a log-scale forecast that grows linearly above
    the largest value (`Growth`).
-3. Width of the intervals (`Width`): the prior of the squared scale and the degrees of freedom, by
-   the highest mean log density of standardised errors of held-out values; and the sd of past
-   errors, by the share of past values inside 80 % intervals.
+3. Width of the intervals (`Width`): the priors of the squared scale and of the degrees of freedom,
+   and the half-life of past errors, by the highest mean log density of standardised errors of
+   held-out values; and the sd of past errors, by the share of past values inside 80 % intervals.
+4. Chance of a smaller error than seasonal naive (`Reliability`), by logistic regression over all
+   series.
 
 --left-out names a file for weights and widths that are learned without any series of each kind in
 turn; `benchmarks.board --left-out` judges with these.
@@ -40,22 +39,39 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import minimize
-from scipy.special import expit, ndtri, softmax
-from scipy.stats import t as student
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, ndtr, softmax
+from sklearn.linear_model import LogisticRegression
 
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
 from bayeskern.forecast.combine.candidates import candidates
-from bayeskern.forecast.combine.width import MAX_RESIDUAL, forecast_errors
+from bayeskern.forecast.combine.width import (
+    MAX_RESIDUAL,
+    MIN_DEGREES,
+    PastErrors,
+    forecast_errors,
+)
 from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.evaluate.chance import gap_to_naive
+from bayeskern.forecast.evaluate.rolling_origin import lost_share
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import origins_of
+from bayeskern.forecast.fit.rolling import Origin, origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.kernels import AVERAGED, TRENDS
-from bayeskern.forecast.model.learned import ANY, Features, Growth, Learned, Weighing, Width
+from bayeskern.forecast.model.learned import (
+    ANY,
+    Features,
+    Growth,
+    Learned,
+    Reliability,
+    Weighing,
+    Width,
+)
 from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.student_errors import StudentErrors
 from benchmarks import corpus
 
 # Start of the EM algorithm: location and scale of the logarithm of each hyperparameter.
@@ -83,8 +99,8 @@ START = {
 START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 # Smallest curvature of the log posterior at a mode.
 MIN_CURVATURE = 0.1
-# Number of last values that are fitted, and smallest number of series of a learned frequency.
-MAX_VALUES, MIN_SERIES = 600, 15
+# Smallest number of series of a learned frequency.
+MIN_SERIES = 15
 # Start of the logarithms of the coefficients of all weights: by_evidence, by_evidence_on_scale,
 # by_error, half_count.
 COEFFICIENTS = np.log([0.2, 0.2, 10.0, 60.0])
@@ -94,10 +110,8 @@ INTERCEPT_PENALTY, COEFFICIENT_PENALTY, GROWTH_PENALTY = 1.0, 1.0, 0.1
 WIDTH_PENALTY = 3e-3
 # Quantile loss added to each forecast, as a share of the seasonal-naive error.
 MIN_LOSS = 1e-3
-# The variance of the errors exists above this number of degrees of freedom.
-MIN_DEGREES = 2.0
 LEVELS = np.arange(1, 10) / 10.0
-HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35}
+HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35, "hourly": 48}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +132,13 @@ class Lesson:
 
 
 def lesson_of(series: corpus.Series) -> Lesson | None:
-    """Series prepared as by `forecast`; None if it is constant or of another frequency."""
-    read = read_series(series.dated)
+    """Series prepared as by `forecast`; None if its weights are not learned."""
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
-    read = read.last(MAX_VALUES) if len(series.x) > MAX_VALUES else read
-    read, choices = configure(read, len(series.y), Request())
-    if choices.learned.frequency.split()[0] not in HORIZONS:
+    read, choices = configure(read_series(series.dated), len(series.y), Request())
+    frequency = choices.learned.frequency
+    # Ranks and changes have structures of their own.
+    if frequency.split()[0] not in HORIZONS or choices.ranks or choices.find_changes:
         return None
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
@@ -133,14 +147,9 @@ def lesson_of(series: corpus.Series) -> Lesson | None:
         scale = float(np.std(series.x))
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
     return Lesson(
-        series.id, series.cell, choices.learned.frequency, x, read.values[read.observed], future,
+        series.id, series.cell, frequency, x, read.values[read.observed], future,
         series.y, scale, read.calendar.steps()[read.observed], season, choices,
     )  # fmt: skip
-
-
-def start() -> dict[str, dict[str, tuple[float, float]]]:
-    """Priors of each trend before the first round."""
-    return {trend: dict(START) for trend in TRENDS}
 
 
 def names_of(trends) -> list[str]:
@@ -151,21 +160,24 @@ def names_of(trends) -> list[str]:
 def table_of(priors) -> Learned:
     """Table with these priors, equal weights and neutral growth and widths."""
     weighing = Weighing(dict.fromkeys(names_of(TRENDS), 0.0), *np.exp(COEFFICIENTS))
-    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 100.0, 8.0, 0.0, 1, 1.0))
+    width = Width(0.0, 100.0, 50.0, 8.0, 0.0, 1, 1.0)
+    return Learned(priors, weighing, Growth(0.0, 0.0), width, Reliability(0.0, 0.0, 0.0))
 
 
 def fits_of(lesson: Lesson, priors, trends) -> list[Fitted]:
     """Structures with these trends at their modes."""
-    choices = replace(lesson.choices, learned=table_of(priors), trends=trends)
+    choices = replace(lesson.choices, learned=table_of(priors), trends=tuple(trends))
     with one_blas_thread():
         fits = candidates(lesson.x, lesson.y, choices)
         return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
 
 
-def posterior_moments(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]:
+def posterior_moments(
+    lesson: Lesson, priors, trends: Sequence[str]
+) -> dict[str, list[tuple[str, float, float]]]:
     """Trend -> name, mode and variance of each hyperparameter, in units of the table."""
     rows: dict[str, tuple[float, list]] = {}
-    for fitted in fits_of(lesson, priors, tuple(TRENDS)):
+    for fitted in fits_of(lesson, priors, trends):
         trend = fitted.structure.trend
         if trend in rows and rows[trend][0] > fitted.log_evidence:
             continue
@@ -187,13 +199,15 @@ def posterior_moments(lesson: Lesson, priors) -> dict[str, list[tuple[str, float
 def _shared(name: str, fitted: Fitted) -> str:
     """Name of a hyperparameter in the table, which is the same for all seasons."""
     first, _, rest = name.partition(".")
+    # The shape of a day within the week has the prior of all seasons.
+    rest = rest.replace("periodic", "seasonal")
     return f"season.{rest}" if first in fitted.choices.seasons else name
 
 
 def next_priors(moments, old) -> dict[str, dict[str, tuple[float, float]]]:
     """Normal distributions with the moments of the hyperparameters of all series."""
     new = {}
-    for trend in TRENDS:
+    for trend in old:
         by_name: dict[str, list] = {}
         for rows in moments:
             for name, location, variance in rows.get(trend, ()):
@@ -222,8 +236,8 @@ class Example:
         exponential: Quantiles of the structures without linear growth, (K, 9, h).
         linear: Quantiles of the structures with linear growth above the largest value, (K, 9, h).
         average: Forecast by all structures.
-        past: Forecasts of all structures from each earlier origin, and the values ahead of it.
-        past_steps: Steps ahead of these values, counted from 0.
+        past: Forecasts of all structures from earlier origins, concatenated; None without origins.
+        origins: The origins.
     """
 
     lesson: Lesson
@@ -233,13 +247,30 @@ class Example:
     exponential: np.ndarray
     linear: np.ndarray
     average: QuantileAverage
-    past: tuple[list, list]
-    past_steps: np.ndarray
+    past: QuantileAverage | None
+    origins: tuple[Origin, ...]
+
+    @property
+    def past_steps(self) -> np.ndarray:
+        """Steps ahead of the past forecasts, counted from 0: (N,)."""
+        return np.concatenate([np.zeros(0, int), *(o.steps for o in self.origins)])
+
+    @property
+    def past_rows(self) -> np.ndarray:
+        """Rows of the values that are forecast: (N,)."""
+        rows = np.arange(len(self.lesson.y))
+        return np.concatenate([np.zeros(0, int), *(rows[o.ahead] for o in self.origins)])
+
+    @property
+    def past_known(self) -> np.ndarray:
+        """Number of values known at the origins of the past forecasts: (N,)."""
+        counts = [len(o.steps) for o in self.origins]
+        return np.repeat([o.count for o in self.origins], counts).astype(int)
 
 
 def example_of(lesson: Lesson, priors) -> Example | None:
     """Forecasts of all structures from the end and from earlier origins."""
-    fits, y = fits_of(lesson, priors, AVERAGED), lesson.y
+    fits = fits_of(lesson, priors, AVERAGED)
     if not fits:
         return None
     origins = origins_of(lesson.steps, len(lesson.future), lesson.season)
@@ -259,20 +290,14 @@ def example_of(lesson: Lesson, priors) -> Example | None:
         [with_growth(average, w, share).quantile(LEVELS) for w in np.eye(len(fits))]
         for share in (0.0, 1.0)
     )
-    averages = [
-        QuantileAverage(
-            np.ones(len(fits)),
-            scales,
-            *map(np.array, zip(*(p[j] for p in past), strict=True)),
-            bounds=bounds,
-        )
-        for j in range(len(origins))
-    ]
-    values = [y[o.ahead] for o in origins]
+    past_average = None
+    if origins:
+        joined = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in past]
+        means, sds = zip(*joined, strict=True)
+        past_average = QuantileAverage(np.ones(len(fits)), scales, means, sds, bounds=bounds)
     return Example(
         lesson, names, features, stacking.past_count(origins), np.array(exponential),
-        np.array(linear), average, (averages, values),
-        np.concatenate([np.zeros(0, int), *(o.steps for o in origins)]),
+        np.array(linear), average, past_average, origins,
     )  # fmt: skip
 
 
@@ -342,76 +367,145 @@ def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[Weighing, Gro
     return entries
 
 
-def standardised(
-    example: Example, weighing: Weighing, growth: Growth
-) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised errors of held-out values, and of the forecasts from earlier origins."""
-    weights, share = weights_of(example, weighing), growth.linear_share(example.lesson.y)
-    errors = with_growth(example.average, weights, share).errors_of(example.lesson.future)
-    averages, values = example.past
-    past = [
-        with_growth(a, weights, share).errors_of(y) for a, y in zip(averages, values, strict=True)
-    ]
-    return errors, np.concatenate([np.zeros(0), *past])
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Standardised errors of one series.
 
-
-def learn_width(
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]], past_steps: Sequence[np.ndarray], horizon: int
-) -> Width:
-    """Prior of the scale with the highest density of the errors of held-out values.
-
-    past_steps: Steps ahead of the past residuals of each pair.
+    Attributes:
+        example: The series.
+        weights: Weights of its structures, (K,).
+        linear_share: Share of linear growth.
+        future: Errors of held-out values, (h,).
+        past: Errors of the forecasts from earlier origins.
     """
 
+    example: Example
+    weights: np.ndarray
+    linear_share: float
+    future: np.ndarray
+    past: PastErrors
+
+    @classmethod
+    def of(cls, example: Example, weighing: Weighing, growth: Growth) -> Errors:
+        """Errors of one series with these weights."""
+        y, residuals = example.lesson.y, np.zeros(0)
+        weights, share = weights_of(example, weighing), growth.linear_share(y)
+        future = with_growth(example.average, weights, share).errors_of(example.lesson.future)
+        if example.past is not None:
+            past = with_growth(example.past, weights, share)
+            residuals = past.errors_of(y[example.past_rows])
+        return cls(example, weights, share, future, PastErrors(residuals, example.past_rows))
+
+    def ahead(self, width: Width) -> StudentErrors:
+        """Distribution of the errors of held-out values."""
+        steps = np.arange(len(self.future))
+        return forecast_errors(width, self.past, len(self.example.lesson.y), steps)
+
+    def record(self, width: Width) -> tuple[float, float, float] | None:
+        """Features of `Reliability`, and 1 if the error was above that of seasonal naive.
+
+        None without past forecasts, or if seasonal naive has no error.
+        """
+        e, lesson = self.example, self.example.lesson
+        if e.past is None:
+            return None
+        y, known, season = lesson.y, e.past_known, min(lesson.season, len(lesson.y) - 1)
+        errors = np.abs(y[e.past_rows] - self._of(e.past).quantile(0.5))
+        naive_errors = []
+        for origin in e.origins:
+            naive = SeasonalNaive.of(
+                y[: origin.count], int(origin.steps[-1]) + 1, min(season, origin.count - 1)
+            )
+            naive_errors.append(np.abs(y[origin.ahead] - naive.mean[origin.steps]))
+        naive = SeasonalNaive.of(y, len(lesson.future), season).mean
+        new = self._of(e.average).with_errors(self.ahead(width)).quantile([0.1, 0.5, 0.9])
+        error, naive_error = (np.mean(np.abs(lesson.future - q)) for q in (new[1], naive))
+        if not naive_error > 0.0:
+            return None
+        lost = lost_share(known, errors, np.concatenate(naive_errors))
+        return lost, np.log(gap_to_naive(new, naive) + 0.1), float(error > naive_error)
+
+    def _of(self, average: QuantileAverage) -> QuantileAverage:
+        """Average with the weights and the growth of this series."""
+        return with_growth(average, self.weights, self.linear_share)
+
+
+def learn_reliability(records: Sequence[tuple[float, float, float]]) -> Reliability:
+    """Logistic regression of larger errors than seasonal naive."""
+    *features, worse = np.array(records).T
+    model = LogisticRegression(C=np.inf).fit(np.transpose(features), worse)
+    return Reliability(*np.round([*model.intercept_, *model.coef_[0]], 3).tolist())
+
+
+def learn_width(series: Sequence[Errors], horizon: int) -> Width:
+    """Priors of scale and degrees with the highest density of the errors of held-out values."""
+
     def width(p) -> Width:
-        log_scale, log_count, log_degrees, widening = p.tolist()
-        count, degrees = np.exp(log_count).item(), MIN_DEGREES + np.exp(log_degrees).item()
-        return Width(log_scale, count, degrees, widening, horizon, 1.0)
+        log_scale, log_count, log_half_life, log_degrees, widening = p.tolist()
+        count, half_life = np.exp(log_count).item(), np.exp(log_half_life).item()
+        degrees = MIN_DEGREES + np.exp(log_degrees).item()
+        return Width(log_scale, count, half_life, degrees, widening, horizon, 1.0)
 
     def objective(p):
         total = 0.0
-        for errors, residuals in pairs:
-            spread = forecast_errors(width(p), residuals, np.arange(len(errors)))
-            e = np.clip(errors, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
-            total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
-        return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - initial))
+        for s in series:
+            spread = s.ahead(width(p))
+            e = np.clip(s.future, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
+            total -= np.mean(spread.log_density(e) - np.log(spread.scales))
+        return total / len(series) + WIDTH_PENALTY * np.sum(np.square(p - initial))
 
-    initial = np.array([0.1, 3.5, 1.0, 0.1])
+    initial = np.array([0.1, 3.5, 4.0, 1.0, 0.1])
     optimum = minimize(
-        objective, initial, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4}
+        objective, initial, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-5}
     )
-    learned_width, inside = width(optimum.x), []
-    end = student.ppf(0.9, learned_width.degrees)
-    for (_, residuals), steps in zip(pairs, past_steps, strict=True):
-        if len(steps):
-            scales = forecast_errors(learned_width, residuals, steps).scales
-            inside.append(np.mean(np.abs(residuals) <= scales * end))
-    past_scale = end / ndtri(0.5 + 0.5 * np.mean(inside))
-    numbers = asdict(learned_width) | {"past_scale": float(past_scale)}
-    return Width(**{name: round(value, 4) for name, value in numbers.items()})
+    learned_width, inside, ends = width(optimum.x), [], []
+    for s in series:
+        if s.example.origins:
+            known, steps = s.example.past_known, s.example.past_steps
+            spread = forecast_errors(learned_width, s.past, known, steps)
+            ends.append(spread.quantile(0.9))
+            inside.append(np.mean(np.abs(s.past.residuals) <= spread.scales * ends[-1]))
+
+    def excess(past_scale: float) -> float:
+        """Expected less observed coverage of past values."""
+        return np.mean(2.0 * ndtr(np.array(ends) / past_scale) - 1.0) - np.mean(inside)
+
+    numbers = asdict(learned_width) | {"past_scale": brentq(excess, 0.1, 10.0)}
+    return Width(**{name: round(float(value), 4) for name, value in numbers.items()})
 
 
-def learn_priors(lessons: Sequence[Lesson], rounds: int, pool: Parallel) -> dict:
-    """Priors of the hyperparameters of one frequency."""
-    priors = start()
-    for _ in range(rounds):
-        moments = pool(delayed(posterior_moments)(lesson, priors) for lesson in lessons)
+def learn_priors(
+    lessons: Sequence[Lesson], known: dict, trends: Sequence[str], rounds: int, pool: Parallel
+) -> dict:
+    """Priors of the hyperparameters of one frequency.
+
+    Args:
+        lessons: Its series.
+        known: Priors to start from, and to keep of other trends.
+        trends: Trends to learn.
+        rounds: Rounds of the EM algorithm.
+        pool: Workers.
+    """
+    priors = {trend: START | known.get(trend, {}) for trend in TRENDS}
+    for _ in range(rounds if trends else 0):
+        moments = pool(delayed(posterior_moments)(lesson, priors, trends) for lesson in lessons)
         priors = next_priors(moments, priors)
     return priors
 
 
 def learn_weights_and_widths(examples: Sequence[Example]) -> dict[str, dict]:
-    """Frequency -> entries "weighing", "growth" and "width" of the table."""
-    entries = {}
+    """Frequency -> entries "weighing", "growth", "width" and "reliability" of the table."""
+    entries, records = {}, []
     for frequency, (weighing, growth) in learn_weighing(examples).items():
         own = [e for e in examples if e.lesson.frequency == frequency]
-        pairs = [standardised(e, weighing, growth) for e in own]
-        horizon = HORIZONS[frequency.split()[0]]
-        width = learn_width(pairs, [e.past_steps for e in own], horizon)
+        errors = [Errors.of(e, weighing, growth) for e in own]
+        width = learn_width(errors, HORIZONS[frequency.split()[0]])
+        records += [e.record(width) for e in errors]
         parts = {"weighing": weighing, "growth": growth, "width": width}
         entries[frequency] = {name: asdict(part) for name, part in parts.items()}
         entries[frequency]["series"] = len(own)
-    return entries
+    reliability = asdict(learn_reliability([r for r in records if r is not None]))
+    return {f: entry | {"reliability": reliability} for f, entry in entries.items()}
 
 
 def kind_of(example: Example) -> str:
@@ -424,7 +518,10 @@ def main():
     parser.add_argument("--limit", type=int, default=100, help="series of each cell")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--keep-priors", action="store_true", help="learn weights and widths only")
+    parser.add_argument(
+        "--priors", nargs="*", choices=TRENDS, default=list(TRENDS), metavar="TREND",
+        help="trends whose priors are learned; without a name, weights and widths only",
+    )  # fmt: skip
     parser.add_argument("--left-out", type=Path, help="file of weights without each kind")
     arguments = parser.parse_args()
     path = Path(learned.__file__).with_name("learned.json")
@@ -432,7 +529,7 @@ def main():
     for series in corpus.load(arguments.data).values():
         for selected in corpus.select(series, "learn", arguments.limit, 1):
             lesson = lesson_of(selected)
-            if lesson is not None and not lesson.choices.ranks:
+            if lesson is not None:
                 by_frequency.setdefault(lesson.frequency, []).append(lesson)
     known, examples = json.loads(path.read_text()), []
     table = {}
@@ -440,10 +537,8 @@ def main():
         for frequency, lessons in by_frequency.items():
             if len(lessons) < MIN_SERIES:
                 continue
-            if arguments.keep_priors:
-                priors = known[frequency]["priors"]
-            else:
-                priors = learn_priors(lessons, arguments.rounds, pool)
+            start = known.get(frequency, known[ANY])["priors"]
+            priors = learn_priors(lessons, start, arguments.priors, arguments.rounds, pool)
             table[frequency] = {"priors": priors}
             examples += pool(delayed(example_of)(lesson, priors) for lesson in lessons)
             print(f"{frequency}: {len(lessons)} series", flush=True)
@@ -451,20 +546,21 @@ def main():
     for frequency, entry in learn_weights_and_widths(examples).items():
         table[frequency] |= entry
         print(frequency, entry, flush=True)
-    table[ANY] = pooled([table[f] for f in HORIZONS if f in table])
+    entries = [table[f] for f in HORIZONS if f in table]
+    table[ANY] = {"priors": pooled_priors(entries)} | averaged(entries)
     path.write_text(json.dumps(table, indent=1) + "\n")
     if arguments.left_out is None:
         return
     kinds = sorted({kind_of(e) for e in examples})
-    left_out = {
-        kind: learn_weights_and_widths([e for e in examples if kind_of(e) != kind])
-        for kind in kinds
-    }
+    left_out = {}
+    for kind in kinds:
+        entries = learn_weights_and_widths([e for e in examples if kind_of(e) != kind])
+        left_out[kind] = entries | {ANY: averaged([entries[f] for f in HORIZONS if f in entries])}
     arguments.left_out.write_text(json.dumps(left_out, indent=1) + "\n")
 
 
-def pooled(entries: Sequence[dict]) -> dict:
-    """Entry of other frequencies: priors with the pooled moments of all learned ones."""
+def pooled_priors(entries: Sequence[dict]) -> dict:
+    """Priors of other frequencies, with the pooled moments of all learned ones."""
     priors = {}
     for trend in TRENDS:
         priors[trend] = {}
@@ -475,18 +571,21 @@ def pooled(entries: Sequence[dict]) -> dict:
             location = float(np.mean(rows[:, 0]))
             spread = np.mean(np.square(rows[:, 0] - location) + np.square(rows[:, 1]))
             priors[trend][name] = round(location, 3), round(float(np.sqrt(spread)), 3)
+    return priors
 
-    def average(key, kind):
+
+def averaged(entries: Sequence[dict]) -> dict:
+    """Weights and widths of other frequencies: averages over all learned ones."""
+
+    def average(kind, key):
         first = entries[0][kind][key]
         if isinstance(first, dict):
             return {n: round(float(np.mean([e[kind][key][n] for e in entries])), 3) for n in first}
         return round(float(np.mean([e[kind][key] for e in entries])), 3)
 
-    kinds = {
-        kind: {key: average(key, kind) for key in entries[0][kind]}
-        for kind in ("weighing", "growth", "width")
-    }
-    return {"priors": priors, **kinds, "series": sum(e["series"] for e in entries)}
+    kinds = ("weighing", "growth", "width", "reliability")
+    average_entry = {kind: {key: average(kind, key) for key in entries[0][kind]} for kind in kinds}
+    return average_entry | {"series": sum(e["series"] for e in entries)}
 
 
 if __name__ == "__main__":

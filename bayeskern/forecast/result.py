@@ -18,6 +18,7 @@ from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
 from bayeskern.forecast.data.new_values import new_values
+from bayeskern.forecast.evaluate.chance import chance_below_naive
 from bayeskern.forecast.evaluate.conformal import ConformalIntervals, conformal
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.evaluate.verdict import assess_forecast
@@ -127,7 +128,9 @@ class Forecast(FittedSeries, Quantiles):
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(self.problem, self.past_scores, self.horizon)
+        return assess_forecast(
+            self.problem, self.past_scores, self.horizon, chance_below_naive(self)
+        )
 
     @cached_property
     def problem(self) -> str | None:

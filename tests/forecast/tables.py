@@ -1,7 +1,7 @@
 """A made-up table of learned quantities, so that tests do not depend on the shipped one."""
 
 from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.forecast.model.learned import Growth, Learned, Weighing, Width
+from bayeskern.forecast.model.learned import Growth, Learned, Reliability, Weighing, Width
 from bayeskern.forecast.model.structure import Choices
 
 # Location and scale of the logarithm, for steps of size one.
@@ -33,10 +33,12 @@ WEIGHING = Weighing(
     INTERCEPTS, by_evidence=0.2, by_evidence_on_scale=0.1, by_error=4.5, half_count=50.0
 )
 WIDTH = Width(
-    log_scale=0.1, prior_count=120.0, degrees=6.0, widening=0.2, horizon=9, past_scale=0.9
-)
+    log_scale=0.1, prior_count=120.0, half_life=40.0, degrees=6.0, widening=0.2, horizon=9,
+    past_scale=0.9,
+)  # fmt: skip
+RELIABILITY = Reliability(intercept=-1.2, by_lost_share=0.8, by_log_gap=-0.6)
 GROWTH = Growth(intercept=-0.5, by_roughness=0.7)
-TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, GROWTH, WIDTH)
+TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, GROWTH, WIDTH, RELIABILITY)
 
 
 def choices_for(**options) -> Choices:

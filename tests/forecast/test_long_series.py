@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from tests.marks import few
 
 N = 1_600
 HOURS = pd.date_range("2024-01-01", periods=N + 48, freq="h")
@@ -113,3 +115,21 @@ def test_one_more_value_changes_little(count):
     change = np.max(np.abs(after.median - at.median) / at.sd)
     assert change < 2.0 * usual + 0.05
     np.testing.assert_allclose(after.sd, at.sd, rtol=0.05)
+
+
+@pytest.mark.parametrize("seed", few(range(5), 1))
+def test_noise_is_noise(seed):
+    """White noise around the pattern of a day is no trend, and has intervals of its width."""
+    t, sd = np.arange(600), 5.0
+    y = 100.0 + 10.0 * np.sin(2.0 * np.pi * t / 24.0)
+    y += sd * np.random.default_rng(seed).standard_normal(len(t))
+    f = bk.forecast(pd.Series(y, pd.date_range("2024-01-01", periods=len(t), freq="h")), 48)
+    for part in f.parts:
+        variance = part.fitted.evidence.values(part.fitted.mode)["noise"]
+        # On the logarithm, the noise is divided by the level.
+        size = part.fitted.scale.size * (100.0 if part.structure.log else 1.0)
+        assert np.sqrt(variance) * size == pytest.approx(sd, rel=0.1)
+    lower, upper = f.interval(0.95)
+    ideal = 2.0 * norm.ppf(0.975) * sd
+    assert np.mean(upper - lower) == pytest.approx(ideal, rel=0.1)
+    assert "has no clear direction" in f.explain()

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.width import forecast_errors
+from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
@@ -111,6 +111,12 @@ class Combination:
         return np.concatenate([np.zeros(0, int), *(origin.steps for origin in self.origins)])
 
     @property
+    def past_known(self) -> np.ndarray:
+        """Number of values that are known at the origin of each past forecast: (N,)."""
+        counts = [len(origin.steps) for origin in self.origins]
+        return np.repeat([origin.count for origin in self.origins], counts).astype(int)
+
+    @property
     def past_places(self) -> np.ndarray:
         """Index of the value forecast by each past forecast: (N,)."""
         n = len(self.parts[0].fitted.y)
@@ -122,6 +128,10 @@ class Combination:
         if not isinstance(self.past, QuantileAverage):
             return np.zeros(0)
         return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
+
+    @cached_property
+    def _past_errors(self) -> PastErrors:
+        return PastErrors(self.residuals, self.past_places)
 
     def from_origins(self, origins: Sequence[Origin]) -> Combination:
         """The structures with their forecasts from other origins."""
@@ -135,15 +145,22 @@ class Combination:
         """Largest number of steps ahead of the past forecasts."""
         return 1 + max((int(origin.steps[-1]) for origin in self.origins), default=-1)
 
-    def errors(self, steps: np.ndarray) -> StudentErrors:
-        """Distribution of standardised errors at steps ahead (m,), counted from 0."""
+    def errors(self, steps: np.ndarray, known: np.ndarray | None = None) -> StudentErrors:
+        """Distribution of standardised errors.
+
+        Args:
+            steps: Steps ahead, counted from 0, (m,).
+            known: Number of values known at the origin of each forecast, (m,); all that past
+                forecasts cover if None.
+        """
         if self.width is None:
             return StudentErrors.normal(len(steps))
-        return forecast_errors(self.width, self.residuals, steps)
+        counts = 1 + np.max(self.past_places, initial=-1) if known is None else known
+        return forecast_errors(self.width, self._past_errors, counts, steps)
 
-    def past_errors(self, steps: np.ndarray) -> StudentErrors:
-        """Expected distribution of standardised past errors at steps ahead (m,)."""
-        errors = self.errors(steps)
+    def past_errors(self, steps: np.ndarray, known: np.ndarray) -> StudentErrors:
+        """Expected distribution of standardised past errors. Arguments as in `errors`."""
+        errors = self.errors(steps, known)
         return StudentErrors(self.width.past_scale * errors.scales) if self.width else errors
 
 

@@ -80,9 +80,9 @@ class PastTails:
         past = f.combination.from_origins(origins)
         if past.past is None:
             return None
-        errors = f.combination.past_errors(past.past_steps)
+        known = past.past_known
+        errors = f.combination.past_errors(past.past_steps, known)
         y = past.parts[0].fitted.y[past.past_places]
-        known = np.concatenate([np.full(len(o.steps), o.count) for o in origins])
         tails = past.past.with_errors(errors).tails(y)
         return cls(tails, past.past_steps, known, f.is_discrete)
 

@@ -31,6 +31,7 @@ class RollingOriginScores:
         naive: Scores of the seasonal-naive forecasts, (N,) each.
         known: Number of known values at the origin of each forecast, (N,).
         rows: Row of the forecast value in the series, (N,); origins may share values.
+        is_adapted: True if the width of the intervals follows past errors.
         expected: Expected coverage by level. It differs from the level because past errors differ
             in size from future ones, and where ends of the intervals have a probability of their
             own, as for counts.
@@ -42,6 +43,7 @@ class RollingOriginScores:
     naive: Scores
     known: np.ndarray
     rows: np.ndarray
+    is_adapted: bool
     expected: Mapping[float, float]
 
     @property
@@ -98,6 +100,12 @@ class RollingOriginScores:
         return self._ratio(np.abs(self.ours.errors), np.abs(self.naive.errors))
 
     @property
+    def lost_share(self) -> float:
+        """Share of the origins at which the error was larger than that of seasonal naive."""
+        ours, naive = np.abs(self.ours.errors), np.abs(self.naive.errors)
+        return lost_share(self.known, ours, naive)
+
+    @property
     def crps_ratio(self) -> float:
         """Mean CRPS, divided by the CRPS of the seasonal-naive forecast."""
         return self._ratio(self.ours.crps, self.naive.crps)
@@ -111,6 +119,18 @@ class RollingOriginScores:
         values = counted(self.count, "past value")
         held = f"80 % intervals held {100 * self.coverage(0.8):.0f} % of {values}"
         return f"{held} {self.expectation(0.8)}; error {compared(self.error_ratio)} seasonal naive"
+
+
+def lost_share(known: np.ndarray, ours: np.ndarray, naive: np.ndarray) -> float:
+    """Share of the origins with the larger mean of errors.
+
+    Args:
+        known: Number of known values at the origin of each forecast, (N,).
+        ours: Absolute errors, (N,).
+        naive: Absolute errors of the other forecasts, (N,).
+    """
+    _, origins = np.unique(known, return_inverse=True)
+    return float(np.mean(np.bincount(origins, ours) > np.bincount(origins, naive)))
 
 
 def compared(ratio: float) -> str:
@@ -138,26 +158,26 @@ def score_past_origins(
         return None
     y, on_grid = series.values[series.observed], series.on_grid()
     steps, rows = series.calendar.steps()[series.observed], combination.past_places
-    ahead = combination.past_steps
-    past = combination.past.with_errors(combination.errors(ahead))
+    ahead = combination.past_steps, combination.past_known
+    past = combination.past.with_errors(combination.errors(*ahead))
     quantiles = of_values = past.quantile(SCORED_PROBABILITIES)
     if combination.width is not None:
-        past = combination.past.with_errors(combination.past_errors(ahead))
+        past = combination.past.with_errors(combination.past_errors(*ahead))
         of_values = past.quantile(SCORED_PROBABILITIES)
-    naive, known = [], []
+    naive = []
     for origin in combination.origins:
         known_grid = on_grid[: steps[origin.count - 1] + 1]
         horizon = int(origin.steps[-1]) + 1
         reference = SeasonalNaive.of(known_grid, horizon, min(season, len(known_grid) - 1))
         at_steps = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
         naive.append(score(at_steps, y[origin.ahead]))
-        known.append(np.full(len(origin.steps), origin.count))
     return RollingOriginScores(
         combination.reach,
         float(np.std(y)),
         score(quantiles, y[rows]),
         joined(naive),
-        np.concatenate(known),
+        combination.past_known,
         rows,
+        combination.width is not None,
         expected_coverage(quantiles, of_values),
     )

@@ -1,4 +1,4 @@
-"""Verdict on a forecast, from the coverage and the error of past forecasts."""
+"""Verdict on a forecast, from past forecasts of its series and of other series."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeskern.core.formatting import counted
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.verdict import Trust
@@ -19,18 +20,19 @@ class ForecastLimits:
     A coverage may exceed its limit by two standard errors.
 
     Attributes:
-        coverage_tol: Largest deviation of the coverage from the expected one in a good forecast.
+        coverage_tol: Largest deviation of the coverage from the expected one in a good forecast, if
+            the width of the intervals does not follow past errors.
         min_coverage_80: Coverage of 80 % intervals below which a forecast is bad.
-        max_good_error_ratio: Error relative to seasonal naive from which on a forecast is not good.
-        max_error_ratio: Error relative to seasonal naive above which a forecast is bad, if its CRPS
-            is larger as well.
+        min_good_chance: Chance of a smaller error than seasonal naive in a good forecast.
+        max_error_ratio: Error of past forecasts relative to seasonal naive above which a forecast
+            is bad, if its CRPS is larger as well.
         min_values: Smallest number of past values for a good verdict.
         min_origins: Smallest number of past origins for a good verdict.
     """
 
     coverage_tol: float = 0.05
     min_coverage_80: float = 0.5
-    max_good_error_ratio: float = 1.0
+    min_good_chance: float = 0.7
     max_error_ratio: float = 1.3
     min_values: int = 10
     min_origins: int = 4
@@ -43,17 +45,19 @@ def assess_forecast(
     problem: str | None,
     past: RollingOriginScores | None,
     horizon: int,
+    chance: float = np.nan,
 ) -> Trust:
     """Verdict on a forecast.
 
-    good: past intervals had the expected coverage, within its error; past forecasts had smaller
-    errors than seasonal naive; and there are enough of them. bad: beyond the limits of
-    `ForecastLimits`, or the fit is not usable. caution: between the two, with advice.
+    good: the forecast will probably have a smaller error than seasonal naive, past intervals had
+    the expected coverage, within its error, and there are enough past forecasts. bad: beyond the
+    limits of `ForecastLimits`, or the fit is not usable. caution: between the two, with advice.
 
     Args:
         problem: Reason not to use the fit or its predictions; None if there is none.
         past: Scores of the forecasts from earlier origins; None if there are none.
         horizon: Number of steps of the forecast.
+        chance: Probability of a smaller error than seasonal naive; NaN if it is unknown.
     """
     if past is None:
         if problem:
@@ -69,16 +73,23 @@ def assess_forecast(
         "past_steps": past.steps,
         "error_ratio": past.error_ratio,
         "crps_ratio": past.crps_ratio,
+        "chance_below_naive": chance,
     }
     for level in COVERAGES:
         name = f"coverage_{100 * level:.0f}"
         evidence[name], evidence[f"{name}_error"] = past.coverage(level), past.coverage_error(level)
         evidence[f"{name}_expected"] = past.expected[level]
     summary = f"{past}."
+    if np.isfinite(chance):
+        steps = "step" if horizon == 1 else counted(horizon, "step")
+        summary = (
+            f"{past}. In the next {steps}, the chance of a smaller error than seasonal naive is "
+            f"{100 * chance:.0f} % (good from {100 * LIMITS.min_good_chance:.0f} % on)."
+        )
     failure = problem or next(_failures(past), None)
     if failure:
         return Trust("bad", f"{summary} {failure}", evidence)
-    doubt = next(_doubts(past, horizon), None)
+    doubt = next(_doubts(past, horizon, chance), None)
     if doubt:
         return Trust("caution", f"{summary} {doubt}", evidence)
     return Trust("good", summary, evidence)
@@ -98,9 +109,9 @@ def _failures(past: RollingOriginScores) -> Iterator[str]:
         )
 
 
-def _doubts(past: RollingOriginScores, horizon: int) -> Iterator[str]:
+def _doubts(past: RollingOriginScores, horizon: int, chance: float) -> Iterator[str]:
     """Reasons against a good verdict, the most important first."""
-    for level in (0.8, 0.95):
+    for level in () if past.is_adapted else (0.8, 0.95):
         deviation = past.coverage(level) - past.expected[level]
         tolerance = LIMITS.coverage_tol + 2.0 * past.coverage_error(level)
         held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
@@ -112,10 +123,10 @@ def _doubts(past: RollingOriginScores, horizon: int) -> Iterator[str]:
             yield (
                 f"{held}: the intervals may be too wide. Use a lower level if their width matters."
             )
-    if np.isfinite(past.error_ratio) and past.error_ratio >= LIMITS.max_good_error_ratio:
+    if chance < LIMITS.min_good_chance:
         yield (
-            "Repeating the last season had no larger error: rely on the intervals rather than on "
-            "the median. Regressors or another season= may help."
+            "Repeating the last season may do as well: rely on the intervals rather than on the "
+            "median. Regressors or another season= may help."
         )
     if past.count < LIMITS.min_values or len(past.origins) < LIMITS.min_origins:
         yield "Past values or origins are too few for a firm verdict: give a longer history."

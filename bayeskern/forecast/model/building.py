@@ -74,6 +74,7 @@ def build_evidence(
         seasons,
         structure.changes,
         choices.change_width,
+        choices.step,
         has_noise=choices.likelihood is None and steps is None,
     )
     prior = prior.with_numbers(_fixed_values(choices, structure, times, standardised))
@@ -101,7 +102,7 @@ def build_kernel_and_noise(
         return choices.kernels[structure.trend], default_noise(LOG_NOISE_VARIANCE)
     z = _standardised(choices, scale, y)
     kernel = default_kernel(
-        structure.trend, choices.seasons, structure.changes, choices.change_width
+        structure.trend, choices.seasons, structure.changes, choices.change_width, choices.step
     )
     priors = Priors(_priors(choices, structure, x, z), choices.step)
     kernel = priors.of_kernel(kernel).at(_fixed_values(choices, structure, x, z))
@@ -178,8 +179,8 @@ def _prior_of(kernel: Kernel, noise: dist.Distribution) -> ProcessPrior:
 
 @lru_cache(maxsize=256)
 def _template(
-    trend: str, seasons: tuple, changes: tuple, width: float, has_noise: bool
+    trend: str, seasons: tuple, changes: tuple, width: float, step: float, has_noise: bool
 ) -> NumpyPrior:
     """Prior of a structure without the numbers of a series; cached, as kernels build slowly."""
-    kernel = default_kernel(trend, dict(seasons), changes, width)
+    kernel = default_kernel(trend, dict(seasons), changes, width, step)
     return NumpyPrior(kernel, default_noise() if has_noise else 0.0)

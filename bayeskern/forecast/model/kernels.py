@@ -83,10 +83,16 @@ def default_noise(location: float = 0.0, scale: float = 1.0) -> dist.Distributio
 
     The lower limit, an sd of 1e-4, keeps the covariance of a smooth series well-conditioned.
     """
+    return above(1e-8, location, scale)
+
+
+def above(least: float, location: float = 0.0, scale: float = 1.0) -> dist.Distribution:
+    """Prior least + LogNormal(location, scale)."""
     prior = dist.LogNormal(location, scale)
-    return dist.TransformedDistribution(
-        prior, dist.transforms.AffineTransform(1e-8, 1.0, constraints.positive)
-    )
+    if least == 0.0:
+        return prior
+    shift = dist.transforms.AffineTransform(least, 1.0, constraints.positive)
+    return dist.TransformedDistribution(prior, shift)
 
 
 def default_kernel(
@@ -94,6 +100,7 @@ def default_kernel(
     seasons: Mapping[str, float],
     changes: tuple[float, ...] = (),
     width: float = 0.0,
+    step: float = 0.0,
 ) -> Kernel:
     """Kernel of a trend and its seasons; the smooth trend adds two damped cycles.
 
@@ -105,15 +112,17 @@ def default_kernel(
         seasons: Name -> period, in the unit of the kernel's input.
         changes: Change points of level and slope, of the level if STEADY, in the same unit.
         width: Duration of a change, in the same unit.
+        step: Shortest lengthscale of stationary terms, in the same unit. Deviations that are
+            forgotten within a step are noise.
     """
     level = Brownian(_any()).named("level")
     drift = Linear(_any(), 0.0).named("drift")
-    memory = Matern12(_any(), _any()).named("memory")
+    memory = Matern12(above(step), _any()).named("memory")
     parts = {
         "slope": (level, IntegratedOrnsteinUhlenbeck(_any(), _any()).named("slope"), memory),
         "drift": (level, drift),
         "reverting": (memory, drift),
-        "smooth": (drift, RBF(_any(), _any()).named("bend")),
+        "smooth": (drift, RBF(above(step), _any()).named("bend")),
         STEADY: (),
         LINE: (drift,),
     }
@@ -133,7 +142,9 @@ def default_kernel(
         kernel += season.named(name)
     if trend != "smooth":
         return kernel
-    long, short = ((RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(n) for n in ("long", "short"))
+    long, short = (
+        (RBF(above(step), _any()) * Cosine(_any(), 1.0)).named(n) for n in ("long", "short")
+    )
     return kernel + (long + short).named(CYCLES)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpyro.distributions as dist
 
 from bayeskern.core.formatting import aligned, counted, number
+from bayeskern.forecast.model.kernels import above
+from bayeskern.gp.time_series.prior import LogNormalPrior
 from bayeskern.kernels import Kernel
 
 
@@ -19,7 +20,8 @@ class Priors:
     The priors apply to standardised series. Times are in years, or in steps for numeric times.
 
     Attributes:
-        values: Name of a hyperparameter -> location and scale of its logarithm.
+        values: Name of a hyperparameter -> location and scale of its logarithm; for a
+            lengthscale of a trend, of the logarithm of what exceeds a step.
         step: Time from one value to the next. Priors for months do not apply to days.
         learned: Number of series that could be fitted and determine the priors.
         count: Number of series passed to `learn_priors`.
@@ -41,9 +43,13 @@ class Priors:
 
     def of_kernel(self, kernel: Kernel) -> Kernel:
         """The kernel with these priors for the hyperparameters that it has."""
-        names = kernel.hyperparameters()
+        least = {
+            name: prior.least
+            for name, value in kernel.hyperparameters().items()
+            if (prior := LogNormalPrior.of(value)) is not None
+        }
         return kernel.at(
-            {name: dist.LogNormal(*value) for name, value in self.values.items() if name in names}
+            {name: above(least[name], *v) for name, v in self.values.items() if name in least}
         )
 
     def __repr__(self) -> str:

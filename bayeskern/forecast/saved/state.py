@@ -21,7 +21,7 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.effects import Effects, EffectSources
-from bayeskern.forecast.model.learned import Growth, Learned, Weighing, Width
+from bayeskern.forecast.model.learned import Growth, Learned, Reliability, Weighing, Width
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
@@ -30,8 +30,8 @@ from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
 
 # Classes whose instances a file stores by the name of the class.
 CLASSES = (
-    Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors, Series,
-    Structure, Weighing, Width,
+    Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors,
+    Reliability, Series, Structure, Weighing, Width,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from bayeskern.forecast.combine.stacking import (
     past_count,
     structure_name,
 )
+from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.kernels import TRENDS
@@ -255,12 +256,17 @@ def test_residuals_are_standardised_errors_of_average(fits):
 
 def test_interval_scale_is_learned_from_residuals(fits):
     combination = combine(fits, ORIGINS, seed=0)
-    spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
-    total = WIDTH.prior_count * np.exp(2.0 * WIDTH.log_scale) + np.sum(r**2)
-    expected = np.sqrt(total / (WIDTH.prior_count + len(r)))
-    expected *= np.exp(WIDTH.widening * np.arange(6) / 8.0)
-    np.testing.assert_allclose(spread.scales, expected, rtol=1e-12)
-    assert spread.degrees == WIDTH.degrees
+    past = PastErrors(combination.residuals, combination.past_places)
+    expected = forecast_errors(WIDTH, past, N, np.arange(6))
+    spread = combination.errors(np.arange(6))
+    np.testing.assert_array_equal(spread.scales, expected.scales)
+    assert spread.degrees == expected.degrees
+    # At an earlier origin, errors on later values are unknown.
+    known = combination.past_known
+    expected_known = [count for count, steps in ORIGINS for _ in steps]
+    np.testing.assert_array_equal(known, expected_known)
+    first = combination.errors(np.zeros(1), known[:1]).scales
+    np.testing.assert_allclose(first, np.exp(WIDTH.log_scale))
 
 
 def test_errors_of_given_kernels_are_normal():

@@ -85,7 +85,9 @@ def test_past_tails_are_those_of_the_forecast_at_the_origin(f):
     earlier = fitted.given(fitted.x[:30], fitted.y[:30])
     (mean,), (variance,) = earlier.evidence.moments(earlier.mode[None], fitted.x[30:33])
     z = (fitted.scale.forward(y[30:33]) - mean) / np.sqrt(variance)
-    scales = f.combination.errors(np.arange(3)).scales * f.combination.width.past_scale
+    # The 30 values give the scale, too.
+    scales = f.combination.errors(np.arange(3), np.full(3, 30)).scales
+    scales = scales * f.combination.width.past_scale
     expected = norm.cdf(-np.abs(z) / scales)
     np.testing.assert_allclose(past.tails[first], expected, rtol=1e-6)
 

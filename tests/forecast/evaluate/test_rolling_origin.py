@@ -69,9 +69,9 @@ def test_very_short_series_are_not_assessed(count):
 
 def test_expected_coverage_of_past_errors(f):
     """Normal past errors with `past_scale` times the scale, in intervals of Student t errors."""
-    width = f.combination.width
+    width, degrees = f.combination.width, f.combination.errors(np.arange(HORIZON)).degrees
     for level, expected in f.past_scores.expected.items():
-        end = stats.t(width.degrees).ppf(0.5 + 0.5 * level) / width.past_scale
+        end = stats.t(degrees).ppf(0.5 + 0.5 * level) / width.past_scale
         assert expected == pytest.approx(2.0 * stats.norm.cdf(end) - 1.0, abs=0.006)
 
 
@@ -105,7 +105,7 @@ def made(inside, known=None, error=1.0, naive=2.0, steps=6):
     levels = {level: inside for level in COVERAGES}
     ours, theirs = (Scores(np.full(n, e), np.full(n, e), levels) for e in (error, naive))
     expected = dict(zip(COVERAGES, COVERAGES, strict=True))
-    return RollingOriginScores(steps, 1.0, ours, theirs, known, np.arange(n), expected)
+    return RollingOriginScores(steps, 1.0, ours, theirs, known, np.arange(n), False, expected)
 
 
 def test_coverage_error_of_independent_values_is_binomial():

@@ -23,11 +23,13 @@ def past(
     crps=None,
     steps=6,
     shared=False,
+    adapted=False,
     expected=None,
 ):
     """Past forecasts; `held` maps a level to the number of covered values of each origin.
 
-    shared: whether all origins forecast the same values. expected: expected coverage by level.
+    shared: whether all origins forecast the same values. adapted: whether the width follows past
+    errors. expected: expected coverage by level.
     """
     n = origins * per_origin
     counts = dict.fromkeys(COVERAGES, 0) | {0.5: per_origin // 2} | (held or {})
@@ -38,11 +40,11 @@ def past(
     known = 20 + np.repeat(np.arange(origins), per_origin)
     place = 40 + np.arange(n) % (per_origin if shared else n)
     expected = dict(zip(COVERAGES, COVERAGES, strict=True)) | (expected or {})
-    return RollingOriginScores(steps, 3.0, ours, theirs, known, place, expected)
+    return RollingOriginScores(steps, 3.0, ours, theirs, known, place, adapted, expected)
 
 
-def verdict_of(*args, horizon=HORIZON, **options):
-    return assess_forecast(None, past(*args, **options), horizon)
+def verdict_of(*args, horizon=HORIZON, chance=0.9, **options):
+    return assess_forecast(None, past(*args, **options), horizon, chance)
 
 
 # 80 and 95 % of 20 values of each origin.
@@ -54,7 +56,8 @@ def test_nominal_coverage_is_good():
     assert trust.verdict == "good"
     assert trust.advice == (
         "80 % intervals held 80 % of 240 past values (give or take 8 %); error 50 % below seasonal "
-        "naive."
+        "naive. In the next 6 steps, the chance of a smaller error than seasonal naive is 90 % "
+        "(good from 70 % on)."
     )
     evidence = trust.evidence
     assert evidence["past_values"] == 240 and evidence["past_origins"] == 12
@@ -106,25 +109,39 @@ def test_tolerance_includes_two_standard_errors():
     assert assess_forecast(None, few, HORIZON).verdict == "good"
 
 
+@pytest.mark.parametrize("count", [10, 20])
+def test_coverage_says_nothing_if_the_width_follows_past_errors(count):
+    """On series left out of the learning, it did not predict the coverage of the next window."""
+    options = RIGHT | {"held": RIGHT["held"] | {0.8: count}}
+    assert verdict_of(**options, adapted=True).verdict == "good"
+    assert verdict_of(**options, adapted=False).verdict == "caution"
+    assert verdict_of(**(options | {"held": {0.8: 4}}), adapted=True).verdict == "bad"
+
+
 @pytest.mark.parametrize(
-    ("error", "crps", "verdict", "says"),
+    ("chance", "verdict", "says"),
     [
-        (1.98, 1.5, "good", "error 1 % below seasonal naive"),
-        (2.0, 1.5, "caution", "Repeating the last season had no larger error"),
-        (2.58, 2.1, "caution", "Repeating the last season had no larger error"),
-        (
-            2.62,
-            2.1,
-            "bad",
-            "31 % above seasonal naive. Repeating the last season had a much smaller",
-        ),
-        # A worse median, and a distribution that is no worse.
-        (2.62, 1.9, "caution", "Repeating the last season had no larger error"),
+        (0.71, "good", "chance of a smaller error than seasonal naive is 71 %"),
+        (0.69, "caution", "Repeating the last season may do as well"),
+        (0.4, "caution", "Repeating the last season may do as well"),
+        (np.nan, "good", "error 50 % below seasonal naive."),
     ],
 )
-def test_verdict_by_error_ratio(error, crps, verdict, says):
-    trust = verdict_of(**RIGHT, error=error, crps=crps)
+def test_verdict_by_chance_against_seasonal_naive(chance, verdict, says):
+    trust = verdict_of(**RIGHT, chance=chance)
     assert trust.verdict == verdict and says in trust.advice
+    np.testing.assert_equal(trust.evidence["chance_below_naive"], chance)
+
+
+@pytest.mark.parametrize(
+    ("error", "crps", "verdict"), [(2.58, 2.1, "good"), (2.62, 2.1, "bad"), (2.62, 1.9, "good")]
+)
+def test_much_larger_errors_are_bad(error, crps, verdict):
+    """Unless the distribution is no worse."""
+    trust = verdict_of(**RIGHT, error=error, crps=crps)
+    assert trust.verdict == verdict
+    says = "Repeating the last season had a much smaller error"
+    assert (says in trust.advice) == (verdict == "bad")
 
 
 @pytest.mark.parametrize(
@@ -147,9 +164,9 @@ def test_long_horizon_is_caution(steps, verdict):
 
 def test_narrow_intervals_are_named_before_large_errors():
     """Narrow intervals, then the error, then the number of values."""
-    options = {"held": {0.8: 10, 0.95: 19}, "per_origin": 20, "origins": 12, "error": 2.1}
+    options = {"held": {0.8: 10, 0.95: 19}, "per_origin": 20, "origins": 12, "chance": 0.6}
     assert "expect more values outside" in verdict_of(**options).advice
-    assert "had no larger error" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
+    assert "may do as well" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
 
 
 def test_too_short_series_is_not_assessed():

@@ -15,6 +15,7 @@ from bayeskern.forecast.model.kernels import (
 )
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.gp.time_series.prior import LogNormalPrior
 from tests.forecast.tables import choices_for
 from tests.marks import slow
 
@@ -107,9 +108,11 @@ def at_medians(trend, y, unit, size=1.0):
     choices = choices_for(trends=(trend,), seasons={"season": 4.0 * unit}, step=unit)
     scale, x = Scale(False, 0.0, size), unit * np.arange(len(y))
     kernel, _ = build_kernel_and_noise(choices, Structure(trend, False), x, scale, y)
+    values = kernel.hyperparameters()
+    priors = {name: LogNormalPrior.of(value) for name, value in values.items()}
     medians = {
-        name: float(np.exp(value.loc)) if hasattr(value, "loc") else float(value)
-        for name, value in kernel.hyperparameters().items()
+        name: float(values[name]) if prior is None else prior.least + np.exp(prior.location)
+        for name, prior in priors.items()
     }
     return np.asarray(kernel.at(medians)(x))
 

@@ -20,6 +20,7 @@ from bayeskern.forecast.model.learned import (
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.gp.time_series.prior import LogNormalPrior
 from bayeskern.hyperparameters import is_specified
 from tests.forecast.tables import PRIORS, TABLE, choices_for
 
@@ -45,7 +46,7 @@ def test_learned_quantities_are_possible(frequency):
     assert min(coefficients) >= 0.0 and weighing.half_count > 0.0
     # The variance of errors exists.
     assert width.degrees > 2.0 and width.prior_count > 0.0 and width.horizon >= 1
-    assert 0.7 < width.past_scale < 1.4
+    assert 0.7 < width.past_scale < 1.5 and width.half_life > 1.0
     assert abs(width.log_scale) < 2.0 and abs(width.widening) < 2.0
     for y in (np.arange(20.0), np.array([1.0, -1.0] * 10)):
         assert 0.001 < growth.linear_share(y) < 0.999
@@ -100,13 +101,15 @@ def test_other_frequencies_have_the_entry_of_any():
         (7.0 / 365.25, 52.18, True, "weekly"),
         (1.0 / 365.25, 7.0, True, "daily"),
         (1.0 / 261.0, 5.0, True, "daily"),
-        (1.0 / 365.25 / 24.0, 24.0, True, ANY),
+        (1.0 / 365.25 / 24.0, 24.0, True, "hourly"),
+        (1.0 / 365.25 / 96.0, 96.0, True, ANY),
         (None, 12.0, True, "monthly"),
         (None, 12.0, False, "monthly short"),
         (None, 4.0, True, "quarterly"),
         (None, 7.0, True, "daily"),
         (None, 52.0, True, "weekly"),
-        (None, 24.0, True, ANY),
+        (None, 24.0, True, "hourly"),
+        (None, 96.0, True, ANY),
         (None, None, False, ANY),
     ],
 )
@@ -187,8 +190,16 @@ def test_model_and_density_have_the_same_priors():
     kernel, noise = build_kernel_and_noise(choices, structure, x, Scale.of(Y, False), Y)
     priors = {n: v for n, v in kernel.hyperparameters().items() if is_specified(v)}
     for name, middle in zip(evidence.names[:-1], evidence.middle[:-1], strict=True):
-        assert float(priors[name].loc) == pytest.approx(middle, abs=1e-12)
-        assert float(priors[name].scale) == pytest.approx(TABLE.priors["reverting"][name][1])
+        prior = LogNormalPrior.of(priors[name])
+        assert prior.location == pytest.approx(middle, abs=1e-12)
+        assert prior.scale == pytest.approx(TABLE.priors["reverting"][name][1])
+        # A memory of less than a step would be noise.
+        assert prior.least == (choices.step if name == "trend.memory.lengthscale" else 0.0)
+    z = evidence.middle - 5.0
+    np.testing.assert_allclose(
+        [evidence.values(z)[name] for name in priors],
+        [p.least + np.exp(p.location - 5.0) for p in map(LogNormalPrior.of, priors.values())],
+    )
     assert float(noise.base_dist.loc) == pytest.approx(evidence.middle[-1])
 
 

@@ -27,9 +27,11 @@ def test_sums_of_joint_draws_and_known_values(walk):
     paths, month = f.sample(20_000, seed=5), pd.DatetimeIndex(f.times).month
     for number, known in ((2, series["2024-02":].sum()), (3, 0.0)):
         sums, row = known + paths[:, month == number].sum(axis=1), table.iloc[number - 2]
-        assert row["sd"] == pytest.approx(sums.std(), rel=0.05)
-        assert row["median"] == pytest.approx(np.median(sums), abs=4 * sums.std() / np.sqrt(4_000))
-        assert row["upper_80"] == pytest.approx(np.quantile(sums, 0.9), abs=0.1 * sums.std())
+        # The fourth moment of the errors is infinite: quantiles show their spread.
+        lower, median, upper = np.quantile(sums, [0.1, 0.5, 0.9])
+        assert row["median"] == pytest.approx(median, abs=2 * (upper - lower) / np.sqrt(4_000))
+        assert row["upper_80"] == pytest.approx(upper, abs=0.04 * (upper - lower))
+        assert row["lower_80"] == pytest.approx(lower, abs=0.04 * (upper - lower))
         np.testing.assert_allclose(row["mean"], known + f.mean[month == number].sum())
     # Days that were independent would have a sum that is far too certain.
     assert table["sd"].iloc[1] > 3.0 * np.sqrt((f.sd[month == 3] ** 2).sum())

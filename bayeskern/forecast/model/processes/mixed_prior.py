@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, default_noise, in_units
+from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, above, default_noise, in_units
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.gp.time_series.prior import Gradient, NumpyPrior
 from bayeskern.kernels import Matern12, Seasonal
@@ -92,12 +92,12 @@ def fast_prior(steps: FineSteps, step_size: float) -> NumpyPrior:
     """
     learned, size = steps.learned.priors[LEARNED_FROM], max(step_size, MIN_STEP_SIZE)
 
-    def prior(name: str, learned_name: str) -> dist.LogNormal:
+    def prior(name: str, learned_name: str, least: float = 0.0) -> dist.Distribution:
         location, scale = learned[learned_name]
-        return dist.LogNormal(in_units(location, name, size, 1.0), scale)
+        return above(least, in_units(location, name, size, 1.0), scale)
 
     kernel = Matern12(
-        prior("memory.lengthscale", "trend.memory.lengthscale"),
+        prior("memory.lengthscale", "trend.memory.lengthscale", 1.0),
         prior("memory.variance", "trend.memory.variance"),
     ).named(SHORT_TERM)
     for name, period in steps.seasons.items():
