@@ -82,8 +82,8 @@ def assess_forecast(
     summary = f"{past}."
     if np.isfinite(chance):
         steps = "step" if horizon == 1 else counted(horizon, "step")
-        summary = (
-            f"{past}. In the next {steps}, the chance of a smaller error than seasonal naive is "
+        summary += (
+            f" In the next {steps}, the chance of a smaller error than seasonal naive is "
             f"{100 * chance:.0f} % (good from {100 * LIMITS.min_good_chance:.0f} % on)."
         )
     failure = problem or next(_failures(past), None)
