@@ -65,6 +65,7 @@ import argparse
 import json
 from collections.abc import Iterable
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -315,17 +316,23 @@ def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def mean_ratios(cells: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
-    """Lines with the geometric mean over cells of MASE and SQL over those of bayeskern."""
+    """Lines with the geometric mean over cells of MASE and SQL over those of bayeskern.
+
+    And over those with the kind left out, where there are any.
+    """
     lines = []
-    for model in dict.fromkeys(model for rows in cells.values() for model in rows):
-        shared = [rows for rows in cells.values() if model in rows]
-        shared = [rows for rows in shared if rows[model]["n"] == rows[OWN]["n"]]
+    models = dict.fromkeys(model for rows in cells.values() for model in rows)
+    for own, model in product((OWN, LEFT_OUT), models):
+        shared = [rows for rows in cells.values() if own in rows and model in rows]
+        shared = [rows for rows in shared if rows[model]["n"] == rows[own]["n"]]
+        if model == own or not shared:
+            continue
         ratios = [
-            np.exp(np.mean([np.log(rows[model][name] / rows[OWN][name]) for rows in shared]))
+            np.exp(np.mean([np.log(rows[model][name] / rows[own][name]) for rows in shared]))
             for name in ("MASE", "SQL")
         ]
         lines.append(
-            f"geometric mean over {len(shared)} cells, over bayeskern: {model} "
+            f"geometric mean over {len(shared)} cells, over {own}: {model} "
             f"MASE {ratios[0]:.3f}, SQL {ratios[1]:.3f}"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Coverage of 80 % intervals on past values, which verdicts rest on, and on held-out values.
+"""Coverage of 80 % intervals on past values and on held-out values.
 
     uv run python -m benchmarks.interval_coverage [--data FOLDER] [--half judge] [--every 4]
         [--output TABLE.txt]
@@ -98,6 +98,15 @@ def tables(rows: Iterable[dict]) -> str:
         table = groups[shares].mean().round(2)
         table.insert(0, "n", groups.size())
         parts.append(table.to_string())
+    excess = frame["past"] - frame["expected"]
+    by_series = {
+        name: f"{excess[group.index].corr(group['future'], method='spearman'):.2f}"
+        for name, group in frame.groupby("series")
+    }
+    parts.append(
+        "rank correlation of past less expected coverage with that of held-out values: "
+        + ", ".join(f"{name} {correlation}" for name, correlation in by_series.items())
+    )
     return "\n\n".join(parts)
 
 

@@ -128,9 +128,14 @@ class Forecast(FittedSeries, Quantiles):
         """Verdict on the forecast, from its fit and the scores of past forecasts."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(
-            self.problem, self.past_scores, self.horizon, chance_below_naive(self)
+        chance = chance_below_naive(
+            self.past_scores,
+            self.series,
+            self.season_in_steps,
+            self.quantile([0.1, 0.5, 0.9]),
+            self.choices.learned.reliability,
         )
+        return assess_forecast(self.problem, self.past_scores, self.horizon, chance)
 
     @cached_property
     def problem(self) -> str | None:

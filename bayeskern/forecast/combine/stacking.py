@@ -23,7 +23,7 @@ from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import Origin
+from bayeskern.forecast.fit.rolling import Ahead, Origin
 from bayeskern.forecast.model.learned import LOG, Features, Width
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.gp.time_series.base import Moments
@@ -105,33 +105,21 @@ class Combination:
         """Options of the compared structures."""
         return self.parts[0].fitted.choices
 
-    @property
-    def past_steps(self) -> np.ndarray:
-        """Steps ahead of each past forecast, counted from 0: (N,)."""
-        return np.concatenate([np.zeros(0, int), *(origin.steps for origin in self.origins)])
-
-    @property
-    def past_known(self) -> np.ndarray:
-        """Number of values that are known at the origin of each past forecast: (N,)."""
-        counts = [len(origin.steps) for origin in self.origins]
-        return np.repeat([origin.count for origin in self.origins], counts).astype(int)
-
-    @property
-    def past_places(self) -> np.ndarray:
-        """Index of the value forecast by each past forecast: (N,)."""
-        n = len(self.parts[0].fitted.y)
-        return np.concatenate([np.zeros(0, int), *(np.arange(n)[o.ahead] for o in self.origins)])
+    @cached_property
+    def ahead(self) -> Ahead:
+        """Values that are forecast from the earlier origins."""
+        return Ahead.of(self.origins)
 
     @cached_property
     def residuals(self) -> np.ndarray:
         """Standardised errors of the past forecasts, (N,); empty with a likelihood."""
         if not isinstance(self.past, QuantileAverage):
             return np.zeros(0)
-        return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
+        return self.past.errors_of(self.parts[0].fitted.y[self.ahead.rows])
 
     @cached_property
     def _past_errors(self) -> PastErrors:
-        return PastErrors(self.residuals, self.past_places)
+        return PastErrors(self.residuals, self.ahead.rows)
 
     def from_origins(self, origins: Sequence[Origin]) -> Combination:
         """The structures with their forecasts from other origins."""
@@ -155,7 +143,7 @@ class Combination:
         """
         if self.width is None:
             return StudentErrors.normal(len(steps))
-        counts = 1 + np.max(self.past_places, initial=-1) if known is None else known
+        counts = 1 + np.max(self.ahead.rows, initial=-1) if known is None else known
         return forecast_errors(self.width, self._past_errors, counts, steps)
 
     def past_errors(self, steps: np.ndarray, known: np.ndarray) -> StudentErrors:
@@ -305,7 +293,7 @@ def structure_name(structure: Structure) -> str:
 
 def past_count(origins: Sequence[Origin]) -> int:
     """Number of distinct values that are forecast from earlier origins."""
-    return len({i for origin in origins for i in range(origin.ahead.start, origin.ahead.stop)})
+    return len(np.unique(Ahead.of(origins).rows))
 
 
 def error_of(fitted: Fitted, past: Sequence[Moments], origins: Sequence[Origin]) -> float:

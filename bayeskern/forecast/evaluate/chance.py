@@ -1,33 +1,39 @@
-"""Chance that a forecast has a smaller error than repeating the last season.
-
-Coverage of past intervals is not a part of it: their width already follows past errors, and on
-series that were left out of the learning, past coverage said nothing about the next window.
-"""
+"""Chance that a forecast has a smaller error than repeating the last season."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-
-if TYPE_CHECKING:
-    from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.model.learned import Reliability
 
 
-def chance_below_naive(f: Forecast) -> float:
+def chance_below_naive(
+    past: RollingOriginScores | None,
+    series: Series,
+    season: int,
+    quantiles: np.ndarray,
+    reliability: Reliability,
+) -> float:
     """Probability of a smaller mean absolute error than the seasonal-naive forecast.
 
-    NaN without past forecasts, or if these have no errors to compare.
+    Args:
+        past: Scores of the forecasts from earlier origins; None if there are none.
+        series: The series.
+        season: Season of the seasonal-naive forecast in steps.
+        quantiles: Quantiles 0.1, 0.5 and 0.9 of the forecast, (3, horizon).
+        reliability: Learned coefficients.
+
+    Returns:
+        The probability; NaN without past forecasts, or if these have no errors to compare.
     """
-    past = f.past_scores
     if past is None or not np.isfinite(past.error_ratio):
         return np.nan
-    grid = f.series.on_grid()
-    naive = SeasonalNaive.of(grid, f.horizon, min(f.season_in_steps, len(grid) - 1))
-    gap = gap_to_naive(f.quantile([0.1, 0.5, 0.9]), naive.mean)
-    return f.choices.learned.reliability.chance(past.lost_share, gap)
+    grid = series.on_grid()
+    naive = SeasonalNaive.of(grid, quantiles.shape[1], min(season, len(grid) - 1))
+    return reliability.chance(past.lost_share, gap_to_naive(quantiles, naive.mean))
 
 
 def gap_to_naive(quantiles: np.ndarray, naive: np.ndarray) -> float:

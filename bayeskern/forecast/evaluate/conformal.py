@@ -80,11 +80,11 @@ class PastTails:
         past = f.combination.from_origins(origins)
         if past.past is None:
             return None
-        known = past.past_known
-        errors = f.combination.past_errors(past.past_steps, known)
-        y = past.parts[0].fitted.y[past.past_places]
+        steps, rows, known = past.ahead
+        errors = f.combination.past_errors(steps, known)
+        y = past.parts[0].fitted.y[rows]
         tails = past.past.with_errors(errors).tails(y)
-        return cls(tails, past.past_steps, known, f.is_discrete)
+        return cls(tails, steps, known, f.is_discrete)
 
     def at(self, step: int) -> np.ndarray:
         """Tail probabilities at one step ahead, in the order of the origins."""
@@ -169,17 +169,21 @@ class CoverageTest:
     inside: int
     count: int
 
+    @property
+    def is_narrow(self) -> bool:
+        """True if the intervals held less than their level."""
+        return self.inside < self.level * self.count
+
     def remark(self, options: ConformalOptions = OPTIONS) -> str | None:
         """Remark if the deviation is beyond chance; otherwise None."""
         if self.p_value >= options.significance:
             return None
-        narrow = self.inside < self.level * self.count
         return (
             f"{100 * self.level:g} % intervals, scaled to the expected size of past errors, held "
             f"{self.inside} of {self.count} past values {counted(self.step, 'step')} ahead, which "
             f"is beyond chance (p = {self.p_value:.1g}): they are too "
-            f"{'narrow' if narrow else 'wide'}; conformal({self.level:g}) is "
-            f"{'wider' if narrow else 'narrower'}"
+            f"{'narrow' if self.is_narrow else 'wide'}; conformal({self.level:g}) is "
+            f"{'wider' if self.is_narrow else 'narrower'}"
         )
 
 

@@ -157,12 +157,11 @@ def score_past_origins(
     if combination.past is None:
         return None
     y, on_grid = series.values[series.observed], series.on_grid()
-    steps, rows = series.calendar.steps()[series.observed], combination.past_places
-    ahead = combination.past_steps, combination.past_known
-    past = combination.past.with_errors(combination.errors(*ahead))
+    steps, ahead = series.calendar.steps()[series.observed], combination.ahead
+    past = combination.past.with_errors(combination.errors(ahead.steps, ahead.known))
     quantiles = of_values = past.quantile(SCORED_PROBABILITIES)
     if combination.width is not None:
-        past = combination.past.with_errors(combination.past_errors(*ahead))
+        past = combination.past.with_errors(combination.past_errors(ahead.steps, ahead.known))
         of_values = past.quantile(SCORED_PROBABILITIES)
     naive = []
     for origin in combination.origins:
@@ -174,10 +173,10 @@ def score_past_origins(
     return RollingOriginScores(
         combination.reach,
         float(np.std(y)),
-        score(quantiles, y[rows]),
+        score(quantiles, y[ahead.rows]),
         joined(naive),
-        combination.past_known,
-        rows,
+        ahead.known,
+        ahead.rows,
         combination.width is not None,
         expected_coverage(quantiles, of_values),
     )

@@ -45,13 +45,14 @@ def assess_forecast(
     problem: str | None,
     past: RollingOriginScores | None,
     horizon: int,
-    chance: float = np.nan,
+    chance: float,
 ) -> Trust:
     """Verdict on a forecast.
 
-    good: the forecast will probably have a smaller error than seasonal naive, past intervals had
-    the expected coverage, within its error, and there are enough past forecasts. bad: beyond the
-    limits of `ForecastLimits`, or the fit is not usable. caution: between the two, with advice.
+    good: the forecast will probably have a smaller error than seasonal naive, and there are enough
+    past forecasts; intervals whose width does not follow past errors had the expected coverage,
+    within its error. bad: beyond the limits of `ForecastLimits`, or the fit is not usable. caution:
+    between the two, with advice.
 
     Args:
         problem: Reason not to use the fit or its predictions; None if there is none.

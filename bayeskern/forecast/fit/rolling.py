@@ -6,6 +6,7 @@ are not fitted again: the process is conditioned on the values up to an origin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +43,29 @@ class Origin(NamedTuple):
     def ahead(self) -> slice:
         """Rows of the forecast values."""
         return slice(self.count, self.count + len(self.steps))
+
+
+class Ahead(NamedTuple):
+    """Values that are forecast from several origins, concatenated.
+
+    Attributes:
+        steps: Steps ahead of each forecast, counted from 0, (N,).
+        rows: Row of each value; forecasts from several origins share values, (N,).
+        known: Number of known values at the origin of each forecast, (N,).
+    """
+
+    steps: np.ndarray
+    rows: np.ndarray
+    known: np.ndarray
+
+    @classmethod
+    def of(cls, origins: Sequence[Origin]) -> Ahead:
+        """Values that are forecast from `origins`."""
+        parts = [(o.steps, np.arange(o.ahead.start, o.ahead.stop)) for o in origins]
+        empty = np.zeros(0, int)
+        steps, rows = (np.concatenate([empty, *(part[i] for part in parts)]) for i in (0, 1))
+        counts = [len(origin.steps) for origin in origins]
+        return cls(steps, rows, np.repeat([o.count for o in origins], counts).astype(int))
 
 
 def origins_of(

@@ -186,10 +186,16 @@ class Reliability:
     by_lost_share: float
     by_log_gap: float
 
+    @staticmethod
+    def features(lost_share: float, gap: float) -> tuple[float, float]:
+        """l and log(g + 0.1)."""
+        return lost_share, float(np.log(gap + 0.1))
+
     def chance(self, lost_share: float, gap: float) -> float:
         """Probability of a smaller error."""
-        log_odds = self.intercept + self.by_lost_share * lost_share
-        return float(expit(-log_odds - self.by_log_gap * np.log(gap + 0.1)))
+        lost, log_gap = self.features(lost_share, gap)
+        log_odds = self.intercept + self.by_lost_share * lost + self.by_log_gap * log_gap
+        return float(expit(-log_odds))
 
 
 @dataclass(frozen=True, eq=False)

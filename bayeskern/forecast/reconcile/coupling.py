@@ -171,7 +171,7 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
         )
         recent = ages < OPTIONS.max_origins
         scores = np.clip(normal_errors(past), -MAX_RESIDUAL, MAX_RESIDUAL)
-        errors[ages[recent], past.past_steps[recent], j] = scores[recent]
+        errors[ages[recent], past.ahead.steps[recent], j] = scores[recent]
     return errors
 
 
@@ -180,5 +180,5 @@ def normal_errors(past: Combination) -> np.ndarray:
     if isinstance(past.past, QuantileAverage):
         return past.residuals
     assert past.past is not None
-    y = past.parts[0].fitted.y[past.past_places]
+    y = past.parts[0].fitted.y[past.ahead.rows]
     return np.asarray(ndtri(np.clip(past.past.middle(y), 1e-9, 1.0 - 1e-9)))

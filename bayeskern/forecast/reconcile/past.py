@@ -123,7 +123,7 @@ def past_quantiles(
         quantiles = np.full((PAST_DRAWS, len(rows)), y[0])
     else:
         past = f.combination.from_origins(past_origins)
-        errors = f.combination.errors(past.past_steps, past.past_known)
+        errors = f.combination.errors(past.ahead.steps, past.ahead.known)
         assert past.past is not None
         quantiles = past.past.with_errors(errors).quantile(probabilities)
     return {

@@ -44,9 +44,13 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
         )
     if f.choices.likelihood is not None:
         return tuple(remarks)
-    past = PastTails.of(f)
-    coverage = None if past is None else past.test(0.8).remark()
-    remarks += [coverage] if coverage else []
+    tails, scores = PastTails.of(f), f.past_scores
+    if tails is not None and scores is not None:
+        test = tails.test(0.8)
+        # Intervals that follow past errors, called too wide, held no more of the next values than
+        # others (benchmarks.interval_coverage).
+        remark = test.remark() if test.is_narrow or not scores.is_adapted else None
+        remarks += [remark] if remark else []
     outlier = _outlier(f)
     if outlier:
         advice = (

@@ -21,7 +21,6 @@ from bayeskern.forecast.combine.stacking import (
     past_count,
     structure_name,
 )
-from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.kernels import TRENDS
@@ -243,7 +242,7 @@ def test_residuals_are_standardised_errors_of_average(fits):
     assert len(combination.residuals) == sum(counts)
     assert combination.reach == 4
     places = np.concatenate([np.arange(o.count, o.count + len(o.steps)) for o in ORIGINS])
-    np.testing.assert_array_equal(combination.past_places, places)
+    np.testing.assert_array_equal(combination.ahead.rows, places)
     pairs = [part.fitted.rolling(ORIGINS) for part in combination.parts]
     means, sds = (
         np.array([np.concatenate([moment[i] for moment in pair]) for pair in pairs]) for i in (0, 1)
@@ -256,13 +255,16 @@ def test_residuals_are_standardised_errors_of_average(fits):
 
 def test_interval_scale_is_learned_from_residuals(fits):
     combination = combine(fits, ORIGINS, seed=0)
-    past = PastErrors(combination.residuals, combination.past_places)
-    expected = forecast_errors(WIDTH, past, N, np.arange(6))
-    spread = combination.errors(np.arange(6))
-    np.testing.assert_array_equal(spread.scales, expected.scales)
-    assert spread.degrees == expected.degrees
+    spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
+    # Each value counts once, and half as much as a value 40 steps later.
+    rows = combination.ahead.rows
+    weights = 0.5 ** ((N - rows) / WIDTH.half_life) / np.bincount(rows)[rows]
+    total = WIDTH.prior_count * np.exp(2.0 * WIDTH.log_scale) + weights @ r**2
+    expected = np.sqrt(total / (WIDTH.prior_count + weights.sum()))
+    expected *= np.exp(WIDTH.widening * np.arange(6) / 8.0)
+    np.testing.assert_allclose(spread.scales, expected, rtol=1e-12)
     # At an earlier origin, errors on later values are unknown.
-    known = combination.past_known
+    known = combination.ahead.known
     expected_known = [count for count, steps in ORIGINS for _ in steps]
     np.testing.assert_array_equal(known, expected_known)
     first = combination.errors(np.zeros(1), known[:1]).scales

@@ -6,7 +6,7 @@ import pytest
 import scipy.special
 
 import bayeskern as bk
-from bayeskern.forecast.evaluate.chance import chance_below_naive, gap_to_naive
+from bayeskern.forecast.evaluate.chance import gap_to_naive
 from bayeskern.forecast.evaluate.rolling_origin import lost_share
 from bayeskern.forecast.model.learned import Reliability
 from tests.forecast.examples import months
@@ -37,10 +37,12 @@ def test_chances_of_clear_cases():
     rng, t = np.random.default_rng(0), np.arange(120)
     line = bk.forecast(pd.Series(3.0 * t + rng.standard_normal(120), months(120)), 12, season=0)
     walk = bk.forecast(pd.Series(np.cumsum(rng.standard_normal(120)), months(120)), 12, season=0)
-    assert chance_below_naive(line) > 0.85 > 0.75 > chance_below_naive(walk) > 0.3
-    assert line.trust.evidence["chance_below_naive"] == chance_below_naive(line)
+    chances = [f.trust.evidence["chance_below_naive"] for f in (line, walk)]
+    assert chances[0] > 0.85 > 0.75 > chances[1] > 0.3
 
 
-def test_chance_is_unknown_without_past_errors():
-    short = bk.forecast(np.array([1.0, 3.0, 2.0]), 1, trend="drift")
-    assert np.isnan(chance_below_naive(short))
+def test_chance_is_unknown_if_seasonal_naive_has_no_errors():
+    """The trust of a forecast of repeated values, whose season repeats exactly."""
+    f = bk.forecast(pd.Series(np.tile(np.arange(12.0), 6), months(72)), 12)
+    assert np.isnan(f.trust.evidence["chance_below_naive"])
+    assert "chance" not in f.trust.advice

@@ -177,9 +177,9 @@ def test_past_coverage_estimates_true_coverage():
 
 
 def test_unusable_numbers_are_bad():
-    trust = assess_forecast("They are not finite.", made(np.arange(40) % 5 != 0), HORIZON)
+    trust = assess_forecast("They are not finite.", made(np.arange(40) % 5 != 0), HORIZON, np.nan)
     assert trust.verdict == "bad" and trust.advice.endswith("They are not finite.")
-    assert assess_forecast("They are not finite.", None, HORIZON).verdict == "bad"
+    assert assess_forecast("They are not finite.", None, HORIZON, np.nan).verdict == "bad"
 
 
 def test_first_line_has_the_verdict(f):

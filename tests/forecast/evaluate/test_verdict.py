@@ -105,8 +105,8 @@ def test_tolerance_includes_two_standard_errors():
     assert many.coverage(0.8) == few.coverage(0.8) == 0.6
     off = 0.8 - 0.6
     assert 2.0 * many.coverage_error(0.8) + 0.05 < off < 2.0 * few.coverage_error(0.8) + 0.05
-    assert assess_forecast(None, many, HORIZON).verdict == "caution"
-    assert assess_forecast(None, few, HORIZON).verdict == "good"
+    assert assess_forecast(None, many, HORIZON, np.nan).verdict == "caution"
+    assert assess_forecast(None, few, HORIZON, np.nan).verdict == "good"
 
 
 @pytest.mark.parametrize("count", [10, 20])
@@ -170,7 +170,7 @@ def test_narrow_intervals_are_named_before_large_errors():
 
 
 def test_too_short_series_is_not_assessed():
-    trust = assess_forecast(None, None, HORIZON)
+    trust = assess_forecast(None, None, HORIZON, np.nan)
     assert trust.verdict == "not assessable" and "too short" in trust.advice
 
 

@@ -46,7 +46,9 @@ def test_learned_quantities_are_possible(frequency):
     assert min(coefficients) >= 0.0 and weighing.half_count > 0.0
     # The variance of errors exists.
     assert width.degrees > 2.0 and width.prior_count > 0.0 and width.horizon >= 1
-    assert 0.7 < width.past_scale < 1.5 and width.half_life > 1.0
+    # Past forecasts of series without a whole season know about half of their few values.
+    assert 0.7 < width.past_scale < (1.5 if frequency.endswith(" short") else 1.4)
+    assert width.half_life > 1.0
     assert abs(width.log_scale) < 2.0 and abs(width.widening) < 2.0
     for y in (np.arange(20.0), np.array([1.0, -1.0] * 10)):
         assert 0.001 < growth.linear_share(y) < 0.999
