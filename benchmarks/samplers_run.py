@@ -16,6 +16,7 @@ from numpyro.infer.hmc import hmc
 
 import bayeskern as bk
 from bayeskern.inference.mcmc.kernel import potential_and_gradient
+from bayeskern.inference.model.evaluation import join_chains, unconstrain
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 CHAINS, DRAWS = 4, 1000
@@ -51,8 +52,11 @@ def ours(target, problem, seed: int) -> Draws:
     # The first call compiles.
     run(seed + 1)
     cpu, (posterior, trust) = cpu_seconds(run)
-    z, steps = posterior.z, posterior.trace["leapfrog_steps"]
-    return Draws(z, int(steps), cpu, trust.verdict, posterior.timing["sampling"])
+    # Centring changes the coordinates of the chains: those of the target are comparable.
+    latents = join_chains({s.name: posterior.draws[s.name] for s in target.latents})
+    z = unconstrain(target, latents)[0].reshape(posterior.z.shape)
+    steps, sampling = int(posterior.trace["leapfrog_steps"]), posterior.timing["sampling"]
+    return Draws(z, steps, cpu, trust.verdict, sampling)
 
 
 def with_numpyro(target, problem, seed: int) -> Draws:

@@ -7,8 +7,8 @@ small, so is x - loc. With the centredness c of each element, the latent is inst
 
 c = 1 is the centred form x' = x, c = 0 the non-centred form x' ~ N(0, 1). A model that is written
 in its non-centred form, with z ~ N(0, 1) and x = scale z, has the same forms: x' ~ N(0, scale^c).
-Student t, Cauchy and Laplace distributions have them too. A random walk is multivariate normal, and
-a log-normal site is the exponential of a normal x.
+`location_scale` has the forms of other distributions; a log-normal site is the exponential of a
+normal x.
 
 References:
     Papaspiliopoulos, Roberts and Skoeld (2007), "A general framework for the parametrization of
@@ -29,37 +29,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from jax.scipy.linalg import solve_triangular
-from jax.typing import ArrayLike
 from numpyro import handlers
-from numpyro.distributions import (
-    Cauchy,
-    Distribution,
-    ExpandedDistribution,
-    GaussianRandomWalk,
-    Independent,
-    Laplace,
-    MultivariateNormal,
-    Normal,
-    StudentT,
-    TransformedDistribution,
-    constraints,
-)
-from numpyro.distributions.transforms import Transform
+from numpyro.distributions import Distribution, constraints
 from numpyro.infer.reparam import Reparam
 
 from bayeskern.core.batching import by_chunk
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.imputation import OWN_COMPUTATIONS
+from bayeskern.inference.model.location_scale import (
+    Elementwise,
+    LocationScale,
+    location_scale,
+    transforms,
+)
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.distribution_pytrees import sort_leaves
 from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.imputed import Imputed
 from bayeskern.inference.model.trace.sites import trace_at
 from bayeskern.protocols import Marginal
-
-type Elementwise = Normal | StudentT | Cauchy | Laplace
-type LocationScale = Elementwise | MultivariateNormal
 
 # Suffix of the name of x', as in NumPyro's LocScaleReparam.
 SUFFIX = "_decentered"
@@ -86,12 +74,12 @@ class PartlyCentred(eqx.Module):
 
     def core(self, name: str, fn: Distribution, values: dict[str, jax.Array]) -> LocationScale:
         """Distribution of x, from the distribution of its site and the values of its scales."""
-        core = _core(fn)
+        core = location_scale(fn)
         assert core is not None
         if name not in self.scales:
             return core
-        assert not isinstance(core, MultivariateNormal)
-        return _moved(core, 0.0, math.prod(values[scale] for scale in self.scales[name]))
+        assert isinstance(core, Elementwise)
+        return core.moved(0.0, math.prod(values[scale] for scale in self.scales[name]))
 
     @property
     def evidence(self) -> dict[str, str]:
@@ -141,11 +129,11 @@ class _Decentring(Reparam):
     ) -> tuple[Distribution | None, jax.Array | None]:
         _, shape, event_dim = self._unwrap(fn)
         core = self._model.core(name, fn, self._values)
-        decentred = _decentred(core, self._model.centredness[name])
-        value = numpyro.sample(name + SUFFIX, self._wrap(decentred, shape, event_dim))
-        standardised = _standardised(decentred, jnp.asarray(value))
-        own = standardised if name in self._model.scales else _located(core, standardised)
-        for transform in _transforms(fn):
+        decentred = core.decentred(self._model.centredness[name])
+        value = numpyro.sample(name + SUFFIX, self._wrap(decentred.fn, shape, event_dim))
+        standardised = decentred.standardised(jnp.asarray(value))
+        own = standardised if name in self._model.scales else core.located(standardised)
+        for transform in transforms(fn):
             own = transform(own)
         # Without the barrier XLA would compute the powers again for each row of the data.
         return None, jax.lax.optimization_barrier(own)
@@ -186,7 +174,7 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
 
     All in the order of the model.
     """
-    location_scale: list[str] = []
+    candidates: list[str] = []
     elementwise: list[str] = []
     positive: list[str] = []
     latents = {s.name for s in target.latents if not s.is_param}
@@ -195,12 +183,12 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
         sites = {k: site for k, site in target.trace(z).items() if k in latents}
         # A power of the density, or a step of a scan, has no form of its own.
         own = [k for k, site in sites.items() if site["scale"] is None and not is_step(site)]
-        location_scale[:] = [k for k in own if _core(sites[k]["fn"]) is not None]
-        fns = {k: sites[k]["fn"] for k in location_scale}
+        fns = {k: sites[k]["fn"] for k in own}
+        candidates[:] = [k for k, fn in fns.items() if location_scale(fn) is not None]
         elementwise[:] = [
             k
-            for k, fn in fns.items()
-            if not (_transforms(fn) or isinstance(_core(fn), MultivariateNormal))
+            for k in candidates
+            if isinstance(location_scale(fns[k]), Elementwise) and not transforms(fns[k])
         ]
         supports = {k: sites[k]["fn"].support for k in own}
         positive[:] = [
@@ -211,11 +199,11 @@ def _candidates(target: Target) -> tuple[list[str], list[str], list[str]]:
 
     points = np.stack([np.zeros(target.size), np.linspace(0.1, 0.2, target.size)])
     eqx.filter_eval_shape(classify, points[0])
-    if not location_scale:
+    if not candidates:
         return [], [], []
-    cores = jax.device_get(_cores(target, tuple(location_scale), points))
+    cores = jax.device_get(_cores(target, tuple(candidates), points))
     roots, locs = ({k: core[i] for k, core in cores.items()} for i in (1, 0))
-    funnels = [k for k in location_scale if not np.array_equal(roots[k][0], roots[k][1])]
+    funnels = [k for k in candidates if not np.array_equal(roots[k][0], roots[k][1])]
     standardised = [k for k in elementwise if np.all(roots[k] == 1) and np.all(locs[k] == 0)]
     return funnels, standardised, positive
 
@@ -228,8 +216,8 @@ def _cores(
 
     def at_point(z: jax.Array) -> dict[str, tuple[jax.Array, jax.Array]]:
         trace = target.trace(z)
-        cores = {name: _core(trace[name]["fn"]) for name in names}
-        return {k: (jnp.asarray(c.loc), _root(c)) for k, c in cores.items() if c is not None}
+        cores = {name: location_scale(trace[name]["fn"]) for name in names}
+        return {name: (core.loc, core.root) for name, core in cores.items() if core is not None}
 
     return jax.lax.map(at_point, jnp.asarray(points))
 
@@ -282,35 +270,6 @@ def _are_equal(of_elements: np.ndarray, of_scale: np.ndarray) -> bool:
     return bool(np.any(of_scale != 0.0)) and np.allclose(sums, of_scale, rtol=1e-6, atol=0.0)
 
 
-def _core(fn: Distribution) -> LocationScale | None:
-    """Distribution of one event before `_transforms`, if it is a location-scale one; else None."""
-    fn = _event(fn)
-    if isinstance(fn, TransformedDistribution):
-        is_elementwise = all(t.domain.event_dim == t.codomain.event_dim == 0 for t in fn.transforms)
-        return _core(fn.base_dist) if is_elementwise else None
-    if isinstance(fn, GaussianRandomWalk):
-        steps = jnp.tril(jnp.ones((fn.num_steps, fn.num_steps)))
-        root = jnp.asarray(fn.scale)[..., None, None] * steps
-        return MultivariateNormal(jnp.zeros(fn.num_steps), scale_tril=root)
-    families = (Normal, StudentT, Cauchy, Laplace, MultivariateNormal)
-    return fn if isinstance(fn, families) else None
-
-
-def _transforms(fn: Distribution) -> list[Transform]:
-    """Transforms of a location-scale site, such as the exponential of a log-normal one."""
-    fn = _event(fn)
-    if not isinstance(fn, TransformedDistribution):
-        return []
-    return [*_transforms(fn.base_dist), *fn.transforms]
-
-
-def _event(fn: Distribution) -> Distribution:
-    """Distribution of one event."""
-    while isinstance(fn, Independent | ExpandedDistribution):
-        fn = fn.base_dist
-    return fn
-
-
 def recentred(old: Target, new: Target, z: np.ndarray) -> np.ndarray:
     """Coordinates in `new` of points z (n, d) in `old`, forms with different centredness."""
     return by_chunk(lambda part: _recentred(old, new, jnp.asarray(part)), z, new.size)
@@ -325,56 +284,10 @@ def _recentred(old: Target, new: Target, z: jax.Array) -> jax.Array:
         for name, centredness in model.centredness.items():
             fn, value = trace[name]["fn"], values[name]
             core = model.core(name, fn, values)
-            for transform in reversed(_transforms(fn)):
+            for transform in reversed(transforms(fn)):
                 value = jnp.asarray(transform.inv(value))
-            standardised = value if name in model.scales else _standardised(core, value)
-            values[name + SUFFIX] = _located(_decentred(core, centredness), standardised)
+            standardised = value if name in model.scales else core.standardised(value)
+            values[name + SUFFIX] = core.decentred(centredness).located(standardised)
         return new.unconstrain({s.name: values[s.name] for s in new.latents})[0]
 
     return jax.lax.map(recentre, z)
-
-
-def _decentred(core: LocationScale, c: jax.Array) -> LocationScale:
-    """Distribution of x', for the distribution of x and the centredness c of each element."""
-    loc = c * jnp.asarray(core.loc)
-    if isinstance(core, MultivariateNormal):
-        # Rows of the root have the sds as lengths; the rest is a root of the correlations.
-        root = jnp.asarray(core.scale_tril)
-        sds, c = jnp.linalg.norm(root, axis=-1, keepdims=True), c[..., None]
-        mixed = c * root / sds + (1.0 - c) * jnp.eye(root.shape[-1])
-        return MultivariateNormal(loc, scale_tril=_power(sds, c) * mixed)
-    return _moved(core, loc, _power(jnp.asarray(core.scale), c))
-
-
-def _moved(core: Elementwise, loc: ArrayLike, scale: ArrayLike) -> Elementwise:
-    """Distribution of the same family with another location and scale."""
-    if isinstance(core, StudentT):
-        return StudentT(core.df, loc, scale)
-    return type(core)(loc, scale)
-
-
-def _power(scale: jax.Array, c: jax.Array) -> jax.Array:
-    """scale^c; XLA computes an exponential faster than a power."""
-    return jnp.exp(c * jnp.log(scale))
-
-
-def _root(core: LocationScale) -> jax.Array:
-    """The scale, or the root of a covariance."""
-    return jnp.asarray(core.scale_tril if isinstance(core, MultivariateNormal) else core.scale)
-
-
-def _standardised(core: LocationScale, value: jax.Array) -> jax.Array:
-    """Values with location 0 and scale 1."""
-    deviation, root = value - jnp.asarray(core.loc), _root(core)
-    if not isinstance(core, MultivariateNormal):
-        return deviation / root
-    root = jnp.broadcast_to(root, (*deviation.shape, deviation.shape[-1]))
-    return solve_triangular(root, deviation[..., None], lower=True)[..., 0]
-
-
-def _located(core: LocationScale, standardised: jax.Array) -> jax.Array:
-    """The inverse of `_standardised`."""
-    loc, root = jnp.asarray(core.loc), _root(core)
-    if not isinstance(core, MultivariateNormal):
-        return loc + root * standardised
-    return loc + (root @ standardised[..., None])[..., 0]

@@ -11,11 +11,13 @@ import pytest
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
 from numpyro.infer import MCMC, NUTS
+from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.inference.mcmc.centring import informed_centredness
 from bayeskern.inference.model.centring import noncentred, recentred
 from bayeskern.inference.model.evaluation import log_densities
+from bayeskern.inference.model.location_scale import location_scale
 from bayeskern.inference.model.target import Target
 from models import eight_schools
 from tests.compilations import compilations
@@ -138,6 +140,22 @@ def test_recentred_points_have_the_same_sites(family):
         for name in (*(s.name for s in target.latents), "largest"):
             np.testing.assert_allclose(new[name], old[name], rtol=1e-9)
     np.testing.assert_allclose(recentred(partly, form, there), z, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_long_walks_between_forms(scale):
+    walk = location_scale(dist.GaussianRandomWalk(scale, num_steps=300))
+    steps = np.random.default_rng(0).normal(size=(2, 300))
+    np.testing.assert_allclose(walk.located(steps), scale * np.cumsum(steps, axis=1))
+    for c in (np.zeros(300), np.linspace(0.0, 1.0, 300), np.ones(300)):
+        partly = walk.decentred(c)
+        np.testing.assert_allclose(partly.standardised(partly.located(steps)), steps, atol=1e-9)
+        # The density of x' times the derivative of x', which is that of the steps.
+        slope = jax.jacfwd(partly.located)(steps[0])
+        density = np.sum(norm.logpdf(steps), axis=1)
+        np.testing.assert_allclose(
+            partly.fn.log_prob(partly.located(steps)) + np.linalg.slogdet(slope)[1], density
+        )
 
 
 def test_centredness_is_the_share_that_the_data_determine():
