@@ -51,11 +51,6 @@ CORE = (
 )
 
 
-def pytest_configure(config):
-    """Turn the package's own deprecations into errors: it uses none of its old names."""
-    config.addinivalue_line("filterwarnings", "error:.*from bayeskern:FutureWarning")
-
-
 def pytest_ignore_collect(collection_path, config):
     """Import no other files where `-m` asks for the core only."""
     if not requires("core", config.option.markexpr) or not collection_path.is_file():

@@ -21,7 +21,6 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.core.deprecation import warn_deprecated
 from bayeskern.hyperparameters import DefaultedHyperparameter, Hyperparameter, hyperparameter
 from bayeskern.hyperparameters.parametrized import Parametrized
 
@@ -351,7 +350,7 @@ class Flat(GaussianGivenScales):
 
 
 def as_prior(value) -> Prior:
-    """Read `prior`: a `Prior`, a distribution of each weight, None, or (deprecated) an sd."""
+    """Read `prior`: a `Prior`, a distribution of each weight, or None."""
     if value is None:
         return Gaussian()
     if isinstance(value, Prior):
@@ -367,15 +366,10 @@ def as_prior(value) -> Prior:
         if type(value) is dist.MultivariateNormal and value.batch_shape == () and known:
             return MultivariateGaussian(np.asarray(value.covariance_matrix), value.loc)
         return Independent(value)
-    try:
-        gaussian = Gaussian(scale=value)
-    except TypeError:
-        raise TypeError(
-            "prior must be one of bayeskern.priors or a NumPyro distribution, got "
-            f"{type(value).__name__}. For a standard deviation write prior_sd=2.0."
-        ) from None
-    warn_deprecated("a standard deviation as prior=", "prior_sd=", "0.2")
-    return gaussian
+    raise TypeError(
+        "prior must be one of bayeskern.priors or a NumPyro distribution, got "
+        f"{type(value).__name__}. For a standard deviation write prior_sd=2.0."
+    )
 
 
 def gaussian_prior(sd, prior) -> Gaussian:

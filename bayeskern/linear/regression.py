@@ -19,7 +19,6 @@ from scipy.linalg import solve_triangular
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.core.deprecation import warn_deprecated
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.collapsed import (
     CollapsedModel,
@@ -437,7 +436,7 @@ def _draw_new(eta, variances, key, size):
 
 
 def _as_likelihood(noise) -> Likelihood:
-    """Read `noise`: a likelihood, None, or (deprecated) the variance of Gaussian noise."""
+    """Read `noise`: a likelihood or None."""
     if noise is None:
         return Gaussian()
     if isinstance(noise, Likelihood):
@@ -447,9 +446,10 @@ def _as_likelihood(noise) -> Likelihood:
                 "bk.BayesianGLM(likelihood)."
             )
         return noise
-    likelihood = _gaussian_noise(noise, None)
-    warn_deprecated("a variance as noise=", "noise_variance=", "0.2")
-    return likelihood
+    raise TypeError(
+        f"noise must be one of bayeskern.likelihoods, got {type(noise).__name__}. For the variance "
+        "of Gaussian noise write noise_variance=0.5."
+    )
 
 
 def _gaussian_noise(variance, noise) -> Gaussian:
