@@ -126,7 +126,7 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     with one_blas_thread():
         past = [fitted.rolling(origins) for fitted in fits]
         moments = [
-            fitted.draws(stacking.StackingOptions.min_draws, 0, lesson.x_new).moments(lesson.x_new)
+            fitted.draws(stacking.MIN_PART_DRAWS, 0, lesson.x_new).moments(lesson.x_new)
             for fitted in fits
         ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]

@@ -9,9 +9,9 @@ Independent draws of distributions whose sd is known. An sd is wrong if its log 
 import numpy as np
 import scipy.stats as st
 
-from bayeskern.inference.assessment.tails import TailLimits, heavy_tail_advice
+from bayeskern.inference.assessment.tails import MAX_SD_KHAT, heavy_tail_advice
 
-LIMITS = (0.7, 0.8, TailLimits().max_sd_khat, 0.9, 1.0)
+LIMITS = (0.7, 0.8, MAX_SD_KHAT, 0.9, 1.0)
 MAX_ERROR, REPEATS = 0.25, 200
 DISTRIBUTIONS = {
     "normal": st.norm(),

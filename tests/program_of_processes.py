@@ -5,7 +5,6 @@ python -m tests.program_of_processes WHAT FILE [ADDRESS COUNT PLACE]
 
 import os
 import sys
-from dataclasses import replace
 
 import jax
 import numpy as np
@@ -88,7 +87,7 @@ def chains() -> dict:
 
 def search() -> dict:
     """Its mode; the first process saves a checkpoint after each step."""
-    lbfgs.OPTIONS = replace(lbfgs.OPTIONS, stretch=1)
+    lbfgs.STRETCH_STEPS = 1
     path = os.environ["CHECKPOINT"]
     mode = bk.infer(MODEL, *rows(), method=MAP(starts=2, checkpoint=path), progress=False)
     return {"z": mode.z}

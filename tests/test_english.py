@@ -100,19 +100,3 @@ def test_class_names_are_unique():
             if isinstance(node, ast.ClassDef) and node.name not in namespaced:
                 names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}
-
-
-def module_constants(path):
-    """Names in capitals that a module assigns at its top level."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        names = [name for target in targets for name in getattr(target, "elts", [target])]
-        yield from (n.id for n in names if isinstance(n, ast.Name) and n.id.isupper())
-
-
-def test_constants_are_options_of_their_algorithm():
-    """Fewer than four module constants a thousand lines: the others are fields of a dataclass."""
-    package = [path for path in MODULES if path.is_relative_to(ROOT / "bayeskern")]
-    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in package)
-    constants = [f"{path.stem}.{name}" for path in package for name in module_constants(path)]
-    assert 1000 * len(constants) < 4 * lines, constants

@@ -10,7 +10,7 @@ from scipy.optimize import rosen, rosen_der
 from scipy.special import expit
 
 import bayeskern as bk
-from bayeskern.inference.optimization.lbfgs import OPTIONS, minimise
+from bayeskern.inference.optimization.lbfgs import CURVATURE_SHARE, DECREASE_SHARE, minimise
 from bayeskern.kernels import Linear, Matern32, Polynomial
 from bayeskern.linalg import conjugate_gradients
 from bayeskern.linalg.iterative.conjugate_gradients import Preconditioner
@@ -38,8 +38,8 @@ def test_line_search_meets_the_wolfe_conditions(rng):
     for before, after in zip(paths[:-1].reshape(-1, 3), paths[1:].reshape(-1, 3), strict=True):
         slope = rosen_der(before) @ (after - before)
         assert slope < 0.0
-        assert rosen(after) <= rosen(before) + OPTIONS.decrease_share * slope
-        assert rosen_der(after) @ (after - before) >= OPTIONS.curvature_share * slope
+        assert rosen(after) <= rosen(before) + DECREASE_SHARE * slope
+        assert rosen_der(after) @ (after - before) >= CURVATURE_SHARE * slope
 
 
 def test_quasi_newton_steps_are_superlinear():

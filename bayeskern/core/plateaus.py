@@ -13,27 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class PlateauCriteria:
-    """Criteria for a flat direction.
-
-    Attributes:
-        max_change_nats: Change of the log density that counts as none.
-        steps: Steps in log coordinates at which the density must not change: factors 2 and 10.
-        max_curvature: Curvature per squared log unit below which the density is evaluated: a
-            factor of 10 then changes a normal log density by less than 0.03 nats.
-        probes: Steps in log coordinates from a plateau at which a search may start again: factors
-            from 10 to 1e6.
-    """
-
-    max_change_nats: float = 1e-3
-    steps: tuple[float, float] = (np.log(2.0), np.log(10.0))
-    max_curvature: float = 1e-2
-    probes: tuple[float, ...] = tuple(np.log(10.0) * np.arange(1, 7))
-
-
-CRITERIA = PlateauCriteria()
+# Change of the log density that counts as none.
+MAX_CHANGE_NATS = 1e-3
+# Steps in log coordinates at which the density must not change: factors 2 and 10.
+FLAT_STEPS = (np.log(2.0), np.log(10.0))
+# Curvature per squared log unit below which the density is evaluated: a factor of 10 then changes
+# a normal log density by less than 0.03 nats.
+MAX_CURVATURE = 1e-2
+# Steps in log coordinates from a plateau at which a search may start again: factors from 10 to 1e6.
+PROBE_STEPS = np.log(10.0) * np.arange(1, 7)
 
 
 class FlatDirection(NamedTuple):
@@ -56,7 +44,7 @@ class FlatDirection(NamedTuple):
     def problem(self) -> str | None:
         """Sentence on a plateau or a rise; None at a limit."""
         names = " and ".join(self.coordinates)
-        if self.rise > CRITERIA.max_change_nats:
+        if self.rise > MAX_CHANGE_NATS:
             return (
                 f"Not a maximum: the log density is flat along {names} here, but rises by "
                 f"{self.rise:.2g} nats if it changes by a factor of 10. Give it a start in the "
@@ -66,7 +54,7 @@ class FlatDirection(NamedTuple):
             apart = " apart from one another" if len(self.coordinates) > 1 else ""
             return (
                 f"The data do not determine {names}{apart}: a factor of 10 changes the log density "
-                f"by less than {CRITERIA.max_change_nats:g} nats, so the value is arbitrary. Give "
+                f"by less than {MAX_CHANGE_NATS:g} nats, so the value is arbitrary. Give "
                 "it a proper prior, or fix it."
             )
         return None
@@ -110,7 +98,7 @@ class Neighbourhood:
         diagonal = np.abs(np.diag(hessian))
         units = np.where(self.may_be_flat | (diagonal == 0.0), 1.0, diagonal) ** -0.5
         curvature = hessian * np.outer(units, units)
-        small = np.diag(curvature) < CRITERIA.max_curvature
+        small = np.diag(curvature) < MAX_CURVATURE
         singles = np.eye(len(z))[self.may_be_flat & small]
         found = [self._direction(z, log_density, units, v) for v in singles]
         is_flat = np.any(singles[[f is not None for f in found]] != 0.0, axis=0)
@@ -124,11 +112,11 @@ class Neighbourhood:
         """Points along flat directions with a higher log density, highest first: (k, d)."""
         if not directions:
             return np.zeros((0, len(z)))
-        steps = np.concatenate([CRITERIA.probes, -np.array(CRITERIA.probes)])
+        steps = np.concatenate([PROBE_STEPS, -PROBE_STEPS])
         points = np.concatenate([z + np.outer(steps, d.step) for d in directions])
         rise = self.log_densities(points) - log_density
         order = np.argsort(-rise, kind="stable")
-        return points[order[rise[order] > CRITERIA.max_change_nats]]
+        return points[order[rise[order] > MAX_CHANGE_NATS]]
 
     def _direction(
         self, z: np.ndarray, log_density: float, units: np.ndarray, v: np.ndarray
@@ -136,22 +124,22 @@ class Neighbourhood:
         """The flat direction v (d,) in `units`; None if the density is curved along it."""
         largest = np.argmax(np.abs(v))
         step = units * v * np.sign(v[largest])
-        steps = np.outer(CRITERIA.steps, step)
+        steps = np.outer(FLAT_STEPS, step)
         change = self.log_densities(z + np.concatenate([steps, -steps])) - log_density
-        above, below = np.split(np.abs(change) < CRITERIA.max_change_nats, 2)
+        above, below = np.split(np.abs(change) < MAX_CHANGE_NATS, 2)
         if not (np.all(above) or np.all(below)):
             return None
         # Log units from the centre to z. Far from it a level density has a limit, unless it is
         # as high near the centre.
         offset, margin, limit = (
             float((z - self.centre) @ (step / units**2)),
-            CRITERIA.steps[-1],
+            FLAT_STEPS[-1],
             None,
         )
         if abs(offset) > margin and np.all(above if offset > 0.0 else below):
             near = z - (offset - np.sign(offset) * margin) * step
             change_near = np.abs(self.log_densities(near[None])[0] - log_density)
-            if not change_near < CRITERIA.max_change_nats:
+            if not change_near < MAX_CHANGE_NATS:
                 limit = "grows" if offset > 0.0 else "falls"
         main = np.flatnonzero(np.abs(v) > 0.5 * np.abs(v[largest]))
         names = tuple(self.coordinates[i] for i in main)
@@ -162,7 +150,7 @@ def _combinations(curvature: np.ndarray, rest: np.ndarray) -> Iterator[np.ndarra
     """Unit vectors (d,) of small curvature in the coordinates `rest`, other than its axes."""
     index = np.flatnonzero(rest)
     values, vectors = np.linalg.eigh(curvature[np.ix_(index, index)])
-    for vector in vectors.T[values < CRITERIA.max_curvature]:
+    for vector in vectors.T[values < MAX_CURVATURE]:
         if np.max(np.abs(vector)) < 0.99:
             v = np.zeros(len(rest))
             v[index] = vector

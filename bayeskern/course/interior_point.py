@@ -15,32 +15,15 @@ section 16.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-
-@dataclass(frozen=True)
-class InteriorPointOptions:
-    """Options of the interior point method.
-
-    Attributes:
-        max_steps: Maximum number of steps.
-        complementarity_tol: Stop when the mean complementarity falls to this fraction of its start,
-            close to rounding.
-        max_stalled_steps: Number of successive steps without progress after which to stop.
-        step_fraction: Fraction of the distance to the nearest bound that a step covers.
-        proximal_penalty: Penalty on the length of a step, relative to K. It does not move the
-            minimum, where steps vanish, but limits rounding errors if K is rank deficient.
-    """
-
-    max_steps: int = 100
-    complementarity_tol: float = 1e-16
-    max_stalled_steps: int = 5
-    step_fraction: float = 0.995
-    proximal_penalty: float = 1e-14
+# Maximum number of steps, and number of successive steps without progress after which to stop.
+MAX_STEPS, MAX_STALLED_STEPS = 100, 5
+# Stop when the mean complementarity falls to this fraction of its start, close to rounding.
+COMPLEMENTARITY_TOL = 1e-16
 
 
 def minimize(
@@ -66,18 +49,18 @@ def minimize(
         number of steps.
     """
     iterate = best = _start(K, kinks, low, high, roundness, intercept)
-    target = InteriorPointOptions.complementarity_tol * iterate.complementarity
+    target = COMPLEMENTARITY_TOL * iterate.complementarity
     steps = stalled = 0
-    while (
-        best.complementarity > target
-        and steps < InteriorPointOptions.max_steps
-        and stalled < InteriorPointOptions.max_stalled_steps
-    ):
+    while best.complementarity > target and steps < MAX_STEPS and stalled < MAX_STALLED_STEPS:
         iterate = _mehrotra_step(K, iterate, roundness, intercept)
         steps, stalled = steps + 1, stalled + 1
         if iterate.complementarity < best.complementarity:
             best, stalled = iterate, 0
     return best.x.sum(axis=0), best.c, steps
+
+
+# Fraction of the distance to the nearest bound that a step covers.
+STEP_FRACTION = 0.995
 
 
 def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate:
@@ -88,14 +71,12 @@ def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate
     predictor = newton.step(0.0)
     predicted = iterate.move(predictor, 1.0).complementarity
     centering = (predicted / complementarity) ** 3
-    corrected = iterate.move(
-        newton.step(centering * complementarity, predictor), InteriorPointOptions.step_fraction
-    )
+    corrected = iterate.move(newton.step(centering * complementarity, predictor), STEP_FRACTION)
     if corrected.complementarity <= 0.9 * complementarity:
         return corrected
     # The corrector can cycle (Cartis 2009): after little progress, step without it and halve the
     # complementarity.
-    return iterate.move(newton.step(0.5 * complementarity), InteriorPointOptions.step_fraction)
+    return iterate.move(newton.step(0.5 * complementarity), STEP_FRACTION)
 
 
 class _Iterate(NamedTuple):
@@ -141,6 +122,11 @@ def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:
     return _Iterate(x, 0.0, slope - z_below + z_above, x - low, high - x, z_below, z_above)
 
 
+# Penalty on the length of a step, relative to K. It does not move the minimum, where steps vanish,
+# but limits rounding errors if K is rank deficient.
+PROXIMAL_PENALTY = 1e-14
+
+
 class _Newton:
     """Newton steps from one iterate that share one factorisation.
 
@@ -156,9 +142,7 @@ class _Newton:
     def __init__(self, K, iterate: _Iterate, roundness, intercept: bool):
         self.K, self.iterate, self.roundness = K, iterate, roundness
         curvature = roundness + iterate.z_below / iterate.below + iterate.z_above / iterate.above
-        self.weights = 1.0 / (
-            curvature + InteriorPointOptions.proximal_penalty * K.diagonal().mean()
-        )
+        self.weights = 1.0 / (curvature + PROXIMAL_PENALTY * K.diagonal().mean())
         self.e = self.weights.sum(axis=0)
         self.shifted = ShiftedGram(K, self.e, intercept)
 

@@ -6,7 +6,6 @@ Golub and Van Loan (2013), chapters 5 and 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -17,25 +16,6 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, solve_triangular, svd, svdvals
 
 from bayeskern.core import validation
-
-
-@dataclass(frozen=True)
-class DescentOptions:
-    """Options of stochastic gradient descent.
-
-    Attributes:
-        lms_tol: Relative error of the coefficients at which "lms" stops.
-        sgd_tol: Relative error of the coefficients at which "sgd" stops.
-        recency: eta of the polynomial-decay average of "sgd", which favours late iterates (Shamir
-            and Zhang 2013).
-        decay: Step t of "sgd" has length step / (1 + step mu t / decay), about decay / (mu t) for
-            large t, with the smallest curvature mu.
-    """
-
-    lms_tol: float = 1e-8
-    sgd_tol: float = 1e-3
-    recency: int = 8
-    decay: float = 4.0
 
 
 class LeastSquares(NamedTuple):
@@ -242,6 +222,10 @@ def by_singular_values(X, Y, tolerance: float) -> tuple[np.ndarray, Callable]:
     return values, solve
 
 
+# Relative error of the coefficients at which "lms" stops.
+LMS_TOL = 1e-8
+
+
 def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
     values = svdvals(X)
     largest = values[0] ** 2 + penalty
@@ -251,7 +235,7 @@ def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
             "Use a shorter step, or None for 1 / L."
         )
     step = step or _inverse(largest)
-    _, bound = _convergence(X, Y, values, penalty, DescentOptions.lms_tol)
+    _, bound = _convergence(X, Y, values, penalty, LMS_TOL)
     b, iterations = np.zeros((X.shape[1], Y.shape[1])), 0
     gradient = _negative_gradient(X, Y, penalty, b)
     while iterations < epochs and not _has_converged(b, gradient, bound):
@@ -259,6 +243,10 @@ def _lms(X, Y, penalty, tolerance, step, epochs) -> LeastSquares:
         gradient = _negative_gradient(X, Y, penalty, b)
     converged = bool(_has_converged(b, gradient, bound))
     return _solution(b, values, tolerance, "lms", converged=converged, iterations=iterations)
+
+
+# Relative error of the coefficients at which "sgd" stops.
+SGD_TOL = 1e-3
 
 
 def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
@@ -269,7 +257,7 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed) -> LeastSquares:
     # An upper bound on the expected smoothness of Gower et al. (2019), proposition 3.8.
     largest_row = n * np.max(np.sum(np.square(X), axis=1))
     smoothness = values[0] ** 2 + largest_row / batch + penalty
-    mu, bound = _convergence(X, Y, values, penalty, DescentOptions.sgd_tol)
+    mu, bound = _convergence(X, Y, values, penalty, SGD_TOL)
     length, key = step or 0.5 * _inverse(smoothness), jax.random.key(seed)
     b, epochs, converged = _descend_in_batches(
         X, Y, penalty, length, mu, bound, epochs, key, steps=steps
@@ -313,6 +301,13 @@ def _negative_gradient(X, Y, penalty, b):
     return X.T @ (Y - X @ b) - penalty * b
 
 
+# eta of the polynomial-decay average of "sgd", which favours late iterates (Shamir and Zhang 2013).
+SGD_RECENCY = 8
+# Step t of "sgd" has length step / (1 + step mu t / SGD_DECAY), about SGD_DECAY / (mu t) for large
+# t, with the smallest curvature mu.
+SGD_DECAY = 4.0
+
+
 @partial(jax.jit, static_argnames="steps")
 def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, *, steps: int):
     n = X.shape[0]
@@ -323,9 +318,9 @@ def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, *, steps: i
 
     def move(state, rows):
         b, mean, t = state
-        x, length = rows_X[rows], step / (1.0 + step * mu * t / DescentOptions.decay)
+        x, length = rows_X[rows], step / (1.0 + step * mu * t / SGD_DECAY)
         b = b + length * (steps * x.T @ (rows_Y[rows] - x @ b) - penalty * b)
-        mean = mean + (1 + DescentOptions.recency) / (t + 1 + DescentOptions.recency) * (b - mean)
+        mean = mean + (1 + SGD_RECENCY) / (t + 1 + SGD_RECENCY) * (b - mean)
         return (b, mean, t + 1), None
 
     def unfinished(state):

@@ -25,7 +25,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import printable_errors
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.candidates import CandidateOptions, candidates
+from bayeskern.forecast.combine.candidates import RECENT_VALUES, candidates
 from bayeskern.forecast.combine.stacking import alone, combine
 from bayeskern.forecast.combine.updating import likely_times
 from bayeskern.forecast.data.horizon import steps_ahead
@@ -33,8 +33,8 @@ from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import OriginLimits, origins_of
-from bayeskern.forecast.model.configuration import Request, SizeLimits, configure
+from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIHOOD, origins_of
+from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
 from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
 from bayeskern.forecast.model.structure import Choices
@@ -146,7 +146,7 @@ def forecast(
     require_structural_model(model)
     regressors, uncertain = table_of(regressors)
     series = read_series(series, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, SizeLimits.max_steps)
+    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     request = Request(model, season, trend, holidays, events, likelihood)
     series, choices = configure(series, horizon, request)
     result = _fitted_forecast(series, horizon, choices, model, seed)
@@ -162,9 +162,9 @@ def _fitted_forecast(
         return Forecast(series, horizon, choices, None, seed)
     x = series.calendar.positions(series.times[series.observed])
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
-    max_origins = OriginLimits.max_origins
+    max_origins = MAX_ORIGINS
     if choices.likelihood is not None:
-        max_origins = OriginLimits.max_origins_with_likelihood
+        max_origins = MAX_ORIGINS_WITH_LIKELIHOOD
     origins = origins_of(series.calendar.steps()[series.observed], horizon, season, max_origins)
 
     def fit() -> tuple[Fitted, ...]:
@@ -172,7 +172,7 @@ def _fitted_forecast(
 
     # Only in a long series do forecasts from earlier origins choose structures. Kernels of the user
     # may hold arrays, which are not hashable.
-    is_long = len(y) > CandidateOptions.recent_values
+    is_long = len(y) > RECENT_VALUES
     key = (x.tobytes(), y.tobytes(), choices.key, horizon if is_long else 0)
     fits = fit() if choices.kernels is not None else _fits.recall(key, fit)
     posterior = None

@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class GapOptions:
-    """Numbers of fitted values around the first gap.
-
-    Attributes:
-        max_fitted: Maximum number of values in a fit that includes the first gap; the time of a fit
-            is cubic in it.
-        values_before_gap: Number of fitted values before the first gap, if available.
-    """
-
-    max_fitted: int = 2_000
-    values_before_gap: int = 100
-
-
 @dataclass(frozen=True, eq=False)
 class FilledSeries:
     """A series with predictions of its missing values. Returned by `fill_gaps`.
@@ -178,6 +164,12 @@ class FilledSeries:
         return printable_lines("\n".join(lines))
 
 
+# Maximum number of values in a fit that includes the first gap; the time of a fit is cubic in it.
+MAX_FITTED_VALUES = 2_000
+# Number of fitted values before the first gap, if available.
+VALUES_BEFORE_GAP = 100
+
+
 def fill_gaps(
     series: Any,
     level: float = 0.95,
@@ -227,8 +219,8 @@ def fill_gaps(
     request = Request(model, **{name: options[name] for name in names})
     fitted, _ = configure(series, 1, request)
     if model.last is None and fitted.times[0] > series.times[first] and not series.observed[first]:
-        needed = int(series.observed[first:].sum()) + GapOptions.values_before_gap
-        model = replace(model, last=min(needed, GapOptions.max_fitted, int(series.observed.sum())))
+        needed = int(series.observed[first:].sum()) + VALUES_BEFORE_GAP
+        model = replace(model, last=min(needed, MAX_FITTED_VALUES, int(series.observed.sum())))
     result = forecast(series, 1, model=model, **options)
     if not result.parts and not series.observed.all():
         constant = "all observed values are equal: the intervals have no width"

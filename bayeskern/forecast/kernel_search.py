@@ -33,44 +33,10 @@ from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Period
 
 # Kinds of simple kernels. A season has a known period, a repeating kernel has an estimated period.
 SMOOTH, LINE, REPEATING = "smooth", "line", "repeating"
-
-
-@dataclass(frozen=True)
-class KernelSearchOptions:
-    """Options of the search.
-
-    Attributes:
-        min_values: Smallest number of values; fewer values do not distinguish kernels.
-        max_values: Number of last values that are searched; each kernel takes cubic time.
-        leaf_cost: Minus the log prior probability of each further leaf, in nats.
-        beam: Number of kernels that are extended in the next round.
-        rounds: Largest number of rounds.
-        max_factors: Largest number of factors of a term.
-        min_share: Smallest posterior probability of a kernel in the table and in `kernels`.
-        change_shares: Candidate times of a change, as shares of the time span.
-        change_width: Width of a change, in steps.
-        periods: Number of candidate periods from each periodogram.
-        min_period_ratio: Ratio that two candidate periods must exceed.
-        harmonics: Number of harmonics of a period in the periodogram.
-        slow_cosines: Number of cosines for the trend, fitted together with a period.
-    """
-
-    min_values: int = 20
-    max_values: int = 500
-    leaf_cost: float = float(np.log(4.0))
-    beam: int = 3
-    rounds: int = 4
-    max_factors: int = 3
-    min_share: float = 0.01
-    change_shares: tuple[float, ...] = (0.2, 0.35, 0.5, 0.65, 0.8)
-    change_width: float = 0.5
-    periods: int = 2
-    min_period_ratio: float = 1.2
-    harmonics: int = 4
-    slow_cosines: int = 10
-
-
-OPTIONS = KernelSearchOptions()
+# Smallest number of values of a search; fewer values do not distinguish kernels.
+MIN_VALUES = 20
+# Number of last values that are searched; each kernel takes cubic time.
+MAX_VALUES = 500
 
 
 class Leaf(NamedTuple):
@@ -131,6 +97,10 @@ class Expression(NamedTuple):
 Candidate = tuple[Expression, Fitted]
 
 
+# Smallest posterior probability of a kernel in the table and in `KernelSearch.kernels`.
+MIN_SHARE = 0.01
+
+
 @dataclass(frozen=True, eq=False)
 class KernelSearch:
     """Result of `search_kernel`: kernels with their posterior probabilities.
@@ -157,7 +127,7 @@ class KernelSearch:
     def _probable(self) -> list[tuple[str, float, Fitted]]:
         """Expression, probability and fit of kernels with a probability of 1 % or more."""
         pairs = zip(self.probabilities.items(), self.fits, strict=True)
-        return [(name, p, f) for (name, p), f in pairs if p >= OPTIONS.min_share]
+        return [(name, p, f) for (name, p), f in pairs if p >= MIN_SHARE]
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -225,8 +195,8 @@ def search_kernel(
     """
     if y is None:
         series = read_series(series)
-        if series.observed.sum() > OPTIONS.max_values:
-            series = series.last(OPTIONS.max_values)
+        if series.observed.sum() > MAX_VALUES:
+            series = series.last(MAX_VALUES)
         x = series.calendar.positions(series.times[series.observed])
         y, step = series.values[series.observed], series.calendar.step
         seasons = name_seasons(series.calendar, season)
@@ -234,10 +204,10 @@ def search_kernel(
         x, y, seasons, step = _from_arrays(series, y, season)
         series = None
     x = x - x[0]
-    if len(y) < OPTIONS.min_values or not x[-1] > 0.0:
+    if len(y) < MIN_VALUES or not x[-1] > 0.0:
         raise ValueError(
             f"got {len(y)} values at {len(np.unique(x))} distinct times; a kernel search needs at "
-            f"least {OPTIONS.min_values} values and two distinct times."
+            f"least {MIN_VALUES} values and two distinct times."
         )
     if is_constant(y):
         raise ValueError("the series is constant: it has no kernel to search for.")
@@ -259,9 +229,9 @@ def _from_arrays(
             f"X has {X.shape[1]} columns; the search takes one column. Choose a column, or "
             "compare GPRegression models of several columns by log_evidence."
         )
-    if len(X) > OPTIONS.max_values:
+    if len(X) > MAX_VALUES:
         raise ValueError(
-            f"X has {len(X)} rows; the search takes at most {OPTIONS.max_values}: select rows."
+            f"X has {len(X)} rows; the search takes at most {MAX_VALUES}: select rows."
         )
     y = np.asarray(validation.targets(y, len(X)))
     order = np.argsort(X[:, 0], kind="stable")
@@ -269,6 +239,24 @@ def _from_arrays(
     steps = np.ravel(season if season is not None else [0.0])
     seasons = {f"season_{length:g}": float(length) * step for length in steps if length}
     return X[order, 0], y[order], seasons, step
+
+
+# Number of kernels that are extended in the next round, and largest number of rounds.
+BEAM_SIZE, MAX_ROUNDS = 3, 4
+# Largest number of factors of a term.
+MAX_FACTORS = 3
+# Candidate times of a change, as shares of the time span.
+CHANGE_SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
+# Width of a change, in steps.
+CHANGE_WIDTH_STEPS = 0.5
+# Number of candidate periods from each periodogram.
+CANDIDATE_PERIODS = 2
+# Ratio that two candidate periods must exceed.
+MIN_PERIOD_RATIO = 1.2
+# Number of harmonics of a period in the periodogram.
+HARMONICS = 4
+# Number of cosines for the trend, fitted together with a period.
+SLOW_COSINES = 10
 
 
 @dataclass(eq=False)
@@ -282,7 +270,6 @@ class _Search:
         repeats: True to add repeating kernels, with estimated periods.
         changes: True to search for a change.
         step: Step between times.
-        options: Options of the search.
     """
 
     x: np.ndarray
@@ -291,16 +278,15 @@ class _Search:
     repeats: bool
     changes: bool
     step: float
-    options: KernelSearchOptions = OPTIONS
 
     def run(self, progress: bool) -> KernelSearch:
         """Extend the best kernels by one leaf at a time, until the beam stays the same."""
         known: dict[tuple, Candidate] = {}
         beam: list[Candidate] = []
-        with Progress("kernels", self.options.rounds, progress, even=False) as bar:
-            for _ in range(self.options.rounds):
+        with Progress("kernels", MAX_ROUNDS, progress, even=False) as bar:
+            for _ in range(MAX_ROUNDS):
                 self._fit_new([*self._extensions(beam)], known)
-                ranked = sorted(known.values(), key=_score, reverse=True)[: self.options.beam]
+                ranked = sorted(known.values(), key=_score, reverse=True)[:BEAM_SIZE]
                 bar.advance()
                 if beam and [e for e, _ in ranked] == [e for e, _ in beam]:
                     break
@@ -330,8 +316,7 @@ class _Search:
                     extended.append(expression._replace(sums=sums))
             if self.changes and len(expression.sums) == 1:
                 extended += [
-                    Expression(2 * expression.sums, share * self.x[-1])
-                    for share in self.options.change_shares
+                    Expression(2 * expression.sums, share * self.x[-1]) for share in CHANGE_SHARES
                 ]
             for larger in extended:
                 yield larger, fitted.mode_by_name
@@ -341,7 +326,7 @@ class _Search:
         for leaf in leaves:
             yield (*terms, (leaf,))
         for i, term in enumerate(terms):
-            for leaf in leaves if len(term) < self.options.max_factors else ():
+            for leaf in leaves if len(term) < MAX_FACTORS else ():
                 # A product of two smooth functions is a smooth function.
                 if leaf.name == LINE or leaf.name not in {factor.name for factor in term}:
                     # Smooth factors come first, then periodic ones, and lines last.
@@ -380,14 +365,14 @@ class _Search:
 
     @cached_property
     def _periods_beside_trend(self) -> list[float]:
-        return self._periods(self.y, self.options.slow_cosines)
+        return self._periods(self.y, SLOW_COSINES)
 
     def _distinct(self, periods: Sequence[float]) -> list[float]:
-        """Periods whose ratio to all preceding kept periods exceeds `min_period_ratio`."""
+        """Periods whose ratio to all preceding kept periods exceeds `MIN_PERIOD_RATIO`."""
         kept: list[float] = []
         for period in periods:
             ratios = (max(period / other, other / period) for other in kept)
-            if all(ratio > self.options.min_period_ratio for ratio in ratios):
+            if all(ratio > MIN_PERIOD_RATIO for ratio in ratios):
                 kept.append(float(period))
         return kept
 
@@ -397,19 +382,19 @@ class _Search:
         The trend consists of a constant and `slow` cosines. Several harmonics are fitted together,
         since the spectrum of a periodic function may peak at a half or a third of its period.
         """
-        harmonics, span, n = self.options.harmonics, self.x[-1], len(self.x)
+        span, n = self.x[-1], len(self.x)
         frequencies = np.linspace(max(1.5, 0.5 * slow) / span, n / (3.0 * span), 4 * n)
         basis = np.cos(np.pi * np.outer(self.x / span, np.arange(slow + 1)))
         Q = np.linalg.qr(basis)[0]
         y = y - Q @ (Q.T @ y)
-        angles = 2.0 * np.pi * self.x[:, None] * np.arange(1, harmonics + 1)
+        angles = 2.0 * np.pi * self.x[:, None] * np.arange(1, HARMONICS + 1)
         angles = frequencies[:, None, None] * angles
         A = np.concatenate([np.cos(angles), np.sin(angles)], axis=2)
         A -= Q @ (Q.T @ A)
         score = y @ A
-        gram = np.swapaxes(A, 1, 2) @ A + 1e-6 * n * np.eye(2 * harmonics)
+        gram = np.swapaxes(A, 1, 2) @ A + 1e-6 * n * np.eye(2 * HARMONICS)
         explained = np.sum(score * np.linalg.solve(gram, score[..., None])[..., 0], axis=1)
-        return self._distinct(1.0 / frequencies[np.argsort(-explained)])[: self.options.periods]
+        return self._distinct(1.0 / frequencies[np.argsort(-explained)])[:CANDIDATE_PERIODS]
 
     def _first_periods(self, expression: Expression) -> dict[str, float]:
         """Starting values of the estimated periods, by name."""
@@ -433,7 +418,7 @@ class _Search:
             sums[i] = sums[i] + product if i in sums else product
         if len(sums) == 1:
             return sums[0]
-        width = self.options.change_width * self.step
+        width = CHANGE_WIDTH_STEPS * self.step
         return ChangePoint(sums[0], sums[1], expression.change, width).named("change")
 
     def _leaf(self, leaf: Leaf, is_first: bool) -> Kernel:
@@ -454,7 +439,11 @@ class _Search:
         return Periodic(period, dist.LogNormal(0.9, 1.0), variance)
 
 
+# Minus the log prior probability of each further leaf, in nats.
+LEAF_COST_NATS = float(np.log(4.0))
+
+
 def _score(candidate: Candidate) -> float:
     """Log posterior probability of a kernel, up to a constant."""
     expression, fitted = candidate
-    return fitted.log_evidence - OPTIONS.leaf_cost * expression.size
+    return fitted.log_evidence - LEAF_COST_NATS * expression.size

@@ -42,7 +42,7 @@ from bayeskern.kernels.measured.kernel import Measured, are_in_units_of_f, point
 from bayeskern.kernels.measured.rows import Rows
 from bayeskern.kernels.starting_values import starting_values
 from bayeskern.linalg import SOLVERS, Solver, solver_of
-from bayeskern.prediction.mixture import MixtureOptions, Prediction
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS, Prediction
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, DoesNotApplyError, NoClosedFormError
 
@@ -116,7 +116,7 @@ class GPRegression(eqx.Module):
     """
 
     #: Draws of the hyperparameters that predictions average; each costs a factorization.
-    most_draws: ClassVar[int] = MixtureOptions.max_draws
+    most_draws: ClassVar[int] = MAX_MIXTURE_DRAWS
 
     kernel: Kernel = eqx.field(converter=positive_definite)
     #: a variance, its prior, or a NoiseModel

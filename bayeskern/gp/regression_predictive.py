@@ -19,7 +19,13 @@ from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.measured.kernel import RowKinds
 from bayeskern.linalg.select import structure_of
-from bayeskern.prediction.mixture import MixtureOptions, Prediction, count_draws, map_draws, mixture
+from bayeskern.prediction.mixture import (
+    MAX_MIXTURE_DRAWS,
+    Prediction,
+    count_draws,
+    map_draws,
+    mixture,
+)
 from bayeskern.protocols import NewValues
 
 if TYPE_CHECKING:
@@ -117,10 +123,10 @@ def with_new_noise(
 ) -> tuple[dict[str, Array], Array]:
     """Draws, and the noise variance at X_new for each of the S draws: (S,) or (S, m).
 
-    If the noise is random given a draw, draws are repeated up to `max_draws`, each with a new
-    draw of the noise.
+    If the noise is random given a draw, draws are repeated up to `MAX_MIXTURE_DRAWS`, each with a
+    new draw of the noise.
     """
-    repeats = MixtureOptions.max_draws // count_draws(draws) if model.noise_model.is_random else 1
+    repeats = MAX_MIXTURE_DRAWS // count_draws(draws) if model.noise_model.is_random else 1
     draws = {name: jnp.repeat(values, repeats, axis=0) for name, values in draws.items()}
     key = jax.random.key(seed)
     return draws, _new_noise(model, draws, X, X_new, extra, key)

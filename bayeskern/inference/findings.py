@@ -12,7 +12,7 @@ from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import CRITERIA, Optimum
+from bayeskern.inference.optimization.modes import MIN_MODE_SHARE, RADIUS_SDS, Optimum
 
 
 class Places(NamedTuple):
@@ -72,10 +72,10 @@ class Findings:
             for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
                 # As in `Optimum.log_effect`, but with distances in sds of the draws.
-                factor = np.maximum(1.0, squared / CRITERIA.radius_sds**2)
+                factor = np.maximum(1.0, squared / RADIUS_SDS**2)
                 effect = search.log_share(mode) + np.log(factor)
                 # With NaN both comparisons are false, so that the mode is not covered.
-                covered = squared < max_squared or effect <= np.log(CRITERIA.min_share)
+                covered = squared < max_squared or effect <= np.log(MIN_MODE_SHARE)
                 if not covered and all(m.is_elsewhere(mode.z) for m in missed):
                     missed.append(mode)
         return missed

@@ -11,7 +11,7 @@ from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.periodic import Periodic
 from bayeskern.kernels.state_space.harmonics import (
-    HarmonicLimits,
+    MAX_HARMONIC_ERROR,
     count_harmonics,
     least_lengthscale,
 )
@@ -53,7 +53,7 @@ def stated_error(kernel: Kernel) -> str | None:
     if not ranges:
         return None
     return (
-        f"within {HarmonicLimits.max_relative_error:g} of the variance by {'; '.join(ranges)}; at "
+        f"within {MAX_HARMONIC_ERROR:g} of the variance by {'; '.join(ranges)}; at "
         "smaller lengthscales the log density is -inf"
     )
 

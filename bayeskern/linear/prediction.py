@@ -9,15 +9,15 @@ import numpy as np
 
 from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
-from bayeskern.prediction.mixture import MixtureOptions
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS
 
-# Maximum of draws x points in a prediction, unless `max_draws` draws alone exceed it.
+# Maximum of draws x points in a prediction, unless `MAX_MIXTURE_DRAWS` draws alone exceed it.
 MOST_NUMBERS = 2 * 10**7
 
 
 def thinned_draws(count: int, size: int) -> np.ndarray:
     """Indices of evenly thinned draws out of `count`, with `size` numbers per draw."""
-    return evenly(count, max(MixtureOptions.max_draws, MOST_NUMBERS // size))
+    return evenly(count, max(MAX_MIXTURE_DRAWS, MOST_NUMBERS // size))
 
 
 def linear_predictor(X, weights: jax.Array, intercept) -> jax.Array:

@@ -7,7 +7,6 @@ mixture is p(y) = sum_s p(y | regressors s) / S, the law of total probability.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,18 +16,8 @@ from scipy.special import logsumexp
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 
-
-@dataclass(frozen=True)
-class GridSizes:
-    """Numbers of equally likely values of all parts.
-
-    Attributes:
-        values_per_time: Values at each time.
-        max_values: Maximum number at all times.
-    """
-
-    values_per_time: int = 20_000
-    max_values: int = 4_000_000
+# Numbers of equally likely values of all parts: at each time, and at most at all times.
+VALUES_PER_TIME, MAX_VALUES = 20_000, 4_000_000
 
 
 class AverageMixture(Quantiles):
@@ -60,7 +49,7 @@ class AverageMixture(Quantiles):
     def _values(self) -> np.ndarray:
         """Equally likely values at each time, (G S, m)."""
         S, m = self.count, len(self.parts.errors.scales) // self.count
-        G = max(16, min(GridSizes.values_per_time, GridSizes.max_values // m) // S)
+        G = max(16, min(VALUES_PER_TIME, MAX_VALUES // m) // S)
         # Part s has the quantiles (g + u_s) / G: the probabilities of all parts are evenly spaced.
         offsets = np.random.default_rng(0).permutation((np.arange(S) + 0.5) / S)
         errors = self.parts.errors.quantile((np.arange(G)[:, None] + offsets) / G)

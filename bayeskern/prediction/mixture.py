@@ -23,23 +23,6 @@ from bayeskern.protocols import NewValues
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True)
-class MixtureOptions:
-    """Sizes of mixtures.
-
-    Attributes:
-        max_draws: Predictions average over at most this many evenly thinned draws of the
-            hyperparameters.
-        chunk_numbers: Array elements per chunk of new points, such as covariances with the data.
-        min_sd: Replaces a standard deviation of zero.
-    """
-
-    max_draws: int = 200
-    chunk_numbers: int = 2**24
-    min_sd: float = 1e-150
-
-
 NOT_FACTORED = (
     "the prediction is NaN: the covariance could not be factored for at least one draw of the "
     "hyperparameters, or a point lies outside of the box of a HilbertSpace. Check posterior.trust, "
@@ -145,6 +128,10 @@ class Quantiles(ABC):
         lower, upper = self.interval(level)
         columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
         return columns | {"lower": lower, "upper": upper}
+
+
+# Standard deviation that replaces zero.
+MIN_SD = 1e-150
 
 
 class Prediction(Quantiles):
@@ -272,7 +259,7 @@ class Prediction(Quantiles):
         """Means and sds of the Gaussians, (S, m) each."""
         means, variances = self.parts
         # A component may have zero variance at a point.
-        return means, np.maximum(np.sqrt(variances), MixtureOptions.min_sd)
+        return means, np.maximum(np.sqrt(variances), MIN_SD)
 
     def _quantile(self, p: float) -> np.ndarray:
         means, sds = self._gaussians()
@@ -402,6 +389,10 @@ def count_draws(draws: Any) -> int:
     return len(leaves[0]) if leaves else 1
 
 
+# Array elements per chunk of new points, such as covariances with the data.
+CHUNK_NUMBERS = 2**24
+
+
 def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.ndarray:
     """Evaluate a function of new points in chunks.
 
@@ -410,7 +401,7 @@ def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.nda
         n: Number of array elements that it holds for each point, such as covariances with the data.
         X_new: Points, (m, d), or indices of points (m,).
     """
-    size = max(256, MixtureOptions.chunk_numbers // n)
+    size = max(256, CHUNK_NUMBERS // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
@@ -423,7 +414,11 @@ def shuffled(samples: ArrayLike, key: jax.Array, size: int) -> np.ndarray:
     return flat[rows[np.asarray(jax.random.permutation(key, size))]]
 
 
-def thin(draws: dict, most: int = MixtureOptions.max_draws) -> dict:
+# Predictions average over at most this many evenly thinned draws of the hyperparameters.
+MAX_MIXTURE_DRAWS = 200
+
+
+def thin(draws: dict, most: int = MAX_MIXTURE_DRAWS) -> dict:
     """Thin draws of sites (S, *site) to at most `most`, evenly spaced in their order.
 
     Draws of a single scalar site are evenly spaced in rank instead, to represent its distribution.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from bayeskern.prediction.mixture import MixtureOptions, Quantiles
+from bayeskern.prediction.mixture import MIN_SD, Quantiles
 from bayeskern.prediction.student_errors import StudentErrors
 
 # Largest absolute error e in a search or an integral.
@@ -77,7 +77,7 @@ class QuantileAverage(Quantiles):
         correlation: Callable[[], np.ndarray] | None = None,
     ):
         self.weights, self.transformations = np.asarray(weights), tuple(transformations)
-        self.means, self.sds = np.asarray(means), np.maximum(sds, MixtureOptions.min_sd)
+        self.means, self.sds = np.asarray(means), np.maximum(sds, MIN_SD)
         self.errors = StudentErrors.normal(self.means.shape[1]) if errors is None else errors
         self.bounds, self._correlation = bounds, correlation
 
@@ -173,7 +173,7 @@ class QuantileAverage(Quantiles):
         centre = values[len(nodes) // 2]
         mean = centre + weights @ (values - centre)
         # Deviations are scaled, since their squares may overflow.
-        size = np.maximum(np.max(np.abs(values - mean), axis=0), MixtureOptions.min_sd)
+        size = np.maximum(np.max(np.abs(values - mean), axis=0), MIN_SD)
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
 
     def log_density(self, y: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
-from bayeskern.prediction.mixture import MixtureOptions, Quantiles, quantiles_between, without_nan
+from bayeskern.prediction.mixture import MIN_SD, Quantiles, quantiles_between, without_nan
 from bayeskern.prediction.student_errors import StudentErrors
 
 # Largest mean for which counts can be drawn.
@@ -128,7 +128,7 @@ class ResponseMixture(Quantiles):
         # No probability lies beyond eight sds in double precision.
         low = np.min(self.locations - 8.0 * self.sds, axis=0)
         high = np.max(self.locations + 8.0 * self.sds, axis=0)
-        sds = np.maximum(self.sds, MixtureOptions.min_sd)
+        sds = np.maximum(self.sds, MIN_SD)
 
         def below(x: np.ndarray, i: np.ndarray) -> np.ndarray:
             return self.weights @ np.asarray(ndtr((x - self.locations[:, i]) / sds[:, i]))

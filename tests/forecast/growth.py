@@ -2,15 +2,12 @@
 
 import numpy as np
 
-from bayeskern.forecast.model.transformation import GrowthLimits
+from bayeskern.forecast.model.transformation import MAX_LOG_ABOVE_LARGEST, MAX_LOG_ABOVE_MEDIAN
 
 
 def limits_of(median, scale):
     """Logarithms from which the two parts of a forecast are linear, the linear part last."""
-    limit = np.minimum(
-        median + GrowthLimits.max_log_above_median,
-        scale.largest + GrowthLimits.max_log_above_largest,
-    )
+    limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, scale.largest + MAX_LOG_ABOVE_LARGEST)
     return limit, np.minimum(limit, scale.largest)
 
 

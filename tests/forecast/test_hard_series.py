@@ -98,8 +98,8 @@ def test_a_series_without_noise_continues(y):
 
 
 def test_the_last_values_of_long_series_are_fitted(monkeypatch):
-    monkeypatch.setattr(configuration.SizeLimits, "max_fitted", 40)
-    monkeypatch.setattr(configuration.SizeLimits, "min_periods", 3)
+    monkeypatch.setattr(configuration, "DEFAULT_FITTED_VALUES", 40)
+    monkeypatch.setattr(configuration, "MIN_PERIODS", 3)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
     one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
     np.testing.assert_array_equal(one.times, other.times)

@@ -25,7 +25,6 @@ from bayeskern.kernels import (
 )
 from bayeskern.linalg import DenseFactor, solver
 from bayeskern.linalg.lapack import MIN_CALLBACK_SIZE
-from bayeskern.prediction import mixture
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
 
@@ -129,7 +128,7 @@ def test_chunked_predictions_equal_whole_ones(monkeypatch):
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
     sizes, original = [], posterior_module.ProcessPredictive.moments
-    monkeypatch.setattr(mixture.MixtureOptions, "chunk_numbers", 1)
+    monkeypatch.setattr("bayeskern.prediction.mixture.CHUNK_NUMBERS", 1)
     monkeypatch.setattr(
         posterior_module,
         "_moments_jit",

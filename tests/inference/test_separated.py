@@ -1,7 +1,6 @@
 """Posteriors with separate modes: no verdict is good where one is missing."""
 
 import warnings
-from dataclasses import replace
 
 import arviz as az
 import numpy as np
@@ -117,8 +116,7 @@ def test_unequal_shares():
 @pytest.mark.parametrize("name", ["rings", "narrow beside wide"])
 def test_regions_of_unknown_shares_keep_the_chains(monkeypatch, name):
     # Any two regions are told apart too badly.
-    unseparated = replace(exploration.EXPLORATION, max_overlap=-1.0)
-    monkeypatch.setattr(exploration, "EXPLORATION", unseparated)
+    monkeypatch.setattr(exploration, "MAX_OVERLAP", -1.0)
     posterior, plain = fit(name, "nuts", 0), fit(name, "chains", 0)
     np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
     assert posterior.trust.verdict != "good" and plain.trust.verdict != "good"

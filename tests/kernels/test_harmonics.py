@@ -12,7 +12,9 @@ from scipy.stats import norm
 from bayeskern import Free
 from bayeskern.kernels import Matern32, Periodic
 from bayeskern.kernels.state_space.harmonics import (
-    HarmonicLimits,
+    MAX_EXCLUDED_PROBABILITY,
+    MAX_HARMONIC_ERROR,
+    MAX_HARMONICS,
     coefficients,
     count_harmonics,
     least_lengthscale,
@@ -45,9 +47,7 @@ def test_coefficients_match_the_aliased_bessel_series(lengthscale):
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-14)
     # Within the stated error of the infinite series.
-    np.testing.assert_allclose(
-        found, bessel(j, z), rtol=0.0, atol=HarmonicLimits.max_relative_error
-    )
+    np.testing.assert_allclose(found, bessel(j, z), rtol=0.0, atol=MAX_HARMONIC_ERROR)
 
 
 @lengthscales
@@ -55,15 +55,13 @@ def test_error_is_within_the_stated_bound(lengthscale):
     z, J = lengthscale**-2, count_harmonics(lengthscale)
     beyond = bessel(np.arange(J + 1, J + 2000), z).sum()
     bound = np.exp(log_error(lengthscale, J))
-    assert 2.0 * beyond <= bound <= HarmonicLimits.max_relative_error
+    assert 2.0 * beyond <= bound <= MAX_HARMONIC_ERROR
     d = np.linspace(0.0, 1.0, 2001)
     series = np.cos(2.0 * np.pi * np.outer(d, np.arange(J + 1))) @ coefficients(lengthscale, J)
     error = np.abs(series - np.exp(-2.0 * (np.sin(np.pi * d) / lengthscale) ** 2)).max()
     assert error <= 2.0 * beyond + 1e-14
     # Nine tenths of the harmonics are too few.
-    assert (
-        2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > HarmonicLimits.max_relative_error
-    )
+    assert 2.0 * bessel(np.arange(int(0.9 * J), J + 2000), z).sum() > MAX_HARMONIC_ERROR
 
 
 def test_derivatives_of_coefficients_match_bessel_functions():
@@ -89,9 +87,9 @@ def test_derivatives_of_coefficients_match_bessel_functions():
 
 def test_number_of_harmonics_for_a_lengthscale():
     assert [count_harmonics(x) for x in (0.02, 0.1, 0.5, 1.0, 4.0)] == [None, 71, 17, 11, 5]
-    for J in (1, 11, HarmonicLimits.max_harmonics):
+    for J in (1, 11, MAX_HARMONICS):
         root = brentq(
-            lambda x, J=J: log_error(np.exp(x), J) - np.log(HarmonicLimits.max_relative_error),
+            lambda x, J=J: log_error(np.exp(x), J) - np.log(MAX_HARMONIC_ERROR),
             -10.0,
             10.0,
         )
@@ -115,7 +113,7 @@ def test_harmonics_of_a_traced_lengthscale_are_unknown():
 def test_prior_is_truncated_in_its_lower_tail():
     J = count_harmonics(dist.LogNormal(0.2, 0.4))
     left_out = [norm(0.2, 0.4).cdf(np.log(least_lengthscale(k))) for k in (J, J - 1)]
-    assert left_out[0] <= HarmonicLimits.max_excluded_probability < left_out[1]
+    assert left_out[0] <= MAX_EXCLUDED_PROBABILITY < left_out[1]
     # One that does not reach small lengthscales is not cut at all.
     assert count_harmonics(dist.Uniform(0.5, 2.0)) == count_harmonics(0.5)
 

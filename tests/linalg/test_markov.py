@@ -25,7 +25,7 @@ from bayeskern.kernels import (
     Periodic,
     White,
 )
-from bayeskern.kernels.state_space.harmonics import HarmonicLimits
+from bayeskern.kernels.state_space.harmonics import MAX_HARMONIC_ERROR
 from bayeskern.linalg import Fits, NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver
@@ -71,7 +71,7 @@ def test_factor_against_numpy(name, all_count):
     factor = SOLVER.factor(NoisyGram(KERNELS[name], X, noise, None if all_count else observed))
     # A few harmonics are not quite the kernel, of variance 1.3, and the sums of damped waves in the
     # Gram matrix of the Markov RBF are not exact to all digits.
-    root_atol = 1.3 * HarmonicLimits.max_relative_error if name == "quasi-periodic" else 1e-12
+    root_atol = 1.3 * MAX_HARMONIC_ERROR if name == "quasi-periodic" else 1e-12
     logdet_rtol = 1e-11 if name == "markov rbf" else 1e-12
     check_factor(factor, K, 1e-9, 1e-12, root_atol, logdet_rtol)
 

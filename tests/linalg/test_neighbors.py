@@ -15,7 +15,7 @@ from bayeskern.linalg.neighbors.conditioning_sets import (
     maximin_order,
     nearest_before,
 )
-from bayeskern.linalg.neighbors.solver import NeighborOptions, NeighborsSolver
+from bayeskern.linalg.neighbors.solver import NEW_POINT_RATIO, PATCH_SIZE, NeighborsSolver
 from bayeskern.protocols import NoClosedFormError
 from tests.linalg.by_hand import check_factor
 from tests.marks import few
@@ -163,7 +163,7 @@ def test_new_points_are_conditioned_on_the_nearest(few_count):
     for part, kernel in {None: KERNEL, "near": Matern32(0.8, 1.3)}.items():
         W, places = np.zeros((len(new), N)), (X / solver.scale, new / solver.scale)
         for i, row in enumerate(np.linalg.norm(places[1][:, None] - places[0], axis=-1)):
-            near = counted[np.argsort(row[counted])[: NeighborOptions.new_point_ratio * m]]
+            near = counted[np.argsort(row[counted])[: NEW_POINT_RATIO * m]]
             W[i, near] = np.linalg.solve(K[np.ix_(near, near)], kernel(X, new)[near, i])
         cross = W @ np.asarray(kernel(X, new))
         errors = np.asarray(kernel(new)) - cross - cross.T + W @ K @ W.T
@@ -314,7 +314,7 @@ def test_stated_memory_is_close_to_that_of_xla():
 @pytest.mark.parametrize("d", [2, 5])
 def test_predictions_and_error_are_close_to_the_dense_solver(d):
     # More points than the error is estimated from at a time.
-    n, rng, noise = NeighborOptions.patch_size + 500, np.random.default_rng(d), 0.1
+    n, rng, noise = PATCH_SIZE + 500, np.random.default_rng(d), 0.1
     X, kernel = rng.uniform(size=(n + 500, d)), Matern32(0.5)
     L = np.linalg.cholesky(np.asarray(kernel(X)) + noise * np.eye(n + 500))
     y = L @ rng.normal(size=n + 500)

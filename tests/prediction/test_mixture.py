@@ -235,7 +235,7 @@ def test_mixture_is_independent_of_chunks(monkeypatch):
     slopes, X = np.array([-1.0, 0.5, 2.0]), np.linspace(0.0, 3.0, 600)
     draws, at = {"slope": jnp.asarray(slopes)}, eqx.Partial(line_at, 0.1)
     for chunk in (2**24, 1):
-        monkeypatch.setattr(over_draws.MixtureOptions, "chunk_numbers", chunk)
+        monkeypatch.setattr("bayeskern.prediction.mixture.CHUNK_NUMBERS", chunk)
         means, variances = over_draws.mixture(at, draws, X, 10).parts
         np.testing.assert_allclose(means, slopes[:, None] * X, rtol=1e-14)
         np.testing.assert_allclose(variances, 0.01, rtol=1e-14)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.forecast.model.transformation import GrowthLimits, NormalScores, Scale
+from bayeskern.forecast.model.transformation import MAX_LOG_ABOVE_LARGEST, NormalScores, Scale
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.student_errors import StudentErrors
 from tests.forecast.growth import grown, limits_of
@@ -155,7 +155,7 @@ def test_moments_equal_quadrature(kind, errors):
 def test_growth_is_linear_above_the_limit():
     """Growth beyond the limit is proportional to the logarithm."""
     scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True)
-    limit = np.log(4.0) + GrowthLimits.max_log_above_largest
+    limit = np.log(4.0) + MAX_LOG_ABOVE_LARGEST
     z = (limit + np.array([-1.0, 0.0, 1.0, 3.0]) - scale.shift) / scale.size
     expected = np.exp(limit) * np.array([np.exp(-1.0), 1.0, 2.0, 4.0])
     np.testing.assert_allclose(scale.ahead(z, 0.0), expected, rtol=1e-12)

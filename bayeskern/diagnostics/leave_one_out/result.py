@@ -18,28 +18,18 @@ from bayeskern.inference.verdict import Trust, worst_entry
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True)
-class LooLimits:
-    """Limits of the verdict on leave-one-out estimates.
-
-    Attributes:
-        max_names: Maximum number of observation names in a sentence.
-        max_khat: Above this k-hat, the estimate of an observation by importance sampling has no
-            finite mean.
-        max_monte_carlo_error: Smaller errors of the elpd do not matter.
-    """
-
-    max_names: int = 5
-    max_khat: float = 1.0
-    max_monte_carlo_error: float = 1.0
-
-
 GOOD = (
     "good",
     "Each observation was left out reliably: k-hat is at most its threshold, or the model was "
     "refitted without the observation.",
 )
+
+# Maximum number of observation names in a sentence.
+MAX_NAMES = 5
+# Above this k-hat, the estimate of an observation by importance sampling has no finite mean.
+MAX_KHAT = 1.0
+# Smaller errors of the elpd do not matter.
+MAX_MONTE_CARLO_ERROR = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +113,12 @@ class CrossValidation:
         remedy = "Refit the model without such observations: bk.loo(posterior, refit='auto')."
         if np.all(self.estimates.how[rows] == REFITTED):
             remedy = "Take more draws in the refits, as in refit=bk.NUTS(draws=4000)."
-        names = abbreviated((self.labels[i] for i in rows), LooLimits.max_names)
+        names = abbreviated((self.labels[i] for i in rows), MAX_NAMES)
         advice = (
             f"{counted(len(rows), 'observation')} ({names}) cannot be left "
             f"out by weighting draws: k-hat {largest:.2f}, above {self.threshold:.2f}. {remedy}"
         )
-        yield "caution" if largest < LooLimits.max_khat else "bad", advice
+        yield "caution" if largest < MAX_KHAT else "bad", advice
 
     def _refits(self) -> Iterator[tuple[str, str]]:
         for label, trust in self.refits.items():
@@ -140,7 +130,7 @@ class CrossValidation:
                 yield "bad" if trust.verdict == "bad" else "caution", advice
 
     def _noise(self) -> Iterator[tuple[str, str]]:
-        if not self.monte_carlo_error <= LooLimits.max_monte_carlo_error:
+        if not self.monte_carlo_error <= MAX_MONTE_CARLO_ERROR:
             advice = (
                 f"The Monte Carlo error of elpd is {self.monte_carlo_error:.2g}: too few draws to "
                 "compare models that differ by less. Take more draws."

@@ -22,36 +22,34 @@ from bayeskern.inference.methods import exact
 @cache
 def good_values() -> dict[str, str]:
     """Range of good values of each measure, as text."""
-    chain_limits, weight_limits = convergence.ChainLimits(), approximation.WeightLimits()
-    particle_limits, tail_limits = smc.ParticleLimits(), tails.TailLimits()
     lower = {
-        "ess_bulk": chain_limits.good_ess,
-        "ess_tail": chain_limits.good_ess,
-        "bfmi": chain_limits.min_bfmi,
-        "ess_of_weights": weight_limits.good_ess,
-        "wider_ess": weight_limits.good_ess,
-        "acceptance": particle_limits.min_acceptance,
+        "ess_bulk": convergence.GOOD_ESS,
+        "ess_tail": convergence.GOOD_ESS,
+        "bfmi": convergence.MIN_BFMI,
+        "ess_of_weights": approximation.GOOD_WEIGHT_ESS,
+        "wider_ess": approximation.GOOD_WEIGHT_ESS,
+        "acceptance": smc.MIN_ACCEPTANCE,
     }
     upper = {
-        "rhat": chain_limits.good_rhat,
-        "rhat_sorted": chain_limits.good_rhat,
-        "divergences_could_change": chain_limits.max_mean_change_sds,
+        "rhat": convergence.GOOD_RHAT,
+        "rhat_sorted": convergence.GOOD_RHAT,
+        "divergences_could_change": convergence.MAX_MEAN_CHANGE_SDS,
         **{name: limit.good for name, limit in approximation.DIFFERENCE_LIMITS.items()},
         # The threshold of k-hat for infinitely many draws.
         "inner_khat": khat_threshold(10**9),
-        "persistence": draws.DENSITY_LIMITS.max_persistence,
-        "log_density_gap": draws.DENSITY_LIMITS.good_log_density_gap,
-        "tail_log_sd_ratio": tail_limits.max_log_sd_ratio,
-        "drift": particle_limits.max_drift,
-        "unmoved": particle_limits.max_unmoved,
-        "prior_sensitivity": power_scaling.PowerScalingOptions.conflict_threshold,
-        "log_evidence_error": particle_limits.max_log_evidence_error,
+        "persistence": draws.MAX_PERSISTENCE,
+        "log_density_gap": draws.GOOD_LOG_DENSITY_GAP,
+        "tail_log_sd_ratio": tails.MAX_LOG_SD_RATIO,
+        "drift": smc.MAX_DRIFT,
+        "unmoved": smc.MAX_UNMOVED_SHARE,
+        "prior_sensitivity": power_scaling.CONFLICT_THRESHOLD,
+        "log_evidence_error": smc.MAX_LOG_EVIDENCE_ERROR,
     }
     return {
         **{name: f"above {limit:g}" for name, limit in lower.items()},
         **{name: f"below {round(limit, 2):g}" for name, limit in upper.items()},
         "residual": f"below {exact.MAX_RELATIVE_RESIDUAL:g}",
-        "sd_khat": f"below {tail_limits.max_sd_khat:g}, or below {tail_limits.max_known_sd_khat:g} "
+        "sd_khat": f"below {tails.MAX_SD_KHAT:g}, or below {tails.MAX_KNOWN_SD_KHAT:g} "
         "if the density beyond the draws confirms the sd",
         "distinct_draws": "nearly all",
         "gradient_norm": "near 0",

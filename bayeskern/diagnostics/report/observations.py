@@ -27,20 +27,10 @@ from bayeskern.prediction.response_mixture import ResponseMixture
 if TYPE_CHECKING:
     import xarray as xr
 
-
-@dataclass(frozen=True)
-class ObservationOptions:
-    """Options of predictions of observations.
-
-    Attributes:
-        costly_replicates: Number of replicates if they condition on the data, which is costly.
-        min_observations: Minimum number of observations for shares to be shown.
-    """
-
-    costly_replicates: int = 100
-    min_observations: int = 20
-
-
+# Number of replicates if they condition on the data, which is costly.
+COSTLY_REPLICATES = 100
+# Minimum number of observations for shares to be shown.
+MIN_OBSERVATIONS = 20
 # Outcomes whose values are classes.
 CLASSES = ("binary", "ordinal", "categorical")
 
@@ -158,7 +148,7 @@ def observations_of_forecast(subject: ForecastSubject) -> Observations:
         process.site,
         y,
         labels,
-        replicates=given_others.sample_each(ObservationOptions.costly_replicates, rng),
+        replicates=given_others.sample_each(COSTLY_REPLICATES, rng),
         mean=given_others.mean,
         # Czado, Gneiting and Held (2009), "Predictive model assessment for count data".
         pit=low + rng.random(len(y)) * (high - low),
@@ -178,7 +168,7 @@ def _of_process(
     w = np.minimum(w, w.mean(axis=0) * np.sqrt(len(w)))
     w /= w.sum(axis=0)
     sds, y = np.sqrt(variances), process.y
-    rows = rng.integers(len(means), size=ObservationOptions.costly_replicates)
+    rows = rng.integers(len(means), size=COSTLY_REPLICATES)
     return Observations(
         process.site,
         y,
@@ -212,7 +202,7 @@ def _replicates_at_point(subject: Subject) -> dict[str, np.ndarray]:
     if conditional and conditional == {process.site for process in subject.processes}:
         # Left-out predictions of the processes serve as replicates.
         return {}
-    count = ObservationOptions.costly_replicates if conditional else 1000
+    count = COSTLY_REPLICATES if conditional else 1000
     return {
         netcdf_name(name): np.asarray(values, float).reshape(count, -1)
         for name, values in subject.posterior.replicates(count).items()

@@ -21,7 +21,7 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import weighted_difference
 from bayeskern.inference.assessment import power_scaling
-from bayeskern.inference.assessment.convergence import ChainLimits
+from bayeskern.inference.assessment.convergence import GOOD_RHAT
 from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.model.trace.sites import ModelSite
@@ -255,9 +255,8 @@ class Subject:
             badness = -np.asarray(array_stats.ess(x))  # pyright: ignore[reportArgumentType]
             if x.shape[1] > 1:
                 # R-hat first, if it is not good; then effective draws.
-                limit = ChainLimits().good_rhat
                 rhat = np.asarray(array_stats.rhat(x))  # pyright: ignore[reportArgumentType]
-                badness = badness + 1e6 * np.maximum(rhat - limit, 0.0)
+                badness = badness + 1e6 * np.maximum(rhat - GOOD_RHAT, 0.0)
         elif self.posterior.importance_weights is not None:
             x = np.stack([self.varying[n].ravel() for n in names], axis=1)
             weights = self.posterior.importance_weights.normal

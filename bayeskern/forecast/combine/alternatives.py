@@ -28,25 +28,6 @@ from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
 
-@dataclass(frozen=True)
-class MixtureSizes:
-    """Sizes of mixtures over draws of regressors.
-
-    Attributes:
-        response_pairs: Pairs of a draw of the hyperparameters and a draw of the regressors in a
-            mixture of counts.
-        kept_matrices: Matrices of the size of the joint covariance that are kept for each
-            structure.
-        temporary_matrices: Temporary matrices of this size in all threads.
-        bytes_of_draws: Bytes for each step of the joint draws of two scenarios.
-    """
-
-    response_pairs: int = 192
-    kept_matrices: int = 2
-    temporary_matrices: int = 16
-    bytes_of_draws: float = 1e6
-
-
 @dataclass(frozen=True, eq=False)
 class Alternatives:
     """Forecasts of all structures for A alternatives of the standardised columns.
@@ -160,6 +141,10 @@ class Alternatives:
         return QuantileAverage(self.weights, scales, means, sds, bounds=bounds)
 
 
+# Pairs of a draw of the hyperparameters and a draw of the regressors in a mixture of counts.
+RESPONSE_PAIRS = 192
+
+
 @dataclass(frozen=True, eq=False)
 class LatentAlternatives(Alternatives):
     """Forecasts of counts or shares for A alternatives at C hyperparameter draws."""
@@ -191,7 +176,7 @@ class LatentAlternatives(Alternatives):
     def predictive(self, steps: np.ndarray) -> ResponseMixture:
         """Mixture over pairs of a draw of the hyperparameters and an alternative."""
         C, A = len(self.members), len(self.Z)
-        count = max(1, -(-MixtureSizes.response_pairs // C)) if A > 1 else 1
+        count = max(1, -(-RESPONSE_PAIRS // C)) if A > 1 else 1
         rng = np.random.default_rng(self.seed)
         chosen = np.concatenate([rng.permutation(A) for _ in range(-(-C * count // A))])
         chosen = chosen[: C * count].reshape(C, count)
@@ -246,6 +231,13 @@ class LatentAlternatives(Alternatives):
         return values
 
 
+# Matrices of the size of the joint covariance that are kept for each structure, and temporary ones
+# in all threads.
+KEPT_MATRICES, TEMPORARY_MATRICES = 2, 16
+# Bytes for each step of the joint draws of two scenarios.
+DRAW_BYTES_PER_STEP = 1e6
+
+
 def require_memory(combination: Combination, Z: np.ndarray) -> None:
     """Raise ValueError if joint draws for Z (A, m, k) do not fit into memory."""
     effects = combination.choices.effects
@@ -256,8 +248,8 @@ def require_memory(combination: Combination, Z: np.ndarray) -> None:
     if combination.choices.likelihood is not None:
         count = max(count, MIXTURE_DRAWS)
     # The memory for m steps is a m^2 + b m bytes.
-    a = 8.0 * (MixtureSizes.kept_matrices * count + MixtureSizes.temporary_matrices) * (p / m) ** 2
-    b, memory = MixtureSizes.bytes_of_draws, validation.machine_memory()
+    a = 8.0 * (KEPT_MATRICES * count + TEMPORARY_MATRICES) * (p / m) ** 2
+    b, memory = DRAW_BYTES_PER_STEP, validation.machine_memory()
     needed = a * m**2 + b * m
     if needed <= memory:
         return

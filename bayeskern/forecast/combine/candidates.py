@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
@@ -19,37 +18,16 @@ from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.kernels import CHANGING, LEVEL
 from bayeskern.forecast.model.structure import Choices, Structure
 
-
-@dataclass(frozen=True)
-class CandidateOptions:
-    """Limits on the structures that are fitted and kept.
-
-    Attributes:
-        max_log_gap_nats: Largest difference in log joint density from the best structure, if
-            `Choices.weighed_by_evidence`.
-        recent_values: In a longer series with a dense fit, fits to this number of last values give
-            the starting points, and their weights choose the structures that are fitted to all
-            values.
-        min_recent_weight: Structures of a longer series with a smaller weight are left out.
-        max_changes: Largest number of new change points; a random-walk level describes a series
-            with more changes better.
-        change_margin: Smallest number of values before and after a new change; fewer values may be
-            outliers.
-        change_starts: Number of structures whose likeliest change is tried.
-        cost_power: Power of the number of values in the time of a fit.
-        cost_of_rest: Time of Hessians, draws and forecasts from earlier origins, in fits.
-        cost_of_search: Time of a search for changes, in fits.
-    """
-
-    max_log_gap_nats: float = 15.0
-    recent_values: int = 250
-    min_recent_weight: float = 0.05
-    max_changes: int = 3
-    change_margin: int = 5
-    change_starts: int = 3
-    cost_power: float = 2.3
-    cost_of_rest: float = 0.3
-    cost_of_search: float = 15.0
+# Largest difference in log joint density from the best structure, if
+# `Choices.weighed_by_evidence`.
+MAX_LOG_GAP_NATS = 15.0
+# In a longer series with a dense fit, fits to this number of last values give the starting points,
+# and their weights choose the structures that are fitted to all values.
+RECENT_VALUES = 250
+# Power of the number of values in the time of a fit.
+COST_POWER = 2.3
+# Time of Hessians, draws and forecasts from earlier origins, and of a search for changes, in fits.
+COST_OF_REST, COST_OF_SEARCH = 0.3, 15.0
 
 
 def candidates(
@@ -57,7 +35,6 @@ def candidates(
     y: np.ndarray,
     choices: Choices,
     origins: Sequence[Origin] = (),
-    options: CandidateOptions = CandidateOptions(),
 ) -> list[Fitted]:
     """Structures at their modes, best first.
 
@@ -68,7 +45,6 @@ def candidates(
         y: Values, (n,).
         choices: Options of the compared structures.
         origins: Earlier origins; without them no structure is left out for its weight.
-        options: Limits on the structures that are kept.
 
     Raises:
         ValueError: No structure has a finite log joint density.
@@ -78,28 +54,28 @@ def candidates(
     # last of mixed values are fine steps only.
     can_shift = choices.kernels is None and choices.fine_steps is None
     is_filtered = choices.takes_filter(len(y))
-    is_long = len(y) > options.recent_values and len(structures) > 1 and can_shift
+    is_long = len(y) > RECENT_VALUES and len(structures) > 1 and can_shift
     is_long = is_long and not is_filtered
-    cost = (len(y) / options.recent_values) ** options.cost_power if is_long else 1.0
-    total = len(structures) * (cost * (1.0 + options.cost_of_rest) + is_long)
-    total += cost * options.cost_of_search if choices.find_changes else 0.0
+    cost = (len(y) / RECENT_VALUES) ** COST_POWER if is_long else 1.0
+    total = len(structures) * (cost * (1.0 + COST_OF_REST) + is_long)
+    total += cost * COST_OF_SEARCH if choices.find_changes else 0.0
     with Progress("forecast", total, estimate=is_long or is_filtered) as bar:
         if is_long:
-            start = _recent_modes(x, y, choices, origins, partial(bar.advance, 1.0), options)
+            start = _recent_modes(x, y, choices, origins, partial(bar.advance, 1.0))
             structures = [*start]
         if is_filtered:
-            fits = _fit_on_grid(x, y, choices, origins, partial(bar.advance, cost), options)
+            fits = _fit_on_grid(x, y, choices, origins, partial(bar.advance, cost))
         else:
             fits = _fit_all(structures, choices, x, y, partial(bar.advance, cost), start)
     if choices.weighed_by_evidence:
-        fits = best_first(fits, options.max_log_gap_nats)
+        fits = best_first(fits, MAX_LOG_GAP_NATS)
     if not np.isfinite(fits[0].log_joint):
         raise ValueError(
             "the log density of the values is not finite at the prior medians of the kernel: the "
             "covariance matrix overflows or is not positive definite there. Check the priors and "
             "the time unit."
         )
-    return _with_changes(fits, options) if choices.find_changes else fits
+    return _with_changes(fits) if choices.find_changes else fits
 
 
 def _fit_all(
@@ -135,13 +111,12 @@ def _recent_modes(
     choices: Choices,
     origins: Sequence[Origin],
     advance: Callable[[], None],
-    options: CandidateOptions,
 ) -> dict[Structure, dict[str, float]]:
     """Structures with enough weight on the last values, with their modes by name.
 
     Arguments as in `candidates`; advance is called after each fit.
     """
-    count, before = options.recent_values, len(y) - options.recent_values
+    count, before = RECENT_VALUES, len(y) - RECENT_VALUES
     first = x[before]
     changes = tuple(time - first for time in choices.changes if time > first)
     shifted = [structure._replace(changes=changes) for structure in choices.structures]
@@ -153,7 +128,7 @@ def _recent_modes(
         if origin.count - before >= count // 4
     ]
     if not choices.weighed_by_evidence:
-        fits = _with_weight(fits, origins, options)
+        fits = _with_weight(fits, origins)
     return {
         fitted.structure._replace(changes=choices.changes): fitted.mode_by_name for fitted in fits
     }
@@ -165,7 +140,6 @@ def _fit_on_grid(
     choices: Choices,
     origins: Sequence[Origin],
     advance: Callable[[], None],
-    options: CandidateOptions,
 ) -> list[Fitted]:
     """Structures with enough weight, best first.
 
@@ -183,19 +157,21 @@ def _fit_on_grid(
         fits += _fit_all(structures, choices, x, y, advance, start)
         start = {fit.structure._replace(log=True): fit.mode_by_name for fit in fits}
     fits = [fit for fit in fits if np.isfinite(fit.log_joint)] or fits
-    return best_first(_with_weight(fits, origins, options))
+    return best_first(_with_weight(fits, origins))
 
 
-def _with_weight(
-    fits: list[Fitted], origins: Sequence[Origin], options: CandidateOptions
-) -> list[Fitted]:
+# Structures of a longer series with a smaller weight are left out.
+MIN_RECENT_WEIGHT = 0.05
+
+
+def _with_weight(fits: list[Fitted], origins: Sequence[Origin]) -> list[Fitted]:
     """Fits whose forecasts from earlier origins give them enough weight; all without origins."""
     if not origins or len(fits) == 1:
         return fits
     past = side_by_side(lambda fitted: fitted.rolling(origins), fits, len(fits[0].y))
     log_densities = np.array([fitted.log_joint for fitted in fits])
     weights = learned_weights(fits, log_densities, origins, past)
-    return [fits[i] for i in np.flatnonzero(weights >= options.min_recent_weight)]
+    return [fits[i] for i in np.flatnonzero(weights >= MIN_RECENT_WEIGHT)]
 
 
 def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:
@@ -204,23 +180,31 @@ def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list
     return [fit for fit in fits if fit.log_joint >= fits[0].log_joint - max_log_gap_nats]
 
 
-def _with_changes(fits: list[Fitted], options: CandidateOptions) -> list[Fitted]:
+# Largest number of new change points; a random-walk level describes a series with more changes
+# better.
+MAX_CHANGES = 3
+# Smallest number of values before and after a new change; fewer values may be outliers.
+CHANGE_MARGIN = 5
+# Number of structures whose likeliest change is tried.
+CHANGE_STARTS = 3
+
+
+def _with_changes(fits: list[Fitted]) -> list[Fitted]:
     """Fits with and without new change points, added while they gain log evidence."""
     newest = fits
-    for _ in range(options.max_changes):
-        changed = with_likeliest_change(newest, options.change_margin, options.change_starts)
+    for _ in range(MAX_CHANGES):
+        changed = with_likeliest_change(newest, CHANGE_MARGIN, CHANGE_STARTS)
         if changed is None:
             break
         time = changed.structure.changes[-1]
         # Every structure of the last round gets the change.
         known = changed.structure.trend_and_log
         others = [old for old in newest if old.structure.trend_and_log != known]
-        margin = options.change_margin
-        fit = partial(with_change, time=time, margin=margin)
+        fit = partial(with_change, time=time, margin=CHANGE_MARGIN)
         newest = best_first([changed, *side_by_side(fit, others, len(changed.y))])
         if _log_evidence(newest) < _log_evidence(fits):
             break
-        fits = best_first([*fits, *newest], options.max_log_gap_nats)
+        fits = best_first([*fits, *newest], MAX_LOG_GAP_NATS)
     if any(fitted.structure.changes for fitted in fits):
         return fits
     # Without changes, the forecast is that of a series that was not searched.

@@ -35,25 +35,6 @@ from bayeskern.prediction.student_errors import StudentErrors
 MIXTURE_DRAWS = 48
 
 
-@dataclass(frozen=True)
-class StackingOptions:
-    """Options of weights and draws of the structures of a forecast.
-
-    Attributes:
-        learning_rate: Power of the marginal likelihood in the weights, if there are kernels from
-            the user or a likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian
-            inference for misspecified linear models, and a proposal for repairing it".
-        min_weight: Structures with a smaller weight are dropped.
-        draws: Number of draws of the hyperparameters of the structure with the largest weight.
-        min_draws: Smallest number of draws of any other structure.
-    """
-
-    learning_rate: float = 0.5
-    min_weight: float = 0.01
-    draws: int = 24
-    min_draws: int = 6
-
-
 class Part(NamedTuple):
     """One structure of the average: its draws and its weight."""
 
@@ -152,12 +133,18 @@ class Combination:
         return StudentErrors(self.width.past_scale * errors.scales) if self.width else errors
 
 
+# Structures with a smaller weight are dropped.
+MIN_WEIGHT = 0.01
+# Number of draws of the hyperparameters of the structure with the largest weight, and smallest
+# number of draws of any other structure.
+MAX_PART_DRAWS, MIN_PART_DRAWS = 24, 6
+
+
 def combine(
     fits: Sequence[Fitted],
     origins: Sequence[Origin],
     seed: int,
     x_new: np.ndarray = NO_TIMES,
-    options: StackingOptions = StackingOptions(),
 ) -> Combination:
     """Weight the fits, drop small weights, and draw hyperparameters of the others.
 
@@ -166,7 +153,6 @@ def combine(
         origins: Earlier origins to forecast from.
         seed: Seed of the draws.
         x_new: As in `Fitted.draws`.
-        options: Weights and draws.
 
     Raises:
         FloatingPointError: No fit has a finite log marginal likelihood.
@@ -180,8 +166,8 @@ def combine(
             "factored there. Use method='map' or another kernel."
         )
     by_part = side_by_side(lambda fitted: fitted.rolling(origins), fits, n)
-    weights = _weights(fits, origins, by_part, options.learning_rate)
-    weights = np.where(weights < options.min_weight, 0.0, weights)
+    weights = _weights(fits, origins, by_part)
+    weights = np.where(weights < MIN_WEIGHT, 0.0, weights)
     weights /= weights.sum()
     by_changes: dict[tuple[float, ...], float] = defaultdict(float)
     for fitted, weight in zip(fits, weights, strict=True):
@@ -190,7 +176,7 @@ def combine(
     order = [i for i in np.lexsort((-weights, -of_changes)).tolist() if weights[i] > 0.0]
 
     def draw(i: int) -> Draws:
-        count = max(options.min_draws, int(np.ceil(options.draws * weights[i] / weights.max())))
+        count = max(MIN_PART_DRAWS, int(np.ceil(MAX_PART_DRAWS * weights[i] / weights.max())))
         return fits[i].draws(count, seed, x_new)
 
     draws = side_by_side(draw, order, n)
@@ -241,11 +227,16 @@ def _past(
     return response_mixture(fits, weights, modes, (means, np.square(sds)))
 
 
+# Power of the marginal likelihood in the weights, if there are kernels from the user or a
+# likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
+# linear models, and a proposal for repairing it".
+LEARNING_RATE = 0.5
+
+
 def _weights(
     fits: Sequence[Fitted],
     origins: Sequence[Origin],
     by_part: Sequence[list[Moments]],
-    learning_rate: float,
 ) -> np.ndarray:
     """Weights of the fits, normalised to sum to one, (K,)."""
     rows: dict[tuple[float, ...], list[int]] = defaultdict(list)
@@ -254,7 +245,7 @@ def _weights(
     evidence = np.array([fitted.log_evidence for fitted in fits])
     choices = fits[0].choices
     if choices.kernels is not None or choices.likelihood is not None:
-        return softmax(learning_rate * evidence)
+        return softmax(LEARNING_RATE * evidence)
     weights = np.zeros(len(fits))
     # Learned weights do not know changes: the posterior probability of each set of changes is
     # divided among its structures.

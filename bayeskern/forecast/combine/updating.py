@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.stacking import Part, StackingOptions
+from bayeskern.forecast.combine.stacking import LEARNING_RATE, MIN_WEIGHT, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.model.structure import Choices
@@ -65,7 +65,6 @@ def updated(
         ValueError: All parts fit the logarithm, and a new value is not positive.
         FloatingPointError: The new values have no finite log density under any draw.
     """
-    options = StackingOptions()
     possible = [part for part in parts if not part.structure.log or np.all(y > 0)]
     if not possible:
         raise ValueError(
@@ -87,8 +86,8 @@ def updated(
         )
     gains = np.where(np.isfinite(gains), gains, -np.inf)
     weights = np.array([part.weight for part in possible])
-    weights = weights * np.exp(options.learning_rate * (gains - gains.max()))
-    weights = np.where(weights < options.min_weight * weights.sum(), 0.0, weights)
+    weights = weights * np.exp(LEARNING_RATE * (gains - gains.max()))
+    weights = np.where(weights < MIN_WEIGHT * weights.sum(), 0.0, weights)
     weights /= weights.sum()
     order = np.argsort(-weights, kind="stable")
     return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)

@@ -36,20 +36,8 @@ if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
 
-@dataclass(frozen=True)
-class ConformalOptions:
-    """Options of conformal intervals and of the test of the Bayesian intervals.
-
-    Attributes:
-        max_origins: Largest number of past origins.
-        significance: Maximum probability of a remark on a calibrated forecast.
-    """
-
-    max_origins: int = 200
-    significance: float = 0.01
-
-
-OPTIONS = ConformalOptions()
+# Largest number of past origins of conformal intervals and of the test of the Bayesian intervals.
+MAX_CONFORMAL_ORIGINS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +59,12 @@ class PastTails:
     discrete: bool = False
 
     @classmethod
-    def of(cls, f: Forecast, options: ConformalOptions = OPTIONS) -> PastTails | None:
-        """Tail probabilities of up to `max_origins` past forecasts; None without origins."""
+    def of(cls, f: Forecast) -> PastTails | None:
+        """Tail probabilities of up to `MAX_CONFORMAL_ORIGINS` past forecasts; None without any."""
         if f.combination is None:
             return None
         steps = f.series.calendar.steps()[f.series.observed]
-        origins = origins_of(steps, f.horizon, f.season_in_steps, options.max_origins)
+        origins = origins_of(steps, f.horizon, f.season_in_steps, MAX_CONFORMAL_ORIGINS)
         past = f.combination.from_origins(origins)
         if past.past is None:
             return None
@@ -149,6 +137,10 @@ def binomial_p_value(successes: int, count: int, probability: float, lower: bool
     return float(np.exp(log_mass[counted]).sum())
 
 
+# Maximum probability of a remark on a calibrated forecast.
+REMARK_SIGNIFICANCE = 0.01
+
+
 @dataclass(frozen=True)
 class CoverageTest:
     """Exact test of the coverage of past Bayesian intervals.
@@ -174,9 +166,9 @@ class CoverageTest:
         """True if the intervals held less than their level."""
         return self.inside < self.level * self.count
 
-    def remark(self, options: ConformalOptions = OPTIONS) -> str | None:
+    def remark(self) -> str | None:
         """Remark if the deviation is beyond chance; otherwise None."""
-        if self.p_value >= options.significance:
+        if self.p_value >= REMARK_SIGNIFICANCE:
             return None
         return (
             f"{100 * self.level:g} % intervals, scaled to the expected size of past errors, held "

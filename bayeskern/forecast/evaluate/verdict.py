@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,33 +11,8 @@ from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.verdict import Trust
 
-
-@dataclass(frozen=True)
-class ForecastLimits:
-    """Limits of the verdict on a forecast.
-
-    A coverage may exceed its limit by two standard errors.
-
-    Attributes:
-        coverage_tol: Largest deviation of the coverage from the expected one in a good forecast, if
-            the width of the intervals does not follow past errors.
-        min_coverage_80: Coverage of 80 % intervals below which a forecast is bad.
-        min_good_chance: Chance of a smaller error than seasonal naive in a good forecast.
-        max_error_ratio: Error of past forecasts relative to seasonal naive above which a forecast
-            is bad, if its CRPS is larger as well.
-        min_values: Smallest number of past values for a good verdict.
-        min_origins: Smallest number of past origins for a good verdict.
-    """
-
-    coverage_tol: float = 0.05
-    min_coverage_80: float = 0.5
-    min_good_chance: float = 0.7
-    max_error_ratio: float = 1.3
-    min_values: int = 10
-    min_origins: int = 4
-
-
-LIMITS = ForecastLimits()
+# Chance of a smaller error than seasonal naive in a good forecast.
+MIN_GOOD_CHANCE = 0.7
 
 
 def assess_forecast(
@@ -51,8 +25,8 @@ def assess_forecast(
 
     good: the forecast will probably have a smaller error than seasonal naive, and there are enough
     past forecasts; intervals whose width does not follow past errors had the expected coverage,
-    within its error. bad: beyond the limits of `ForecastLimits`, or the fit is not usable. caution:
-    between the two, with advice.
+    within its error. bad: beyond `MIN_COVERAGE_80` or `MAX_ERROR_RATIO`, or the fit is not usable.
+    caution: between the two, with advice.
 
     Args:
         problem: Reason not to use the fit or its predictions; None if there is none.
@@ -85,7 +59,7 @@ def assess_forecast(
         steps = "step" if horizon == 1 else counted(horizon, "step")
         summary += (
             f" In the next {steps}, the chance of a smaller error than seasonal naive is "
-            f"{100 * chance:.0f} % (good from {100 * LIMITS.min_good_chance:.0f} % on)."
+            f"{100 * chance:.0f} % (good from {100 * MIN_GOOD_CHANCE:.0f} % on)."
         )
     failure = problem or next(_failures(past), None)
     if failure:
@@ -96,25 +70,39 @@ def assess_forecast(
     return Trust("good", summary, evidence)
 
 
+# Coverage of 80 % intervals, plus two standard errors, below which a forecast is bad.
+MIN_COVERAGE_80 = 0.5
+# Error of past forecasts relative to seasonal naive above which a forecast is bad, if its CRPS is
+# larger as well.
+MAX_ERROR_RATIO = 1.3
+
+
 def _failures(past: RollingOriginScores) -> Iterator[str]:
     """Reasons for a bad verdict, with advice."""
-    if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < LIMITS.min_coverage_80:
+    if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < MIN_COVERAGE_80:
         yield (
             "The intervals are much too narrow: use a shorter horizon, or only the values since "
             "the last change in the behaviour of the series (last=)."
         )
-    if past.error_ratio > LIMITS.max_error_ratio and past.crps_ratio > 1.0:
+    if past.error_ratio > MAX_ERROR_RATIO and past.crps_ratio > 1.0:
         yield (
             "Repeating the last season had a much smaller error: use seasonal naive, or give "
             "another season= or last=."
         )
 
 
+# Largest deviation of the coverage from the expected one, beyond two standard errors, in a good
+# forecast, if the width of the intervals does not follow past errors.
+COVERAGE_TOL = 0.05
+# Smallest numbers of past values and past origins for a good verdict.
+MIN_PAST_VALUES, MIN_PAST_ORIGINS = 10, 4
+
+
 def _doubts(past: RollingOriginScores, horizon: int, chance: float) -> Iterator[str]:
     """Reasons against a good verdict, the most important first."""
     for level in () if past.is_adapted else (0.8, 0.95):
         deviation = past.coverage(level) - past.expected[level]
-        tolerance = LIMITS.coverage_tol + 2.0 * past.coverage_error(level)
+        tolerance = COVERAGE_TOL + 2.0 * past.coverage_error(level)
         held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
         if deviation < -tolerance:
             yield (
@@ -124,12 +112,12 @@ def _doubts(past: RollingOriginScores, horizon: int, chance: float) -> Iterator[
             yield (
                 f"{held}: the intervals may be too wide. Use a lower level if their width matters."
             )
-    if chance < LIMITS.min_good_chance:
+    if chance < MIN_GOOD_CHANCE:
         yield (
             "Repeating the last season may do as well: rely on the intervals rather than on the "
             "median. Regressors or another season= may help."
         )
-    if past.count < LIMITS.min_values or len(past.origins) < LIMITS.min_origins:
+    if past.count < MIN_PAST_VALUES or len(past.origins) < MIN_PAST_ORIGINS:
         yield "Past values or origins are too few for a firm verdict: give a longer history."
     if past.steps < horizon // 3:
         yield (

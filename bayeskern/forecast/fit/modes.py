@@ -24,7 +24,7 @@ from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.time_series.base import Evidence
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import CRITERIA, Optimum
+from bayeskern.inference.optimization.modes import MODE_GRADIENT_TOL, Optimum
 
 # Lower bound on the curvature along an eigenvector: a proposal sd of 2, twice most prior sds.
 MIN_CURVATURE = 0.25
@@ -225,7 +225,7 @@ class Fitted:
         with self.evidence.threads():
             for _ in range(500):
                 gradient_norm = fitted.optimum.gradient_norm
-                if gradient_norm < CRITERIA.gradient_tol:
+                if gradient_norm < MODE_GRADIENT_TOL:
                     break
                 try:
                     mode = fitted.mode + np.linalg.solve(self.hessian, fitted.gradient)

@@ -7,25 +7,9 @@ are not fitted again: the process is conditioned on the values up to an origin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-
-@dataclass(frozen=True)
-class OriginLimits:
-    """Limits on the origins of past forecasts.
-
-    Attributes:
-        max_origins: Largest number of origins.
-        max_origins_with_likelihood: The same with a likelihood, where a forecast takes longer.
-        min_known: Smallest number of values known at an origin.
-    """
-
-    max_origins: int = 24
-    max_origins_with_likelihood: int = 10
-    min_known: int = 5
 
 
 class Origin(NamedTuple):
@@ -68,8 +52,15 @@ class Ahead(NamedTuple):
         return cls(steps, rows, np.repeat([o.count for o in origins], counts).astype(int))
 
 
+# Largest number of origins of past forecasts, and the same with a likelihood, where a forecast
+# takes longer.
+MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIHOOD = 24, 10
+# Smallest number of values known at an origin.
+MIN_KNOWN_VALUES = 5
+
+
 def origins_of(
-    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = OriginLimits.max_origins
+    steps: np.ndarray, horizon: int, season: int = 1, max_origins: int = MAX_ORIGINS
 ) -> tuple[Origin, ...]:
     """Evenly spaced origins in the second half of a series; none if it is too short.
 
@@ -81,7 +72,7 @@ def origins_of(
         max_origins: Largest number of origins.
     """
     n = len(steps)
-    first = max(OriginLimits.min_known, n // 2, season + 2 if n > 2 * season else 0)
+    first = max(MIN_KNOWN_VALUES, n // 2, season + 2 if n > 2 * season else 0)
     if n <= first:
         return ()
     counts = np.unique(np.linspace(first, n - 1, min(max_origins, n - first)).astype(int))

@@ -15,22 +15,6 @@ from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 
 
-@dataclass(frozen=True)
-class AlignmentOptions:
-    """Options of totals beside finer values.
-
-    Attributes:
-        rounding_tol: Relative difference between a total and the sum of its fine values that counts
-            as rounding.
-        max_totals: Maximum number of totals in a fit, whose time is cubic in it.
-        max_fine_values: Maximum number of fine values.
-    """
-
-    rounding_tol: float = 1e-3
-    max_totals: int = 240
-    max_fine_values: int = 400
-
-
 @dataclass(frozen=True, eq=False)
 class Aligned:
     """Totals over finished periods, and fine values up to the present.
@@ -117,13 +101,17 @@ class Aligned:
         return np.append(x, steps.positions(indices)), np.append(adjusted.values[observed], values)
 
 
+# Maximum number of totals in a fit, whose time is cubic in it.
+MAX_TOTALS = 240
+
+
 def aligned(totals: Series, fine: Series, last: int | None = None) -> Aligned:
     """Totals and fine values on one grid of fine steps.
 
     Args:
         totals: Totals over months, quarters or years.
         fine: Values of the same quantity over days, business days or months.
-        last: Number of last totals to use; all, up to `max_totals`, if None.
+        last: Number of last totals to use; all, up to `MAX_TOTALS`, if None.
 
     Raises:
         ValueError: The values are not of a finer frequency, have gaps, do not reach the end of the
@@ -138,7 +126,7 @@ def aligned(totals: Series, fine: Series, last: int | None = None) -> Aligned:
         fine = _from_row(fine, first - start)
         fine = fine.with_remarks("values before the first total are left out")
     pair = _with_finished_periods(Aligned(_without_unfinished(Aligned(totals, fine)), fine))
-    limit = AlignmentOptions.max_totals if last is None else last
+    limit = MAX_TOTALS if last is None else last
     if int(pair.totals.observed.sum()) > limit:
         pair = Aligned(pair.totals.last(limit), pair.fine)
         lead = int(pair.edges(1)[0]) - pair.start
@@ -146,15 +134,23 @@ def aligned(totals: Series, fine: Series, last: int | None = None) -> Aligned:
     return _recent(pair)
 
 
+# Maximum number of fine values.
+MAX_FINE_VALUES = 400
+
+
 def _recent(pair: Aligned) -> Aligned:
-    """Pair with at most `max_fine_values` fine values, from the start of a period."""
-    if len(pair.fine.values) <= AlignmentOptions.max_fine_values:
+    """Pair with at most `MAX_FINE_VALUES` fine values, from the start of a period."""
+    if len(pair.fine.values) <= MAX_FINE_VALUES:
         return pair
     edges = pair.edges(int(pair.totals.calendar.steps()[-1]) + 2)
-    starts = edges[edges >= pair.stop - AlignmentOptions.max_fine_values]
+    starts = edges[edges >= pair.stop - MAX_FINE_VALUES]
     fine = _from_row(pair.fine, int(starts[0]) - pair.start)
     remark = f"only the last {len(fine.values):,} of {len(pair.fine.values):,} values are used"
     return Aligned(pair.totals, fine.with_remarks(remark))
+
+
+# Relative difference between a total and the sum of its fine values that counts as rounding.
+ROUNDING_TOL = 1e-3
 
 
 def _without_unfinished(pair: Aligned) -> Series:
@@ -179,14 +175,12 @@ def _without_unfinished(pair: Aligned) -> Series:
             continue
         total = totals.values[row]
         values = pair.fine.values[start - pair.start : stop - pair.start]
-        agrees = abs(values.sum() - total) <= AlignmentOptions.rounding_tol * max(
-            abs(total), np.abs(values).sum()
-        )
+        agrees = abs(values.sum() - total) <= ROUNDING_TOL * max(abs(total), np.abs(values).sum())
         if agrees and stop > pair.stop:
             remark = f"the last total, {label[row]}, is the sum so far: the period is unfinished"
             return totals.until(int(row)).with_remarks(*totals.remarks, remark)
         if not agrees and stop <= pair.stop:
-            means = abs(values.mean() - total) <= AlignmentOptions.rounding_tol * abs(total)
+            means = abs(values.mean() - total) <= ROUNDING_TOL * abs(total)
             hint = (
                 "It is their mean: give totals, the means times the number of values."
                 if means

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,35 +35,22 @@ from bayeskern.forecast.model.transformation import (
 )
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
-
-@dataclass(frozen=True)
-class SizeLimits:
-    """Limits on the numbers of steps and of fitted values.
-
-    The last `max_fitted` values are fitted, or as many as `min_periods` of the longest season span.
-    Level, slope, seasons and their hyperparameters change, so that older values tell little about
-    the next ones.
-
-    Attributes:
-        max_steps: Longest forecast; with 1000 fitted values it takes gigabytes.
-        max_values: Most values of a fit with dense covariance matrices. More take gigabytes, and
-            minutes for each step.
-        max_fitted: Last values fitted by default.
-        max_filtered: Last values fitted by default by a filter, if the season is long.
-        max_dense: Last values fitted by default with dense covariances, if the season is long.
-        max_fitted_with_likelihood: Last values fitted by default with a likelihood.
-        max_missing: Most missing values between the values of a filter.
-        min_periods: Number of periods of the longest season that fitted values should span.
-    """
-
-    max_steps: int = 100_000
-    max_values: int = 10_000
-    max_fitted: int = 600
-    max_filtered: int = 6_000
-    max_dense: int = 1_000
-    max_fitted_with_likelihood: int = 500
-    max_missing: int = 300
-    min_periods: int = 5
+# Longest forecast, in steps; with 1000 fitted values it takes gigabytes.
+MAX_STEPS = 100_000
+# Most values of a fit with dense covariance matrices. More take gigabytes, and minutes for each
+# step.
+MAX_VALUES = 10_000
+# Last values fitted by default. Level, slope, seasons and their hyperparameters change, so that
+# older values tell little about the next ones.
+DEFAULT_FITTED_VALUES = 600
+# Number of periods of the longest season that fitted values should span.
+MIN_PERIODS = 5
+# Last values fitted by default by a filter and with dense covariances, if the season is long.
+DEFAULT_FILTERED_VALUES, DEFAULT_DENSE_VALUES = 6_000, 1_000
+# Last values fitted by default with a likelihood.
+DEFAULT_VALUES_WITH_LIKELIHOOD = 500
+# Most missing values between the values of a filter.
+MAX_MISSING_VALUES = 300
 
 
 class Request(NamedTuple):
@@ -97,15 +84,15 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     trends = _trends(request)
     seasons = name_seasons(series.calendar, request.season)
     series = _plausible_series(series)
-    latest = series.values[series.observed][-(model.last or SizeLimits.max_fitted) :]
+    latest = series.values[series.observed][-(model.last or DEFAULT_FITTED_VALUES) :]
     ranks = likelihood is None and _suits_ranks(latest, model)
-    # Number of values that span `min_periods` of the longest season; ranks have no minimum.
+    # Number of values that span `MIN_PERIODS` of the longest season; ranks have no minimum.
     longest = max(seasons.values(), default=0.0)
-    needed = 0.0 if ranks else SizeLimits.min_periods * longest / series.calendar.step
+    needed = 0.0 if ranks else MIN_PERIODS * longest / series.calendar.step
     on_grid = _suits_filter(series, request) and not ranks
-    most = SizeLimits.max_filtered if on_grid else SizeLimits.max_dense
-    limit = int(np.clip(np.ceil(needed - 1e-6), SizeLimits.max_fitted, most))
-    limit = limit if likelihood is None else SizeLimits.max_fitted_with_likelihood
+    most = DEFAULT_FILTERED_VALUES if on_grid else DEFAULT_DENSE_VALUES
+    limit = int(np.clip(np.ceil(needed - 1e-6), DEFAULT_FITTED_VALUES, most))
+    limit = limit if likelihood is None else DEFAULT_VALUES_WITH_LIKELIHOOD
     series, on_grid = _fitted_values(series, model, limit, on_grid)
     require_within_reach(series, horizon)
     calendar, labels = series.calendar, _labels_of(series)
@@ -141,9 +128,9 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
     # from a single step. A regressor or an event may explain the step.
     # The search fits dense covariance matrices.
-    is_large = on_grid and len(y) > SizeLimits.max_fitted
+    is_large = on_grid and len(y) > DEFAULT_FITTED_VALUES
     has_default_structures = not (is_large or ranks or likelihood or effects or model.kernels)
-    has_few_seasons = span < SizeLimits.min_periods * max(visible.values(), default=0.0)
+    has_few_seasons = span < MIN_PERIODS * max(visible.values(), default=0.0)
     if has_default_structures and has_few_seasons and model.changes is None:
         at = level_shift(np.log(y) if True in logs else y)
         if at is not None:
@@ -262,18 +249,18 @@ def _fitted_values(
         on_grid: True if a filter supports the options and the times.
 
     Raises:
-        ValueError: The number of values of a dense fit exceeds `max_values`.
+        ValueError: The number of values of a dense fit exceeds `MAX_VALUES`.
     """
     count = int(series.observed.sum())
     wanted = min(count, model.last or (limit if model.kernel is None else count))
     if on_grid and (filtered := _count_on_grid(series)) < wanted:
         # Too many values are missing between the values wanted.
-        on_grid = model.last is None and filtered > SizeLimits.max_fitted
+        on_grid = model.last is None and filtered > DEFAULT_FITTED_VALUES
         if model.last is None:
-            wanted = min(wanted, filtered if on_grid else SizeLimits.max_dense)
-    if not on_grid and wanted > SizeLimits.max_values:
+            wanted = min(wanted, filtered if on_grid else DEFAULT_DENSE_VALUES)
+    if not on_grid and wanted > MAX_VALUES:
         raise ValueError(
-            f"a forecast with these options can be fitted to at most {SizeLimits.max_values} "
+            f"a forecast with these options can be fitted to at most {MAX_VALUES} "
             f"values; got {wanted} of {series.value_name}. Aggregate them, hours to days for "
             "example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
             "solvers for more values."
@@ -282,10 +269,10 @@ def _fitted_values(
 
 
 def _count_on_grid(series: Series) -> int:
-    """Number of last values with at most `max_missing` missing values between them."""
+    """Number of last values with at most `MAX_MISSING_VALUES` missing values between them."""
     steps = series.calendar.steps()[series.observed]
     missing = steps[-1] - steps - np.arange(len(steps))[::-1]
-    return int(np.sum(missing <= SizeLimits.max_missing))
+    return int(np.sum(missing <= MAX_MISSING_VALUES))
 
 
 def _require_built_in(
@@ -323,8 +310,8 @@ def _changes(series: Series, changes: Any) -> tuple[float, ...]:
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError if the horizon takes too much memory or exceeds the year 9999."""
-    count = min(int(np.sum(series.observed)), SizeLimits.max_values)
-    max_steps = min(SizeLimits.max_steps, SizeLimits.max_values**2 // count)
+    count = min(int(np.sum(series.observed)), MAX_VALUES)
+    max_steps = min(MAX_STEPS, MAX_VALUES**2 // count)
     if horizon > max_steps:
         raise ValueError(
             f"horizon can be at most {max_steps} steps from {count} values; got {horizon}. Take "

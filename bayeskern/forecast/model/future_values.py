@@ -21,20 +21,6 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.zones import to_utc
 from bayeskern.prediction.mixture import Quantiles
 
-
-@dataclass(frozen=True)
-class DrawLimits:
-    """Numbers of draws of regressors with unknown future values.
-
-    Attributes:
-        distribution_draws: Joint draws of a distribution or a forecast.
-        max_draws: Maximum number of draws of an array.
-    """
-
-    distribution_draws: int = 400
-    max_draws: int = 1_000
-
-
 ACCEPTED = (
     "a number, one number for each time, a pandas Series indexed by time, draws of shape (S, {m}), "
     "a distribution, or a forecast of the regressor"
@@ -97,6 +83,12 @@ def table_of(regressors: Any) -> tuple[Any, dict[str, RegressorForecast]]:
     return pd.DataFrame(columns).rename_axis("time"), forecasts
 
 
+# Number of joint draws of a distribution or a forecast.
+DISTRIBUTION_DRAWS = 400
+# Maximum number of draws of an array.
+MAX_ARRAY_DRAWS = 1_000
+
+
 @dataclass(frozen=True, eq=False)
 class FutureTimes:
     """Times at which regressors are required, and their name in messages.
@@ -131,7 +123,7 @@ class FutureTimes:
         """
         plain = {name: self._array(name, value) for name, value in values.items()}
         sizes = {name: len(a) for name, a in plain.items() if a is not None and len(a) > 1}
-        count = self.count or max(sizes.values(), default=DrawLimits.distribution_draws)
+        count = self.count or max(sizes.values(), default=DISTRIBUTION_DRAWS)
         for name, size in sizes.items():
             if size != count:
                 other = next((key for key in sizes if sizes[key] == count), "this scenario")
@@ -140,8 +132,8 @@ class FutureTimes:
                     "number, row by row."
                 )
         rows = np.arange(count)
-        if count > DrawLimits.max_draws:
-            rows = np.linspace(0, count - 1, DrawLimits.max_draws).astype(int)
+        if count > MAX_ARRAY_DRAWS:
+            rows = np.linspace(0, count - 1, MAX_ARRAY_DRAWS).astype(int)
         draws = {}
         for i, (name, value) in enumerate(values.items()):
             array = plain[name]

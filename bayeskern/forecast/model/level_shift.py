@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-
-@dataclass(frozen=True)
-class LevelShiftOptions:
-    """Options of the detection of an exceptional level shift.
-
-    Attributes:
-        window: Number of values before and after a time whose medians are compared.
-        min_ratio: Smallest ratio of the largest shift to the typical one.
-    """
-
-    window: int = 5
-    min_ratio: float = 60.0
+# Number of values before and after a time whose medians are compared.
+SHIFT_WINDOW = 5
+# Smallest ratio of the largest shift to the typical one.
+MIN_SHIFT_RATIO = 60.0
 
 
-def level_shift(y: np.ndarray, options: LevelShiftOptions = LevelShiftOptions()) -> int | None:
+def level_shift(y: np.ndarray) -> int | None:
     """Index of the first value after an exceptional level shift; None without one.
 
     The shift at a time is the absolute difference of the medians of the values before and after it.
@@ -30,17 +20,15 @@ def level_shift(y: np.ndarray, options: LevelShiftOptions = LevelShiftOptions())
 
     Args:
         y: Values, (n,).
-        options: Window and limit.
     """
-    window = options.window
-    if len(y) <= 2 * window:
+    if len(y) <= 2 * SHIFT_WINDOW:
         return None
-    medians = np.median(sliding_window_view(y, window), axis=1)
-    shifts = np.abs(medians[window:] - medians[:-window])
+    medians = np.median(sliding_window_view(y, SHIFT_WINDOW), axis=1)
+    shifts = np.abs(medians[SHIFT_WINDOW:] - medians[:-SHIFT_WINDOW])
     steps = np.abs(np.diff(y))
     start = int(np.argmax(shifts))
-    around = slice(start, start + 2 * window - 1)
+    around = slice(start, start + 2 * SHIFT_WINDOW - 1)
     typical = max(np.median(shifts), np.median(steps)) or np.mean(np.delete(steps, around))
-    if shifts[start] <= options.min_ratio * typical:
+    if shifts[start] <= MIN_SHIFT_RATIO * typical:
         return None
     return start + int(np.argmax(steps[around])) + 1

@@ -11,25 +11,11 @@ from scipy.special import ndtr, ndtri
 
 from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
-
-@dataclass(frozen=True)
-class GrowthLimits:
-    """Limits of exponential growth.
-
-    A forecast of the logarithm grows linearly instead of exponentially in its error above a limit:
-    exp(0.5) times the median forecast or exp(1) times the largest value, whichever is smaller.
-
-    Attributes:
-        max_log_above_median: Logarithm of the first factor.
-        max_log_above_largest: Logarithm of the second factor.
-    """
-
-    max_log_above_median: float = 0.5
-    max_log_above_largest: float = 1.0
-
-
 # Absolute value above which a number in a series is an error.
 MAX_SIZE = 1e100
+# Logarithms of two factors, of the median forecast and of the largest value. Above the smaller
+# product, a forecast of the logarithm grows linearly instead of exponentially in its error.
+MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
 
 
 @dataclass(frozen=True)
@@ -94,10 +80,7 @@ class Scale:
             return self.back(mean + deviation)
         median = self.shift + self.size * mean
         g = median + self.size * deviation
-        limit = np.minimum(
-            median + GrowthLimits.max_log_above_median,
-            self.largest + GrowthLimits.max_log_above_largest,
-        )
+        limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, self.largest + MAX_LOG_ABOVE_LARGEST)
         forecast = _exponential_up_to(limit, g)
         if self.linear_share == 0.0:
             return forecast

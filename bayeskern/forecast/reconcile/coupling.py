@@ -18,30 +18,14 @@ from scipy.special import ndtri
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.combine.width import MAX_RESIDUAL
-from bayeskern.forecast.fit.rolling import Origin, OriginLimits
+from bayeskern.forecast.fit.rolling import MIN_KNOWN_VALUES, Origin
 from bayeskern.forecast.reconcile.weights import shrunk_correlation
 from bayeskern.forecast.result import Forecast
 from bayeskern.prediction.quantile_average import QuantileAverage
 
-
-@dataclass(frozen=True)
-class CouplingOptions:
-    """Options of the correlations between series.
-
-    Attributes:
-        max_origins: Largest number of past origins.
-        max_origins_with_likelihood: Largest number with a likelihood, which needs an inner
-            optimisation for each origin.
-        previous_weight: Weight of the correlation at the previous step in the estimate at the next
-            step, as a number of independent errors.
-    """
-
-    max_origins: int = 200
-    max_origins_with_likelihood: int = 60
-    previous_weight: float = 20.0
-
-
-OPTIONS = CouplingOptions()
+# Weight of the correlation at the previous step in the estimate at the next step, as a number of
+# independent errors.
+PREVIOUS_STEP_WEIGHT = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +62,7 @@ class Coupling:
             count = len(rows) / step
             if len(rows) > 1 and count >= 1.0:
                 estimate = correlation_of(rows)
-                weight = count / (count + OPTIONS.previous_weight)
+                weight = count / (count + PREVIOUS_STEP_WEIGHT)
                 correlation = weight * estimate + (1.0 - weight) * correlation
             by_step.append(correlation)
         return cls(one_step, np.array(by_step), roots)
@@ -140,6 +124,11 @@ def require_draws(draws: int, horizon: int) -> None:
         )
 
 
+# Largest number of past origins, and the same with a likelihood, which needs an inner optimisation
+# for each origin.
+MAX_COUPLING_ORIGINS, MAX_COUPLING_ORIGINS_WITH_LIKELIHOOD = 200, 60
+
+
 def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
     """Standardised errors of forecasts from past origins, (origins, horizon, n).
 
@@ -147,17 +136,17 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
     or an origin is missing, and 0 for a constant series. The hyperparameters are those of the whole
     series.
     """
-    shape = OPTIONS.max_origins, forecasts[0].horizon, len(forecasts)
+    shape = MAX_COUPLING_ORIGINS, forecasts[0].horizon, len(forecasts)
     errors = np.full(shape, np.nan)
     for j, f in enumerate(forecasts):
         if f.combination is None:
             errors[:, :, j] = 0.0
             continue
-        max_origins = OPTIONS.max_origins
+        max_origins = MAX_COUPLING_ORIGINS
         if f.choices.likelihood is not None:
-            max_origins = OPTIONS.max_origins_with_likelihood
+            max_origins = MAX_COUPLING_ORIGINS_WITH_LIKELIHOOD
         observed = f.series.calendar.steps()[f.series.observed]
-        first = max(OriginLimits.min_known, f.season_in_steps + 2, len(observed) - max_origins)
+        first = max(MIN_KNOWN_VALUES, f.season_in_steps + 2, len(observed) - max_origins)
         origins = []
         for count in range(first, len(observed)):
             steps = observed[count : count + f.horizon] - observed[count - 1] - 1
@@ -169,7 +158,7 @@ def past_errors(forecasts: Sequence[Forecast]) -> np.ndarray:
         ages = np.concatenate(
             [np.full(len(o.steps), observed[-1] - observed[o.count - 1] - 1) for o in origins]
         )
-        recent = ages < OPTIONS.max_origins
+        recent = ages < MAX_COUPLING_ORIGINS
         scores = np.clip(normal_errors(past), -MAX_RESIDUAL, MAX_RESIDUAL)
         errors[ages[recent], past.ahead.steps[recent], j] = scores[recent]
     return errors

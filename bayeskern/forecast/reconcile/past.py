@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayeskern.forecast.fit.rolling import Origin, OriginLimits
+from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN_VALUES, Origin
 from bayeskern.forecast.reconcile.coupling import Coupling, in_rank_order, square_root
 from bayeskern.forecast.reconcile.weights import Projector
 from bayeskern.forecast.result import Forecast
@@ -70,7 +70,7 @@ def past_points(forecasts: Sequence[Forecast], coupling: Coupling) -> list[PastP
     oldest = min(map(_oldest_origin, forecasts))
     if oldest < 1:
         return []
-    count = min(OriginLimits.max_origins, oldest)
+    count = min(MAX_ORIGINS, oldest)
     origins = np.unique(np.linspace(1, oldest, count).astype(int))[::-1]
     tables = [past_quantiles(f, origins) for f in forecasts]
     common = set(tables[0]).intersection(*tables[1:])
@@ -92,7 +92,7 @@ def _ages(f: Forecast) -> np.ndarray:
 
 def _oldest_origin(f: Forecast) -> int:
     """Age of the oldest origin at which half of the values are known; 0 without one."""
-    ages, min_known = _ages(f), max(OriginLimits.min_known, f.season_in_steps + 2)
+    ages, min_known = _ages(f), max(MIN_KNOWN_VALUES, f.season_in_steps + 2)
     return int(ages[max(len(ages) // 2, min_known) - 1]) if len(ages) > min_known else 0
 
 

@@ -23,7 +23,7 @@ from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.data.calendar import SECONDS_PER_YEAR, Calendar
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.fit.rolling import OriginLimits
+from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN_VALUES
 from bayeskern.forecast.forecast import forecast as forecast_series
 from bayeskern.forecast.reconcile.coupling import in_rank_order, require_draws, root_of_paths
 from bayeskern.forecast.reconcile.hierarchy import Hierarchy
@@ -159,9 +159,7 @@ class TemporallyReconciled(CoherentForecasts):
         blocks = TemporalBlocks(levels, size, self.blocks.roots, self.blocks.spreads)
         known = min(len(level.forecast.series.on_grid()) * level.size for level in levels)
         # Half of the blocks, and five of the longest, are known at the oldest origin.
-        count = min(
-            known // size // 2, known // size - OriginLimits.min_known, OriginLimits.max_origins
-        )
+        count = min(known // size // 2, known // size - MIN_KNOWN_VALUES, MAX_ORIGINS)
         copula, points = blocks.loadings @ blocks.loadings.T, []
         for origin in range(max(count, 0), 0, -1):
             table = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeskern.forecast.combine.candidates import CandidateOptions
+from bayeskern.forecast.combine.candidates import CHANGE_MARGIN
 from bayeskern.forecast.evaluate.conformal import PastTails
 from bayeskern.forecast.show.printing import number_format
 
@@ -33,7 +33,7 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
             "so that the forecast stays within the range of the observed values"
         )
     if f.choices.find_changes and not f.changes.size:
-        searched = len(y) >= 2 * CandidateOptions.change_margin
+        searched = len(y) >= 2 * CHANGE_MARGIN
         result = "searched, and none found" if searched else "too few values to search for them"
         remarks.append(f"changes of level and slope: {result}")
     effects = f.choices.effects

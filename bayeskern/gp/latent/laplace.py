@@ -26,7 +26,6 @@ likelihood differs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -36,22 +35,8 @@ from jax import Array
 from bayeskern.gp.latent.laplace_factor import LaplaceFactor, LatentCovariance
 from bayeskern.gp.latent.log_likelihood import LogLikelihood
 
-
-@dataclass(frozen=True)
-class NewtonOptions:
-    """Options of Newton's method for the mode.
-
-    Attributes:
-        max_decrement: A mode is accepted if the decrement is below this.
-        converged_decrement: Below this decrement, rounding errors dominate.
-        max_factors: Largest number of factorizations.
-        min_step: Smallest step length of the line search.
-    """
-
-    max_decrement: float = 1e-8
-    converged_decrement: float = 1e-20
-    max_factors: int = 60
-    min_step: float = 0.5**40
+# A mode is accepted if the decrement is below this.
+MAX_DECREMENT = 1e-8
 
 
 class LatentMode(NamedTuple):
@@ -77,7 +62,15 @@ class LatentMode(NamedTuple):
     @property
     def converged(self) -> Array:
         """True if the search converged."""
-        return self.decrement < NewtonOptions.max_decrement
+        return self.decrement < MAX_DECREMENT
+
+
+# Below this decrement, rounding errors dominate.
+CONVERGED_DECREMENT = 1e-20
+# Largest number of factorizations.
+MAX_FACTORS = 60
+# Smallest step length of the line search.
+MIN_STEP_LENGTH = 0.5**40
 
 
 def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> LatentMode:
@@ -98,7 +91,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         def too_long(state):
             t, value = state
             rises_enough = value - mode.value >= 1e-4 * t * mode.decrement - slack
-            return ~rises_enough & (t > NewtonOptions.min_step)
+            return ~rises_enough & (t > MIN_STEP_LENGTH)
 
         def halved(state):
             t = 0.5 * state[0]
@@ -110,7 +103,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         moved = mode._replace(
             f=mode.f + t * df, weights=mode.weights + t * da, value=value, steps=mode.steps + 1
         )
-        return moved, t > NewtonOptions.min_step
+        return moved, t > MIN_STEP_LENGTH
 
     def steps_with_one_factor(state):
         mode, _ = state
@@ -124,7 +117,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
             # Rounding may make a decrement near 0 negative.
             decrement = jnp.abs(jnp.sum(r * df))
             contracts = decrement <= covariance.contraction * mode.decrement
-            go_on = (decrement > NewtonOptions.converged_decrement) & contracts
+            go_on = (decrement > CONVERGED_DECREMENT) & contracts
             mode = mode._replace(decrement=decrement)
             moved, rose = jax.lax.cond(go_on, step, lambda mode, *_: (mode, True), mode, da, df)
             return moved, jnp.where(jnp.isinf(first), decrement, first), go_on & rose, rose
@@ -135,9 +128,9 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
             lambda state: state[2], newton_step, (start, start.decrement, True, True)
         )
         # Near convergence rounding errors make the decrement fluctuate: stop if it does not shrink.
-        stalled = (mode.decrement < NewtonOptions.max_decrement) & (mode.decrement > 0.25 * first)
-        again = (mode.decrement > NewtonOptions.converged_decrement) & ~stalled & rose
-        again &= mode.factors + 1 < NewtonOptions.max_factors
+        stalled = (mode.decrement < MAX_DECREMENT) & (mode.decrement > 0.25 * first)
+        again = (mode.decrement > CONVERGED_DECREMENT) & ~stalled & rose
+        again &= mode.factors + 1 < MAX_FACTORS
         return mode._replace(factors=mode.factors + 1), again
 
     nan = jnp.full((), jnp.nan, m.dtype)

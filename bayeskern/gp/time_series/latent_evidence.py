@@ -27,29 +27,6 @@ from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 from bayeskern.linalg import lapack
 
 
-@dataclass(frozen=True)
-class FisherScoringOptions:
-    """Options of the search for the mode; gains are in nats.
-
-    Attributes:
-        max_steps: Largest number of steps.
-        max_halvings: Largest number of halvings of a step.
-        converged_gain: Expected gain below which the search ends.
-        unchecked_gain: Expected gain below which a step is taken without a line search, since the
-            gain is smaller than rounding errors.
-        newton_gain: Expected gain below which steps use the curvature instead of Fisher's
-            information.
-        accepted_gain: Largest expected gain of another step at an accepted mode.
-    """
-
-    max_steps: int = 50
-    max_halvings: int = 30
-    converged_gain: float = 1e-18
-    unchecked_gain: float = 1e-10
-    newton_gain: float = 1.0
-    accepted_gain: float = 1e-8
-
-
 class LaplaceMode(NamedTuple):
     """Mode of the latent g and Laplace's approximation at the mode.
 
@@ -68,6 +45,19 @@ class LaplaceMode(NamedTuple):
     value: float
 
 
+# Largest number of steps of the search for the mode, and of halvings of a step.
+MAX_SEARCH_STEPS, MAX_STEP_HALVINGS = 50, 30
+# Expected gain, in nats, below which the search ends.
+CONVERGED_GAIN = 1e-18
+# Expected gain, in nats, below which a step is taken without a line search, since the gain is
+# smaller than rounding errors.
+UNCHECKED_GAIN = 1e-10
+# Expected gain, in nats, below which steps use the curvature instead of Fisher's information.
+NEWTON_GAIN = 1.0
+# Largest expected gain, in nats, of another step at an accepted mode.
+ACCEPTED_GAIN = 1e-8
+
+
 class NumpyLatentEvidence(NumpyEvidence):
     """log q(y, hyperparameters) of y ~ likelihood(shift + size g), g ~ GP(0, kernel).
 
@@ -83,8 +73,6 @@ class NumpyLatentEvidence(NumpyEvidence):
         size: Scale of the latent function.
         effects: Linear effects, added to g as further components.
     """
-
-    options = FisherScoringOptions()
 
     def __init__(
         self,
@@ -158,7 +146,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     def _search(self, theta: np.ndarray, K: np.ndarray, a: np.ndarray) -> LaplaceMode | None:
         """Fisher scoring, then Newton's method, from g = K a; None if it fails."""
-        likelihood, options, n = self.likelihood, self.options, len(self.y)
+        likelihood, n = self.likelihood, len(self.y)
 
         def objective(g, a):
             return np.sum(likelihood.log_density(self._f(g), self.y, theta)) - 0.5 * (a @ g)
@@ -168,7 +156,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         if not np.isfinite(value):
             a, g = np.zeros(n), np.zeros(n)
             value = objective(g, a)
-        for _ in range(options.max_steps):
+        for _ in range(MAX_SEARCH_STEPS):
             slope, information = self._slope(g, theta), self._information(g, theta)
             root = np.sqrt(information)
             L = lapack.cholesky(np.eye(n) + root[:, None] * K * root)
@@ -182,17 +170,17 @@ class NumpyLatentEvidence(NumpyEvidence):
             expected_gain = da @ dg + np.sum(information * np.square(dg))
             if not np.isfinite(expected_gain):
                 return None
-            if expected_gain < options.converged_gain:
+            if expected_gain < CONVERGED_GAIN:
                 break
-            unchecked = expected_gain < options.unchecked_gain
-            if expected_gain < options.newton_gain and not likelihood.log_concave:
+            unchecked = expected_gain < UNCHECKED_GAIN
+            if expected_gain < NEWTON_GAIN and not likelihood.log_concave:
                 # (I + K H) dg = K (slope - a), with H the second derivative of -log p(y | g).
                 H = self._curvature(g, theta)
                 newton = np.linalg.solve(np.eye(n) + K * H, K @ (slope - a))
                 newton_da = slope - a - H * newton
                 if unchecked or objective(g + newton, a + newton_da) >= value:
                     da, dg = newton_da, newton
-            for _ in range(options.max_halvings):
+            for _ in range(MAX_STEP_HALVINGS):
                 new_value = objective(g + dg, a + da)
                 if new_value >= value or unchecked:
                     break
@@ -200,7 +188,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             else:
                 return None
             a, g, value = a + da, g + dg, new_value
-        if not (np.isfinite(value) and expected_gain < options.accepted_gain):
+        if not (np.isfinite(value) and expected_gain < ACCEPTED_GAIN):
             return None
         self._start = a
         half = lapack.solve_lower(L, np.diag(root))

@@ -8,7 +8,6 @@ and whose density is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,27 +16,6 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth, weigh
 
 # Log density at points (n, d): (n,), up to a constant.
 type LogDensity = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class MatchingOptions:
-    """Options of moment matching.
-
-    Attributes:
-        max_steps: Maximum number of maps that are applied one after another.
-        min_draws_per_coordinate: Draws per coordinate below which covariances are not matched,
-            because their estimates are too noisy.
-        max_shift: Largest distance of a weighted mean from the mean of all moved draws, in their
-            sds, at which moments count as matched. A target beyond all draws has weights with a
-            small k-hat and a large distance.
-        goal_khat: k-hat at which no further step is tried. Between this value and the threshold of
-            k-hat, estimates have a bias of several standard errors.
-    """
-
-    max_steps: int = 30
-    min_draws_per_coordinate: int = 10
-    max_shift: float = 0.5
-    goal_khat: float = 0.5
 
 
 class Affine(NamedTuple):
@@ -126,9 +104,18 @@ class Matched(NamedTuple):
         return self.khat <= self.weights.threshold
 
 
-def match_moments(
-    proposal: Proposal, log_target: LogDensity, options: MatchingOptions | None = None
-) -> Matched:
+# Maximum number of maps that are applied one after another.
+MAX_MATCHING_STEPS = 30
+# Largest distance of a weighted mean from the mean of all moved draws, in their sds, at which
+# moments count as matched. A target beyond all draws has weights with a small k-hat and a large
+# distance.
+MAX_SHIFT_SDS = 0.5
+# k-hat at which no further step is tried. Between this value and the threshold of k-hat, estimates
+# have a bias of several standard errors.
+GOAL_KHAT = 0.5
+
+
+def match_moments(proposal: Proposal, log_target: LogDensity) -> Matched:
     """Move draws towards a target until k-hat of their weights is small.
 
     Each step moves the draws to their weighted mean; if that does not lower k-hat, it matches
@@ -142,7 +129,6 @@ def match_moments(
     Args:
         proposal: Draws from g.
         log_target: Log density of the target.
-        options: Options of the algorithm.
 
     Returns:
         The weighted draws. If k-hat is small from the start, or no step lowers it, these are the
@@ -152,14 +138,13 @@ def match_moments(
         Paananen, Piironen, Buerkner and Vehtari (2021), "Implicitly adaptive importance sampling",
         algorithms 1 and 2.
     """
-    options = MatchingOptions() if options is None else options
     start = moved = _moved(proposal, log_target, proposal.z, 0)
     if start.has_low_khat:
         return start
-    goal = min(options.goal_khat, start.weights.threshold)
+    goal = min(GOAL_KHAT, start.weights.threshold)
     best, total = start, Affine(np.ones(start.z.shape[1]), np.zeros(start.z.shape[1]))
-    while moved.steps < options.max_steps:
-        for step in _steps(moved.z, moved.weights.normal, options):
+    while moved.steps < MAX_MATCHING_STEPS:
+        for step in _steps(moved.z, moved.weights.normal):
             new = _moved(proposal, log_target, step(moved.z), moved.steps + 1)
             # With a low k-hat, the moments decide.
             is_closer = max(moved.khat, new.khat) <= goal and new.shift < moved.shift
@@ -168,13 +153,13 @@ def match_moments(
                 break
         else:
             break
-        if moved.khat <= goal and moved.shift <= options.max_shift:
+        if moved.khat <= goal and moved.shift <= MAX_SHIFT_SDS:
             best = _mixture(proposal, log_target, moved, total)
             if best.khat <= goal:
                 return best
     if moved.steps > best.steps:
         best = _mixture(proposal, log_target, moved, total)
-        if moved.shift > options.max_shift:
+        if moved.shift > MAX_SHIFT_SDS:
             best = best._replace(khat=max(best.khat, start.khat))
     return best if best.khat <= start.khat else start
 
@@ -200,7 +185,12 @@ def _mixture(proposal: Proposal, log_target: LogDensity, moved: Matched, total: 
     return mixed._replace(shift=moved.shift)
 
 
-def _steps(z: np.ndarray, weights: np.ndarray, options: MatchingOptions) -> Iterator[Affine]:
+# Draws per coordinate below which covariances are not matched, because their estimates are too
+# noisy.
+MIN_DRAWS_PER_COORDINATE = 10
+
+
+def _steps(z: np.ndarray, weights: np.ndarray) -> Iterator[Affine]:
     """Maps that match more and more moments of z (S, d) to their weighted moments."""
     count, d = z.shape
     mean = z.mean(axis=0)
@@ -214,7 +204,7 @@ def _steps(z: np.ndarray, weights: np.ndarray, options: MatchingOptions) -> Iter
     scales = np.ones(d)
     scales[usable] = np.sqrt(weighted_variances[usable] / variances[usable])
     yield Affine(scales, mean + shift - scales * mean)
-    if count < options.min_draws_per_coordinate * d:
+    if count < MIN_DRAWS_PER_COORDINATE * d:
         return
     try:
         root = np.linalg.cholesky(centred.T @ centred / count)

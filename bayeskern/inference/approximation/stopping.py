@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-
-@dataclass(frozen=True)
-class StoppingOptions:
-    """Options of the stopping rule.
-
-    Attributes:
-        short_steps: Steps of the short horizon.
-        long_steps: Maximum number of steps of the long horizon.
-        min_rise_errors: Standard errors that a rise must exceed to count.
-    """
-
-    short_steps: int = 200
-    long_steps: int = 1000
-    min_rise_errors: float = 2.0
-
-
-STOPPING = StoppingOptions()
+# Steps of the short horizon, and maximum number of steps of the long horizon.
+SHORT_HORIZON_STEPS, MAX_LONG_HORIZON_STEPS = 200, 1000
+# Standard errors that a rise must exceed to count.
+MIN_RISE_ERRORS = 2.0
 
 
 class StoppingRule:
@@ -48,15 +33,15 @@ class StoppingRule:
     def reached(self) -> bool:
         """True if the ELBO no longer rises."""
         count = len(self.elbo)
-        if count < 2 * STOPPING.short_steps:
+        if count < 2 * SHORT_HORIZON_STEPS:
             return False
-        horizons = STOPPING.short_steps, min(count // 2, STOPPING.long_steps)
+        horizons = SHORT_HORIZON_STEPS, min(count // 2, MAX_LONG_HORIZON_STEPS)
         return not any(map(self._rises, horizons))
 
     def _rises(self, horizon: int) -> bool:
         gain, error = self.gain(horizon)
         # Written so that NaN counts as a rise.
-        return not gain <= STOPPING.min_rise_errors * error + 1e-12 * abs(self.latest)
+        return not gain <= MIN_RISE_ERRORS * error + 1e-12 * abs(self.latest)
 
     def gain(self, horizon: int) -> tuple[float, float]:
         """Rise of the mean ELBO between the last two horizons, and its standard error."""
@@ -68,7 +53,7 @@ class StoppingRule:
 
     def describe(self, steps: int) -> str:
         """Sentence on a fit that reached its step limit while the ELBO still rose."""
-        horizon = min(len(self.elbo) // 2, STOPPING.long_steps)
+        horizon = min(len(self.elbo) // 2, MAX_LONG_HORIZON_STEPS)
         if horizon < 2:
             return f"Stopped at the step limit ({steps}) before the last learning rate."
         gain, error = self.gain(horizon)

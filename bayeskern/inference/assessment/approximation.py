@@ -9,7 +9,7 @@ the prior, and all draws are weighted together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,36 +31,12 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
-
-@dataclass(frozen=True)
-class WeightLimits:
-    """Limits of a verdict on importance weights, and numbers of weighted draws.
-
-    Attributes:
-        good_ess: Fewest effective draws of reliable weights.
-        heavy_khat: k-hat at and above which weights have no variance, so that their effective draws
-            are overestimated.
-        good_ess_if_heavy: Fewest effective draws of reliable weights with such a k-hat.
-        min_ess: Effective draws below which weights are useless.
-        max_khat: k-hat at and above which weights are useless.
-        first_draws: Number of draws weighted first, if the density is costly.
-        max_draws: Number of draws weighted next, if the first draws do not decide.
-        decisive_khat: k-hat of the first draws above which more draws would not help.
-        max_size: Number of coordinates up to which a wider sample, or a correction, can help draws
-            with such a k-hat.
-        max_places: Number of heaviest draws that chains visit after a bad verdict.
-    """
-
-    good_ess: int = 400
-    heavy_khat: float = 0.5
-    good_ess_if_heavy: int = 1000
-    min_ess: int = 100
-    max_khat: float = 0.7
-    first_draws: int = 512
-    max_draws: int = 2048
-    decisive_khat: float = 1.0
-    max_size: int = 10
-    max_places: int = 20
+# Fewest effective draws of reliable weights.
+GOOD_WEIGHT_ESS = 400
+# Numbers of draws weighted if the density is costly: first, and next if the first do not decide.
+FIRST_WEIGHTED_DRAWS, MAX_WEIGHTED_DRAWS = 512, 2048
+# k-hat of the first draws above which more draws would not help.
+DECISIVE_KHAT = 1.0
 
 
 class DifferenceLimit(NamedTuple):
@@ -77,7 +53,6 @@ class DifferenceLimit(NamedTuple):
     error: float
 
 
-WEIGHT_LIMITS = WeightLimits()
 # Differences of means, in sds, and of log sds, and the Kolmogorov-Smirnov distance. With 400
 # effective draws, two standard errors of a mean are 0.1 sd: means may differ by 0.15 sd.
 DIFFERENCE_LIMITS = {
@@ -119,12 +94,12 @@ def assess_approximation(
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
     log_q, count = posterior.log_q, posterior.z.shape[1]
     assert log_q is not None
-    if count <= WEIGHT_LIMITS.first_draws or not is_costly(posterior.fitted_target):
+    if count <= FIRST_WEIGHTED_DRAWS or not is_costly(posterior.fitted_target):
         sample = Sample(posterior.z[0], posterior.log_p_of_first(count), log_q)
         return _assess(posterior, sample, doubt)
     # A few hundred evaluations of a costly density often decide.
     trust, n = None, 0
-    for n in (WEIGHT_LIMITS.first_draws, min(WEIGHT_LIMITS.max_draws, count)):
+    for n in (FIRST_WEIGHTED_DRAWS, min(MAX_WEIGHTED_DRAWS, count)):
         log_p = posterior.log_p_of_first(n)
         trust = _assess(posterior, Sample(posterior.z[0, :n], log_p, log_q[:n]), doubt)
         if trust.verdict == "good" or _is_decisive(trust.evidence):
@@ -138,12 +113,12 @@ def _is_decisive(evidence: dict) -> bool:
     error = evidence["error"]
     # Few draws overestimate the distance of distribution functions.
     with_more_draws = evidence | {
-        "error": error * np.sqrt(WEIGHT_LIMITS.first_draws / WEIGHT_LIMITS.max_draws),
+        "error": error * np.sqrt(FIRST_WEIGHTED_DRAWS / MAX_WEIGHTED_DRAWS),
         "ks": evidence["ks"] - error,
     }
     return bool(
         evidence.get("modes_missed")
-        or evidence["khat"] > WEIGHT_LIMITS.decisive_khat
+        or evidence["khat"] > DECISIVE_KHAT
         or too_different(with_more_draws)
     )
 
@@ -195,9 +170,14 @@ def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
     return with_places(trust, posterior, wider)
 
 
+# Number of coordinates up to which a wider sample, or a correction, can help draws with a decisive
+# k-hat.
+MAX_CORRECTABLE_SIZE = 10
+
+
 def is_hopeless(khat: float, size: int) -> bool:
     """True if weights in many coordinates have no mean: further weighted draws would not help."""
-    return khat > WEIGHT_LIMITS.decisive_khat and size > WEIGHT_LIMITS.max_size
+    return khat > DECISIVE_KHAT and size > MAX_CORRECTABLE_SIZE
 
 
 def _shape(evidence: dict) -> str:
@@ -245,7 +225,7 @@ def assess_weighted(
         return trust
     count = len(sample.z)
     if is_costly(posterior.fitted_target):
-        count = min(count, WEIGHT_LIMITS.max_draws)
+        count = min(count, MAX_WEIGHTED_DRAWS)
     wider, difference = _against_overdispersed(posterior, sample, delivered, count)
     difference = difference._replace(ess=min(difference.ess, weights.ess))
     evidence = {**differences_evidence(names, weights, [difference]), **evidence}
@@ -277,7 +257,7 @@ def _unsettled(
             "rounds (adapt=) or method='nuts'."
         )
         return Trust("caution", advice, evidence)
-    if is_reliable(weights) and distinct >= WEIGHT_LIMITS.good_ess:
+    if is_reliable(weights) and distinct >= GOOD_WEIGHT_ESS:
         return None
     advice = (
         f"Only {effective(weights.ess)} ({distinct} distinct): enough for means, too few for "
@@ -345,6 +325,10 @@ def _missed(posterior: Assessable, evidence: dict) -> list[Optimum]:
     return missed
 
 
+# Number of heaviest draws that chains visit after a bad verdict.
+MAX_PLACES = 20
+
+
 def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample) -> Trust:
     """Add the heaviest draws of a wider sample to a bad verdict, as findings.
 
@@ -354,9 +338,7 @@ def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample)
     if trust.verdict != "bad" or not wider.weights.khat < 1.0:
         return trust
     coordinates = posterior.fitted_target.coordinates
-    return replace(
-        trust, findings=Findings.at(coordinates, wider.heaviest(WEIGHT_LIMITS.max_places))
-    )
+    return replace(trust, findings=Findings.at(coordinates, wider.heaviest(MAX_PLACES)))
 
 
 def missed_advice(count: int) -> str:
@@ -368,16 +350,25 @@ def missed_advice(count: int) -> str:
     )
 
 
+# k-hat at and above which weights have no variance, so that their effective draws are
+# overestimated, and fewest effective draws of reliable weights with such a k-hat.
+HEAVY_WEIGHT_KHAT, GOOD_HEAVY_WEIGHT_ESS = 0.5, 1000
+
+
 def is_reliable(weights: Weights) -> bool:
     """True if weights are reliable; False if k-hat is unknown (NaN)."""
-    heavy = not weights.khat < WEIGHT_LIMITS.heavy_khat
-    min_ess = WEIGHT_LIMITS.good_ess_if_heavy if heavy else WEIGHT_LIMITS.good_ess
+    heavy = not weights.khat < HEAVY_WEIGHT_KHAT
+    min_ess = GOOD_HEAVY_WEIGHT_ESS if heavy else GOOD_WEIGHT_ESS
     return bool(weights.khat < weights.threshold and weights.ess >= min_ess)
+
+
+# k-hat at and above which, and effective draws below which, weights are useless.
+MAX_WEIGHT_KHAT, MIN_WEIGHT_ESS = 0.7, 100
 
 
 def is_useless(weights: Weights) -> bool:
     """True if weights carry no information, or k-hat is unknown (NaN)."""
-    return not (weights.khat < WEIGHT_LIMITS.max_khat and weights.ess >= WEIGHT_LIMITS.min_ess)
+    return not (weights.khat < MAX_WEIGHT_KHAT and weights.ess >= MIN_WEIGHT_ESS)
 
 
 def _useless(

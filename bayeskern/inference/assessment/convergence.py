@@ -7,7 +7,6 @@ localization: an improved R-hat"; Betancourt (2016) for E-BFMI.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,37 +14,11 @@ from bayeskern.core.formatting import counted
 from bayeskern.inference.result import MAX_COORDINATE, Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
-
-@dataclass(frozen=True)
-class ChainLimits:
-    """Limits of a verdict on Markov chains.
-
-    Attributes:
-        good_rhat: Upper limit of R-hat of good chains.
-        usable_rhat: R-hat at and above which chains are bad.
-        good_ess: Fewest effective draws of good chains, in bulk and tails.
-        usable_ess: Effective draws below which chains are bad.
-        min_bfmi: Smallest E-BFMI of good chains.
-        max_divergent_share: Share of divergent draws at and above which chains are bad.
-        max_saturated_share: Largest share of draws at the maximum tree depth in good chains.
-        max_mean_change_sds: Upper limit of the change of a mean, in sds, that divergences may hide
-            in good chains: the standard error of a mean of 400 effective draws.
-        separate_modes_sds: Distance between means of chains, in sds within chains, above which
-            the chains are in different modes and do not only mix slowly.
-    """
-
-    good_rhat: float = 1.01
-    usable_rhat: float = 1.05
-    good_ess: int = 400
-    usable_ess: int = 100
-    min_bfmi: float = 0.3
-    max_divergent_share: float = 0.01
-    max_saturated_share: float = 0.05
-    max_mean_change_sds: float = 0.05
-    separate_modes_sds: float = 3.0
-
-
-CHAIN_LIMITS = ChainLimits()
+# Upper limit of R-hat of good chains, and R-hat at and above which chains are bad.
+GOOD_RHAT, USABLE_RHAT = 1.01, 1.05
+# Fewest effective draws of good chains, in bulk and tails, and effective draws below which chains
+# are bad.
+GOOD_ESS, USABLE_ESS = 400, 100
 
 
 def step_evidence(stats: Sequence[dict[str, np.ndarray]]) -> dict:
@@ -177,6 +150,13 @@ def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
 # -- verdict ---------------------------------------------------------------------------------------
 
 
+# Share of divergent draws at and above which chains are bad.
+MAX_DIVERGENT_SHARE = 0.01
+# Upper limit of the change of a mean, in sds, that divergences may hide in good chains: the
+# standard error of a mean of 400 effective draws.
+MAX_MEAN_CHANGE_SDS = 0.05
+
+
 def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     """Verdict on chains from their convergence and their steps.
 
@@ -191,14 +171,14 @@ def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
     """
     e, chains = evidence, len(worst)
     divergences = e.get("divergences", 0)
-    few_divergences = divergences < CHAIN_LIMITS.max_divergent_share * total
+    few_divergences = divergences < MAX_DIVERGENT_SHARE * total
     # Comparisons are written so that NaN fails them. One chain has no R-hat to compare.
-    agree = chains == 1 or e["rhat"] < CHAIN_LIMITS.good_rhat
-    agree_roughly = chains == 1 or e["rhat"] < CHAIN_LIMITS.usable_rhat
-    enough = e["ess_bulk"] >= CHAIN_LIMITS.usable_ess and e["ess_tail"] >= CHAIN_LIMITS.usable_ess
+    agree = chains == 1 or e["rhat"] < GOOD_RHAT
+    agree_roughly = chains == 1 or e["rhat"] < USABLE_RHAT
+    enough = e["ess_bulk"] >= USABLE_ESS and e["ess_tail"] >= USABLE_ESS
     usable = agree_roughly and enough and few_divergences
     could_change = e.get("divergences_could_change", np.nan)
-    harmless = few_divergences and could_change < CHAIN_LIMITS.max_mean_change_sds
+    harmless = few_divergences and could_change < MAX_MEAN_CHANGE_SDS
     problem = (
         (None if agree else _separate_modes(e, worst))
         or (None if harmless or not divergences else _divergences(e, total))
@@ -227,13 +207,18 @@ def lacks_draws(trust: Trust) -> bool:
     """True if chains agree roughly, and the first remedy is to let them go on."""
     remedies = (_disagreement(trust.evidence), _few_draws(trust.evidence))
     is_remedy = any(advice and trust.advice.startswith(advice) for advice in remedies)
-    agree_roughly = trust.evidence["rhat"] < CHAIN_LIMITS.usable_rhat
+    agree_roughly = trust.evidence["rhat"] < USABLE_RHAT
     return trust.verdict != "good" and agree_roughly and is_remedy
+
+
+# Distance between means of chains, in sds within chains, above which the chains are in different
+# modes and do not only mix slowly.
+MODE_SEPARATION_SDS = 3.0
 
 
 def _separate_modes(e: dict, worst: np.ndarray) -> str | None:
     means, within = np.mean(worst, axis=1), np.sqrt(np.mean(np.var(worst, axis=1)))
-    if not np.ptp(means) > CHAIN_LIMITS.separate_modes_sds * within:
+    if not np.ptp(means) > MODE_SEPARATION_SDS * within:
         return None
     return (
         f"The chains sit in different regions, most at {e['rhat_at']} (R-hat {e['rhat']:.3g}): the "
@@ -273,8 +258,12 @@ def _divergences(e: dict, total: int) -> str:
     )
 
 
+# Smallest E-BFMI of good chains.
+MIN_BFMI = 0.3
+
+
 def _slow_energy(e: dict) -> str | None:
-    if e.get("bfmi", np.inf) >= CHAIN_LIMITS.min_bfmi:
+    if e.get("bfmi", np.inf) >= MIN_BFMI:
         return None
     remedy = "bound heavy tails, or give scales tighter priors"
     if "centredness" not in e:
@@ -287,8 +276,12 @@ def _slow_energy(e: dict) -> str | None:
     )
 
 
+# Largest share of draws at the maximum tree depth in good chains.
+MAX_SATURATED_SHARE = 0.05
+
+
 def _short_trajectories(e: dict, total: int) -> str | None:
-    if e.get("max_treedepth_reached", 0) <= CHAIN_LIMITS.max_saturated_share * total:
+    if e.get("max_treedepth_reached", 0) <= MAX_SATURATED_SHARE * total:
         return None
     return (
         f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
@@ -298,9 +291,9 @@ def _short_trajectories(e: dict, total: int) -> str | None:
 
 
 def _few_draws(e: dict) -> str | None:
-    if e["ess_bulk"] >= CHAIN_LIMITS.good_ess and e["ess_tail"] >= CHAIN_LIMITS.good_ess:
+    if e["ess_bulk"] >= GOOD_ESS and e["ess_tail"] >= GOOD_ESS:
         return None
-    part = "tail" if e["ess_bulk"] >= min(CHAIN_LIMITS.good_ess, e["ess_tail"]) else "bulk"
+    part = "tail" if e["ess_bulk"] >= min(GOOD_ESS, e["ess_tail"]) else "bulk"
     return (
         f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
         "draws."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,34 +12,6 @@ from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.conditional import conditional_mode
 from bayeskern.inference.result import Assessable
-
-
-@dataclass(frozen=True)
-class TailOptions:
-    """Options for following a marginal density beyond the draws.
-
-    Attributes:
-        tail_share: Share of the draws in one tail, whose moments are computed from the density.
-        untrusted_share: The same share if the draws may not reach the tail.
-        reach: Distance from the median up to which the density is followed, in units of the
-            largest distance of a draw.
-        points: Number of points at which the density is computed.
-        grid: Number of coordinate values from which the points are interpolated.
-        difference: Step of the numerical derivative of the log distance, in units of the distance
-            from the median to the tail.
-        max_size: Dimension above which no density is followed.
-    """
-
-    tail_share: float = 0.1
-    untrusted_share: float = 0.4
-    reach: float = 20.0
-    points: int = 25
-    grid: int = 512
-    difference: float = 1e-4
-    max_size: int = 200
-
-
-TAIL = TailOptions()
 
 
 class Tail(NamedTuple):
@@ -71,7 +42,19 @@ class _Side(NamedTuple):
     mean_square: float
 
 
-def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail_share) -> Tail:
+# Share of the draws in one tail, whose moments are computed from the density.
+TAIL_SHARE = 0.1
+# Distance from the median up to which the density is followed, in units of the largest distance of
+# a draw.
+TAIL_REACH = 20.0
+# Step of the numerical derivative of the log distance, in units of the distance from the median to
+# the tail.
+DIFFERENCE_STEP = 1e-4
+# Dimension above which no density is followed.
+MAX_TAIL_SIZE = 200
+
+
+def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL_SHARE) -> Tail:
     """Tail index and sd of a latent number, with tail moments from its marginal density.
 
     Laplace's method gives the marginal density: the density at the conditional mode of the other
@@ -83,7 +66,7 @@ def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail
     Args:
         posterior: The draws and the density.
         name: Name of a number, such as `tau` or `theta[3]`.
-        tail_share: As in `TailOptions`.
+        tail_share: Share of the draws in one tail, whose moments are computed from the density.
 
     Returns:
         The tail; NaN if the number has no coordinate of its own (parts of a simplex,
@@ -97,7 +80,7 @@ def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail
     # Sites each of whose numbers is a function of the coordinate with the same name.
     elementwise = {s.name for s in target.latents if s.shape == s.unconstrained_shape}
     has_coordinate = name in target.coordinates and name.split("[")[0] in elementwise
-    if not has_coordinate or target.size > TAIL.max_size:
+    if not has_coordinate or target.size > MAX_TAIL_SIZE:
         return unknown
     z = posterior.z.reshape(-1, target.size)
     x = _values(target, z, name)
@@ -113,7 +96,7 @@ def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail
     coordinate = target.coordinates.index(name)
     # Moments about the median, in units of scale: of each tail first, then of the draws between.
     inside, mean, mean_square, index = np.ones(len(y), bool), 0.0, 0.0, np.inf
-    differences = TAIL.difference * np.array([-1.0, 0.0, 1.0])
+    differences = DIFFERENCE_STEP * np.array([-1.0, 0.0, 1.0])
     for sign in (-1.0, 1.0):
         if np.max(sign * y) < 0.5:
             continue
@@ -121,7 +104,7 @@ def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL.tail
         start = z[order[int((1.0 - tail_share) * len(order))]]
         # Distance from the median to the start, in the coordinate.
         unit = start[coordinate] - np.median(z[:, coordinate])
-        last = np.log(TAIL.reach * np.max(sign * y))
+        last = np.log(TAIL_REACH * np.max(sign * y))
         steps = _steps(log_distance, start, coordinate, unit, last)
         if steps is None:
             continue
@@ -187,6 +170,11 @@ def _with_moments(u: np.ndarray, log_p: np.ndarray) -> _Side:
     return _Side(alpha, float(np.exp(u[0])), float(first / mass), float(second / mass))
 
 
+# Number of points at which the density is computed, and of coordinate values from which the points
+# are interpolated.
+TAIL_POINTS, GRID_SIZE = 25, 512
+
+
 def _steps(
     log_distance: Callable[[np.ndarray], np.ndarray],
     start: np.ndarray,
@@ -198,10 +186,10 @@ def _steps(
 
     None if the values end before `last`; empty if the log distance does not increase.
     """
-    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, TAIL.grid)]
+    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, GRID_SIZE)]
     log_distances = log_distance(_moved(start, coordinate, steps))
     finite = np.isfinite(log_distances)
-    known, grid = log_distances[finite], np.linspace(log_distances[0], last, TAIL.points)
+    known, grid = log_distances[finite], np.linspace(log_distances[0], last, TAIL_POINTS)
     if grid[-1] >= np.max(known, initial=-np.inf):
         return None
     return np.interp(grid, known, steps[finite]) if np.all(np.diff(known) > 0.0) else np.zeros(0)

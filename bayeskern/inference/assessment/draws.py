@@ -9,7 +9,7 @@ themselves after steps of NUTS, which leave only draws of the posterior unchange
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from bayeskern.core.verdict import VERDICTS
 from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.approximation.psis import Shift, Weights, weighted_difference
 from bayeskern.inference.assessment.approximation import (
-    WEIGHT_LIMITS,
+    MAX_WEIGHTED_DRAWS,
     Difference,
     difference_verdict,
     differences_evidence,
@@ -27,7 +27,8 @@ from bayeskern.inference.assessment.approximation import (
     with_places,
 )
 from bayeskern.inference.assessment.convergence import (
-    CHAIN_LIMITS,
+    MAX_DIVERGENT_SHARE,
+    MAX_MEAN_CHANGE_SDS,
     advice_if_not_finite,
     could_change,
 )
@@ -49,43 +50,13 @@ REMEDY = (
 )
 CONFIRMED = "weighting them by the density of the model changes next to nothing"
 UNMOVED = "steps of NUTS from them change next to nothing"
+# Largest correlation of moved draws with their starts at and above which they are too similar to
+# these to confirm them.
+MAX_PERSISTENCE = 0.5
 
 # Function of draws (S, d) and the number of a batch to the draws of this batch after more and more
 # steps of NUTS.
 type Move = Callable[[np.ndarray, int], Iterable[Moved]]
-
-
-@dataclass(frozen=True)
-class DensityLimits:
-    """Limits of a comparison of draws with the density of a model.
-
-    Persistence is the largest correlation of moved draws with their starts.
-
-    Attributes:
-        batches: Batches of draws that are moved if the first batch differs, which may be chance:
-            the sd of a heavy-tailed number is uncertain.
-        min_weighted: Minimum number of draws from the Student t, if the density is not costly.
-        max_weighted: Maximum number of these draws.
-        enough_persistence: Persistence below which no further steps are taken.
-        max_persistence: Persistence at and above which moved draws are too similar to their starts
-            to confirm them.
-        good_log_density_gap: Gap between the median log densities of reference draws and of the
-            draws, in nats per coordinate, below which draws are good. Normal draws whose sds are
-            all 25 % too large have this gap.
-        bad_log_density_gap: Gap at and above which draws are bad; sds that are 65 % too large have
-            it.
-    """
-
-    batches: int = 4
-    min_weighted: int = 4000
-    max_weighted: int = 8000
-    enough_persistence: float = 0.25
-    max_persistence: float = 0.5
-    good_log_density_gap: float = 0.28
-    bad_log_density_gap: float = 0.86
-
-
-DENSITY_LIMITS = DensityLimits()
 
 
 class Explored(NamedTuple):
@@ -168,6 +139,10 @@ def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
 # -- the density of the model ----------------------------------------------------------------------
 
 
+# Minimum and maximum number of reference draws from the Student t, if the density is not costly.
+MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS = 4000, 8000
+
+
 def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Trust:
     """Verdict on draws by comparison with the density of the model.
 
@@ -187,9 +162,9 @@ def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Tru
     differences = []
     if exchanges and not explored.in_one_order:
         differences.append(_difference_of_orders(posterior, exchanges))
-    count = int(np.clip(len(z), DENSITY_LIMITS.min_weighted, DENSITY_LIMITS.max_weighted))
+    count = int(np.clip(len(z), MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS))
     if is_costly(target):
-        count = WEIGHT_LIMITS.max_draws
+        count = MAX_WEIGHTED_DRAWS
     no_draws = Sample(z[:0], np.zeros(0), np.zeros(0))
     reference = overdispersed_sample(target, None, no_draws, z, count, posterior.progress)
     weights = reference.weights
@@ -221,6 +196,13 @@ def _numbers(posterior: Assessable, z: np.ndarray) -> tuple[list[str], np.ndarra
     return scalar_columns({name: values[0] for name, values in sites.items()})
 
 
+# Gap between the median log densities of reference draws and of the draws, in nats per coordinate,
+# below which draws are good. Normal draws whose sds are all 25 % too large have this gap.
+GOOD_LOG_DENSITY_GAP = 0.28
+# Gap at and above which draws are bad; sds that are 65 % too large have it.
+BAD_LOG_DENSITY_GAP = 0.86
+
+
 def _verdict_on_differences(
     posterior: Assessable, evidence: dict, median_log_p: float
 ) -> Trust | None:
@@ -239,14 +221,19 @@ def _verdict_on_differences(
     gap = float((median_log_p - np.median(log_p)) / z.shape[-1])
     evidence["log_density_gap"] = gap
     trust = difference_verdict(evidence, REMEDY)
-    if gap < DENSITY_LIMITS.good_log_density_gap or (trust and trust.verdict == "bad"):
+    if gap < GOOD_LOG_DENSITY_GAP or (trust and trust.verdict == "bad"):
         return trust
     advice = (
         f"The density of the model at the draws is too low, by {gap:.2g} nats for each coordinate: "
         f"they miss the dependence between parameters, or belong to another model. {REMEDY}"
     )
-    is_bad = not gap < DENSITY_LIMITS.bad_log_density_gap
+    is_bad = not gap < BAD_LOG_DENSITY_GAP
     return Trust("bad" if is_bad else "caution", advice, evidence)
+
+
+# Batches of draws that are moved if the first batch differs, which may be chance: the sd of a
+# heavy-tailed number is uncertain.
+MOVED_BATCHES = 4
 
 
 def _assess_moved(
@@ -271,7 +258,7 @@ def _assess_moved(
     moved = _moved_enough(posterior, explored, move(z, 0))
     trust, evidence = _verdict_on_moved(posterior, values, explored, moved, differences, weights)
     if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
-        batches = range(1, DENSITY_LIMITS.batches)
+        batches = range(1, MOVED_BATCHES)
         others = [_moved_enough(posterior, explored, move(z, batch)) for batch in batches]
         moved = Moved.pooled([moved, *others])
         trust, evidence = _verdict_on_moved(
@@ -279,7 +266,7 @@ def _assess_moved(
         )
     if trust:
         return trust
-    if not evidence["persistence"] < DENSITY_LIMITS.max_persistence:
+    if not evidence["persistence"] < MAX_PERSISTENCE:
         advice = (
             f"The draws cannot be confirmed: importance weights are not reliable (k-hat "
             f"{weights.khat:.2g}), and {moved.steps} steps of NUTS hardly change "
@@ -294,11 +281,15 @@ def _assess_moved(
     return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
 
 
+# Largest correlation of moved draws with their starts below which no further steps are taken.
+GOAL_PERSISTENCE = 0.25
+
+
 def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Moved]) -> Moved:
     """The first of `moves` after which draws hardly depend on their starts, or else the last."""
     for moved in moves:
         persistence = np.max(_persistence(posterior, explored, moved))
-        if not persistence > DENSITY_LIMITS.enough_persistence:
+        if not persistence > GOAL_PERSISTENCE:
             break
     return moved
 
@@ -325,7 +316,7 @@ def _verdict_on_moved(
     """
     names, end = _numbers(posterior, explored.exchanges.sorted(moved.end))
     persistence = _persistence(posterior, explored, moved)
-    kept = 1.0 - np.minimum(persistence[:-1], DENSITY_LIMITS.max_persistence)
+    kept = 1.0 - np.minimum(persistence[:-1], MAX_PERSISTENCE)
     shift = Shift(*(part / kept for part in weighted_difference(values, end)))
     effective = len(end) * np.square(np.min(kept))
     evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
@@ -341,8 +332,8 @@ def _divergence_caution(posterior: Assessable, moved: Moved, evidence: dict) -> 
     share = float(np.mean(moved.diverged) / moved.steps)
     evidence["moves_diverging"] = share
     evidence |= worst_entry("divergences_could_change", change, posterior.fitted_target.coordinates)
-    are_few = share < CHAIN_LIMITS.max_divergent_share
-    if are_few and evidence["divergences_could_change"] < CHAIN_LIMITS.max_mean_change_sds:
+    are_few = share < MAX_DIVERGENT_SHARE
+    if are_few and evidence["divergences_could_change"] < MAX_MEAN_CHANGE_SDS:
         return None
     advice = (
         f"NUTS diverges in {100.0 * share:.2g} % of its steps from these draws, so part of the "

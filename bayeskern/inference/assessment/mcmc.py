@@ -11,7 +11,8 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.assessment.convergence import (
-    CHAIN_LIMITS,
+    GOOD_ESS,
+    GOOD_RHAT,
     advice_if_not_finite,
     advice_if_running_away,
     advice_if_stuck,
@@ -92,14 +93,14 @@ def _agreement(posterior: Assessable, evidence: dict) -> str:
     draws, target = posterior.flat, posterior.target
     names = () if target is None else target.deterministics
     computed = {name: draws[name] for name in names if name in draws and draws[name].size}
-    if not computed or evidence["rhat"] < CHAIN_LIMITS.good_rhat:
+    if not computed or evidence["rhat"] < GOOD_RHAT:
         return ""
     computed_names, flat = scalar_columns(computed)
     x = flat.reshape(*posterior.z.shape[:2], -1)
     worst = worst_convergence(computed_names, x[..., varies(x)])
     # With NaN there is no agreement.
     ess = min(worst["ess_bulk"], worst["ess_tail"])
-    if not (worst["rhat"] < CHAIN_LIMITS.good_rhat and ess >= CHAIN_LIMITS.good_ess):
+    if not (worst["rhat"] < GOOD_RHAT and ess >= GOOD_ESS):
         return ""
     evidence |= {"rhat_computed": worst["rhat"], "rhat_computed_at": worst["rhat_at"]}
     return (

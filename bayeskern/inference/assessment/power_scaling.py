@@ -7,7 +7,7 @@ sensitivity with power-scaling".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,30 +26,6 @@ from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust, worst_entry
 
 
-@dataclass(frozen=True)
-class PowerScalingOptions:
-    """Options of power scaling.
-
-    Attributes:
-        powers: Powers of the prior or the likelihood.
-        threshold: Sensitivity above which the prior or the likelihood has an influence.
-        conflict_threshold: Sensitivity to the prior above which advice mentions a conflict. With
-            the square of the prior, the mean of a normal posterior then shifts by about one sd. At
-            most one in twenty priors that agree with the data exceed it.
-        min_draws: Fewer draws cannot be weighted.
-        max_draws: More draws are thinned, because a density may be costly.
-        max_parameters: Largest number of parameters whose sensitivity is computed for the advice of
-            a verdict.
-    """
-
-    powers: tuple[float, float] = (0.99, 1.01)
-    threshold: float = 0.05
-    conflict_threshold: float = 0.2
-    min_draws: int = 100
-    max_draws: int = 1_000
-    max_parameters: int = 50
-
-
 class ScaledDensities(NamedTuple):
     """Log densities whose powers are taken, at evenly spaced draws of each chain.
 
@@ -66,6 +42,14 @@ class ScaledDensities(NamedTuple):
     sites: tuple[str, ...]
 
 
+# Sensitivity above which the prior or the likelihood has an influence.
+INFLUENCE_THRESHOLD = 0.05
+# Sensitivity to the prior above which advice mentions a conflict. With the square of the prior, the
+# mean of a normal posterior then shifts by about one sd. At most one in twenty priors that agree
+# with the data exceed it.
+CONFLICT_THRESHOLD = 0.2
+
+
 class Sensitivity(NamedTuple):
     """Sensitivity of one parameter to powers of the prior and the likelihood.
 
@@ -80,18 +64,19 @@ class Sensitivity(NamedTuple):
     @property
     def diagnosis(self) -> str:
         """Diagnosis of ArviZ, or "" if the prior has no influence."""
-        if not self.prior > PowerScalingOptions.threshold:
+        if not self.prior > INFLUENCE_THRESHOLD:
             return ""
-        data_count = self.likelihood > PowerScalingOptions.threshold
+        data_count = self.likelihood > INFLUENCE_THRESHOLD
         return f"potential {'prior-data conflict' if data_count else 'strong prior or weak data'}"
 
     @property
     def is_conflict(self) -> bool:
         """True if prior and data disagree clearly."""
-        return (
-            self.prior > PowerScalingOptions.conflict_threshold
-            and self.likelihood > PowerScalingOptions.threshold
-        )
+        return self.prior > CONFLICT_THRESHOLD and self.likelihood > INFLUENCE_THRESHOLD
+
+
+# Largest number of parameters whose sensitivity is computed for the advice of a verdict.
+MAX_PARAMETERS = 50
 
 
 def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
@@ -116,7 +101,7 @@ def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
     }
     names, columns = scalar_columns(draws)
     by_chain = columns.T.reshape(len(names), *densities.log_prior.shape)
-    by_name = dict(zip(names[: PowerScalingOptions.max_parameters], by_chain, strict=False))
+    by_name = dict(zip(names[:MAX_PARAMETERS], by_chain, strict=False))
     conflicts = {
         name: s.prior for name, s in sensitivities(by_name, densities).items() if s.is_conflict
     }
@@ -136,6 +121,10 @@ def conflict_advice(worst: object, count: int) -> str:
     )
 
 
+# Fewer draws cannot be weighted.
+MIN_SCALED_DRAWS = 100
+
+
 def reason_not_scalable(posterior: Assessable) -> str:
     """Key of the reason why prior and likelihood cannot be scaled; "" if they can."""
     target = posterior.target
@@ -147,7 +136,7 @@ def reason_not_scalable(posterior: Assessable) -> str:
         return "discrete"
     if not any(site.kind == "observed" for site in target.sites().values()):
         return "nothing_observed"
-    if posterior.shape[0] * posterior.shape[1] < PowerScalingOptions.min_draws:
+    if posterior.shape[0] * posterior.shape[1] < MIN_SCALED_DRAWS:
         return "few_draws"
     return "" if scaled_priors(target) else "no_prior"
 
@@ -185,11 +174,15 @@ def _scaled_priors(target: Target) -> tuple[str, ...]:
     return tuple(small or top)
 
 
+# More draws are thinned, because a density may be costly.
+MAX_SCALED_DRAWS = 1_000
+
+
 def scaled_densities(posterior: Assessable) -> ScaledDensities:
     """Log prior of the scaled sites, and log likelihood, at some draws of each chain."""
     target, draws = posterior.known_target, posterior.draws
     chains, count = posterior.shape
-    rows, sites = evenly(count, PowerScalingOptions.max_draws // chains), scaled_priors(target)
+    rows, sites = evenly(count, MAX_SCALED_DRAWS // chains), scaled_priors(target)
     flat = {
         s.name: draws[s.name][:, rows].reshape(-1, *draws[s.name].shape[2:]) for s in target.latents
     }
@@ -226,6 +219,10 @@ def reason_not_weighted(densities: ScaledDensities) -> str:
     return ""
 
 
+# Powers of the prior or the likelihood.
+POWERS = (0.99, 1.01)
+
+
 def sensitivities(
     draws: Mapping[str, np.ndarray], densities: ScaledDensities
 ) -> dict[str, Sensitivity]:
@@ -236,7 +233,7 @@ def sensitivities(
         """Normalised weights by each power, (1, draws)."""
         powers = (
             np.exp(array_stats.power_scale_lw(log.ravel(), alpha=power))  # pyright: ignore[reportArgumentType]
-            for power in PowerScalingOptions.powers
+            for power in POWERS
         )
         return [w[None] / w.sum() for w in powers]
 
@@ -244,7 +241,7 @@ def sensitivities(
 
     def sensitivity(x: np.ndarray, by_power: list[np.ndarray]) -> float:
         lower, upper = by_power
-        value = array_stats.power_scale_sense(x[None], lower, upper, *PowerScalingOptions.powers)
+        value = array_stats.power_scale_sense(x[None], lower, upper, *POWERS)
         return float(np.asarray(value).item())
 
     table = {}

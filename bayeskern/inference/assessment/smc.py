@@ -11,7 +11,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.proposals import Approximation, Sample
 from bayeskern.inference.approximation.psis import pareto_smooth, weighted_difference
 from bayeskern.inference.assessment.approximation import (
-    WEIGHT_LIMITS,
+    MAX_WEIGHTED_DRAWS,
     Difference,
     difference_verdict,
     differences_evidence,
@@ -21,7 +21,8 @@ from bayeskern.inference.assessment.approximation import (
 )
 from bayeskern.inference.assessment.clusters import effective_sizes
 from bayeskern.inference.assessment.convergence import (
-    CHAIN_LIMITS,
+    GOOD_ESS,
+    USABLE_ESS,
     advice_if_not_finite,
     advice_if_running_away,
     varies,
@@ -33,33 +34,6 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
-
-
-@dataclass(frozen=True)
-class ParticleLimits:
-    """Limits of a verdict on particles.
-
-    Attributes:
-        max_unmoved: Upper limit of the share of particles that did not move at the last
-            temperature, for good particles.
-        min_acceptance: Lower limit of the mean acceptance probability there.
-        max_log_evidence_error: Upper limit of the standard error of the log marginal likelihood;
-            with a larger error the shares of islands are uncertain.
-        bad_log_evidence_error: Such an error at and above which particles are bad.
-        max_drift: Upper limit of the change of a mean, in sds, or of a log sd by the moves at the
-            last temperature.
-        bad_drift: Such a change at and above which the posterior may have no integral.
-    """
-
-    max_unmoved: float = 0.1
-    min_acceptance: float = 0.4
-    max_log_evidence_error: float = 0.5
-    bad_log_evidence_error: float = 1.0
-    max_drift: float = 0.1
-    bad_drift: float = 0.5
-
-
-LIMITS = ParticleLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +137,12 @@ def _convergence(
     )
 
 
+# Upper limit of the change of a mean, in sds, or of a log sd by the moves at the last temperature.
+MAX_DRIFT = 0.1
+# Such a change at and above which the posterior may have no integral.
+BAD_DRIFT = 0.5
+
+
 def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Trust | None:
     """Verdict if moves at the last temperature changed the distribution of the particles.
 
@@ -173,13 +153,13 @@ def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Tru
     changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
     evidence |= worst_entry("drift", changes, posterior.fitted_target.coordinates)
     evidence["exhausted"] = record.exhausted
-    if not evidence["drift"] < LIMITS.max_drift:
+    if not evidence["drift"] < MAX_DRIFT:
         advice = (
             f"The particles still spread at the posterior, most along {evidence['drift_at']}: it "
             "may have no integral, or tails that the start distribution does not reach. Give every "
             "site a proper prior, or take more particles."
         )
-        verdict = "caution" if evidence["drift"] < LIMITS.bad_drift else "bad"
+        verdict = "caution" if evidence["drift"] < BAD_DRIFT else "bad"
         return Trust(verdict, advice, evidence)
     if record.exhausted:
         advice = "The moves ended before the particles had moved far enough: raise max_moves."
@@ -196,7 +176,7 @@ def _compare(
     """
     z = posterior.z[0]
     names, delivered = scalar_columns(posterior.fitted_draws)
-    max_draws = WEIGHT_LIMITS.max_draws
+    max_draws = MAX_WEIGHTED_DRAWS
     first = Sample(*(part[:max_draws] for part in record.first))
     wider = overdispersed_sample(
         posterior.fitted_target, record.start, first, z, min(len(z), max_draws), posterior.progress
@@ -217,21 +197,31 @@ def _compare(
     return wider, reliable
 
 
+# Upper limit of the standard error of the log marginal likelihood; with a larger error the shares
+# of islands are uncertain.
+MAX_LOG_EVIDENCE_ERROR = 0.5
+# Such an error at and above which particles are bad.
+BAD_LOG_EVIDENCE_ERROR = 1.0
+# Upper limit of the share of particles that did not move at the last temperature, and lower limit
+# of the mean acceptance probability there, for good particles.
+MAX_UNMOVED_SHARE, MIN_ACCEPTANCE = 0.1, 0.4
+
+
 def _particle_problem(e: dict) -> Trust | None:
     """Verdict if the particles are too few, too dependent or did not move."""
     part = "bulk" if e["ess_bulk"] <= e["ess_tail"] else "tail"
     size, name = e[f"ess_{part}"], e[f"ess_{part}_at"]
     error = e["log_evidence_error"]
     # Comparisons are written so that NaN fails them.
-    if not (size >= CHAIN_LIMITS.good_ess and error < LIMITS.max_log_evidence_error):
-        usable = size >= CHAIN_LIMITS.usable_ess and error < LIMITS.bad_log_evidence_error
+    if not (size >= GOOD_ESS and error < MAX_LOG_EVIDENCE_ERROR):
+        usable = size >= USABLE_ESS and error < BAD_LOG_EVIDENCE_ERROR
         advice = (
             f"The islands of particles disagree, or few particles are independent: "
             f"{effective(size)} in the {part} of {name}, log marginal likelihood ± {error:.2g}. "
             "Take more particles, or method='nuts' where there is one mode."
         )
         return Trust("caution" if usable else "bad", advice, e)
-    if not (e["unmoved"] < LIMITS.max_unmoved and e["acceptance"] > LIMITS.min_acceptance):
+    if not (e["unmoved"] < MAX_UNMOVED_SHARE and e["acceptance"] > MIN_ACCEPTANCE):
         advice = (
             f"{100.0 * e['unmoved']:.0f} % of the particles did not move at the last temperature "
             f"(acceptance {e['acceptance']:.2g}), so that details may be missing: raise max_moves, "

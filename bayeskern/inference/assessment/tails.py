@@ -3,58 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold
-from bayeskern.inference.assessment.density_tail import TAIL, Tail, density_tail
+from bayeskern.inference.assessment.density_tail import TAIL_SHARE, Tail, density_tail
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust
 
-
-@dataclass(frozen=True)
-class TailLimits:
-    """Limits for trusting the sd of a number.
-
-    Attributes:
-        min_distance_sds: Numbers without a draw this many sds from their mean are not checked;
-            Gaussian draws are closer.
-        min_sd_error: A smaller relative standard error of an sd is accepted, whatever the tail.
-        max_sd_khat: Upper limit of the k-hat of an sd. Vehtari et al. take 0.7 for an average, at
-            which many correct sds would be doubted: benchmarks/results/tails.txt.
-        confirming_share: Share of a tail, the outermost, that confirms what its density says.
-        max_known_sd_khat: The same limit if the density beyond the draws confirms the sd; from 1 on
-            there is no variance.
-        max_log_sd_ratio: Upper limit of the change of a log sd by the density beyond the draws.
-        min_index: Tail index below which thousands of draws do not determine an sd, although there
-            is one above 2: most are wrong at 2.2 and few at 2.5, benchmarks/results/tails.txt.
-        max_followed: How many numbers have their density followed, by decreasing k-hat.
-        min_distinct_share: A number with fewer distinct values, as a share of its draws, is
-            discrete and has no tail.
-        min_skewness: Skewness of the draws of an approximation from which their tail is checked.
-        max_skewed: How many of these numbers have their density followed, by decreasing skewness.
-        max_skewed_size: Number of coordinates above which none is followed.
-    """
-
-    min_distance_sds: float = 5.5
-    min_sd_error: float = 0.05
-    max_sd_khat: float = 0.85
-    confirming_share: float = 0.1
-    max_known_sd_khat: float = 1.0
-    max_log_sd_ratio: float = 0.2
-    min_index: float = 2.4
-    max_followed: int = 3
-    min_distinct_share: float = 0.05
-    min_skewness: float = 0.5
-    max_skewed: int = 6
-    max_skewed_size: int = 50
-
-
-TAIL_LIMITS = TailLimits()
+# Upper limit of the change of a log sd by the density beyond the draws.
+MAX_LOG_SD_RATIO = 0.2
 
 
 def heavy_tail_caution(
@@ -68,6 +29,17 @@ def heavy_tail_caution(
     density = partial(density_tail, posterior)
     advice = heavy_tail_advice(names, x, evidence, efficiency, density)
     return Trust("caution", advice, evidence) if advice else None
+
+
+# Share of the draws in one tail, whose moments are computed from the density, if the draws may not
+# reach the tail.
+UNTRUSTED_TAIL_SHARE = 0.4
+# Skewness of the draws of an approximation from which their tail is checked.
+MIN_SKEWNESS = 0.5
+# Maximum number of skewed numbers whose density is followed, by decreasing skewness.
+MAX_SKEWED_NUMBERS = 6
+# Number of coordinates above which the density of no skewed number is followed.
+MAX_SKEWED_SIZE = 50
 
 
 def unreached_tail(
@@ -86,8 +58,8 @@ def unreached_tail(
         x: Draws, (S, m).
         evidence: Receives "tail_log_sd_ratio" and the name of the worst number.
     """
-    target, limit = posterior.fitted_target, TAIL_LIMITS.max_log_sd_ratio
-    if target.size > TAIL_LIMITS.max_skewed_size or is_costly(target):
+    target, limit = posterior.fitted_target, MAX_LOG_SD_RATIO
+    if target.size > MAX_SKEWED_SIZE or is_costly(target):
         return None
     # Powers of very large numbers would overflow.
     largest = np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
@@ -95,11 +67,11 @@ def unreached_tail(
     sds = np.std(centred, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         skewness = np.nan_to_num(np.abs(np.mean(np.power(centred / sds, 3), axis=0)))
-    by_skewness = np.argsort(-skewness, kind="stable")[: TAIL_LIMITS.max_skewed]
+    by_skewness = np.argsort(-skewness, kind="stable")[:MAX_SKEWED_NUMBERS]
     tails, ratios = {}, {}
-    for i in by_skewness[skewness[by_skewness] > TAIL_LIMITS.min_skewness].tolist():
+    for i in by_skewness[skewness[by_skewness] > MIN_SKEWNESS].tolist():
         sd = float(largest[i] * sds[i])
-        tails[i] = density_tail(posterior, names[i], TAIL.untrusted_share)
+        tails[i] = density_tail(posterior, names[i], UNTRUSTED_TAIL_SHARE)
         # Unknown tails have no index; a density that does not fall is left to `heavy_tail_caution`.
         ratios[i] = _log_sd_ratio(tails[i], sd) if tails[i].index > 0.0 else 0.0
         # Laplace's marginal density is wrong between modes. Beyond them it is right, and half of
@@ -124,21 +96,45 @@ def unreached_tail(
     return Trust("bad", advice, evidence)
 
 
+# Share of a tail, the outermost, that confirms what its density says.
+CONFIRMING_SHARE = 0.1
+
+
 def _confirmed(density: Callable[[float], Tail], sd: float) -> Tail:
     """Tail by the density; unknown if its outermost part does not confirm a change of the sd.
 
     Laplace's marginal density is wrong between modes, and right beyond them.
     """
-    tail, limit = density(TAIL.tail_share), TAIL_LIMITS.max_log_sd_ratio
+    tail, limit = density(TAIL_SHARE), MAX_LOG_SD_RATIO
     if not np.isfinite(tail.sd) or abs(np.log(tail.sd / sd)) < limit:
         return tail
-    outermost = density(TAIL_LIMITS.confirming_share * TAIL.tail_share)
+    outermost = density(CONFIRMING_SHARE * TAIL_SHARE)
     return tail if abs(np.log(outermost.sd / sd)) > limit / 2.0 else Tail(np.nan, np.nan)
+
+
+# Tail index below which thousands of draws do not determine an sd, although there is one above 2:
+# most are wrong at 2.2 and few at 2.5, benchmarks/results/tails.txt.
+MIN_TAIL_INDEX = 2.4
 
 
 def _log_sd_ratio(tail: Tail, sd: float) -> float:
     """Log ratio of the sd of a tail to an sd of draws; infinite if they do not determine it."""
-    return np.inf if tail.index < TAIL_LIMITS.min_index else float(np.log(tail.sd / sd))
+    return np.inf if tail.index < MIN_TAIL_INDEX else float(np.log(tail.sd / sd))
+
+
+# Numbers without a draw this many sds from their mean are not checked; Gaussian draws are closer.
+MIN_OUTLIER_DISTANCE_SDS = 5.5
+# A smaller relative standard error of an sd is accepted, whatever the tail.
+MIN_SD_ERROR = 0.05
+# A number with fewer distinct values, as a share of its draws, is discrete and has no tail.
+MIN_DISTINCT_SHARE = 0.05
+# Maximum number of numbers whose density is followed, by decreasing k-hat.
+MAX_FOLLOWED_NUMBERS = 3
+# Upper limit of the k-hat of an sd. Vehtari et al. take 0.7 for an average, at which many correct
+# sds would be doubted: benchmarks/results/tails.txt.
+MAX_SD_KHAT = 0.85
+# The same limit if the density beyond the draws confirms the sd; from 1 on there is no variance.
+MAX_KNOWN_SD_KHAT = 1.0
 
 
 def heavy_tail_advice(
@@ -177,11 +173,11 @@ def heavy_tail_advice(
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = squared / np.mean(squared, axis=0)
     sd_error = 0.5 * np.std(squared, axis=0) / np.sqrt(efficiency * len(x))
-    has_outlier = np.max(squared, axis=0) > TAIL_LIMITS.min_distance_sds**2
+    has_outlier = np.max(squared, axis=0) > MIN_OUTLIER_DISTANCE_SDS**2
     khats = {
         int(i): (_khat(x[:, i], "both", efficiency), _khat(squared[:, i], "right", efficiency))
-        for i in np.flatnonzero(has_outlier & (sd_error > TAIL_LIMITS.min_sd_error))
-        if len(np.unique(x[:, i])) > TAIL_LIMITS.min_distinct_share * len(x)
+        for i in np.flatnonzero(has_outlier & (sd_error > MIN_SD_ERROR))
+        if len(np.unique(x[:, i])) > MIN_DISTINCT_SHARE * len(x)
     }
     if not khats:
         return None
@@ -191,15 +187,12 @@ def heavy_tail_advice(
         by_khat = sorted(sd_khats, key=lambda i: sd_khats[i], reverse=True)
         tails = {
             i: _confirmed(partial(density, names[i]), float(largest[i] * np.std(x[:, i])))
-            for i in by_khat[: TAIL_LIMITS.max_followed]
+            for i in by_khat[:MAX_FOLLOWED_NUMBERS]
         }
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
     ratios = {i: _log_sd_ratio(t, float(largest[i] * np.std(x[:, i]))) for i, t in known.items()}
     advice = _advice_by_density(names, known, ratios, evidence) if known else None
-    max_khats = {
-        i: TAIL_LIMITS.max_known_sd_khat if i in known else TAIL_LIMITS.max_sd_khat
-        for i in sd_khats
-    }
+    max_khats = {i: MAX_KNOWN_SD_KHAT if i in known else MAX_SD_KHAT for i in sd_khats}
     worst = max(sd_khats, key=lambda i: sd_khats[i] - max_khats[i])
     khat, name = sd_khats[worst], names[worst]
     evidence |= {"sd_khat": khat, "sd_khat_at": name}
@@ -222,7 +215,7 @@ def _advice_by_density(
     worst = max(log_sd_ratios, key=lambda i: abs(log_sd_ratios[i]))
     ratio = log_sd_ratios[worst]
     evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[worst]}
-    if abs(ratio) < TAIL_LIMITS.max_log_sd_ratio:
+    if abs(ratio) < MAX_LOG_SD_RATIO:
         return None
     change = f"its sd is {np.exp(ratio):.2g} times the sd of the draws"
     if np.isinf(ratio):

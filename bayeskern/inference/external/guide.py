@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.mcmc.exploration import EXPLORATION
+from bayeskern.inference.mcmc.exploration import MIN_SPIKE_SHARE
 from bayeskern.inference.mcmc.shares import (
     integral_in_ellipsoid,
     proportions,
@@ -31,22 +30,11 @@ from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
-
-@dataclass(frozen=True)
-class GuideSearchOptions:
-    """Options of the search for modes near a guide.
-
-    Attributes:
-        draws: Number of draws from the guide.
-        starts: Number of starts, as for SVI.
-        max_steps: Maximum number of steps.
-        max_distance_sds: Largest distance of a point from a mode, in posterior sds.
-    """
-
-    draws: int = 4_000
-    starts: int = 8
-    max_steps: int = 1_000
-    max_distance_sds: float = 0.1
+# Number of draws from the guide.
+GUIDE_DRAWS = 4_000
+# Number of starts of the search for modes near a guide, as for SVI, and its maximum number of
+# steps.
+SEARCH_STARTS, MAX_SEARCH_STEPS = 8, 1_000
 
 
 def fit_guide(
@@ -66,7 +54,7 @@ def fit_guide(
         TypeError: If `params` is not a mapping.
     """
     q = _approximation(target, guide, params)
-    z, log_q = q.draw(stream(seed, "draws"), GuideSearchOptions.draws)
+    z, log_q = q.draw(stream(seed, "draws"), GUIDE_DRAWS)
     bad = ~np.isfinite(z)
     if bad.any():
         name = target.coordinates[int(np.argwhere(bad)[0][1])]
@@ -77,9 +65,9 @@ def fit_guide(
     search = partial(
         find_optimum,
         target,
-        GuideSearchOptions.starts,
+        SEARCH_STARTS,
         seed,
-        GuideSearchOptions.max_steps,
+        MAX_SEARCH_STEPS,
         progress,
         title="modes",
     )
@@ -95,7 +83,7 @@ def fit_guide(
         )
     optimum = search().bounded()
     problem = problem or _narrow_mode(target, optimum, z, log_q, seed)
-    return fit_from_approximation(q, GuideSearchOptions.draws, seed, optimum, problem)
+    return fit_from_approximation(q, GUIDE_DRAWS, seed, optimum, problem)
 
 
 def _approximation(target: Target, guide: Callable, params: Mapping[str, Any]) -> Approximation:
@@ -123,7 +111,7 @@ def _narrow_mode(
     suspects = [
         (mode, share)
         for mode, share in shares
-        if share < EXPLORATION.min_spike_share and not any(mode is other for other in outside)
+        if share < MIN_SPIKE_SHARE and not any(mode is other for other in outside)
     ]
     if not suspects:
         return None
@@ -132,13 +120,17 @@ def _narrow_mode(
         _, log_integral = integral_in_ellipsoid(target, mode, seed)
         share = proportions([log_evidence, log_integral])[1]
         min_share = share.value - 2.0 * share.error
-        if min_share > max(EXPLORATION.min_spike_share, 2.0 * draws_share):
+        if min_share > max(MIN_SPIKE_SHARE, 2.0 * draws_share):
             return (
                 f"A narrow mode holds at least {100.0 * min_share:.2g} % of the posterior, but "
                 f"{100.0 * draws_share:.2g} % of the draws of the guide. Take method='nuts' or "
                 "'smc', which draw from it in proportion to its share."
             )
     return None
+
+
+# Largest distance of a point from a mode, in posterior sds.
+MAX_MODE_DISTANCE_SDS = 0.1
 
 
 def assess_guide_point(posterior: Assessable) -> Trust:
@@ -152,7 +144,7 @@ def assess_guide_point(posterior: Assessable) -> Trust:
     distances = [float(np.sqrt(mode.squared_distances(z[None])[0])) for mode in modes]
     nearest = int(np.argmin(distances))
     evidence = trust.evidence | {"distance_from_mode": distances[nearest]}
-    if not distances[nearest] < GuideSearchOptions.max_distance_sds:
+    if not distances[nearest] < MAX_MODE_DISTANCE_SDS:
         advice = (
             f"The point of the guide lies {distances[nearest]:.2g} posterior sds from the nearest "
             "mode: the optimiser has not converged. Take more steps, or a lower learning rate."

@@ -16,7 +16,7 @@ from bayeskern.core.progress import Progress
 from bayeskern.core.sharding import from_first
 from bayeskern.inference.mcmc.checkpoint import stage_arrays
 from bayeskern.inference.mcmc.kernel import (
-    CallSizes,
+    MAX_CALL_DRAWS,
     ChainState,
     KernelOptions,
     Stretch,
@@ -94,7 +94,7 @@ class ChainGroup:
         count = 10
         while not (self.finished or (stop is not None and stop.is_set())):
             left = self.plan.next_stop(self.stage) - self.stage.done
-            start, taken = time.perf_counter(), min(count, CallSizes.max_draws, left)
+            start, taken = time.perf_counter(), min(count, MAX_CALL_DRAWS, left)
             self.stage = self._advance(taken)
             # Processes that share work take the same number of draws.
             pace = float(from_first(np.array(STRETCH_SECONDS / (time.perf_counter() - start))))

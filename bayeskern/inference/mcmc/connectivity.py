@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
@@ -13,31 +11,12 @@ from bayeskern.inference.mcmc.kernel import potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 
-
-@dataclass(frozen=True)
-class ConnectivityOptions:
-    """Options for connecting points and chains.
-
-    Attributes:
-        barrier_nats: A barrier is a gap of this size between the log density on a straight path and
-            the log density of a normal distribution.
-        max_draws: Maximum number of draws that represent a region.
-        nearby_share: Share of these draws that counts as nearby, so that a few stray draws do not
-            connect a point.
-        neighbours: Number of nearby draws to which paths lead.
-        path_points: Number of points between the ends of a path.
-        max_rhat: Largest R-hat of chains in one region.
-    """
-
-    barrier_nats: float = 3.0
-    max_draws: int = 2000
-    nearby_share: float = 0.03
-    neighbours: int = 5
-    path_points: int = 7
-    max_rhat: float = 1.1
-
-
-CONNECTIVITY = ConnectivityOptions()
+# Maximum number of draws that represent a region.
+MAX_REGION_DRAWS = 2000
+# Share of these draws that counts as nearby, so that a few stray draws do not connect a point.
+NEARBY_SHARE = 0.03
+# Number of nearby draws to which paths lead.
+NEIGHBOUR_COUNT = 5
 
 
 class Neighbours:
@@ -48,15 +27,15 @@ class Neighbours:
     """
 
     def __init__(self, z: np.ndarray):
-        self.z = z[evenly(len(z), CONNECTIVITY.max_draws)]
+        self.z = z[evenly(len(z), MAX_REGION_DRAWS)]
         self.to_unit = unit_map(shrunk_covariance(self.z))
         self._tree = KDTree(self.z @ self.to_unit)
 
     def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nearby draws (m, k, d) of points (m, d), and their distances (m, k)."""
         # Evenly spaced ranks among the nearby draws, from the nearest draw on.
-        nearby = max(1, int(CONNECTIVITY.nearby_share * len(self.z)))
-        ranks = 1 + evenly(nearby, CONNECTIVITY.neighbours)
+        nearby = max(1, int(NEARBY_SHARE * len(self.z)))
+        ranks = 1 + evenly(nearby, NEIGHBOUR_COUNT)
         distance, index = self._tree.query(points @ self.to_unit, ranks)  # pyright: ignore[reportArgumentType]
         return self.z[index], np.asarray(distance)
 
@@ -87,6 +66,13 @@ def unit_map(covariance: np.ndarray) -> np.ndarray:
     return np.linalg.inv(robust_cholesky(covariance)).T
 
 
+# A barrier is a gap of this size between the log density on a straight path and the log density of
+# a normal distribution.
+BARRIER_NATS = 3.0
+# Number of points between the ends of a path.
+PATH_POINTS = 7
+
+
 def connected(
     target: Target, points: np.ndarray, neighbours: Neighbours, as_normal: bool = True
 ) -> np.ndarray:
@@ -103,7 +89,7 @@ def connected(
         as_normal: True to compare with this curve, False to compare with the straight line.
     """
     ends, distance = neighbours.of(points)
-    t = np.linspace(0.0, 1.0, CONNECTIVITY.path_points + 2)
+    t = np.linspace(0.0, 1.0, PATH_POINTS + 2)
     path = points[:, None, None] + t[:, None] * (ends - points[:, None])[:, :, None]
     log_p = -potential_and_gradient(target, path)[0]
     log_p = np.where(np.isnan(log_p), -np.inf, log_p)
@@ -113,7 +99,11 @@ def connected(
         if as_normal:
             line += 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
         depth = np.max(line - log_p, axis=-1)
-    return np.mean(depth < CONNECTIVITY.barrier_nats, axis=1) > 0.5
+    return np.mean(depth < BARRIER_NATS, axis=1) > 0.5
+
+
+# Largest R-hat of chains in one region.
+MAX_REGION_RHAT = 1.1
 
 
 def agree(first: np.ndarray, second: np.ndarray) -> bool:
@@ -124,7 +114,7 @@ def agree(first: np.ndarray, second: np.ndarray) -> bool:
     z = np.concatenate([x[:, evenly(x.shape[1], length)] for x in (first, second)])
     with np.errstate(invalid="ignore", divide="ignore"):
         rhat = array_stats.rhat(np.moveaxis(z, -1, 0))
-    return not np.any(rhat > CONNECTIVITY.max_rhat)  # pyright: ignore[reportOperatorIssue]
+    return not np.any(rhat > MAX_REGION_RHAT)  # pyright: ignore[reportOperatorIssue]
 
 
 def groups(z: np.ndarray) -> list[np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -37,43 +36,33 @@ from bayeskern.inference.optimization.factors import (
     ScaledEigen,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import CRITERIA, Optimum
+from bayeskern.inference.optimization.modes import RADIUS_SDS, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import MAX_COORDINATE, Region
+
+# Effect of a mode, by Laplace's method, below which it is not visited.
+MIN_MODE_EFFECT = 0.003
+# Allowance for the error of rough log integrals.
+ROUGH_NATS = 7.0
 
 # Function of a point (d,) and the number of a visit that runs a chain from the point.
 type Visit = Callable[[np.ndarray, int], Transitions]
 
 
-@dataclass(frozen=True)
-class ExplorationOptions:
-    """Options of the search for regions that chains have missed.
-
-    Attributes:
-        max_visits: Maximum number of visited points.
-        min_visits: Number of visits to points that are alike, all of which return to known regions,
-            after which the other points that are alike count as visited. A neck without mass counts
-            as such a visit.
-        visit_draws: Number of draws that represent a visit; if most of them are connected to a
-            region, the visit is in that region.
-        min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
-        rough_nats: Allowance for the error of rough log integrals.
-        min_spike_share: Share of draws below which the region around a mode counts as empty, and
-            effect above which a spike matters.
-        max_overlap: Share of the draws of a region that lie nearest to other regions, above which
-            the regions cannot be separated.
-    """
-
-    max_visits: int = 6
-    min_visits: int = 3
-    visit_draws: int = 20
-    min_effect: float = 0.003
-    rough_nats: float = 7.0
-    min_spike_share: float = 0.02
-    max_overlap: float = 0.05
-
-
-EXPLORATION = ExplorationOptions()
+# Maximum number of visited points.
+MAX_VISITS = 6
+# Number of visits to points that are alike, all of which return to known regions, after which the
+# other points that are alike count as visited. A neck without mass counts as such a visit.
+MIN_ALIKE_VISITS = 3
+# Number of draws that represent a visit; if most of them are connected to a region, the visit is in
+# that region.
+VISIT_DRAWS = 20
+# Share of draws below which the region around a mode counts as empty, and effect above which a
+# spike matters.
+MIN_SPIKE_SHARE = 0.02
+# Share of the draws of a region that lie nearest to other regions, above which the regions cannot
+# be separated.
+MAX_OVERLAP = 0.05
 
 
 class Exploration:
@@ -190,8 +179,8 @@ class Exploration:
         """
         points = self.exchanges.sorted(points)
         points = points[~self._connected_to_chains(points)]
-        while len(points) and self.visits < EXPLORATION.max_visits:
-            if self.empty_necks >= EXPLORATION.min_visits and all(self._alike_returned):
+        while len(points) and self.visits < MAX_VISITS:
+            if self.empty_necks >= MIN_ALIKE_VISITS and all(self._alike_returned):
                 break
             point, points = points[0], points[1:]
             log_integral, tril = self._local_log_integral(point)
@@ -205,7 +194,7 @@ class Exploration:
                 # The chain may have left for a known region: drop the points near its start too.
                 steps = solve_triangular(tril, (points - point).T, lower=True)
                 points = points[np.sum(np.square(steps), axis=0) > 1.0]
-        enough = len(self._alike_returned) >= EXPLORATION.min_visits
+        enough = len(self._alike_returned) >= MIN_ALIKE_VISITS
         if are_alike and enough and all(self._alike_returned):
             # Chains would return from the other points too.
             return
@@ -224,7 +213,7 @@ class Exploration:
 
         `_local_log_integral` is wrong by a few nats, more with more coordinates.
         """
-        return self._normal_evidence - EXPLORATION.rough_nats - np.sqrt(self.target.size)
+        return self._normal_evidence - ROUGH_NATS - np.sqrt(self.target.size)
 
     def _local_log_integral(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Log integral around a point (d,), by the derivatives there, and a root of H^-1.
@@ -255,7 +244,7 @@ class Exploration:
         modes = (optimum, *optimum.influential)
         modes = [m for m in modes if self.exchanges.are_sorted(m.z[None])[0]]
         draws_inside = [(mode, share_in_ellipsoid(mode, z)) for mode in modes]
-        suspects = [pair for pair in draws_inside if pair[1] < EXPLORATION.min_spike_share]
+        suspects = [pair for pair in draws_inside if pair[1] < MIN_SPIKE_SHARE]
         if not suspects:
             return
         around_chains = self._log_integral(self.rows[0].z, seed)
@@ -266,7 +255,7 @@ class Exploration:
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
             is_certain = share.error < share.value / 2.0 and draws_share < share.value / 2.0
             # The ellipsoid holds half of the mode.
-            if is_certain and _effect(2.0 * share.value, steps) > EXPLORATION.min_spike_share:
+            if is_certain and _effect(2.0 * share.value, steps) > MIN_SPIKE_SHARE:
                 self.spikes.append(Region((), inside[None], share))
 
     def _connected_to_chains(self, points: np.ndarray, as_normal: bool = True) -> np.ndarray:
@@ -305,7 +294,7 @@ class Exploration:
         """True if the chain of a visit is in a region."""
         if agree(region.z, rows.z):
             return True
-        points = rows.z[0, evenly(rows.z.shape[1], EXPLORATION.visit_draws)]
+        points = rows.z[0, evenly(rows.z.shape[1], VISIT_DRAWS)]
         neighbours = Neighbours(np.concatenate(region.z))
         return bool(np.mean(connected(self.target, points, neighbours)) > 0.5)
 
@@ -322,7 +311,7 @@ class Exploration:
         for region in self.regions[: len(self.rows)]:
             steps = solve_triangular(root, np.mean(region.z, axis=(0, 1)) - centre, lower=True)
             share = region.share.value + 2.0 * region.share.error
-            keep.append(bool(region.chains) or _effect(share, steps) > EXPLORATION.min_effect)
+            keep.append(bool(region.chains) or _effect(share, steps) > MIN_MODE_EFFECT)
         self.rows = [rows for rows, kept in zip(self.rows, keep, strict=True) if kept]
         self.chains = [chains for chains, kept in zip(self.chains, keep, strict=True) if kept]
 
@@ -368,7 +357,7 @@ class Exploration:
     ) -> Estimate:
         """Log integral over the k-th region, in one order of exchangeable members."""
         second_half = z[:, z.shape[1] // 2 :].reshape(-1, z.shape[2])
-        if np.mean(nearest(second_half) != k) > EXPLORATION.max_overlap:
+        if np.mean(nearest(second_half) != k) > MAX_OVERLAP:
             return UNKNOWN
         return self._log_integral(z, seed, lambda points: nearest(points) == k)
 
@@ -398,7 +387,7 @@ def _effect(share: float, steps: np.ndarray) -> float:
         share: Share of the posterior.
         steps: Step from the mean of the draws to the region, in units of their sds, (d,).
     """
-    return share * max(1.0, np.sum(np.square(steps)) / CRITERIA.radius_sds**2)
+    return share * max(1.0, np.sum(np.square(steps)) / RADIUS_SDS**2)
 
 
 def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
@@ -416,7 +405,7 @@ def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
     mode = optimum.at(i)
     is_mode = mode.converged and np.isfinite(mode.log_evidence)
     if is_mode and np.isfinite(optimum.log_evidence):
-        return bool(optimum.log_effect(mode) < np.log(EXPLORATION.min_effect))
+        return bool(optimum.log_effect(mode) < np.log(MIN_MODE_EFFECT))
     tril, _ = mode.inverse_root
     local = normal_log_integral(mode.log_density, tril)
-    return not is_mode and local < log_evidence - EXPLORATION.rough_nats
+    return not is_mode and local < log_evidence - ROUGH_NATS

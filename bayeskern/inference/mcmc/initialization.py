@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -12,44 +11,19 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.mcmc.kernel import CallSizes, InitialPoint, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import CALL_POINTS, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.optimization.starts import STARTS, finite_positions
+from bayeskern.inference.optimization.starts import BOX_RADIUS, finite_positions
 
-
-@dataclass(frozen=True)
-class InitializationOptions:
-    """Options of the starts of chains.
-
-    Attributes:
-        searches: Number of starts of the search for modes.
-        candidates: Number of draws from the prior for each start of the search.
-        search_steps: Maximum number of steps of the search.
-        max_size: Maximum number of coordinates for a search, which needs Hessians.
-        distances_sds: Distances of a start from the mode, tried in turn until the density is not
-            extremely low.
-        draws: Number of draws around each mode that test the mode.
-        min_predicted: Share of these draws whose density the curvature must predict; below it the
-            mode is a spike in a funnel.
-        same_mode_sds: Distance below which two ends of the search belong to one mode.
-        min_share: Share of the evidence of the best mode below which a mode has no chain.
-    """
-
-    searches: int = 16
-    candidates: int = 64
-    search_steps: int = 200
-    max_size: int = 1000
-    distances_sds: tuple[float, ...] = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
-    draws: int = 20
-    min_predicted: float = 0.9
-    same_mode_sds: float = 1.0
-    min_share: float = 0.03
-
-
-OPTIONS = InitializationOptions()
+# Number of draws around each mode that test the mode.
+MODE_DRAWS = 20
+# Distances of a start from the mode, tried in turn until the density is not extremely low.
+START_DISTANCES_SDS = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
+# Share of the evidence of the best mode below which a mode has no chain.
+MIN_EVIDENCE_SHARE = 0.03
 
 
 class Candidates(NamedTuple):
@@ -72,6 +46,14 @@ class Candidates(NamedTuple):
         return InitialPoint(self.z[i], self.potential[i], self.gradient[i], root)
 
 
+# Maximum number of coordinates for a search, which needs Hessians.
+MAX_SEARCH_SIZE = 1000
+# Number of starts of the search for modes, and of draws from the prior for each of them.
+SEARCH_STARTS, CANDIDATES_PER_START = 16, 64
+# Maximum number of steps of the search.
+MAX_SEARCH_STEPS = 200
+
+
 def find_modes(
     target: Target, seed: int, progress: bool, known: Findings | None = None
 ) -> Optimum | None:
@@ -86,18 +68,18 @@ def find_modes(
     Returns:
         The best mode with the others; None if there are too many coordinates.
     """
-    if target.size > OPTIONS.max_size:
+    if target.size > MAX_SEARCH_SIZE:
         return None
     if known is not None and (optimum := known.search(target.coordinates)) is not None:
         return optimum.bounded()
     optimum = find_optimum(
         target,
-        OPTIONS.searches,
+        SEARCH_STARTS,
         seed,
-        OPTIONS.search_steps,
+        MAX_SEARCH_STEPS,
         progress,
         title="NUTS: starts",
-        candidates=OPTIONS.candidates,
+        candidates=CANDIDATES_PER_START,
     )
     return optimum.bounded()
 
@@ -125,8 +107,8 @@ def initial_points(
     """
     modes = _modes(optimum, chains) if optimum is not None else [None] * chains
     # NumPy's generator, because each random function of JAX would have to be compiled.
-    rng, radius = np.random.default_rng(seed), STARTS.radius
-    count = OPTIONS.draws + len(OPTIONS.distances_sds)
+    rng, radius = np.random.default_rng(seed), BOX_RADIUS
+    count = MODE_DRAWS + len(START_DISTANCES_SDS)
     boxes = [rng.uniform(-radius, radius, (count, target.size)) for _ in modes]
     around_modes = [
         box if mode is None else _draws_around(mode, rng)
@@ -148,6 +130,11 @@ def initial_points(
     return [next(replacements) if point is None else point for point in points]
 
 
+# Share of the draws around a mode whose density the curvature must predict; below it the mode is a
+# spike in a funnel.
+MIN_PREDICTED_SHARE = 0.9
+
+
 def _point_at_mode(
     mode: Optimum, around: Candidates, box_log_evidence: float
 ) -> InitialPoint | None:
@@ -157,11 +144,11 @@ def _point_at_mode(
     spike, or if most of the posterior lies in the box around the origin.
     """
     max_potential, (tril, _) = _max_potential(mode), mode.inverse_root
-    predicted = np.mean(around.below(max_potential)[: OPTIONS.draws])
-    min_log_evidence = box_log_evidence + np.log(OPTIONS.min_share)
-    if predicted < OPTIONS.min_predicted or not mode.log_evidence > min_log_evidence:
+    predicted = np.mean(around.below(max_potential)[:MODE_DRAWS])
+    min_log_evidence = box_log_evidence + np.log(MIN_EVIDENCE_SHARE)
+    if predicted < MIN_PREDICTED_SHARE or not mode.log_evidence > min_log_evidence:
         return None
-    dispersed = Candidates(*(x[OPTIONS.draws :] for x in around))
+    dispersed = Candidates(*(x[MODE_DRAWS:] for x in around))
     return dispersed.first_below(max_potential, tril)
 
 
@@ -170,7 +157,7 @@ def _points_elsewhere(
 ) -> list[InitialPoint]:
     """At most `count` starts, at draws from the prior or else at ends of the search."""
     evaluate = partial(potential_and_gradient, target)
-    z = finite_positions(target, evaluate, count, seed, CallSizes.points)
+    z = finite_positions(target, evaluate, count, seed, CALL_POINTS)
     if not len(z) and optimum is not None:
         z = optimum.ends[np.argsort(-optimum.start_log_densities)]
     if not len(z):
@@ -232,7 +219,7 @@ def _box_log_evidence(boxes: list[Candidates]) -> float:
     """Log integral of the density over the box on which the candidates are uniform."""
     d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
     total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))
-    return float(total - np.log(len(potential)) + d * np.log(2.0 * STARTS.radius))
+    return float(total - np.log(len(potential)) + d * np.log(2.0 * BOX_RADIUS))
 
 
 def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
@@ -243,8 +230,12 @@ def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
     if not valid:
         return modes
     best = max(valid, key=lambda mode: mode.log_evidence)
-    min_log_evidence = best.log_evidence + np.log(OPTIONS.min_share)
+    min_log_evidence = best.log_evidence + np.log(MIN_EVIDENCE_SHARE)
     return [best if m is None or m.log_evidence < min_log_evidence else m for m in modes]
+
+
+# Distance below which two ends of the search belong to one mode.
+SAME_MODE_SDS = 1.0
 
 
 def _distant_ends(optimum: Optimum, count: int) -> list[int]:
@@ -261,7 +252,7 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
     chosen = [int(np.argmax(optimum.start_log_densities[high]))]
     for _ in range(count - 1):
         nearest = np.min(distance[chosen], axis=0)
-        if np.any(nearest > OPTIONS.same_mode_sds):
+        if np.any(nearest > SAME_MODE_SDS):
             chosen.append(int(np.argmax(nearest)))
         else:
             # All other ends belong to chosen modes, which are repeated in turn.
@@ -270,9 +261,9 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
 
 
 def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
-    """Draws from N(mode, H^-1), then points at `distances_sds` in one direction."""
-    *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.z)))
-    white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
+    """Draws from N(mode, H^-1), then points at START_DISTANCES_SDS in one direction."""
+    *draws, last = rng.normal(size=(MODE_DRAWS + 1, len(mode.z)))
+    white = np.concatenate([draws, np.multiply.outer(np.array(START_DISTANCES_SDS), last)])
     return mode.z + white @ mode.inverse_root[0].T
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -24,39 +23,8 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 type Array = jax.Array | np.ndarray
 
-
-@dataclass(frozen=True)
-class CallSizes:
-    """Sizes of compiled calls.
-
-    Attributes:
-        max_draws: Maximum number of draws of one call.
-        points: Number of points of every evaluation of the density, so that it is compiled once.
-    """
-
-    max_draws: int = 250
-    points: int = 256
-
-
-@dataclass(frozen=True)
-class StepSizeOptions:
-    """Options of the dual averaging of the log step size.
-
-    With larger gains, such as gamma = 0.05 in NumPyro and Stan, the step size varies so much that
-    its average is too small: acceptance is concave in the log step size.
-
-    Attributes:
-        gamma: Inverse gain.
-        t0: Number of steps that damp the first changes.
-        pull: Multiple of the initial step size towards which dual averaging pulls.
-    """
-
-    gamma: float = 0.3
-    t0: int = 20
-    pull: float = 2.0
-
-
-STEP_SIZE = StepSizeOptions()
+# Maximum number of draws of one compiled call.
+MAX_CALL_DRAWS = 250
 
 
 class KernelOptions(NamedTuple):
@@ -160,7 +128,7 @@ class Stretch(NamedTuple):
     """Draws of one compiled call, as arrays, so that other numbers do not recompile.
 
     Attributes:
-        draws: Number of draws, at most `CallSizes.max_draws`.
+        draws: Number of draws, at most MAX_CALL_DRAWS.
         thin: Steps for each draw.
         adapts: True to adapt the step size.
     """
@@ -187,11 +155,15 @@ def take_steps(
     return eqx.filter_vmap(advance)(metric, state) if together else advance(metric, state)
 
 
+# Number of points of every evaluation of the density, so that it is compiled once.
+CALL_POINTS = 256
+
+
 def potential_and_gradient(target: Target, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-log p(z) and its gradient, for z (..., d): (...,) and (..., d)."""
     flat = np.reshape(z, (-1, z.shape[-1]))
     # Repeated points fill the last block.
-    blocks = np.resize(flat, (-(-len(flat) // CallSizes.points), CallSizes.points, flat.shape[1]))
+    blocks = np.resize(flat, (-(-len(flat) // CALL_POINTS), CALL_POINTS, flat.shape[1]))
     parts = [jax.device_get(_potential_and_gradient(target, jnp.asarray(b))) for b in blocks]
     potential, gradient = (np.concatenate(x)[: len(flat)] for x in zip(*parts, strict=True))
     return potential.reshape(z.shape[:-1]), gradient.reshape(z.shape)
@@ -202,9 +174,13 @@ def _potential_and_gradient(target, z):
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
+# Multiple of the initial step size towards which dual averaging pulls.
+STEP_SIZE_PULL = 2.0
+
+
 def log_step_at(log_step_size: Array) -> tuple[Array, ...]:
     """State of the dual averaging at its start, in NumPyro's order."""
-    pull = log_step_size + np.asarray(np.log(STEP_SIZE.pull))
+    pull = log_step_size + np.asarray(np.log(STEP_SIZE_PULL))
     return log_step_size, log_step_size, np.zeros(()), np.zeros((), int), pull
 
 
@@ -217,6 +193,14 @@ class Statistics(NamedTuple):
     n_steps: jax.Array
     acceptance_rate: jax.Array
     step_size: jax.Array
+
+
+# Inverse gain of the dual averaging of the log step size, gamma. With larger gains, such as 0.05 in
+# NumPyro and Stan, the step size varies so much that its average is too small: acceptance is
+# concave in the log step size.
+INVERSE_GAIN = 0.3
+# Number of steps that damp the first changes, t0.
+DAMPING_STEPS = 20
 
 
 def one_step(
@@ -234,7 +218,7 @@ def one_step(
         adapts: True to adapt the step size; False to take its average.
     """
     _, verlet = velocity_verlet(density.potential, euclidean_kinetic_energy)
-    _, average = dual_averaging(t0=STEP_SIZE.t0, gamma=STEP_SIZE.gamma)
+    _, average = dual_averaging(t0=DAMPING_STEPS, gamma=INVERSE_GAIN)
     key, momentum_key, tree_key = jax.random.split(state.key, 3)
     value, averaged, *_ = state.log_step
     step_size = jnp.exp(jnp.where(adapts, value, averaged))
@@ -274,9 +258,9 @@ def _advance(
         gradients = gradients.at[i].set(density.metric.gradient_at_z(state.gradient))
         return state, (z, gradients, jax.tree.map(lambda row, x: row.at[i].set(x), rows, last))
 
-    points = jnp.zeros((CallSizes.max_draws, *state.u.shape))
+    points = jnp.zeros((MAX_CALL_DRAWS, *state.u.shape))
     kinds = (bool, float, float, int, float, float)
-    rows = Statistics(*(jnp.zeros(CallSizes.max_draws, kind) for kind in kinds))
+    rows = Statistics(*(jnp.zeros(MAX_CALL_DRAWS, kind) for kind in kinds))
     carried = (state, (points, points, rows))
     state, (z, gradients, rows) = jax.lax.fori_loop(0, stretch.draws, draw, carried)
     return state, Transitions(z, *rows), gradients

@@ -9,13 +9,21 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.mcmc.warmup import WARMUP
 from bayeskern.inference.model.target import Target
 
 # Blocks of sites, each of which has a full mass matrix.
 type SiteBlocks = Sequence[Sequence[str]]
 
 KINDS = ("auto", "diagonal", "low_rank", "dense")
+
+
+# Coordinates up to which the metric is dense by default.
+MAX_DENSE_SIZE = 100
+# Coordinates up to which it is of low rank by default. With more, products with its vectors cost
+# more than they save if the density is cheap.
+MAX_LOW_RANK_SIZE = 1000
+# Maximum rank of a metric of low rank.
+MAX_RANK = 16
 
 
 class MetricShape(NamedTuple):
@@ -35,11 +43,11 @@ class MetricShape(NamedTuple):
         Raises:
             ValueError: If a block names a site that is unknown or in two blocks.
         """
-        d, low_rank = target.size, min(target.size, WARMUP.max_rank)
+        d, low_rank = target.size, min(target.size, MAX_RANK)
         if not isinstance(mass_matrix, str):
             blocks = _blocks(target, mass_matrix)
             return cls(sum(number >= 0 for number in blocks), blocks)
-        by_default = 0 if d > WARMUP.max_low_rank else low_rank if d > WARMUP.max_dense else d
+        by_default = 0 if d > MAX_LOW_RANK_SIZE else low_rank if d > MAX_DENSE_SIZE else d
         ranks = {"auto": by_default, "diagonal": 0, "low_rank": low_rank, "dense": d}
         return cls(ranks[mass_matrix], None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -11,30 +11,13 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 
-
-@dataclass(frozen=True)
-class MetricOptions:
-    """Options of the estimate of a metric.
-
-    Attributes:
-        prior_draws: Weight of unit covariance in an update, in draws.
-        min_stretch: A metric of low rank leaves out vectors whose stretch and its inverse are
-            smaller: they may be noise.
-        basis_draws: Number of draws whose span contains the vectors of a metric of low rank.
-        wider_variances: Variance of draws, in units of the metric, above which the metric is
-            widened, and the largest variance of a wider metric. Chosen on the horseshoe, nested
-            classes and process of `benchmarks.everyday`.
-        max_divergence_ratio: Fisher divergence of a metric with vectors over that of a diagonal
-            metric, at draws from which neither was estimated, above which the diagonal metric is
-            used. Where the curvature varies, as under a horseshoe, vectors predict gradients hardly
-            better, and trajectories turn earlier. Chosen on 19 models of `benchmarks.everyday`.
-    """
-
-    prior_draws: float = 5.0
-    min_stretch: float = 1.4
-    basis_draws: int = 50
-    wider_variances: tuple[float, float] = (1.5, 100.0)
-    max_divergence_ratio: float = 0.8
+# Weight of unit covariance in an update, in draws.
+PRIOR_DRAWS = 5.0
+# A metric of low rank leaves out vectors whose stretch and its inverse are smaller: they may be
+# noise.
+MIN_STRETCH = 1.4
+# Number of draws whose span contains the vectors of a metric of low rank.
+BASIS_DRAWS = 50
 
 
 class Metric(eqx.Module):
@@ -98,7 +81,7 @@ class Metric(eqx.Module):
         distance = np.abs(np.log(stretch))
         order = np.argsort(-distance, kind="stable")[:rank]
         if rank < d and blocks is None:
-            order = order[distance[order] > np.log(MetricOptions.min_stretch)]
+            order = order[distance[order] > np.log(MIN_STRETCH)]
         missing = rank - len(order)
         vectors = np.concatenate([vectors[:, order], np.zeros((d, missing))], axis=1)
         stretch = np.concatenate([stretch[order], np.ones(missing)])
@@ -180,7 +163,7 @@ class Metric(eqx.Module):
         posterior density and of the log density of a normal distribution. It is least for the
         covariance C with C G C = X, where X is the covariance of the draws and G that of the
         gradients: C is the geometric mean of X and G^-1. A diagonal C has the entries
-        sqrt(X_ii / G_ii). In coordinates u, `prior_draws` draws with unit covariance are added.
+        sqrt(X_ii / G_ii). In coordinates u, PRIOR_DRAWS draws with unit covariance are added.
 
         Args:
             z: Draws, (n, d).
@@ -197,21 +180,17 @@ class Metric(eqx.Module):
         metric = self
         if self.matrix is None:
             sums = [np.sum(np.square(x), axis=0) for x in (z / self.scale, gradient * self.scale)]
-            factor = np.sqrt(
-                np.sqrt(
-                    (sums[0] + MetricOptions.prior_draws) / (sums[1] + MetricOptions.prior_draws)
-                )
-            )
+            factor = np.sqrt(np.sqrt((sums[0] + PRIOR_DRAWS) / (sums[1] + PRIOR_DRAWS)))
             metric = replace(self, scale=self.scale * factor)
         if not self.rank:
             return metric
         x, g = metric.to_u(z), metric.gradient_in_u(gradient)
         basis = np.eye(len(self.scale))
         if self.blocks is None and self.matrix is None:
-            some = evenly(len(x), MetricOptions.basis_draws)
+            some = evenly(len(x), BASIS_DRAWS)
             basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
-        unit = MetricOptions.prior_draws * np.eye(basis.shape[1])
+        unit = PRIOR_DRAWS * np.eye(basis.shape[1])
         (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
         inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
         vectors, stretch, _ = np.linalg.svd(inner @ root)
@@ -237,12 +216,12 @@ class Metric(eqx.Module):
         if self.rank and self.matrix is None:
             return self
         x = self.to_u(z - np.mean(z, axis=0))
-        count = len(x) + MetricOptions.prior_draws
+        count = len(x) + PRIOR_DRAWS
         if not self.rank:
-            variances = (np.sum(np.square(x), axis=0) + MetricOptions.prior_draws) / count
+            variances = (np.sum(np.square(x), axis=0) + PRIOR_DRAWS) / count
             return replace(self, scale=self.scale * _wider_sds(variances))
         unit = np.eye(len(self.scale))
-        covariance = (x.T @ x + MetricOptions.prior_draws * unit) / count
+        covariance = (x.T @ x + PRIOR_DRAWS * unit) / count
         if self.blocks is not None:
             covariance = _within_blocks(covariance, self.blocks)
         variances, vectors = np.linalg.eigh(covariance)
@@ -251,9 +230,15 @@ class Metric(eqx.Module):
         return Metric._of(self.scale, vectors, stretch, self.rank, self.blocks)
 
 
+# Variance of draws, in units of the metric, above which the metric is widened, and the largest
+# variance of a wider metric. Chosen on the horseshoe, nested classes and process of
+# `benchmarks.everyday`.
+WIDER_VARIANCES = (1.5, 100.0)
+
+
 def _wider_sds(variances: np.ndarray) -> np.ndarray:
     """Roots of large variances, at most those of a wider metric; 1 for small variances."""
-    least, largest = MetricOptions.wider_variances
+    least, largest = WIDER_VARIANCES
     return np.sqrt(np.where(variances > least, np.minimum(variances, largest), 1.0))
 
 

@@ -7,7 +7,6 @@ sample quality with Stein's method", measure the first, infinitesimal step of su
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -33,68 +32,45 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.result import Moved
 
-
-@dataclass(frozen=True)
-class StepOptions:
-    """Options of the moves.
-
-    Attributes:
-        points: Number of draws that move.
-        points_if_costly: The same number, if the density is costly.
-        steps: Increasing numbers of steps of NUTS after which the moved draws are compared.
-        max_numbers: Number of array elements, computed by all densities, above which no further
-            steps are taken.
-        accept: Range of the mean acceptance probability to which the step size is tuned.
-        accept_if_diverging: Mean acceptance probability below which the step size is reduced while
-            a draw diverges.
-        tuning_rounds: Maximum number of rounds of tuning, with one step each.
-        max_tree_depth: Maximum number of doublings of a trajectory.
-        max_dense_size: Coordinates up to which the mass matrix is full.
-    """
-
-    points: int = 1024
-    points_if_costly: int = 512
-    steps: tuple[int, ...] = (2, 4, 8, 16, 32)
-    max_numbers: int = 2**32
-    accept: tuple[float, float] = (0.8, 0.95)
-    accept_if_diverging: float = 0.99
-    tuning_rounds: int = 12
-    max_tree_depth: int = 8
-    max_dense_size: int = 200
-
-
-MOVES = StepOptions()
+# Number of draws that move, and the same number if the density is costly.
+MOVED_DRAWS, MOVED_DRAWS_IF_COSTLY = 1024, 512
+# Increasing numbers of steps of NUTS after which the moved draws are compared.
+MOVE_STEPS = (2, 4, 8, 16, 32)
+# Number of array elements, computed by all densities, above which no further steps are taken.
+MAX_COMPUTED_NUMBERS = 2**32
+# Coordinates up to which the mass matrix is full.
+MAX_DENSE_SIZE = 200
 
 
 def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterator[Moved]:
-    """Draws after increasing numbers of steps of NUTS, those of `MOVES.steps`.
+    """Draws after increasing numbers of steps of NUTS, those of MOVE_STEPS.
 
     The mass matrix is the inverse covariance of the draws. The step size is tuned to the mean
     acceptance probability over all draws, in steps that are not counted.
 
     Args:
         target: The posterior.
-        z: Draws with a finite log density, (S, d). If there are fewer than `MOVES.points`, each
+        z: Draws with a finite log density, (S, d). If there are fewer than MOVED_DRAWS, each
             moves several times.
         batch: Number of the batch, from 0. The batches are different draws, as long as there are
             enough, and make different steps.
         seed: Seed of the moves.
     """
-    n, d = MOVES.points_if_costly if is_costly(target) else MOVES.points, z.shape[1]
+    n, d = MOVED_DRAWS_IF_COSTLY if is_costly(target) else MOVED_DRAWS, z.shape[1]
     start = np.resize(z[(evenly(len(z), n) + batch) % len(z)], (n, d))
-    is_dense = d <= MOVES.max_dense_size
+    is_dense = d <= MAX_DENSE_SIZE
     root = robust_cholesky(shrunk_covariance(start)) if is_dense else np.std(start, axis=0)
     metric = Metric.of_root(root, d if is_dense else 0)
     run = partial(_step, target, metric)
     key = jax.random.fold_in(jax.random.key(seed), batch)
     states, step_size = _tuned(run, _states(target, metric, start, key))
     steps, numbers, diverged = 0, 0, np.zeros(n, bool)
-    for total in MOVES.steps:
+    for total in MOVE_STEPS:
         last = run(states, step_size, total - steps)
         states, steps, diverged = last.states, total, diverged | last.diverged
         yield Moved(start, metric.to_z(np.asarray(states.u)), steps, diverged)
         numbers += last.gradients * cost(target)
-        if numbers > MOVES.max_numbers:
+        if numbers > MAX_COMPUTED_NUMBERS:
             return
 
 
@@ -123,14 +99,22 @@ def _states(target: Target, metric: Metric, z: np.ndarray, key: jax.Array) -> Ch
     return ChainState(arrays[0], arrays[1], arrays[2], keys, log_step)
 
 
+# Range of the mean acceptance probability to which the step size is tuned.
+ACCEPTANCE_RANGE = (0.8, 0.95)
+# Mean acceptance probability below which the step size is reduced while a draw diverges.
+DIVERGING_ACCEPTANCE = 0.99
+# Maximum number of rounds of tuning, with one step each.
+MAX_TUNING_ROUNDS = 12
+
+
 def _tuned(run: Callable[..., _Stepped], states: ChainState) -> tuple[ChainState, float]:
     """States after steps whose size is tuned, and the step size."""
     step_size, has_diverged = float(states.u.shape[1]) ** -0.25, False
-    low, high = MOVES.accept
-    for _ in range(MOVES.tuning_rounds):
+    low, high = ACCEPTANCE_RANGE
+    for _ in range(MAX_TUNING_ROUNDS):
         last = run(states, step_size, 1)
         states, accept = last.states, last.accept
-        if last.diverged.any() and accept < MOVES.accept_if_diverging:
+        if last.diverged.any() and accept < DIVERGING_ACCEPTANCE:
             # A step size that suits most draws is too large in a narrow tail.
             step_size, has_diverged = 0.6 * step_size, True
         elif accept < low or (accept > high and not has_diverged):
@@ -151,11 +135,15 @@ def _step(
     return _Stepped(states, float(np.mean(accept)) / count, diverged, int(np.sum(gradients)))
 
 
+# Maximum number of doublings of a trajectory.
+MAX_TREE_DEPTH = 8
+
+
 @eqx.filter_jit
 def _compiled_steps(target, metric, states, step_size, count):
     density = PreconditionedTarget(target, metric)
     # The step size does not adapt, so that its target does not matter.
-    options = KernelOptions(np.asarray(0.0), MOVES.max_tree_depth)
+    options = KernelOptions(np.asarray(0.0), MAX_TREE_DEPTH)
 
     def body(_, carried):
         state, accept, diverged, gradients = carried

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,20 +11,8 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import counted
 from bayeskern.inference.mcmc.stage import Stage, divergent_draws
 
-
-@dataclass(frozen=True)
-class NoteOptions:
-    """Options of the estimates beside a progress bar.
-
-    Attributes:
-        interval_seconds: Seconds between two estimates.
-        min_draws: Minimum number of draws of each chain.
-        max_coordinates: Maximum number of coordinates.
-    """
-
-    interval_seconds: float = 2.0
-    min_draws: int = 50
-    max_coordinates: int = 100
+# Seconds between two estimates beside a progress bar.
+NOTE_INTERVAL_SECONDS = 2.0
 
 
 class RunNote:
@@ -39,9 +26,15 @@ class RunNote:
         now, diverging = time.monotonic(), int(divergent_draws(stages).sum())
         if all(stage.rows for stage in stages) and now >= self._due:
             self._ess = _smallest_ess([np.concatenate([r.z for r in s.rows], 1) for s in stages])
-            self._due = now + NoteOptions.interval_seconds
+            self._due = now + NOTE_INTERVAL_SECONDS
         parts = [self._ess, counted(diverging, "divergence") if diverging else ""]
         return ", ".join(part for part in parts if part)
+
+
+# Minimum number of draws of each chain for an estimate.
+MIN_NOTE_DRAWS = 50
+# Maximum number of coordinates of an estimate.
+MAX_NOTE_COORDINATES = 100
 
 
 def _smallest_ess(z: list[np.ndarray]) -> str:
@@ -49,9 +42,9 @@ def _smallest_ess(z: list[np.ndarray]) -> str:
     from arviz_stats.base.array import array_stats  # slow to import
 
     count, d = min(x.shape[1] for x in z), z[0].shape[2]
-    if count < NoteOptions.min_draws:
+    if count < MIN_NOTE_DRAWS:
         return ""
-    some = evenly(d, min(d, NoteOptions.max_coordinates))
+    some = evenly(d, min(d, MAX_NOTE_COORDINATES))
     draws = np.concatenate([x[:, :count] for x in z])[..., some]
     if np.any(np.ptp(draws, axis=1) == 0.0):
         return "a chain does not move"

@@ -11,8 +11,8 @@ from scipy.special import chdtri, logsumexp
 from bayeskern.core.batching import evenly
 from bayeskern.core.random import stream
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.mcmc.connectivity import CONNECTIVITY, shrunk_covariance, unit_map
-from bayeskern.inference.mcmc.kernel import CallSizes, Transitions, potential_and_gradient
+from bayeskern.inference.mcmc.connectivity import MAX_REGION_DRAWS, shrunk_covariance, unit_map
+from bayeskern.inference.mcmc.kernel import CALL_POINTS, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
@@ -27,7 +27,7 @@ class NearestRegion:
 
     def __init__(self, regions: Sequence[np.ndarray]):
         halves = [z[:, : z.shape[1] // 2].reshape(-1, z.shape[2]) for z in regions]
-        halves = [z[evenly(len(z), CONNECTIVITY.max_draws)] for z in halves]
+        halves = [z[evenly(len(z), MAX_REGION_DRAWS)] for z in halves]
         self._to_unit = unit_map(np.mean([shrunk_covariance(z) for z in halves], axis=0))
         self._region = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
         self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
@@ -78,7 +78,7 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     """Draws in the central ellipsoid of a mode (n, d), and the log integral over it."""
     tril, _ = mode.inverse_root
     d = len(mode.z)
-    white = stream(seed, "within").standard_normal((2 * CallSizes.points, d))
+    white = stream(seed, "within").standard_normal((2 * CALL_POINTS, d))
     white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
     z = mode.z + white @ tril.T
     log_p = -potential_and_gradient(target, z)[0]

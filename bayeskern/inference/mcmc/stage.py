@@ -12,13 +12,10 @@ import numpy as np
 
 from bayeskern.inference.mcmc.kernel import ChainState, InitialPoint, Transitions
 from bayeskern.inference.mcmc.metric import Metric
-from bayeskern.inference.mcmc.warmup import (
-    WARMUP,
-    RecentDraws,
-    final_steps,
-    has_settled,
-    recent_count,
-)
+from bayeskern.inference.mcmc.warmup import RecentDraws, final_steps, has_settled, recent_count
+
+# Steps before which the warmup does not end early.
+MIN_WARMUP_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ class Stage:
         # The estimates decide, because wider metrics are noisier and settle later.
         settled = self.settled + 1 if all(map(has_settled, self.estimates, estimates)) else 0
         warmup = self.warmup
-        if settled >= 2 and self.done >= WARMUP.min_steps:
+        if settled >= 2 and self.done >= MIN_WARMUP_STEPS:
             warmup = min(warmup, self.done + final_steps(warmup))
         states = tuple(
             state.moved(old, new)

@@ -18,23 +18,10 @@ from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.mcmc.stage import Stage
 from bayeskern.inference.model.target import Target
 
-
-@dataclass(frozen=True)
-class ShortVisitOptions:
-    """Options of a short visit.
-
-    Attributes:
-        warmup: Maximum number of steps of its warmup.
-        min_draws: Minimum number of draws.
-        share: Share of the draws of a chain.
-    """
-
-    warmup: int = 200
-    min_draws: int = 100
-    share: float = 0.25
-
-
-SHORT = ShortVisitOptions()
+# Maximum number of steps of the warmup of a short visit.
+MAX_SHORT_WARMUP = 200
+# Minimum number of draws of a short visit, and their share of the draws of a chain.
+MIN_SHORT_DRAWS, SHORT_DRAWS_SHARE = 100, 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +56,8 @@ class ChainVisits:
         """
         plan = self.plan
         if not self.full_length:
-            draws = max(SHORT.min_draws, int(SHORT.share * plan.draws))
-            plan = replace(plan, warmup=min(plan.warmup, SHORT.warmup), draws=draws)
+            draws = max(MIN_SHORT_DRAWS, int(SHORT_DRAWS_SHARE * plan.draws))
+            plan = replace(plan, warmup=min(plan.warmup, MAX_SHORT_WARMUP), draws=draws)
         (potential,), (gradient,) = potential_and_gradient(self.target, point[None])
         start = InitialPoint(point, potential, gradient, self.metric.scale)
         # Keys different from the keys of the chains.

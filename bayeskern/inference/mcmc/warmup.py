@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from bayeskern.inference.mcmc.metric import Metric
 
-
-@dataclass(frozen=True)
-class WarmupOptions:
-    """Options of the warmup.
-
-    Attributes:
-        first_window_steps: Steps of the first window.
-        growth: Ratio of the ends of later windows.
-        recent_share: Share of the draws so far, the most recent, that an estimate uses.
-        final_steps: Maximum number of steps after the last estimate, in which only the step size
-            adapts.
-        final_share: Maximum share of these steps in the warmup.
-        settled_ratio: Ratio of sds between two estimates below which the metric has settled in all
-            directions. The warmup ends early once it has settled at two window ends in a row.
-        settled_ratio_low_rank: The same ratio for a metric of low rank, whose few draws in many
-            coordinates leave more noise.
-        min_steps: Steps before which the warmup does not end early.
-        max_dense: Coordinates up to which the metric is dense by default.
-        max_low_rank: Coordinates up to which it is of low rank by default. With more, products with
-            its vectors cost more than they save if the density is cheap.
-        max_rank: Maximum rank of a metric of low rank.
-        min_distinct: Number of different draws below which nothing is estimated.
-    """
-
-    first_window_steps: int = 10
-    growth: float = 1.5
-    recent_share: float = 0.5
-    final_steps: int = 60
-    final_share: float = 0.3
-    settled_ratio: float = 1.5
-    settled_ratio_low_rank: float = 2.0
-    min_steps: int = 100
-    max_dense: int = 100
-    max_low_rank: int = 1000
-    max_rank: int = 16
-    min_distinct: int = 4
+# Steps of the first window.
+FIRST_WINDOW_STEPS = 10
 
 
-WARMUP = WarmupOptions()
+# Number of different draws below which nothing is estimated.
+MIN_DISTINCT_DRAWS = 4
 
 
 class RecentDraws(NamedTuple):
@@ -69,7 +35,7 @@ class RecentDraws(NamedTuple):
         """Metric estimated from the draws; the old one if they vary too little or diverge."""
         finite = np.all(np.isfinite(self.z), axis=1) & np.all(np.isfinite(self.gradient), axis=1)
         z, gradient = self.z[finite], self.gradient[finite]
-        if len(np.unique(z[:, 0])) < WARMUP.min_distinct:
+        if len(np.unique(z[:, 0])) < MIN_DISTINCT_DRAWS:
             return metric
         with np.errstate(over="ignore", invalid="ignore"):
             updated = metric.updated(z, gradient)
@@ -84,6 +50,13 @@ class RecentDraws(NamedTuple):
         return wider if wider.is_regular else metric
 
 
+# Ratio of sds between two estimates below which the metric has settled in all directions. The
+# warmup ends early once it has settled at two window ends in a row.
+SETTLED_RATIO = 1.5
+# The same ratio for a metric of low rank, whose few draws in many coordinates leave more noise.
+SETTLED_RATIO_OF_LOW_RANK = 2.0
+
+
 def has_settled(old: Metric, new: Metric) -> bool:
     """True if two successive estimates of a metric hardly differ.
 
@@ -92,25 +65,38 @@ def has_settled(old: Metric, new: Metric) -> bool:
     if new is old:
         return False
     is_low_rank = new.rank > 0 and new.matrix is None
-    ratio = WARMUP.settled_ratio_low_rank if is_low_rank else WARMUP.settled_ratio
+    ratio = SETTLED_RATIO_OF_LOW_RANK if is_low_rank else SETTLED_RATIO
     return old.log_ratio(new) < np.log(ratio)
+
+
+# Ratio of the ends of later windows.
+WINDOW_GROWTH = 1.5
 
 
 def window_ends(warmup: int) -> list[int]:
     """Steps after which the metric is estimated again."""
     last = warmup - final_steps(warmup)
-    ends, end = [], WARMUP.first_window_steps
+    ends, end = [], FIRST_WINDOW_STEPS
     while end < last:
         ends.append(end)
-        end = max(end + WARMUP.first_window_steps, int(WARMUP.growth * end))
-    return [*ends, last] if last >= WARMUP.first_window_steps else ends
+        end = max(end + FIRST_WINDOW_STEPS, int(WINDOW_GROWTH * end))
+    return [*ends, last] if last >= FIRST_WINDOW_STEPS else ends
+
+
+# Maximum number of steps after the last estimate, in which only the step size adapts, and their
+# maximum share in the warmup.
+MAX_FINAL_STEPS, MAX_FINAL_SHARE = 60, 0.3
 
 
 def final_steps(warmup: int) -> int:
     """Number of steps after the last estimate, in which only the step size adapts."""
-    return min(WARMUP.final_steps, int(WARMUP.final_share * warmup))
+    return min(MAX_FINAL_STEPS, int(MAX_FINAL_SHARE * warmup))
+
+
+# Share of the draws so far, the most recent, that an estimate uses.
+RECENT_SHARE = 0.5
 
 
 def recent_count(step: int) -> int:
     """Number of draws that an estimate after a step uses."""
-    return max(WARMUP.first_window_steps, int(WARMUP.recent_share * step))
+    return max(FIRST_WINDOW_STEPS, int(RECENT_SHARE * step))

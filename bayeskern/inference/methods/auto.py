@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.inference.assessment.approximation import is_hopeless
-from bayeskern.inference.assessment.convergence import CHAIN_LIMITS, lacks_draws
+from bayeskern.inference.assessment.convergence import GOOD_ESS, GOOD_RHAT, lacks_draws
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.jumps import has_jumps
 from bayeskern.inference.methods.base import Method
@@ -29,25 +29,6 @@ from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
-@dataclass(frozen=True)
-class CorrectionOptions:
-    """Options for correcting an approximation by importance sampling.
-
-    Attributes:
-        draws: Number of weighted draws.
-        draws_of_costly: Number of weighted draws in a first correction, if the density is costly.
-        coarse: Error of a mean, in sds, or of a log sd, from which good draws of Laplace are
-            corrected too, unless the density is costly.
-    """
-
-    draws: int = 8000
-    draws_of_costly: int = 4000
-    coarse: float = 0.1
-
-
-CORRECTION = CorrectionOptions()
-
-
 class Attempt(NamedTuple):
     """A method that `auto` tried.
 
@@ -62,6 +43,10 @@ class Attempt(NamedTuple):
     seconds: float
     verdict: str
     reason: str
+
+
+# Number of weighted draws of a correction, and of a first correction if the density is costly.
+CORRECTION_DRAWS, FIRST_CORRECTION_DRAWS = 8000, 4000
 
 
 @dataclass(frozen=True)
@@ -108,9 +93,9 @@ class Auto(Method):
                 proposal = "laplace" if missed else posterior
                 origin = "all modes" if missed else name
                 # A costly density gets the full number of draws only after a caution.
-                counts = [CORRECTION.draws]
+                counts = [CORRECTION_DRAWS]
                 if attempts.is_costly:
-                    counts.insert(0, CORRECTION.draws_of_costly)
+                    counts.insert(0, FIRST_CORRECTION_DRAWS)
                 for draws in counts:
                     correction = ImportanceSampling(proposal=proposal, draws=draws)
                     attempts.attempt(f"importance from {origin}", correction)
@@ -141,11 +126,16 @@ class Auto(Method):
         yield "nuts", NUTS(known=attempts.findings)
 
 
+# Error of a mean, in sds, or of a log sd, from which good draws of Laplace are corrected too,
+# unless the density is costly.
+COARSE_ERROR = 0.1
+
+
 def _is_coarse(posterior: Posterior) -> bool:
     """True if weighting the draws changes a mean or an sd by more than a little."""
     evidence = posterior.trust_in_draws.evidence
     errors = (evidence.get(kind, 0.0) for kind in ("mean_shift", "log_sd_ratio"))
-    return max(errors) > CORRECTION.coarse
+    return max(errors) > COARSE_ERROR
 
 
 def _is_hopeless(posterior: Posterior) -> bool:
@@ -214,9 +204,9 @@ class Attempts:
         started, evidence = time.perf_counter(), posterior.trust_in_draws.evidence
         ess = min(evidence["ess_bulk"], evidence["ess_tail"])
         # R-hat - 1 of chains that agree falls like 1 / n, as the effective draws grow like n.
-        excess = (evidence["rhat"] - 1.0) / (CHAIN_LIMITS.good_rhat - 1.0)
+        excess = (evidence["rhat"] - 1.0) / (GOOD_RHAT - 1.0)
         # Both are estimates: half as many draws again as good chains need.
-        factor = np.clip(np.ceil(1.5 * max(CHAIN_LIMITS.good_ess / ess, excess)), 2, 4)
+        factor = np.clip(np.ceil(1.5 * max(GOOD_ESS / ess, excess)), 2, 4)
         longer = posterior.extend(int(factor - 1) * posterior.shape[1])
         self._record("nuts", "nuts, more draws", longer, started)
 

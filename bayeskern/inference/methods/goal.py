@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from bayeskern.inference.assessment.convergence import (
-    CHAIN_LIMITS,
+    GOOD_RHAT,
     varies,
     worst_convergence,
 )
@@ -32,7 +32,7 @@ class Goal:
     """
 
     ess: float
-    rhat: float = CHAIN_LIMITS.good_rhat
+    rhat: float = GOOD_RHAT
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -6,7 +6,6 @@ import hashlib
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,10 @@ import numpy as np
 from bayeskern.core import files, sharding
 from bayeskern.inference.model.target import Target
 
-
-@dataclass(frozen=True)
-class WriteLimits:
-    """Limits on how often a checkpoint is written.
-
-    Attributes:
-        min_seconds: Minimum seconds between two writes.
-        max_share: Maximum share of the run time spent on writing.
-    """
-
-    min_seconds: float = 1.0
-    max_share: float = 0.1
+# Minimum seconds between two writes of a checkpoint.
+MIN_SECONDS_BETWEEN_WRITES = 1.0
+# Maximum share of the run time spent on writing.
+MAX_WRITING_SHARE = 0.1
 
 
 class CheckpointFile:
@@ -59,7 +50,7 @@ class CheckpointFile:
             return
         self.write(arrays())
         end = time.monotonic()
-        self._due = end + max(WriteLimits.min_seconds, (end - start) / WriteLimits.max_share)
+        self._due = end + max(MIN_SECONDS_BETWEEN_WRITES, (end - start) / MAX_WRITING_SHARE)
 
     def write(self, arrays: dict[str, np.ndarray]) -> None:
         if sharding.processes()[0] > 0:

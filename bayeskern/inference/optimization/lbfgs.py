@@ -9,7 +9,6 @@ optax's L-BFGS evaluates it in several places.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import equinox as eqx
@@ -18,40 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-
-@dataclass(frozen=True)
-class LBFGSOptions:
-    """Options of the optimiser.
-
-    Attributes:
-        memory: Maximum number of pairs (step, change of the gradient), which approximate the
-            curvature.
-        stretch: Steps between two updates of the progress bar.
-        patience: Steps without improvement after which a search is at its limit of precision.
-        max_tries: Evaluations of a line search after which all pairs are dropped; a search without
-            pairs ends.
-        curvature_share: A step is long enough if the slope at its end is at least this share of the
-            slope at its start, which is negative (the weak Wolfe condition).
-        decrease_share: A step is short enough if the value falls by at least this share of the
-            linear prediction, length times slope at the start (the Armijo condition).
-        rounding: Relative difference of values that counts as a rounding error.
-        expansion: Factor of the length after a step that was too short.
-        gradient_tol: Largest component of the gradient at which a search ends, well below
-            `ModeCriteria.gradient_tol`.
-    """
-
-    memory: int = 20
-    stretch: int = 25
-    patience: int = 10
-    max_tries: int = 40
-    curvature_share: float = 0.9
-    decrease_share: float = 1e-4
-    rounding: float = 1e-12
-    expansion: float = 4.0
-    gradient_tol: float = 1e-5
+# Maximum number of pairs (step, change of the gradient), which approximate the curvature.
+MAX_PAIRS = 20
+# Relative difference of values that counts as a rounding error.
+VALUE_ROUNDING = 1e-12
 
 
-OPTIONS = LBFGSOptions()
+# Largest component of the gradient at which a search ends, well below the limit for a mode.
+GRADIENT_TOL = 1e-5
+# Steps without improvement after which a search is at its limit of precision.
+PATIENCE_STEPS = 10
 
 
 class SearchState(NamedTuple):
@@ -67,8 +42,8 @@ class SearchState(NamedTuple):
         short: Longest length that was too short.
         long: Shortest length that was too long.
         tries: Evaluations of this line search.
-        pairs: Differences of z and of the gradient, (2, memory, d).
-        inverses: Inverse inner products of the pairs, (memory,); 0 for a missing pair.
+        pairs: Differences of z and of the gradient, (2, MAX_PAIRS, d).
+        inverses: Inverse inner products of the pairs, (MAX_PAIRS,); 0 for a missing pair.
         count: Pairs so far.
         taken: Steps so far.
         idle: Steps since the value last fell.
@@ -106,8 +81,8 @@ class SearchState(NamedTuple):
             short=zero,
             long=np.full(k, np.inf),
             tries=none,
-            pairs=np.zeros((k, 2, OPTIONS.memory, d)),
-            inverses=np.zeros((k, OPTIONS.memory)),
+            pairs=np.zeros((k, 2, MAX_PAIRS, d)),
+            inverses=np.zeros((k, MAX_PAIRS)),
             count=none,
             taken=none - 1,
             idle=none,
@@ -118,8 +93,12 @@ class SearchState(NamedTuple):
     def running(self) -> np.ndarray:
         """True for searches that have not ended, such as before their first evaluation."""
         # NaN, the gradient before the first evaluation, counts as steep.
-        steep = ~(abs(self.gradient).max(axis=-1) <= OPTIONS.gradient_tol)
-        return steep & (self.idle < OPTIONS.patience) & ~self.stopped
+        steep = ~(abs(self.gradient).max(axis=-1) <= GRADIENT_TOL)
+        return steep & (self.idle < PATIENCE_STEPS) & ~self.stopped
+
+
+# Steps between two updates of the progress bar.
+STRETCH_STEPS = 25
 
 
 def minimise(
@@ -143,7 +122,7 @@ def minimise(
         infinite if a search found no finite value.
     """
     current = SearchState.at(np.asarray(starts, float)) if state is None else state
-    taken, stretch = max(0, int(np.max(current.taken))), OPTIONS.stretch
+    taken, stretch = max(0, int(np.max(current.taken))), STRETCH_STEPS
     for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
         current = jax.device_get(_stretch(objective, current, np.array(min(end, steps))))
         report(min(end, steps), current)
@@ -164,6 +143,16 @@ def evaluate(
     return state.value, state.gradient
 
 
+# Evaluations of a line search after which all pairs are dropped; a search without pairs ends.
+MAX_TRIES = 40
+# A step is long enough if the slope at its end is at least this share of the slope at its start,
+# which is negative (the weak Wolfe condition).
+CURVATURE_SHARE = 0.9
+# A step is short enough if the value falls by at least this share of the linear prediction, length
+# times slope at the start (the Armijo condition).
+DECREASE_SHARE = 1e-4
+
+
 @eqx.filter_jit
 def _stretch(objective, state, steps):
     """State of each search after `steps` steps in all."""
@@ -172,15 +161,15 @@ def _stretch(objective, state, steps):
         z = s.z + s.length * s.direction
         value, gradient = jax.value_and_grad(objective)(z)
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        bound = s.value + OPTIONS.decrease_share * s.length * s.slope
-        low = finite & (value <= bound + OPTIONS.rounding * jnp.abs(s.value))
-        is_long_enough = gradient @ s.direction >= OPTIONS.curvature_share * s.slope
-        accepted = low & (is_long_enough | (s.tries >= OPTIONS.max_tries))
+        bound = s.value + DECREASE_SHARE * s.length * s.slope
+        low = finite & (value <= bound + VALUE_ROUNDING * jnp.abs(s.value))
+        is_long_enough = gradient @ s.direction >= CURVATURE_SHARE * s.slope
+        accepted = low & (is_long_enough | (s.tries >= MAX_TRIES))
         return jax.lax.cond(
             accepted,
             lambda: _accept(s, z, value, gradient),
             lambda: jax.lax.cond(
-                s.tries < OPTIONS.max_tries, lambda: _try_again(s, low), lambda: _restart(s)
+                s.tries < MAX_TRIES, lambda: _try_again(s, low), lambda: _restart(s)
             ),
         )
 
@@ -191,10 +180,14 @@ def _stretch(objective, state, steps):
     return jax.lax.map(search, state)
 
 
+# Factor of the length after a step that was too short.
+LENGTH_EXPANSION = 4.0
+
+
 def _try_again(s: SearchState, low) -> SearchState:
     """State after a rejected length: too short if `low`, else too long."""
     short, long = jnp.where(low, s.length, s.short), jnp.where(low, s.long, s.length)
-    length = jnp.where(jnp.isinf(long), OPTIONS.expansion * s.length, 0.5 * (short + long))
+    length = jnp.where(jnp.isinf(long), LENGTH_EXPANSION * s.length, 0.5 * (short + long))
     # A search from a start without a finite value ends.
     stopped = s.stopped | jnp.isinf(s.value)
     return s._replace(short=short, long=long, length=length, tries=s.tries + 1, stopped=stopped)
@@ -209,13 +202,13 @@ def _restart(s: SearchState) -> SearchState:
 def _accept(s: SearchState, z, value, gradient) -> SearchState:
     """State at a new lowest point."""
     step, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
-    product, newest = step @ change, s.count % OPTIONS.memory
+    product, newest = step @ change, s.count % MAX_PAIRS
     # A pair is stored only if its curvature is positive.
     curved = product > 1e-16 * jnp.sqrt((step @ step) * (change @ change))
     pairs, inverses = jnp.asarray(s.pairs), jnp.asarray(s.inverses)
     pair = jnp.where(curved, jnp.stack([step, change]), pairs[:, newest])
     inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), inverses[newest])
-    improved = value < s.value - OPTIONS.rounding * jnp.abs(s.value)
+    improved = value < s.value - VALUE_ROUNDING * jnp.abs(s.value)
     return _begin_line_search(
         s._replace(
             z=z,
@@ -233,7 +226,7 @@ def _accept(s: SearchState, z, value, gradient) -> SearchState:
 def _begin_line_search(s: SearchState) -> SearchState:
     """State at the start of a line search along the quasi-Newton direction."""
     # From the newest pair to the oldest; missing pairs have inverses of zero.
-    order = (s.count - 1 - jnp.arange(OPTIONS.memory)) % OPTIONS.memory
+    order = (s.count - 1 - jnp.arange(MAX_PAIRS)) % MAX_PAIRS
     pairs, inverses = s.pairs[:, order], s.inverses[order]
 
     def backward(q, pair):

@@ -13,33 +13,21 @@ from bayeskern.core.plateaus import FlatDirection, Neighbourhood
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
 
-
-@dataclass(frozen=True)
-class ModeCriteria:
-    """Criteria for an end point to count as a mode, and for a mode to be relevant.
-
-    Attributes:
-        gradient_tol: Gradient component below which the gradient counts as zero.
-        newton_step_tol_sds: Newton step, in posterior sds, below which the gradient counts as zero
-            too: rounding keeps the gradient of an ill-conditioned density large.
-        log_density_tol_nats: Log densities closer than this count as equal.
-        min_share: Smallest share of the evidence of a relevant mode; for `influential`, within
-            `radius_sds` of the best mode.
-        radius_sds: Distance from the best mode beyond which smaller shares matter: a share s at a
-            distance of r sds multiplies the variance by about 1 + s r^2.
-        max_log_density: Log density above which a density counts as unbounded; a billion rows of
-            data stay far below.
-    """
-
-    gradient_tol: float = 1e-4
-    newton_step_tol_sds: float = 1e-2
-    log_density_tol_nats: float = 1e-2
-    min_share: float = 0.01
-    radius_sds: float = 5.0
-    max_log_density: float = 1e15
-
-
-CRITERIA = ModeCriteria()
+# Gradient component below which the gradient of a mode counts as zero.
+MODE_GRADIENT_TOL = 1e-4
+# Newton step, in posterior sds, below which the gradient counts as zero too: rounding keeps the
+# gradient of an ill-conditioned density large.
+NEWTON_STEP_TOL_SDS = 1e-2
+# Log densities closer than this count as equal.
+LOG_DENSITY_TOL_NATS = 1e-2
+# Smallest share of the evidence of a relevant mode; for `influential`, within `RADIUS_SDS` of the
+# best mode.
+MIN_MODE_SHARE = 0.01
+# Distance from the best mode beyond which smaller shares matter: a share s at a distance of r sds
+# multiplies the variance by about 1 + s r^2.
+RADIUS_SDS = 5.0
+# Log density above which a density counts as unbounded; a billion rows of data stay far below.
+MAX_LOG_DENSITY = 1e15
 
 
 def _no_search(i: int) -> Optimum:
@@ -143,10 +131,7 @@ class Optimum:
     @property
     def converged(self) -> bool:
         """True if the gradient or the Newton step counts as zero; False for NaN."""
-        return bool(
-            self.gradient_norm < CRITERIA.gradient_tol
-            or self.distance < CRITERIA.newton_step_tol_sds
-        )
+        return bool(self.gradient_norm < MODE_GRADIENT_TOL or self.distance < NEWTON_STEP_TOL_SDS)
 
     @cached_property
     def log_evidence(self) -> float:
@@ -198,7 +183,7 @@ class Optimum:
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
         """Other modes whose share of the evidence is not negligible."""
-        least = np.log(CRITERIA.min_share)
+        least = np.log(MIN_MODE_SHARE)
         return tuple(
             other
             for other in self.others
@@ -209,7 +194,7 @@ class Optimum:
     @cached_property
     def influential(self) -> tuple[Optimum, ...]:
         """Other modes that change means or sds; distant modes do so with a smaller share."""
-        least = np.log(CRITERIA.min_share)
+        least = np.log(MIN_MODE_SHARE)
         return tuple(other for other in self.others if self.log_effect(other) > least)
 
     def log_share(self, other: Optimum) -> float:
@@ -224,7 +209,7 @@ class Optimum:
 
     def log_effect(self, other: Optimum) -> float:
         """Log share of another mode r sds away, plus log max(1, (r / radius_sds)^2)."""
-        step, radius = other.z - self.z, CRITERIA.radius_sds
+        step, radius = other.z - self.z, RADIUS_SDS
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
         distant = self.proper and squared > radius**2
@@ -239,7 +224,7 @@ class Optimum:
             return not step @ self.hessian @ step <= 1.0
 
     def _is_as_high(self, log_density: float) -> bool:
-        return bool(log_density > self.log_density - CRITERIA.log_density_tol_nats)
+        return bool(log_density > self.log_density - LOG_DENSITY_TOL_NATS)
 
     def _is_another_point(self, z: np.ndarray) -> bool:
         """True if z (d,), as high as this mode, is not this point in any order of its values.
@@ -307,7 +292,7 @@ class Optimum:
 
     def bounded(self) -> Optimum:
         """This optimum; raises ValueError if the density is unbounded."""
-        if self.log_density > CRITERIA.max_log_density:
+        if self.log_density > MAX_LOG_DENSITY:
             coordinate = self.coordinates[int(np.argmax(np.abs(self.z)))]
             raise ValueError(
                 f"the log density grows without bound along {coordinate}, to "

@@ -18,24 +18,28 @@ from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import HessianAt, derivatives, hessian_at
-from bayeskern.inference.optimization.lbfgs import OPTIONS, SearchState, evaluate, minimise
-from bayeskern.inference.optimization.modes import CRITERIA, Optimum
+from bayeskern.inference.optimization.lbfgs import GRADIENT_TOL, SearchState, evaluate, minimise
+from bayeskern.inference.optimization.modes import LOG_DENSITY_TOL_NATS, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.starts import (
-    STARTS,
+    CANDIDATES_PER_START,
     default_starts,
     finite_positions,
     further_positions,
     initial_positions,
 )
 from bayeskern.inference.optimization.unexplained import (
-    UnexplainedSearch,
+    affordable_draws,
     excess_log_density,
     highest,
     wide_draws,
 )
 
-UNEXPLAINED = UnexplainedSearch()
+# Coordinates above which no Hessians are computed, and no search starts at unexplained draws.
+MAX_HESSIAN_SIZE = 1_000
+# Array elements that the density may compute, above which no search starts at unexplained draws:
+# about a second; and for a point estimate, which costs less than a posterior, a tenth of a second.
+MAX_COST, MAX_COST_OF_POINT = 2**29, 2**26
 
 
 def find_optimum(
@@ -47,7 +51,7 @@ def find_optimum(
     jacobian: bool = True,
     prior: bool = True,
     title: str = "MAP",
-    candidates: int = STARTS.candidates,
+    candidates: int = CANDIDATES_PER_START,
     checkpoint: str | Path | None = None,
     hessian: str = "exact",
 ) -> Optimum:
@@ -97,11 +101,10 @@ def find_optimum(
     # A start in the units of the data comes after the others.
     centre = positions[-1] if len(positions) > starts else positions[0]
     ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
-    if starts > 1 and np.any(objective.may_be_flat) and target.size <= UNEXPLAINED.max_size:
+    if starts > 1 and np.any(objective.may_be_flat) and target.size <= MAX_HESSIAN_SIZE:
         _search_further(ends, seed, steps, progress, title)
-    is_point, limits = objective.is_point_estimate, UNEXPLAINED
-    is_costly = cost(target) > (limits.max_cost_of_point if is_point else limits.max_cost)
-    if starts == 1 or target.size > UNEXPLAINED.max_size or is_costly or has_open_loop(target):
+    is_costly = cost(target) > (MAX_COST_OF_POINT if objective.is_point_estimate else MAX_COST)
+    if starts == 1 or target.size > MAX_HESSIAN_SIZE or is_costly or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.
         return ends.best()
@@ -167,8 +170,8 @@ class SearchEnds:
         """True if two searches ended at the best point, so that it is no plateau."""
         best = int(np.argmin(self.values))
         distance = np.max(np.abs(self.z - self.z[best]) / (1.0 + np.abs(self.z[best])), axis=1)
-        as_high = self.values < self.values[best] + CRITERIA.log_density_tol_nats
-        return bool(np.sum(as_high & (distance < CRITERIA.log_density_tol_nats)) > 1)
+        as_high = self.values < self.values[best] + LOG_DENSITY_TOL_NATS
+        return bool(np.sum(as_high & (distance < LOG_DENSITY_TOL_NATS)) > 1)
 
     def add_exchanged_modes(self, exchanges: Exchanges) -> None:
         """Add the modes in other orders of exchangeable members."""
@@ -266,6 +269,18 @@ def _search_further(ends: SearchEnds, seed: int, steps: int, progress: bool, tit
         ends.search_from(positions, steps, Progress(f"{title}, further starts", steps, progress))
 
 
+# Maximum number of draws from the prior.
+MAX_PRIOR_DRAWS = 2_000
+# Excess of the log density below which a draw is explained.
+MIN_EXCESS_NATS = 1.0
+# Maximum number of rounds of searches; each uses the modes of earlier rounds.
+MAX_ROUNDS = 4
+# Maximum number of unexplained draws to keep, those of highest density.
+MAX_PLACES = 4
+# Draws at which exchanges of members are tried.
+EXCHANGE_DRAWS = 3
+
+
 def _search_unexplained(
     ends: SearchEnds, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
@@ -276,15 +291,15 @@ def _search_unexplained(
     """
     searches, places, exchanges = 0, np.zeros((0, ends.z.shape[1])), Exchanges()
     objective, optimum = ends.objective, ends.best()
-    count = UNEXPLAINED.count(cost(objective.target))
+    count = affordable_draws(cost(objective.target))
     rng = stream(seed, "unexplained")
-    draws = wide_draws(objective.target, rng, count, UNEXPLAINED.prior_draws)
+    draws = wide_draws(objective.target, rng, count, MAX_PRIOR_DRAWS)
     log_density = -objective.values(draws)
-    for _ in range(UNEXPLAINED.max_rounds):
+    for _ in range(MAX_ROUNDS):
         modes = (optimum, *optimum.others)
         excess = excess_log_density(draws, log_density, modes)
-        unexplained = np.flatnonzero(excess > UNEXPLAINED.min_excess_nats)
-        places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
+        unexplained = np.flatnonzero(excess > MIN_EXCESS_NATS)
+        places = draws[highest(log_density, unexplained, MAX_PLACES)]
         positions = draws[highest(excess, unexplained, ends.rows)]
         if not len(positions):
             break
@@ -295,7 +310,7 @@ def _search_unexplained(
             break
     # For a point estimate one order is enough.
     if not objective.is_point_estimate:
-        order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
+        order = np.argsort(-log_density, kind="stable")[:EXCHANGE_DRAWS]
         if np.all(np.isfinite(log_density[order])):
             exchanges = find_exchanges(objective.target, draws[order])
     if exchanges:
@@ -307,7 +322,7 @@ def _polish(
     objective: NegativeLogDensity, z: np.ndarray, value: float, gradient: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """z, value and gradient after Newton steps, each of which halves the gradient."""
-    while np.max(np.abs(gradient)) > OPTIONS.gradient_tol:
+    while np.max(np.abs(gradient)) > GRADIENT_TOL:
         hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):
             break
@@ -316,7 +331,7 @@ def _polish(
         new_value = float(new_value)
         # Each step must halve the gradient, so that the loop ends; NaN does not.
         halved = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
-        if not (halved and new_value <= value + CRITERIA.log_density_tol_nats):
+        if not (halved and new_value <= value + LOG_DENSITY_TOL_NATS):
             break
         z, value, gradient = new_z, new_value, new_gradient
     return z, value, gradient

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,45 +13,32 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.protocols import HasStartingValues
 
-
-@dataclass(frozen=True)
-class SearchStarts:
-    """Options of the starts of searches.
-
-    Attributes:
-        count: Default number of starts.
-        max_cost: Array elements that the density may compute, above which one start is the
-            default; it then takes about a second.
-        candidates: Draws from the prior for each start except the first.
-        median_draws: Draws from the prior whose median is the first start.
-        spread_sds: Sd of the coordinates without a proper prior, around their initial values.
-        prior_draws: Draws from the prior from which failed searches may restart.
-        uniform_draws: Uniform draws on (-radius, radius)^d from which they may restart.
-        min_distance: Distance of a start in the units of the data from the first start.
-        radius: Half the width of this box, as in NumPyro and Stan.
-    """
-
-    count: int = 4
-    max_cost: int = 2**29
-    candidates: int = 16
-    median_draws: int = 64
-    spread_sds: float = 3.0
-    prior_draws: int = 512
-    uniform_draws: int = 256
-    min_distance: float = 0.5
-    radius: float = 2.0
-
-
-STARTS = SearchStarts()
+# Default number of starts.
+DEFAULT_STARTS = 4
+# Array elements that the density may compute, above which one start is the default; it then takes
+# about a second.
+MAX_COST_OF_STARTS = 2**29
+# Draws from the prior for each start except the first.
+CANDIDATES_PER_START = 16
+# Sd of the coordinates without a proper prior, around their initial values.
+SPREAD_SDS = 3.0
+# Half the width of the box of uniform draws, as in NumPyro and Stan.
+BOX_RADIUS = 2.0
 
 
 def default_starts(target: Target) -> int:
     """Default number of starts: 1 for a density that takes about a second or more."""
-    return STARTS.count if cost(target) <= STARTS.max_cost else 1
+    return DEFAULT_STARTS if cost(target) <= MAX_COST_OF_STARTS else 1
+
+
+# Draws from the prior whose median is the first start.
+MEDIAN_DRAWS = 64
+# Distance of a start in the units of the data from the first start.
+MIN_START_DISTANCE = 0.5
 
 
 def initial_positions(
-    objective: NegativeLogDensity, count: int, seed: int, candidates: int = STARTS.candidates
+    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES_PER_START
 ) -> np.ndarray:
     """Starts of a search: (count, d), or (count + 1, d) with a start in the units of the data.
 
@@ -70,10 +56,10 @@ def initial_positions(
         seed: Seed of the draws.
         candidates: Draws for each start except the first.
     """
-    median_draws, candidate_draws = STARTS.median_draws, candidates * (count - 1)
-    spread = np.r_[np.zeros(median_draws), np.full(candidate_draws, STARTS.spread_sds)]
+    candidate_draws = candidates * (count - 1)
+    spread = np.r_[np.zeros(MEDIAN_DRAWS), np.full(candidate_draws, SPREAD_SDS)]
     draws = draw_prior(objective.target, stream(seed, "starts"), spread)
-    first, others = np.median(draws[:median_draws], axis=0), draws[median_draws:]
+    first, others = np.median(draws[:MEDIAN_DRAWS], axis=0), draws[MEDIAN_DRAWS:]
     if count == 1:
         return first[None]
     centre = _centre_in_data_units(objective.target, first)
@@ -93,8 +79,8 @@ def initial_positions(
     if centre is None:
         return positions
     # Searches from equal starts would agree on a plateau.
-    is_near = np.all(np.abs(centre - first) < STARTS.min_distance)
-    return np.concatenate([positions, [centre + is_near * STARTS.min_distance]])
+    is_near = np.all(np.abs(centre - first) < MIN_START_DISTANCE)
+    return np.concatenate([positions, [centre + is_near * MIN_START_DISTANCE]])
 
 
 def further_positions(
@@ -105,7 +91,7 @@ def further_positions(
     Coordinates without a proper prior spread around `centre` (d,), twice as widely as in
     `initial_positions`.
     """
-    spread = np.full(STARTS.candidates * count, 2.0 * STARTS.spread_sds)
+    spread = np.full(CANDIDATES_PER_START * count, 2.0 * SPREAD_SDS)
     first, draws = np.split(draw_prior(objective.target, rng, np.r_[0.0, spread]), [1])
     without_prior = np.repeat(
         [s.name in objective.target.without_prior for s in objective.target.latents],
@@ -125,6 +111,11 @@ def _centre_in_data_units(target: Target, z: np.ndarray) -> np.ndarray | None:
     known = {name: np.asarray(value)[None] for name, value in values.items()}
     centre = unconstrain(target, sites | known)[0][0]
     return np.where(np.isfinite(centre), centre, z)
+
+
+# Draws from the prior, and uniform draws on (-BOX_RADIUS, BOX_RADIUS)^d, from which failed searches
+# may restart.
+PRIOR_DRAWS, UNIFORM_DRAWS = 512, 256
 
 
 def finite_positions(
@@ -147,10 +138,10 @@ def finite_positions(
         rows: Rows that `evaluate` takes.
     """
     rng = stream(seed, "finite starts")
-    prior = draw_prior(target, rng, np.full(STARTS.prior_draws, STARTS.spread_sds))
+    prior = draw_prior(target, rng, np.full(PRIOR_DRAWS, SPREAD_SDS))
     # Drop repeated draws: the `sample` of a distribution may be a dummy.
     _, first = np.unique(prior, axis=0, return_index=True)
-    uniform = rng.uniform(-STARTS.radius, STARTS.radius, (STARTS.uniform_draws, target.size))
+    uniform = rng.uniform(-BOX_RADIUS, BOX_RADIUS, (UNIFORM_DRAWS, target.size))
     candidates = np.concatenate([prior[np.sort(first)], uniform])
     chosen = np.zeros((0, target.size))
     for begin in range(0, len(candidates), rows):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,44 +11,15 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 
+# Minimum and maximum number of draws.
+MIN_DRAWS, MAX_DRAWS = 250, 20_000
+# Array elements that the density may compute for all draws together.
+MAX_NUMBERS = 2**24
 
-@dataclass(frozen=True)
-class UnexplainedSearch:
-    """Options of a search that starts where the density is unexplained.
 
-    Attributes:
-        prior_draws: Maximum number of draws from the prior.
-        draws: Maximum number of draws in all; the others are normal with the moments of the prior.
-        min_draws: Minimum number of draws in all.
-        max_numbers: Array elements that the density may compute for all draws together, which
-            limits their number.
-        min_excess_nats: Excess of the log density below which a draw is explained.
-        max_rounds: Maximum number of rounds of searches; each uses the modes of earlier rounds.
-        places: Maximum number of unexplained draws to keep, those of highest density.
-        max_size: Coordinates above which no Hessians are computed and no round is made.
-        max_cost: Array elements that the density may compute, above which no round is made: about
-            a second.
-        max_cost_of_point: The same for a point estimate, which costs less than a posterior: about a
-            tenth of a second.
-        exchange_draws: Draws at which exchanges of members are tried.
-    """
-
-    prior_draws: int = 2_000
-    draws: int = 20_000
-    min_draws: int = 250
-    max_numbers: int = 2**24
-    min_excess_nats: float = 1.0
-    max_rounds: int = 4
-    places: int = 4
-    max_size: int = 1_000
-    max_cost: int = 2**29
-    max_cost_of_point: int = 2**26
-    exchange_draws: int = 3
-
-    def count(self, numbers_made: int) -> int:
-        """Number of draws for a density that computes this number of array elements."""
-        affordable = self.max_numbers // max(1, numbers_made)
-        return min(max(affordable, self.min_draws), self.draws)
+def affordable_draws(numbers_made: int) -> int:
+    """Number of draws for a density that computes this number of array elements."""
+    return min(max(MAX_NUMBERS // max(1, numbers_made), MIN_DRAWS), MAX_DRAWS)
 
 
 def wide_draws(

@@ -20,7 +20,7 @@ from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
 from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
-from bayeskern.prediction.mixture import MixtureOptions
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS
 from bayeskern.protocols import HasLogLikelihood
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _has_rows(shapes: dict[str, tuple[int, ...]]) -> bool:
 def _most_replicates(shapes: dict[str, tuple[int, ...]], conditional: tuple[str, ...]) -> int:
     """Maximum number of replicated data sets."""
     if conditional:
-        return MixtureOptions.max_draws
+        return MAX_MIXTURE_DRAWS
     numbers = sum(map(math.prod, shapes.values())) if _has_rows(shapes) else 0
     return max(1, MAX_REPLICATE_NUMBERS // max(1, numbers))
 

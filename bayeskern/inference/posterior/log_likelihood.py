@@ -18,7 +18,7 @@ from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.sites import upstream_sites
 from bayeskern.inference.model.trace.validation import is_factor, is_observed
 from bayeskern.inference.posterior.predictive import at_each
-from bayeskern.prediction.mixture import MixtureOptions
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     if not observed:
         return {}, np.arange(count)
     conditional = any(site.conditional for site in observed.values())
-    rows = evenly(count, MixtureOptions.max_draws // chains if conditional else count)
+    rows = evenly(count, MAX_MIXTURE_DRAWS // chains if conditional else count)
     draws = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
     masks = masks_of(posterior)
     size = sum(int(np.prod(site.shape)) for site in observed.values())

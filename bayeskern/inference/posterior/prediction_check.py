@@ -11,7 +11,7 @@ import numpy as np
 from bayeskern.core.batching import evenly
 from bayeskern.core.verdict import VERDICTS, Verdict
 from bayeskern.inference.approximation.psis import pareto_smooth, resample
-from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS, WEIGHT_LIMITS
+from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS, MAX_WEIGHTED_DRAWS
 from bayeskern.prediction.mixture import Quantiles, thinned_rows
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class PredictionCheck:
         posterior = self.posterior
         count = len(next(iter(posterior.flat.values())))
         if posterior.log_q is not None and posterior.log_q.shape == (count,):
-            first = min(count, WEIGHT_LIMITS.max_draws)
+            first = min(count, MAX_WEIGHTED_DRAWS)
             ratios = posterior.log_p_of_first(first) - posterior.log_q[:first]
             rng = np.random.default_rng(0)
             return "weighted draws", resample(pareto_smooth(ratios).normal, OTHER_DRAWS, rng)

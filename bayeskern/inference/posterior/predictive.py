@@ -25,7 +25,7 @@ from bayeskern.inference.posterior.prediction_check import (
     with_rows,
 )
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
-from bayeskern.prediction.mixture import MixtureOptions, count_draws, mixture, thin
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive, most_draws
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _predict(
     predictions: dict[str, Any] = {}
     for name in shapes:
         if name in model.conditional:
-            thinned, n = thin(draws, most or MixtureOptions.max_draws), sites[name].shape[-1]
+            thinned, n = thin(draws, most or MAX_MIXTURE_DRAWS), sites[name].shape[-1]
             keys = jax.random.split(jax.random.key(seed), count_draws(thinned))
             conditional_at = eqx.Partial(PredictiveModel.new_values, model, name)
             rows = np.arange(shapes[name][-1])

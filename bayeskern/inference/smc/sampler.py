@@ -21,43 +21,8 @@ from bayeskern.inference.smc.moves import TemperedPath, move
 from bayeskern.inference.smc.start import StartDistribution
 from bayeskern.inference.smc.tempering import next_temperature, resample_islands
 
-
-@dataclass(frozen=True)
-class MoveOptions:
-    """Options of the moves at each temperature.
-
-    Attributes:
-        accept: Target acceptance probability of the step size.
-        first_step: First step size, in whitened coordinates, times d^(1/4).
-        gain: Change of the log step size for each unit of acceptance above `accept`.
-        trajectory: Length of a trajectory, in whitened coordinates: a quarter of an orbit.
-        max_leapfrogs: Maximum number of leapfrog steps of a trajectory.
-        min_moves: Minimum number of pairs of moves at each temperature.
-        min_last_moves: Minimum number of pairs of moves at the posterior; the change that they make
-            shows whether the particles had reached its tails.
-        min_gain: Relative growth of the distance from the origin that counts as progress; moves end
-            after a pair of moves with less growth.
-        max_unmoved: Moves continue, up to the maximum number, while more than this share of the
-            particles has not moved.
-        smallest_step: Smallest step size of the second move of a pair, as a share of the common
-            step size; small steps move the particles of narrow modes.
-        max_temperatures: Maximum number of temperatures.
-    """
-
-    accept: float = 0.8
-    first_step: float = 0.8
-    gain: float = 2.0
-    trajectory: float = 0.5 * np.pi
-    max_leapfrogs: int = 16
-    min_moves: int = 2
-    min_last_moves: int = 8
-    min_gain: float = 0.05
-    max_unmoved: float = 0.05
-    smallest_step: float = 0.05
-    max_temperatures: int = 300
-
-
-MOVES = MoveOptions()
+# Maximum number of temperatures.
+MAX_TEMPERATURES = 300
 
 
 class ParticleState(NamedTuple):
@@ -104,9 +69,9 @@ class ParticleState(NamedTuple):
         """True once the moves at the last temperature are complete.
 
         The last temperature is 1, a temperature that cannot rise, or the last of
-        `MOVES.max_temperatures` temperatures.
+        MAX_TEMPERATURES temperatures.
         """
-        at_end = self.temperature == 1.0 or len(self.history) >= MOVES.max_temperatures
+        at_end = self.temperature == 1.0 or len(self.history) >= MAX_TEMPERATURES
         stuck = len(self.history) > 1 and self.history[-1, 0] == self.history[-2, 0]
         return bool(self.settled and (at_end or stuck))
 
@@ -118,6 +83,30 @@ class ParticleState(NamedTuple):
 
 # Columns of `ParticleState.history`.
 COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors")
+
+
+# Target acceptance probability of the step size.
+TARGET_ACCEPTANCE = 0.8
+# First step size, in whitened coordinates, times d^(1/4).
+FIRST_STEP_SIZE = 0.8
+# Change of the log step size for each unit of acceptance above the target.
+STEP_SIZE_GAIN = 2.0
+# Length of a trajectory, in whitened coordinates: a quarter of an orbit.
+TRAJECTORY_LENGTH = 0.5 * np.pi
+# Maximum number of leapfrog steps of a trajectory.
+MAX_LEAPFROGS = 16
+# Minimum number of pairs of moves at each temperature, and at the posterior; the change that the
+# latter make shows whether the particles had reached its tails.
+MIN_MOVES, MIN_LAST_MOVES = 2, 8
+# Relative growth of the distance from the origin that counts as progress; moves end after a pair of
+# moves with less growth.
+MIN_DISTANCE_GROWTH = 0.05
+# Moves continue, up to the maximum number, while more than this share of the particles has not
+# moved.
+MAX_UNMOVED_SHARE = 0.05
+# Smallest step size of the second move of a pair, as a share of the common step size; small steps
+# move the particles of narrow modes.
+MIN_STEP_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +155,7 @@ class Sampler:
             ancestor=np.arange(self.count),
             log_evidence=np.zeros(self.islands),
             tril=np.eye(d),
-            step_size=np.asarray(MOVES.first_step / d**0.25),
+            step_size=np.asarray(FIRST_STEP_SIZE / d**0.25),
             origin=first.z,
             distances=np.zeros(0),
             acceptance=np.zeros(2),
@@ -233,12 +222,12 @@ class Sampler:
         rng = stream(self.seed, f"moves {int(state.counter)}")
         n, d = state.z.shape
         step, particles = float(state.step_size), state.particles
-        length = MOVES.trajectory * rng.uniform(0.5, 1.0)
-        leapfrogs = int(np.clip(np.ceil(length / step), 1, MOVES.max_leapfrogs))
+        length = TRAJECTORY_LENGTH * rng.uniform(0.5, 1.0)
+        leapfrogs = int(np.clip(np.ceil(length / step), 1, MAX_LEAPFROGS))
         acceptance = []
         for shares in (
             rng.uniform(0.8, 1.2, n),
-            np.exp(rng.uniform(np.log(MOVES.smallest_step), 0.0, n)),
+            np.exp(rng.uniform(np.log(MIN_STEP_SHARE), 0.0, n)),
         ):
             log_uniform, momentum = -rng.exponential(size=n), rng.standard_normal((n, d))
             random_inputs = momentum, log_uniform, step * shares
@@ -247,7 +236,7 @@ class Sampler:
                 path, temperature, state.tril, particles, *random_inputs, leapfrogs
             )
             acceptance.append(np.mean(probability))
-        step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
+        step *= np.exp(STEP_SIZE_GAIN * (acceptance[0] - TARGET_ACCEPTANCE))
         # Displacements in coordinates in which the particles have unit covariance.
         white = solve_triangular(state.tril, (particles.z - state.origin).T, lower=True)
         distances = np.append(state.distances, np.mean(np.linalg.norm(white, axis=0)))
@@ -279,13 +268,13 @@ class Sampler:
     def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
         """True once particles have moved and their distance has stopped growing."""
         m = len(distances)
-        min_moves = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
+        min_moves = MIN_LAST_MOVES if temperature == 1.0 else MIN_MOVES
         if m < min(min_moves, self.max_moves):
             return False
         if m >= self.max_moves:
             return True
-        growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
-        return bool(not (growing or unmoved > MOVES.max_unmoved))
+        growing = distances[-1] >= (1.0 + MIN_DISTANCE_GROWTH) * distances[-2]
+        return bool(not (growing or unmoved > MAX_UNMOVED_SHARE))
 
     def draws(self, state: ParticleState) -> np.ndarray:
         """Indices (n,) of equally weighted draws from all islands.

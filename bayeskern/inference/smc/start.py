@@ -21,44 +21,27 @@ from bayeskern.inference.model.evaluation import draw_prior, log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 
-
-@dataclass(frozen=True)
-class StartOptions:
-    """Options of the start distribution.
-
-    Attributes:
-        prior_share: Share of the particles drawn from the prior or, if the prior is improper, from
-            a Student t with the moments of wide draws.
-        wide_share: Share of the particles drawn from wider Student t's at the modes.
-        wide_factors: Scales of the wider Student t's, as multiples of the scales at the modes.
-        tails: Degrees of freedom of the Student t's.
-        max_modes: Maximum number of modes with a Student t.
-        max_wide_modes: Maximum number of modes with wider Student t's; modes of largest weight
-            come first.
-        wide_draws: Number of wide draws.
-        wide_sd: Sd of the wide draws in coordinates without a proper prior.
-        kept: Weight of the initial shares when they are mixed with the shares estimated from a
-            pilot sample.
-        pilot_ess: Minimum effective sample size of the pilot sample; its weights are tempered to
-            reach it.
-        min_parts: Minimum number of Student t's in a compiled density. The number is padded to a
-            power of two, so that a change in the number of modes rarely causes a recompilation.
-    """
-
-    prior_share: float = 0.2
-    wide_share: float = 0.15
-    wide_factors: tuple[float, ...] = (4.0, 16.0, 64.0)
-    tails: float = 5.0
-    max_modes: int = 32
-    max_wide_modes: int = 4
-    wide_draws: int = 256
-    wide_sd: float = 3.0
-    kept: float = 0.3
-    pilot_ess: float = 50.0
-    min_parts: int = 4
+# Degrees of freedom of the Student t's.
+DEGREES_OF_FREEDOM = 5.0
 
 
-START = StartOptions()
+# Share of the particles drawn from the prior or, if the prior is improper, from a Student t with
+# the moments of wide draws.
+PRIOR_SHARE = 0.2
+# Share of the particles drawn from wider Student t's at the modes, and the scales of these as
+# multiples of the scales at the modes.
+WIDE_SHARE, WIDE_FACTORS = 0.15, (4.0, 16.0, 64.0)
+# Maximum number of modes with wider Student t's; modes of largest weight come first.
+MAX_WIDE_MODES = 4
+# Number of wide draws, and their sd in coordinates without a proper prior.
+WIDE_DRAWS, WIDE_SD = 256, 3.0
+# Weight of the initial shares when they are mixed with the shares estimated from a pilot sample.
+INITIAL_WEIGHT = 0.3
+# Minimum effective sample size of the pilot sample; its weights are tempered to reach it.
+MIN_PILOT_ESS = 50.0
+# Minimum number of Student t's in a compiled density. The number is padded to a power of two, so
+# that a change in the number of modes rarely causes a recompilation.
+MIN_COMPILED_PARTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +54,7 @@ class StartDistribution:
     modes that the search has missed.
 
     Attributes:
-        parts: Student t's with `START.tails` degrees of freedom.
+        parts: Student t's with DEGREES_OF_FREEDOM degrees of freedom.
         prior: The prior; None if it is improper or the model has a loop of unknown length.
         prior_share: a; 0 without a prior.
     """
@@ -84,19 +67,19 @@ class StartDistribution:
     def of(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
         """The start distribution for the modes found by a search."""
         modes = student_t_at_modes(optimum)
-        largest = modes.largest(START.max_wide_modes)
-        share = START.wide_share / len(START.wide_factors)
-        parts = [modes.with_share(1.0 - START.prior_share - START.wide_share)]
-        parts += [largest.with_share(share, factor) for factor in START.wide_factors]
+        largest = modes.largest(MAX_WIDE_MODES)
+        share = WIDE_SHARE / len(WIDE_FACTORS)
+        parts = [modes.with_share(1.0 - PRIOR_SHARE - WIDE_SHARE)]
+        parts += [largest.with_share(share, factor) for factor in WIDE_FACTORS]
         # At extreme draws from the prior, a loop of unknown length may not end.
         if has_open_loop(target):
             return cls(Elliptical.joined(parts), None, 0.0)
         if not target.without_prior:
-            return cls(Elliptical.joined(parts), PriorProposal(target), START.prior_share)
-        spread = np.full(START.wide_draws, START.wide_sd)
+            return cls(Elliptical.joined(parts), PriorProposal(target), PRIOR_SHARE)
+        spread = np.full(WIDE_DRAWS, WIDE_SD)
         z = draw_prior(target, stream(seed, "wide"), spread)
-        wide = Elliptical.around(z[np.all(np.isfinite(z), axis=1)], START.tails)
-        return cls(Elliptical.joined([*parts, wide.with_share(START.prior_share)]), None, 0.0)
+        wide = Elliptical.around(z[np.all(np.isfinite(z), axis=1)], DEGREES_OF_FREEDOM)
+        return cls(Elliptical.joined([*parts, wide.with_share(PRIOR_SHARE)]), None, 0.0)
 
     def refitted(self, target: Target, rng: np.random.Generator, count: int) -> StartDistribution:
         """A copy in which the share of each part is close to its share of the posterior.
@@ -117,7 +100,7 @@ class StartDistribution:
         log_p = log_densities(target, z)
         if not np.any(np.isfinite(log_p)):
             return self
-        weights = tempered_weights(pareto_smooth(log_p - log_q), START.pilot_ess)
+        weights = tempered_weights(pareto_smooth(log_p - log_q), MIN_PILOT_ESS)
         # Part k contributes exp(log_parts_k + log(1 - a)) to the density q0.
         log_share = np.log1p(-self.prior_share)
         shares = weights @ np.exp(self.parts.log_parts(z) + log_share - log_q[:, None])
@@ -125,8 +108,8 @@ class StartDistribution:
         prior_share = 0.0
         if self.prior is not None:
             estimate = max(0.0, 1.0 - shares.sum())
-            prior_share = START.kept * self.prior_share + (1.0 - START.kept) * estimate
-        log_weights = np.log(START.kept * old + (1.0 - START.kept) * shares)
+            prior_share = INITIAL_WEIGHT * self.prior_share + (1.0 - INITIAL_WEIGHT) * estimate
+        log_weights = np.log(INITIAL_WEIGHT * old + (1.0 - INITIAL_WEIGHT) * shares)
         return replace(
             self, parts=replace(self.parts, log_weights=log_weights), prior_share=prior_share
         )
@@ -156,8 +139,8 @@ class StartDistribution:
 
     def traceable(self, target: Target) -> TraceableStart:
         """log q0 as a pytree, for compiled programs."""
-        parts, (k, d), tails = self.parts, self.parts.means.shape, START.tails
-        padded = max(START.min_parts, 2 ** int(np.ceil(np.log2(k))))
+        parts, (k, d), tails = self.parts, self.parts.means.shape, DEGREES_OF_FREEDOM
+        padded = max(MIN_COMPILED_PARTS, 2 ** int(np.ceil(np.log2(k))))
         roots = np.stack([solve_triangular(t, np.eye(d), lower=True) for t in parts.trils])
         centres = np.einsum("kij,kj->ki", roots, parts.means)
         # Log density of a Student t at its mean, apart from the determinant of its scale.
@@ -210,6 +193,10 @@ class TraceableStart(eqx.Module):
         return jnp.logaddexp(log_density, self.log_prior_share + self.target.log_prior(z))
 
 
+# Maximum number of modes with a Student t.
+MAX_MODES = 32
+
+
 def student_t_at_modes(optimum: Optimum) -> Elliptical:
     """A Student t at each mode found, weighted by Laplace's evidence.
 
@@ -217,7 +204,7 @@ def student_t_at_modes(optimum: Optimum) -> Elliptical:
     is inaccurate at modes that are far from normal. A proposal for importance sampling leaves them
     out.
     """
-    modes = (optimum, *optimum.others)[: START.max_modes]
+    modes = (optimum, *optimum.others)[:MAX_MODES]
     trils = np.stack([mode.inverse_root[0] for mode in modes])
     log_weights = np.array([mode.log_evidence for mode in modes])
     known = np.isfinite(log_weights)
@@ -226,4 +213,4 @@ def student_t_at_modes(optimum: Optimum) -> Elliptical:
         known = np.full(len(modes), True)
     log_weights = np.where(known, log_weights, np.max(log_weights[known]))
     shares = np.maximum(softmax(log_weights), MIN_PART_SHARE)
-    return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), START.tails)
+    return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), DEGREES_OF_FREEDOM)

@@ -21,22 +21,8 @@ from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
 from bayeskern.kernels.state_space.terms import Term, exponential_terms, horner
 
-
-@dataclass(frozen=True)
-class SeriesOptions:
-    """Distances below which power series replace sums of exponentials.
-
-    Attributes:
-        max_distance: Distance below which the profile is computed by a series. Its error is of
-            order r^7, and of order r^5 in the second derivative, the covariance of slopes.
-        max_step: Step below which the transition is computed by a power series, accurate to
-            rounding. The rounding errors of eigenvectors would accumulate over many short steps.
-        terms: Number of terms of this power series.
-    """
-
-    max_distance: float = 0.001
-    max_step: float = 0.5
-    terms: int = 26
+# Number of terms of the power series of the transition over a short step.
+TRANSITION_TERMS = 26
 
 
 class UnitProcess(NamedTuple):
@@ -80,6 +66,11 @@ def _order(value) -> int:
     if not 6 <= order <= 10:
         raise ValueError(f"order must be one of 6, 7, 8, 9, 10, got {order}.")
     return order
+
+
+# Distance below which the profile is computed by a series. Its error is of order r^7, and of order
+# r^5 in the second derivative, the covariance of slopes.
+MAX_SERIES_DISTANCE = 0.001
 
 
 class MarkovRBF(Stationary):
@@ -127,7 +118,7 @@ class MarkovRBF(Stationary):
 
     def profile(self, u: jax.Array) -> jax.Array:
         process = unit_process(self.order)
-        is_small = u < SeriesOptions.max_distance**2
+        is_small = u < MAX_SERIES_DISTANCE**2
         r = jnp.sqrt(jnp.where(is_small, 1.0, u))[..., None]
         # Conjugate pairs: the sum of a pair is twice the real part of either term.
         upper = np.imag(process.rates) > 0.0
@@ -180,6 +171,11 @@ class MarkovRBFLags(LagFunction):
         return exponentials - float(np.real(np.sum(c * process.rates))) * r
 
 
+# Step below which the transition is computed by a power series, accurate to rounding. The rounding
+# errors of eigenvectors would accumulate over many short steps.
+MAX_SERIES_STEP = 0.5
+
+
 class RationalTerm(Term):
     """State-space model of a MarkovRBF."""
 
@@ -198,8 +194,8 @@ class RationalTerm(Term):
 
     def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
         process, u = unit_process(self.order), d / self.lengthscale
-        is_short = u < SeriesOptions.max_step
-        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SeriesOptions.max_step, u)
+        is_short = u < MAX_SERIES_STEP
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, MAX_SERIES_STEP, u)
         # For short steps, A - I is computed first: A and Q = I - A A' then lose no digits.
         change = short * horner(process.powers, short)
         A = process.transition(long)
@@ -213,8 +209,8 @@ class RationalTerm(Term):
 
     def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
         series, u = _integral_series(self.order), d / self.lengthscale
-        is_short = u < SeriesOptions.max_step
-        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, SeriesOptions.max_step, u)
+        is_short = u < MAX_SERIES_STEP
+        short, long = jnp.where(is_short, u, 0.0), jnp.where(is_short, MAX_SERIES_STEP, u)
         by_series = [horner(c, short) for c in series[:3]]
         # With the prior covariance I, Cov(x(u), f(s)) is the first column of exp(F (u - s)).
         inverse, first = series.inverse, jnp.eye(self.order)[0]
@@ -250,7 +246,7 @@ class IntegralSeries(NamedTuple):
 @lru_cache
 def _integral_series(order: int) -> IntegralSeries:
     F, noise = unit_process(order).F, unit_process(order).noise
-    powers = exponential_terms(F, SeriesOptions.terms)
+    powers = exponential_terms(F, TRANSITION_TERMS)
     # First row of the integral of exp(F w) from 0 to u. Responses of x and of the integral to the
     # noise.
     rows = [np.zeros(order), *(power[0] / (k + 1) for k, power in enumerate(powers))]
@@ -292,7 +288,7 @@ def unit_process(order: int) -> UnitProcess:
     noise = np.sqrt(-2.0 * F[-1, -1]) * H[:, -1]
     F = H @ F @ H
     eigenvalues, V = np.linalg.eig(F)
-    powers = exponential_terms(F, SeriesOptions.terms + 1)
+    powers = exponential_terms(F, TRANSITION_TERMS + 1)
     # Odd powers of r below the seventh vanish, since f has order - 3 >= 3 derivatives.
     series = np.array([powers[k][0, 0] for k in (6, 4, 2, 0)])
     r = np.linspace(0.0, 12.0, 2_401)

@@ -24,7 +24,7 @@ from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families.trend import time_of
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.harmonics import (
-    HarmonicLimits,
+    MAX_HARMONICS,
     coefficients,
     count_harmonics,
     least_lengthscale,
@@ -99,10 +99,8 @@ class Periodic(Kernel):
 
     def _harmonic_variances(self, lengthscale: jax.Array) -> jax.Array:
         """Variances of the harmonics 0, 1, ... for variance 1; NaN if there are too few."""
-        is_enough = lengthscale >= least_lengthscale(HarmonicLimits.max_harmonics)
-        return jnp.where(
-            is_enough, coefficients(lengthscale, HarmonicLimits.max_harmonics), jnp.nan
-        )
+        is_enough = lengthscale >= least_lengthscale(MAX_HARMONICS)
+        return jnp.where(is_enough, coefficients(lengthscale, MAX_HARMONICS), jnp.nan)
 
     def _mean_waves(self, X: Boxes, count: int) -> jax.Array:
         """Means of the cosines and sines of the harmonics over intervals: (n, 2 count)."""
@@ -279,6 +277,6 @@ def _harmonics(count) -> int | None:
     if count is None:
         return None
     count = validation.positive_integer(count, "harmonics")
-    if count > HarmonicLimits.max_harmonics:
-        raise ValueError(f"harmonics must be at most {HarmonicLimits.max_harmonics}, got {count}.")
+    if count > MAX_HARMONICS:
+        raise ValueError(f"harmonics must be at most {MAX_HARMONICS}, got {count}.")
     return count

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -24,26 +23,12 @@ import jax.numpy as jnp
 
 from bayeskern.core.quadrature import unit_nodes
 
-
-@dataclass(frozen=True)
-class LagOptions:
-    """Lengths and numbers of nodes in means over intervals.
-
-    Attributes:
-        second_integral_min_length: Length of the shorter interval, in lengthscales, above which
-            differences of second integrals keep their digits.
-        ramp_nodes: Nodes of the Gauss-Legendre quadrature of the ramps of shorter intervals; the
-            error is below 1e-12.
-        max_nodes_at_once: Largest number of nodes at which a function is evaluated at once; with
-            more, one node at a time.
-        point_max_length: Shorter intervals, in lengthscales, at lags of one sign, are treated as
-            points.
-    """
-
-    second_integral_min_length: float = 0.05
-    ramp_nodes: int = 3
-    max_nodes_at_once: int = 5
-    point_max_length: float = 1e-5
+# Length of the shorter interval, in lengthscales, above which differences of second integrals keep
+# their digits.
+SECOND_INTEGRAL_MIN_LENGTH = 0.05
+# Nodes of the Gauss-Legendre quadrature of the ramps of shorter intervals; the error is below
+# 1e-12.
+RAMP_NODES = 3
 
 
 class LagFunction(ABC):
@@ -92,9 +77,9 @@ def mean_in_closed_form(
 def _mean(function: LagFunction, r0: jax.Array, s: jax.Array, L: jax.Array) -> jax.Array:
     """The mean for a shorter interval of length s and a longer one of length L."""
     r1, r2, r3 = r0 + s, r0 + L, r0 + L + s
-    is_long, length = s > LagOptions.second_integral_min_length, jnp.where(L > 0.0, L, 1.0)
+    is_long, length = s > SECOND_INTEGRAL_MIN_LENGTH, jnp.where(L > 0.0, L, 1.0)
     plateau = (_first(function, r2) - _first(function, r1)) / length
-    ramps = _ramps(function.value, r0, r3, s, LagOptions.ramp_nodes, function.has_kink)
+    ramps = _ramps(function.value, r0, r3, s, RAMP_NODES, function.has_kink)
     second = [function.second_integral(jnp.abs(r)) for r in (r0, r1, r2, r3)]
     differences = second[3] - second[2] - second[1] + second[0]
     by_differences = differences / (jnp.where(is_long, s, 1.0) * length)
@@ -123,11 +108,9 @@ def _mean_over_one(function: LagFunction, r: jax.Array, g: jax.Array) -> jax.Arr
     """Mean of k over the lags from r to r + g."""
     # Derivatives divide differences of these means by the lengths of short intervals, so the means
     # must keep all digits.
-    is_long = g > LagOptions.second_integral_min_length
+    is_long = g > SECOND_INTEGRAL_MIN_LENGTH
     by_difference = (_first(function, r + g) - _first(function, r)) / jnp.where(is_long, g, 1.0)
-    by_nodes = _unit_integral(
-        function.value, r, g, LagOptions.ramp_nodes, jnp.ones_like, function.has_kink
-    )
+    by_nodes = _unit_integral(function.value, r, g, RAMP_NODES, jnp.ones_like, function.has_kink)
     return jnp.where(is_long, by_difference, by_nodes)
 
 
@@ -154,9 +137,13 @@ def _slope(function: LagFunction, r):
     return jax.jvp(function.value, (r,), (jnp.ones_like(r),))[1]
 
 
+# Shorter intervals, in lengthscales, at lags of one sign, are treated as points.
+POINT_MAX_LENGTH = 1e-5
+
+
 def _is_point(r, span, longest):
     """True for intervals so short that k is linear over the lags from r to r + span."""
-    is_short = (longest < LagOptions.point_max_length) & ((r > 0.0) | (r + span < 0.0))
+    is_short = (longest < POINT_MAX_LENGTH) & ((r > 0.0) | (r + span < 0.0))
     return is_short | (longest == 0.0)
 
 
@@ -193,6 +180,10 @@ def _ramps(k, r0, r3, s, nodes: int, has_kink: bool = True):
     return rising + _unit_integral(k, r3, -s, nodes, lambda u: u, has_kink)
 
 
+# Largest number of nodes at which a function is evaluated at once; with more, one node at a time.
+MAX_NODES_AT_ONCE = 5
+
+
 def _unit_integral(k, start, length, nodes: int, weight: Callable, has_kink: bool = True):
     """Integral over (0, 1) of weight(u) k(start + length u), cut at the kink of k."""
     if not has_kink:
@@ -206,7 +197,7 @@ def _unit_integral(k, start, length, nodes: int, weight: Callable, has_kink: boo
         return at_below + (1.0 - kink) * weight(above) * k(start + length * above)
 
     u, w = unit_nodes(nodes)
-    if nodes <= LagOptions.max_nodes_at_once:
+    if nodes <= MAX_NODES_AT_ONCE:
         # XLA fuses the sum with the values, and compiles this faster than a scan.
         u, w = (x.reshape(-1, *(1,) * jnp.ndim(kink)) for x in (u, w))
         return jnp.sum(w * at_node(u), axis=0)

@@ -13,7 +13,6 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -28,26 +27,9 @@ from bayeskern.kernels.base import Kernel, Wrapper
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
-
-@dataclass(frozen=True)
-class QuadratureOptions:
-    """Options of Gauss-Legendre quadrature for integrals without closed form.
-
-    Attributes:
-        min_nodes: Number of nodes of each smooth piece. It is doubled until the covariances change
-            by less than `nodes_error`.
-        max_nodes: Maximum number of nodes.
-        nodes_error: Error at which the number of nodes suffices, as a share of the largest
-            variance.
-        warning_error: Error above which a warning is given, as a share of the largest variance.
-        error_rows: Number of rows from which the error is estimated.
-    """
-
-    min_nodes: int = 8
-    max_nodes: int = 64
-    nodes_error: float = 1e-9
-    warning_error: float = 1e-6
-    error_rows: int = 24
+# Smallest and largest number of Gauss-Legendre nodes of each smooth piece of an integral without
+# closed form. The number is doubled until the covariances change by less than `NODES_ERROR`.
+MIN_NODES, MAX_NODES = 8, 64
 
 
 class RowArrays(NamedTuple):
@@ -121,7 +103,7 @@ class RowKinds(eqx.Module):
 
     columns: tuple[int, ...] = eqx.field(static=True)
     has_derivatives: bool = eqx.field(static=True)
-    nodes: int = eqx.field(static=True, default=2 * QuadratureOptions.min_nodes)
+    nodes: int = eqx.field(static=True, default=2 * MIN_NODES)
 
     @classmethod
     def of(cls, rows: jax.Array) -> RowKinds:
@@ -137,6 +119,11 @@ class RowKinds(eqx.Module):
         columns = tuple(sorted({*self.columns, *other.columns}))
         has_derivatives = self.has_derivatives or other.has_derivatives
         return RowKinds(columns, has_derivatives, max(self.nodes, other.nodes))
+
+
+# Errors, as a share of the largest variance: the number of nodes suffices at the first, and a
+# warning is given above the second.
+NODES_ERROR, WARNING_ERROR = 1e-9, 1e-6
 
 
 class Measured(Wrapper):
@@ -198,21 +185,21 @@ class Measured(Wrapper):
         return Measured(kernel, self.kinds)
 
     def with_nodes_for(self, X: jax.Array) -> Measured:
-        """Copy with nodes for an error below `nodes_error` at rows X, at most `max_nodes`.
+        """Copy with nodes for an error below `NODES_ERROR` at rows X, at most `MAX_NODES`.
 
         Warns:
-            UserWarning: With the largest number of nodes, the error is above `warning_error`.
+            UserWarning: With the largest number of nodes, the error is above `WARNING_ERROR`.
         """
         if any(map(is_traced, jax.tree.leaves((self, X)))) or not self.uses_nodes(X):
             return self
         of_means, rows = self._of_means, _sample(X)
-        error, nodes = math.inf, QuadratureOptions.min_nodes
+        error, nodes = math.inf, MIN_NODES
         K = _evaluate(of_means._with_nodes(nodes), rows)
-        while error > QuadratureOptions.nodes_error and nodes < QuadratureOptions.max_nodes:
+        while error > NODES_ERROR and nodes < MAX_NODES:
             coarse, nodes = K, 2 * nodes
             K = _evaluate(of_means._with_nodes(nodes), rows)
             error = _largest_change(coarse, K)
-        if error > QuadratureOptions.warning_error:
+        if error > WARNING_ERROR:
             warnings.warn(
                 f"means of {self.inner!r} over these intervals have no closed form, and {nodes} "
                 f"nodes of quadrature leave an error of about {error:.1g} of the largest variance. "
@@ -224,7 +211,7 @@ class Measured(Wrapper):
     def quadrature_error(self, X: jax.Array) -> float:
         """Largest change of a covariance if the number of nodes is doubled.
 
-        The change is relative to the largest variance, and estimated from at most `error_rows` rows
+        The change is relative to the largest variance, and estimated from at most `ERROR_ROWS` rows
         of X. It is 0 if all covariances are in closed form.
         """
         if not self.uses_nodes(X):
@@ -236,10 +223,7 @@ class Measured(Wrapper):
         """True if some covariances of rows X are computed by quadrature."""
         if not self.kinds.columns:
             return False
-        kernels = (
-            self._of_means._with_nodes(nodes)
-            for nodes in (QuadratureOptions.min_nodes, QuadratureOptions.max_nodes)
-        )
+        kernels = (self._of_means._with_nodes(nodes) for nodes in (MIN_NODES, MAX_NODES))
         programs = [str(jax.make_jaxpr(kernel.evaluate)(X[:1])) for kernel in kernels]
         return programs[0] != programs[1]
 
@@ -346,11 +330,13 @@ def _evaluate(kernel: Measured, rows: jax.Array) -> jax.Array:
     return kernel.evaluate(rows)
 
 
+# Number of rows from which the error of quadrature is estimated.
+ERROR_ROWS = 24
+
+
 def _sample(X: jax.Array) -> jax.Array:
-    """Evenly spaced rows of X, at most `error_rows`."""
-    return X[
-        np.linspace(0, len(X) - 1, min(len(X), QuadratureOptions.error_rows)).round().astype(int)
-    ]
+    """Evenly spaced rows of X, at most `ERROR_ROWS`."""
+    return X[np.linspace(0, len(X) - 1, min(len(X), ERROR_ROWS)).round().astype(int)]
 
 
 def _largest_change(K: jax.Array, finer: jax.Array) -> float:

@@ -13,7 +13,6 @@ sum_{j > J} q_j <= 2 exp(sqrt(z^2 + k^2) - z - k asinh(k / z)) with k = J + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -25,22 +24,8 @@ from numpyro.distributions import Distribution
 from bayeskern.core.validation import is_traced
 from bayeskern.hyperparameters import Free
 
-
-@dataclass(frozen=True)
-class HarmonicLimits:
-    """Limits on the harmonics of a periodic kernel.
-
-    Attributes:
-        max_relative_error: Bound on the error of the covariances, relative to the variance.
-        max_harmonics: More harmonics make the filter too slow to be useful.
-        max_excluded_probability: Largest prior probability of lengthscales that need more
-            harmonics. The density is 0 at these lengthscales, so that data cannot reveal them: the
-            probability has to be negligible.
-    """
-
-    max_relative_error: float = 1e-10
-    max_harmonics: int = 200
-    max_excluded_probability: float = 1e-6
+# More harmonics make the filter too slow to be useful.
+MAX_HARMONICS = 200
 
 
 def coefficients(lengthscale: ArrayLike, harmonics: int) -> Float[Array, " J1"]:
@@ -65,15 +50,19 @@ def log_error(lengthscale: ArrayLike, harmonics: ArrayLike) -> np.ndarray:
     return np.log(4.0) + np.sqrt(z * z + k * k) - z - k * np.arcsinh(k / z)
 
 
+# Bound on the error of the covariances, relative to the variance.
+MAX_HARMONIC_ERROR = 1e-10
+
+
 @lru_cache
 def least_lengthscales() -> np.ndarray:
     """Smallest lengthscales for which 1, 2, ... harmonics are known to suffice."""
-    harmonics = np.arange(1, HarmonicLimits.max_harmonics + 1)
+    harmonics = np.arange(1, MAX_HARMONICS + 1)
     low, high = np.full(len(harmonics), -12.0), np.full(len(harmonics), 12.0)
     # Bisection of the log lengthscale: the error decreases as the lengthscale increases.
     for _ in range(60):
         middle = 0.5 * (low + high)
-        suffices = log_error(np.exp(middle), harmonics) <= np.log(HarmonicLimits.max_relative_error)
+        suffices = log_error(np.exp(middle), harmonics) <= np.log(MAX_HARMONIC_ERROR)
         low, high = np.where(suffices, low, middle), np.where(suffices, middle, high)
     return np.exp(high)
 
@@ -83,19 +72,24 @@ def least_lengthscale(harmonics: int) -> float:
     return float(least_lengthscales()[harmonics - 1])
 
 
+# Largest prior probability of lengthscales that need more harmonics. The density is 0 at these
+# lengthscales, so that data cannot reveal them: the probability has to be negligible.
+MAX_EXCLUDED_PROBABILITY = 1e-6
+
+
 def count_harmonics(lengthscale: ArrayLike | Distribution | Free) -> int | None:
     """Number of harmonics that suffices for a lengthscale; None if it is not known.
 
     Args:
         lengthscale: A number or a prior. For a prior, lengthscales that need more harmonics have a
-            probability of at most `max_excluded_probability`.
+            probability of at most `MAX_EXCLUDED_PROBABILITY`.
 
     Returns:
         The number. None for traced numbers, NaN, `Free` and priors without a cdf, or if more than
-        `max_harmonics` are needed.
+        `MAX_HARMONICS` are needed.
     """
     if isinstance(lengthscale, Distribution):
-        return _first(_mass_below(lengthscale) <= HarmonicLimits.max_excluded_probability)
+        return _first(_mass_below(lengthscale) <= MAX_EXCLUDED_PROBABILITY)
     if isinstance(lengthscale, Free) or is_traced(lengthscale):
         return None
     return _first(np.asarray(lengthscale) >= least_lengthscales())
@@ -106,7 +100,7 @@ def _mass_below(prior: Distribution) -> np.ndarray:
     try:
         return np.asarray(prior.cdf(least_lengthscales()))
     except NotImplementedError:
-        return np.full(HarmonicLimits.max_harmonics, np.nan)
+        return np.full(MAX_HARMONICS, np.nan)
 
 
 def _first(suffices: np.ndarray) -> int | None:

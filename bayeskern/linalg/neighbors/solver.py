@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import equinox as eqx
@@ -38,22 +37,9 @@ from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solve
 
 # Cache of the latest search trees: new points arrive in chunks.
 _trees = Memory(4)
-
-
-@dataclass(frozen=True)
-class NeighborOptions:
-    """Options of predictions from neighbours and of their error.
-
-    Attributes:
-        new_point_ratio: Predictions use this multiple of `m` neighbours, because each is computed
-            only once. In five dimensions it more than halves the loss of the approximation.
-        patch_size: Nearby points in a patch, from whose dense matrix the loss is estimated.
-        patches: Number of patches.
-    """
-
-    new_point_ratio: int = 4
-    patch_size: int = 2_000
-    patches: int = 4
+# Predictions use this multiple of `m` neighbours, because each is computed only once. In five
+# dimensions it more than halves the loss of the approximation.
+NEW_POINT_RATIO = 4
 
 
 class NeighborsSolver(Solver):
@@ -218,7 +204,7 @@ class NeighborsSolver(Solver):
         """
         scale, *_ = self._prepared_for(X)
         is_used = jnp.ones(X.shape[0], bool) if observed is None else observed
-        k = min(NeighborOptions.new_point_ratio * self.m, X.shape[0])
+        k = min(NEW_POINT_RATIO * self.m, X.shape[0])
         rows = jax.ShapeDtypeStruct((X_new.shape[0], k), jnp.int32)
         scaled = jax.lax.stop_gradient((X / scale, X_new / scale))
         return jax.pure_callback(
@@ -245,18 +231,22 @@ def _pivots(C: NoisyGram) -> jax.Array:
     return jnp.square(jnp.diagonal(DenseFactor.compute(C.dense()).L))
 
 
+# Number of patches, and of nearby points in a patch, from whose dense matrix the loss is estimated.
+PATCHES, PATCH_SIZE = 4, 2_000
+
+
 def _patches(X: np.ndarray, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Patches of nearby points: rows sorted by `order`, and indices of their central points.
 
     A single patch of all points if they are few. X: scaled, (n, d).
     """
     position = np.argsort(order)
-    if len(X) <= NeighborOptions.patch_size:
+    if len(X) <= PATCH_SIZE:
         yield order, np.arange(len(X))
         return
     tree = KDTree(X)
-    for center in np.random.default_rng(0).choice(len(X), NeighborOptions.patches, replace=False):
-        _, closest = nearest(tree, X[center], NeighborOptions.patch_size)
+    for center in np.random.default_rng(0).choice(len(X), PATCHES, replace=False):
+        _, closest = nearest(tree, X[center], PATCH_SIZE)
         sorting = np.argsort(position[closest])
         # `closest` is sorted by distance: its first tenth are the central points.
-        yield closest[sorting], np.flatnonzero(sorting < NeighborOptions.patch_size // 10)
+        yield closest[sorting], np.flatnonzero(sorting < PATCH_SIZE // 10)

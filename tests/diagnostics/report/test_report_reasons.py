@@ -18,7 +18,7 @@ from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.approximation.psis import has_even_tail
 from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS
-from bayeskern.inference.assessment.convergence import ChainLimits
+from bayeskern.inference.assessment.convergence import GOOD_RHAT
 from tests.diagnostics.report.pages import page_of
 
 rng = np.random.default_rng(0)
@@ -140,7 +140,7 @@ def test_facts_of_the_verdict():
 
 
 def test_good_values_are_the_limits_of_the_verdict():
-    assert evidence.good_values()["rhat"] == f"below {ChainLimits().good_rhat}"
+    assert evidence.good_values()["rhat"] == f"below {GOOD_RHAT}"
     assert (
         evidence.good_values()["log_sd_ratio"]
         == f"below {DIFFERENCE_LIMITS['log_sd_ratio'].good:.2f}"

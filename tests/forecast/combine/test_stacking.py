@@ -11,9 +11,11 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.combine.candidates import CandidateOptions, best_first, candidates
+from bayeskern.forecast.combine import candidates as candidates_module
+from bayeskern.forecast.combine import stacking
+from bayeskern.forecast.combine.candidates import MAX_LOG_GAP_NATS, best_first, candidates
 from bayeskern.forecast.combine.stacking import (
-    StackingOptions,
+    MIN_PART_DRAWS,
     alone,
     combine,
     error_of,
@@ -43,11 +45,10 @@ def given(kernel=KERNEL, y=Y):
     return Fitted.of(Structure("given", False), choices, T, y)
 
 
-def of_walk(origins=ORIGINS, candidate_options=None, **options):
+def of_walk(origins=ORIGINS, **options):
     """Structures of a random walk at their modes, with the artificial table."""
     choices = choices_for(**({"trends": tuple(TRENDS), "logs": (False, True)} | options))
-    options = candidate_options or CandidateOptions()
-    return candidates(np.arange(float(N)), WALK, choices, origins, options)
+    return candidates(np.arange(float(N)), WALK, choices, origins)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_weights_equal_softmax_of_scores(fits):
     assert ordered == sorted(ordered, reverse=True)
     # The heavier a structure, the more draws of its hyperparameters.
     counts = [len(part.draws.z) for part in combination.parts]
-    assert counts == sorted(counts, reverse=True) and counts[-1] >= StackingOptions.min_draws
+    assert counts == sorted(counts, reverse=True) and counts[-1] >= MIN_PART_DRAWS
 
 
 def test_structures_of_small_weight_are_dropped():
@@ -169,14 +170,15 @@ def test_weights_of_given_kernels_are_roots_of_evidence():
     np.testing.assert_allclose(sum(part.weight for part in parts), 1.0)
 
 
-def test_weight_of_a_change_is_its_posterior_probability():
+def test_weight_of_a_change_is_its_posterior_probability(monkeypatch):
     """Learned weights divide the probability of each set of changes among its structures."""
     learned = replace(TABLE, weighing=Weighing(INTERCEPTS, 0.0, 0.0, 0.0, 50.0))
     choices = choices_for(find_changes=True, learned=learned)
     structures = [Structure(t, False, c) for c in ((), (29.5,)) for t in ("drift", "reverting")]
     fits = [Fitted.of(s, choices, np.arange(float(N)), WALK) for s in structures]
     fits[2:] = [replace(fitted, log_prior=-1.0) for fitted in fits[2:]]
-    parts = combine(fits, (), seed=0, options=StackingOptions(min_weight=0.0)).parts
+    monkeypatch.setattr(stacking, "MIN_WEIGHT", 0.0)
+    parts = combine(fits, (), seed=0).parts
     weights = {part.structure: part.weight for part in parts}
     masses = np.exp([fitted.log_evidence - fits[0].log_evidence for fitted in fits])
     expected = np.array([masses[:2].sum(), masses[2:].sum()]) / masses.sum()
@@ -195,12 +197,11 @@ def test_weight_of_a_change_is_its_posterior_probability():
 
 def test_structures_of_small_density_are_dropped():
     fits = [given(), given(kernels.RBF(1e-3, 1.0)), given(kernels.Constant(1.0))]
-    gap = CandidateOptions.max_log_gap_nats
-    ordered = best_first(fits, gap)
+    ordered = best_first(fits, MAX_LOG_GAP_NATS)
     assert ordered[0] is max(fits, key=lambda fitted: fitted.log_joint)
     assert len(ordered) < 3
     left = [f for f in fits if f not in ordered]
-    assert all(f.log_joint < ordered[0].log_joint - gap for f in left)
+    assert all(f.log_joint < ordered[0].log_joint - MAX_LOG_GAP_NATS for f in left)
 
 
 def test_no_scale_is_dropped_for_its_evidence():
@@ -208,12 +209,13 @@ def test_no_scale_is_dropped_for_its_evidence():
     y = np.exp(4.0 * np.sin(T) + 0.1 * RNG.normal(size=N))
     fits = candidates(T, y, choices_for(trends=tuple(TRENDS), logs=(False, True)))
     assert [fitted.structure.log for fitted in fits].count(False) == len(TRENDS)
-    assert fits[0].log_joint - min(f.log_joint for f in fits) > CandidateOptions.max_log_gap_nats
+    assert fits[0].log_joint - min(f.log_joint for f in fits) > MAX_LOG_GAP_NATS
 
 
-def test_recent_values_choose_structures_of_long_series():
-    options = CandidateOptions(recent_values=40, min_recent_weight=0.1)
-    fits = of_walk(ORIGINS, options)
+def test_recent_values_choose_structures_of_long_series(monkeypatch):
+    monkeypatch.setattr(candidates_module, "RECENT_VALUES", 40)
+    monkeypatch.setattr(candidates_module, "MIN_RECENT_WEIGHT", 0.1)
+    fits = of_walk()
     recent = candidates(np.arange(40.0), WALK[-40:], fits[0].choices)
     origins = [o._replace(count=o.count - 20) for o in ORIGINS if o.count >= 30]
     past = [fitted.rolling(origins) for fitted in recent]
@@ -223,7 +225,7 @@ def test_recent_values_choose_structures_of_long_series():
     assert {fitted.structure for fitted in fits} == expected
     assert 0 < len(expected) < len(recent) and all(len(fitted.y) == N for fitted in fits)
     # Without origins, none is left out.
-    assert len(of_walk((), options)) == len(recent)
+    assert len(of_walk(())) == len(recent)
 
 
 def test_kernel_without_density_is_refused():

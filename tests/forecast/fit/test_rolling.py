@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import OriginLimits, origins_of
+from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN_VALUES, origins_of
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
 
@@ -25,11 +25,9 @@ def test_origins_forecast_the_values_within_the_horizon(gaps, horizon, season):
     steps = np.cumsum(gaps)
     origins = origins_of(steps, horizon, season)
     n = len(steps)
-    assert len(origins) <= OriginLimits.max_origins and counts(origins) == sorted(
-        set(counts(origins))
-    )
+    assert len(origins) <= MAX_ORIGINS and counts(origins) == sorted(set(counts(origins)))
     for origin in origins:
-        assert max(OriginLimits.min_known, n // 2) <= origin.count < n
+        assert max(MIN_KNOWN_VALUES, n // 2) <= origin.count < n
         # What is known ends before what is forecast begins.
         assert origin.ahead.start == origin.count
         last = steps[origin.count - 1]
@@ -40,11 +38,7 @@ def test_origins_forecast_the_values_within_the_horizon(gaps, horizon, season):
 
 def test_origins_of_a_long_series_are_evenly_spaced():
     origins = origins_of(np.arange(600), 12)
-    assert (
-        len(origins) == OriginLimits.max_origins
-        and counts(origins)[0] == 300
-        and counts(origins)[-1] == 599
-    )
+    assert len(origins) == MAX_ORIGINS and counts(origins)[0] == 300 and counts(origins)[-1] == 599
     assert np.ptp(np.diff(counts(origins))) <= 1
     # The last of them reaches no further than the series.
     assert [len(origin.steps) for origin in origins[-2:]] == [12, 1]
@@ -66,10 +60,10 @@ def test_first_origin(n, season, first):
     assert counts(origins_of(np.arange(n), 3, season))[0] == first
 
 
-@pytest.mark.parametrize("n", range(1, OriginLimits.min_known + 1))
+@pytest.mark.parametrize("n", range(1, MIN_KNOWN_VALUES + 1))
 def test_short_series_has_no_origins(n):
     assert origins_of(np.arange(n), 3) == ()
-    assert counts(origins_of(np.arange(OriginLimits.min_known + 1), 3)) == [OriginLimits.min_known]
+    assert counts(origins_of(np.arange(MIN_KNOWN_VALUES + 1), 3)) == [MIN_KNOWN_VALUES]
 
 
 def test_no_origin_before_a_gap_longer_than_the_horizon():

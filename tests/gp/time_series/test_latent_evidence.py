@@ -74,8 +74,7 @@ def test_densities_and_derivatives_equal_jax_likelihoods(name):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, "zero_inflated"))
 def test_information_equals_mean_curvature(name):
     ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
     for f in F:

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from bayeskern.inference.approximation.stopping import STOPPING, StoppingRule
+from bayeskern.inference.approximation.stopping import (
+    MAX_LONG_HORIZON_STEPS,
+    SHORT_HORIZON_STEPS,
+    StoppingRule,
+)
 
 
 def fed(values) -> StoppingRule:
@@ -21,7 +25,7 @@ def test_noise_is_nearly_always_a_plateau():
 
 def test_rise_of_a_few_standard_errors_is_no_plateau():
     rng = np.random.default_rng(1)
-    h = STOPPING.long_steps
+    h = MAX_LONG_HORIZON_STEPS
     rise = 5.0 * np.sqrt(2.0 / h)  # between the means of the two halves
     ramp = np.linspace(0.0, 2.0 * rise, 2 * h)
     assert not any(fed(ramp + rng.normal(size=2 * h)).reached for _ in range(100))
@@ -29,11 +33,11 @@ def test_rise_of_a_few_standard_errors_is_no_plateau():
 
 def test_slow_rise_shows_on_the_long_horizon_only():
     rng = np.random.default_rng(2)
-    values = np.linspace(0.0, 0.6, 2 * STOPPING.long_steps) + rng.normal(
-        size=2 * STOPPING.long_steps
+    values = np.linspace(0.0, 0.6, 2 * MAX_LONG_HORIZON_STEPS) + rng.normal(
+        size=2 * MAX_LONG_HORIZON_STEPS
     )
     plateau = fed(values)
-    gain, error = plateau.gain(STOPPING.short_steps)
+    gain, error = plateau.gain(SHORT_HORIZON_STEPS)
     assert gain < 2 * error
     assert not plateau.reached
 
@@ -42,7 +46,7 @@ def test_fall_is_a_plateau():
     assert fed(np.linspace(1.0, 0.0, 800)).reached
 
 
-@pytest.mark.parametrize("count", [1, 2 * STOPPING.short_steps - 1])
+@pytest.mark.parametrize("count", [1, 2 * SHORT_HORIZON_STEPS - 1])
 def test_too_few_steps_are_no_plateau(count):
     assert not fed(np.zeros(count)).reached
 

@@ -9,7 +9,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference import Target
 from bayeskern.inference.assessment.persistence import rank_persistence
-from bayeskern.inference.mcmc.moves import MOVES, moved_draws
+from bayeskern.inference.mcmc.moves import MOVE_STEPS, moved_draws
 
 RNG = np.random.default_rng(0)
 
@@ -50,7 +50,7 @@ def draws_of_bananas(rng=RNG):
 
 def assess(draws, model=bananas):
     posterior = bk.assess(model, 0.0, draws=draws, progress=False)
-    assert posterior.trust.evidence["steps_moved"] in MOVES.steps, "weights are reliable"
+    assert posterior.trust.evidence["steps_moved"] in MOVE_STEPS, "weights are reliable"
     return posterior.trust
 
 
@@ -105,7 +105,7 @@ def test_moves_leave_the_posterior_and_lead_to_it():
     target, sds = Target.of(model, (), {}), np.array([1e-3, 1.0, 50.0])
     exact = sds * RNG.normal(size=(3000, 3))
     *_, last = moved_draws(target, exact, 0, seed=0)
-    assert last.steps == MOVES.steps[-1] and not last.diverged.any()
+    assert last.steps == MOVE_STEPS[-1] and not last.diverged.any()
     np.testing.assert_allclose(last.end.std(axis=0), sds, rtol=0.06)
     assert np.max(np.abs(last.end.mean(axis=0)) / sds) < 0.1
     *_, last = moved_draws(target, 0.3 * exact + 0.5 * sds, 0, seed=0)

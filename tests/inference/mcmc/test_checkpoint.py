@@ -37,8 +37,7 @@ def run_slowly(path):
         return quick(self, 1)
 
     chains.ChainGroup._advance, chains.STRETCH_SECONDS = slow, 0.01
-    limits = checkpoint_file.WriteLimits
-    limits.min_seconds, limits.max_share = 0.0, 1.0
+    checkpoint_file.MIN_SECONDS_BETWEEN_WRITES, checkpoint_file.MAX_WRITING_SHARE = 0.0, 1.0
     run(path)
 
 

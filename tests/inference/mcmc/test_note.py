@@ -31,7 +31,7 @@ def test_note_has_the_smallest_ess_and_the_divergences():
 
 
 def test_note_needs_draws_of_all_chains():
-    z = RNG.normal(size=(note.NoteOptions.min_draws - 1, 2))
+    z = RNG.normal(size=(note.MIN_NOTE_DRAWS - 1, 2))
     assert RunNote()([stage(z), stage(z)]) == ""
 
 

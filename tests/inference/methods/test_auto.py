@@ -120,7 +120,7 @@ def test_good_draws_of_laplace_are_corrected():
 
 def test_good_draws_of_laplace_are_kept_where_their_correction_is_uncertain(monkeypatch):
     # Too few draws for a good verdict.
-    monkeypatch.setattr(auto, "CORRECTION", auto.CorrectionOptions(draws=300))
+    monkeypatch.setattr(auto, "CORRECTION_DRAWS", 300)
     posterior = bk.infer(rate, 8, progress=False)
     assert [a.verdict for a in posterior.attempts] == ["good", "caution"]
     assert (posterior.method, posterior.trust.verdict) == ("laplace", "good")
@@ -131,14 +131,13 @@ def test_good_draws_of_laplace_are_kept_where_their_correction_is_uncertain(monk
 def test_correction_of_a_costly_density_starts_with_few_draws(monkeypatch, first, tried):
     """rate | y ~ Gamma(y + 1, 2), which is too skewed for a Gaussian."""
     monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", 0)
-    options = auto.CorrectionOptions(draws_of_costly=first)
-    monkeypatch.setattr(auto, "CORRECTION", options)
+    monkeypatch.setattr(auto, "FIRST_CORRECTION_DRAWS", first)
     posterior = bk.infer(rate, 1, progress=False)
     methods = [a.method for a in posterior.attempts]
     assert methods == ["laplace"] + tried * ["importance from laplace"]
     assert [a.verdict for a in posterior.attempts[1:]] == (tried - 1) * ["caution"] + ["good"]
     draws = posterior.flat["rate"]
-    assert len(draws) == (first if tried == 1 else options.draws)
+    assert len(draws) == (first if tried == 1 else auto.CORRECTION_DRAWS)
     exact = gamma(2.0, scale=0.5)
     assert abs(draws.mean() - exact.mean()) < 0.1 * exact.std()
     assert abs(draws.std() / exact.std() - 1.0) < 0.1

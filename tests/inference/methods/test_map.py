@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -167,11 +166,11 @@ def test_agreeing_starts_are_counted_with_two_modes():
 
 
 def test_costly_densities_are_searched_once(monkeypatch):
-    monkeypatch.setattr(search, "UNEXPLAINED", replace(search.UNEXPLAINED, max_cost_of_point=0))
+    monkeypatch.setattr(search, "MAX_COST_OF_POINT", 0)
     evidence = fit(two_modes).trust.evidence
     assert evidence["starts_agreeing"].endswith("of 4")
     assert evidence["unexplained_draws_followed"] == "not looked for"
-    monkeypatch.setattr(starts, "STARTS", replace(starts.STARTS, max_cost=0))
+    monkeypatch.setattr(starts, "MAX_COST_OF_STARTS", 0)
     trust = fit(two_modes).trust
     assert trust.evidence["starts_agreeing"] == "1 of 1" and "One search was made" in trust.advice
     # A number of starts that was asked for is kept.

@@ -1,7 +1,5 @@
 """Checkpoints of a search for modes."""
 
-from dataclasses import replace
-
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -30,7 +28,7 @@ def search(path=None, method=MAP, model=counts, y=Y, seed=0, **options):
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch):
-    monkeypatch.setattr(lbfgs, "OPTIONS", replace(lbfgs.OPTIONS, stretch=2))
+    monkeypatch.setattr(lbfgs, "STRETCH_STEPS", 2)
 
 
 @pytest.fixture

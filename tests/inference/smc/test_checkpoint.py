@@ -38,8 +38,8 @@ def test_interrupted_run_continues_to_the_same_draws(tmp_path, monkeypatch):
         return move(*args)
 
     monkeypatch.setattr(sampler, "move", fail_later)
-    monkeypatch.setattr(checkpoint_file.WriteLimits, "min_seconds", 0.0)
-    monkeypatch.setattr(checkpoint_file.WriteLimits, "max_share", 1e9)
+    monkeypatch.setattr(checkpoint_file, "MIN_SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(checkpoint_file, "MAX_WRITING_SHARE", 1e9)
     with pytest.raises(KeyboardInterrupt):
         run(path)
     with np.load(path) as file:

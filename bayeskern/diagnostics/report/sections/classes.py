@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.diagnostics.report.blocks import Block, folded
-from bayeskern.diagnostics.report.observations import ObservationOptions, Observations
+from bayeskern.diagnostics.report.observations import MIN_OBSERVATIONS, Observations
 from bayeskern.diagnostics.report.outcome_plots import Event, calibration, residuals
 from bayeskern.diagnostics.report.style import as_svg
 
 block = partial(Block, "classes")
-
-
-@dataclass(frozen=True)
-class PanelLimits:
-    """Limits of the panels on classes.
-
-    Attributes:
-        max_numbers: Maximum number of elements in the draws of an event.
-        max_draws: Maximum number of draws.
-        max_events: Maximum number of panels with events.
-        max_covariates: Maximum number of panels with covariates.
-        min_sd: Minimum sd of predicted probabilities that can be compared with frequencies.
-    """
-
-    max_numbers: int = 2_000_000
-    max_draws: int = 4_000
-    max_events: int = 9
-    max_covariates: int = 4
-    min_sd: float = 0.01
+# Maximum number of panels with covariates.
+MAX_COVARIATES = 4
 
 
 def class_calibration(
@@ -46,8 +28,8 @@ def class_calibration(
         classes: Labels of the classes; None if they are their codes.
         covariates: Covariates (n,) by name.
     """
-    if site.predictions is None or len(site.y) < ObservationOptions.min_observations:
-        yield block("no_calibration", min_observations=ObservationOptions.min_observations)
+    if site.predictions is None or len(site.y) < MIN_OBSERVATIONS:
+        yield block("no_calibration", min_observations=MIN_OBSERVATIONS)
         return
     yield _brier(site) if site.outcome == "binary" else _likeliest(site)
     # ArviZ sorts by predictions, and equal predictions must not stay sorted by class.
@@ -68,9 +50,7 @@ def class_calibration(
         more=_event_count(site, classes) - len(events),
     )
     yield from folded("Calibration of the probabilities", [details])
-    by_covariate = {
-        name: x[order] for name, x in list(covariates.items())[: PanelLimits.max_covariates]
-    }
+    by_covariate = {name: x[order] for name, x in list(covariates.items())[:MAX_COVARIATES]}
     if not by_covariate:
         return
     # The event with the most even odds is the most informative one.
@@ -81,11 +61,15 @@ def class_calibration(
     yield from folded("Residuals by variable", [details])
 
 
+# Minimum sd of predicted probabilities that can be compared with frequencies.
+MIN_PROBABILITY_SD = 0.01
+
+
 def _varies(event: Event) -> bool:
     """True if the predicted probabilities vary by more than the error of their draws."""
     p = event.draws.mean(axis=0)
     error = np.sqrt(np.mean(p * (1.0 - p)) / len(event.draws))
-    return bool(np.std(p) > max(PanelLimits.min_sd, 2.0 * error))
+    return bool(np.std(p) > max(MIN_PROBABILITY_SD, 2.0 * error))
 
 
 def _brier(site: Observations) -> Block:
@@ -135,6 +119,12 @@ def _event_count(site: Observations, classes: Sequence | None) -> int:
     return {"binary": 1, "ordinal": count - 1}.get(site.outcome, count)
 
 
+# Maximum number of elements in the draws of an event, and of draws.
+MAX_EVENT_NUMBERS, MAX_EVENT_DRAWS = 2_000_000, 4_000
+# Maximum number of panels with events.
+MAX_EVENTS = 9
+
+
 def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]:
     """Events of a site: the second class, each class, or classes up to a limit.
 
@@ -144,7 +134,7 @@ def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]
         order: Order of the observations, (n,).
     """
     assert site.predictions is not None
-    max_draws = min(PanelLimits.max_draws, max(100, PanelLimits.max_numbers // len(order)))
+    max_draws = min(MAX_EVENT_DRAWS, max(100, MAX_EVENT_NUMBERS // len(order)))
     draws = site.predictions[evenly(len(site.predictions), max_draws)][:, order]
     y = site.y[order].astype(int)
     count = max(len(classes), _count(site))
@@ -152,9 +142,7 @@ def _events(site: Observations, classes: list, order: np.ndarray) -> list[Event]
     if site.outcome == "binary":
         return [Event(names[1] if count > 1 else "1", y, (draws == 1).astype(int))]
     if site.outcome == "ordinal":
-        limits = evenly(count - 1, PanelLimits.max_events)
+        limits = evenly(count - 1, MAX_EVENTS)
         return [Event(f"at most {names[k]}", (y <= k) * 1, (draws <= k) * 1) for k in limits]
-    largest = np.sort(
-        np.argsort(-np.bincount(y, minlength=count), kind="stable")[: PanelLimits.max_events]
-    )
+    largest = np.sort(np.argsort(-np.bincount(y, minlength=count), kind="stable")[:MAX_EVENTS])
     return [Event(names[k], (y == k) * 1, (draws == k) * 1) for k in largest]

@@ -17,7 +17,7 @@ from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.diagnostics.report.blocks import Block, folded, heading, missing, text
 from bayeskern.diagnostics.report.observations import (
     CLASSES,
-    ObservationOptions,
+    MIN_OBSERVATIONS,
     Observations,
     observations,
 )
@@ -134,10 +134,8 @@ def intervals(site: Observations, remark: Block | None = None) -> Iterator[Block
     count = len(site.y)
     details = [] if remark is None else [remark]
     details += [block("residuals", figure=as_svg(residuals, site.mean, site.y))]
-    if count < ObservationOptions.min_observations:
-        yield block(
-            "few_observations", count=count, min_observations=ObservationOptions.min_observations
-        )
+    if count < MIN_OBSERVATIONS:
+        yield block("few_observations", count=count, min_observations=MIN_OBSERVATIONS)
     else:
         shares = [float(np.mean(_inside_interval(site.pit, level))) for level in COVERAGES]
         yield block("coverage", how=site.how, levels=COVERAGES, shares=shares)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,29 +28,20 @@ from bayeskern.diagnostics.report.subject import ScalarParameter, Subject
 from bayeskern.inference.posterior.summary import texts
 
 block = partial(Block, "parameters")
-
-
-@dataclass(frozen=True)
-class ParameterLimits:
-    """Maximum numbers of parameters.
-
-    Attributes:
-        max_rows: Rows of the first table.
-        max_intervals: Intervals in the figure of intervals.
-        max_densities: Densities in the main figure.
-    """
-
-    max_rows: int = 20
-    max_intervals: int = 40
-    max_densities: int = 3
+# Maximum number of rows of the first table.
+MAX_TABLE_ROWS = 20
+# Maximum number of intervals in the figure of intervals.
+MAX_INTERVALS = 40
+# Maximum number of densities in the main figure.
+MAX_DENSITIES = 3
 
 
 def main_figure(subject: Subject) -> str:
     """Name of the main figure of a posterior: "prior", "intervals", or "" for none."""
-    names = subject.first_of_each_site(ParameterLimits.max_intervals)
+    names = subject.first_of_each_site(MAX_INTERVALS)
     if subject.posterior.is_point or not names:
         return ""
-    are_few = len(names) <= ParameterLimits.max_densities
+    are_few = len(names) <= MAX_DENSITIES
     return "prior" if are_few and subject.has_model else "intervals"
 
 
@@ -64,7 +54,7 @@ def figures(subject: Subject, name: str) -> Iterator[Block]:
     elif name == "prior":
         yield from _against_prior(subject)
     else:
-        names = subject.first_of_each_site(ParameterLimits.max_intervals)
+        names = subject.first_of_each_site(MAX_INTERVALS)
         left_out = len(subject.varying) + subject.not_examined.total() - len(names)
         figure = as_svg(forest, _joined(subject, names))
         yield block("intervals", figure=figure, left_out=left_out)
@@ -77,7 +67,7 @@ def table(subject: Subject) -> Iterator[Block]:
     """
     shown, large = _in_tables(subject)
     if shown:
-        first = shown[: ParameterLimits.max_rows]
+        first = shown[:MAX_TABLE_ROWS]
         kind = "stats" if subject.posterior.is_mcmc else None
         table = _summary(subject, first, kind)
         columns = [str(c) for c in table.columns]
@@ -100,7 +90,7 @@ def more(subject: Subject, shown: str) -> Iterator[Block]:
     shown: Name of the main figure, which is not repeated.
     """
     in_tables, _ = _in_tables(subject)
-    if len(in_tables) > ParameterLimits.max_rows or (in_tables and subject.posterior.has_chains):
+    if len(in_tables) > MAX_TABLE_ROWS or (in_tables and subject.posterior.has_chains):
         yield from folded("Table of all parameters", _whole_table(subject, in_tables))
     if subject.posterior.is_point or not subject.varying:
         return
