@@ -5,7 +5,8 @@
 
 Models: the posteriors of shared/posteriordb, the gallery, and NumPyro's examples. All samplers get
 the same log density in unconstrained coordinates, compiled by JAX, and give four chains of 1,000
-draws after their own default warmup. "nutpie" is the default of PyMC 6, too. Each sampler runs on
+draws after their own default warmup. Effective draws are those of these coordinates, also where
+this project samples in others. "nutpie" is the default of PyMC 6, too. Each sampler runs on
 each model in a process of its own, with one thread, is compiled before the clock starts, and is
 stopped after `--limit` seconds. Gradients are those of
 leapfrog steps, warmup included. CPU seconds of this project include its search for modes and its
