@@ -25,7 +25,7 @@ from bayeskern.gp.regression_predictive import condition_columns, join
 from bayeskern.inference import MAP, Auto, Method, Posterior, Trust, as_method, infer
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
-from bayeskern.kernels.families.stationary import RBF
+from bayeskern.kernels.families.rbf import RBF
 from bayeskern.kernels.gram_matrix import padded
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.prediction.outputs import OutputsPrediction

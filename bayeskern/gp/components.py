@@ -16,8 +16,9 @@ from jax import Array
 from bayeskern.gp.posterior import ConditionedGP
 from bayeskern.gp.regression import GPRegression
 from bayeskern.gp.regression_predictive import condition_at
-from bayeskern.kernels.base import Kernel, Sum
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
+from bayeskern.kernels.compound import Sum
 from bayeskern.prediction.mixture import Prediction, map_draws, thin
 
 

@@ -3,45 +3,34 @@
 from typing import TYPE_CHECKING
 
 from bayeskern.hyperparameters import Free, from_sd, hyperparameter, sample
-from bayeskern.kernels.base import (
-    Constant,
-    Exp,
-    Kernel,
-    Modulated,
-    Named,
-    Power,
-    Product,
-    Scaled,
-    Select,
-    Sum,
-    Warped,
-)
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, components
+from bayeskern.kernels.compound import Product, Sum
+from bayeskern.kernels.constant import Constant
+from bayeskern.kernels.families.brownian import Brownian, IntegratedBrownian
 from bayeskern.kernels.families.categorical import Categorical, Precomputed
+from bayeskern.kernels.families.change_point import ChangePoint
 from bayeskern.kernels.families.coregion import Coregion
 from bayeskern.kernels.families.custom import Custom, kernel_from_features
 from bayeskern.kernels.families.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.families.hilbert_space import HilbertSpace
+from bayeskern.kernels.families.integrated_ornstein_uhlenbeck import IntegratedOrnsteinUhlenbeck
 from bayeskern.kernels.families.markov_rbf import MarkovRBF
 from bayeskern.kernels.families.matern import Matern, Matern12, Matern32, Matern52
 from bayeskern.kernels.families.periodic import Cosine, Periodic, Seasonal
-from bayeskern.kernels.families.spectral_mixture import SpectralMixture
-from bayeskern.kernels.families.stationary import (
-    RBF,
+from bayeskern.kernels.families.power_exponential import PowerExponential
+from bayeskern.kernels.families.rational_quadratic import (
     InverseMultiquadric,
     Multiquadric,
-    PowerExponential,
     RationalQuadratic,
-    Stationary,
-    White,
 )
-from bayeskern.kernels.families.trend import (
-    Brownian,
-    ChangePoint,
-    IntegratedBrownian,
-    IntegratedOrnsteinUhlenbeck,
-)
+from bayeskern.kernels.families.rbf import RBF
+from bayeskern.kernels.families.spectral_mixture import SpectralMixture
+from bayeskern.kernels.families.stationary import Stationary
+from bayeskern.kernels.families.white import White
 from bayeskern.kernels.psd import check_psd
+from bayeskern.kernels.transformed import Modulated, Select, Warped
+from bayeskern.kernels.wrappers import Exp, Named, Power, Scaled
 
 if TYPE_CHECKING:
     from bayeskern.kernels.approximation import NystromFeatures, RadialBasis, RandomFourierFeatures

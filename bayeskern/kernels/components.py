@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bayeskern.core import validation
-from bayeskern.kernels.base import Kernel, Sum
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.compound import Sum
 
 
 def components(kernel: Kernel) -> dict[str, Kernel]:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.families.stationary import RBF
+from bayeskern.kernels.families.rbf import RBF
 from bayeskern.kernels.gram_matrix import gram_times
 
 # scikit-learn's prefix for parameters nested in `kernel`.

@@ -1,13 +1,13 @@
 """Evaluation of a covariance function: Gram matrices, features, frequencies, plots.
 
-`CovarianceFunction` is the base class of `Kernel`; the operations that combine kernels are in
-`base`.
+`CovarianceFunction` is the base class of `Kernel`; the operators on kernels are in `base`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Parametrized
-from bayeskern.kernels import plot, spectral_density
+from bayeskern.kernels import plot, registry, spectral_density
+from bayeskern.kernels.description import InputAxis
+from bayeskern.kernels.pairs import Evaluation, Pairs, Part
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ class CovarianceFunction(Parametrized):
     """A covariance function k(x, z) of two points, without the operations on kernels.
 
     Attributes:
+        offers: What the kernel offers beside its values, keys of `registry.CAPABILITIES`. Lists of
+            kernels in messages and in the documentation follow from it, and tests require each
+            of them.
+        sentence: Behaviour of functions drawn from the kernel, for reports, as a predicate. It may
+            contain {lengthscale}, {period}, and fields of the kernel such as {kernel.nu:g}.
+        is_wave: True if functions drawn from it repeat every `period`.
+        is_radial: True if k depends on the distance in units of `lengthscale`.
         positive_definite: False if k is not positive definite; Gaussian processes refuse it.
         features_are_a_series: True if `features` is an infinite series, truncated at a degree.
         is_a_function: False for white noise, whose k(x, z) is not a function of x and z alone.
@@ -39,6 +48,10 @@ class CovarianceFunction(Parametrized):
         means_from_features: True if means of k come from means of its features, which are finite.
     """
 
+    offers: ClassVar[tuple[str, ...]] = ()
+    sentence: ClassVar[str] = "follows the kernel {kernel.__class__.__name__}"
+    is_wave: ClassVar[bool] = False
+    is_radial: ClassVar[bool] = False
     positive_definite: ClassVar[bool] = True
     features_are_a_series: ClassVar[bool] = False
     is_a_function: ClassVar[bool] = True
@@ -47,6 +60,10 @@ class CovarianceFunction(Parametrized):
     means_from_features: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = False
     of_levels: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        registry.register(cls)
 
     # -- methods that a kernel defines --------------------------------------------------------
 
@@ -80,6 +97,23 @@ class CovarianceFunction(Parametrized):
         """
         raise spectral_density.no_spectral_density(self)
 
+    def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """Spectral density S: k(x, z) is (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
+
+        Args:
+            W: Frequencies in radians per unit of the inputs, shape (m, d).
+
+        Returns:
+            Array of shape (m,).
+
+        Raises:
+            ValueError: The kernel has no spectral density in closed form.
+
+        References:
+            Rasmussen and Williams (2006), equation 4.5, with frequencies in radians.
+        """
+        raise spectral_density.no_closed_form(self)
+
     def features(self, X: Float[Array, "n d"], degree: int | None) -> Float[Array, "n m"]:
         """Explicit features phi(X) of a concrete kernel, with phi(x)'phi(z) = k(x, z).
 
@@ -110,6 +144,41 @@ class CovarianceFunction(Parametrized):
             NoStateSpaceError: A part of the kernel has no state-space model; the message names it.
         """
         raise NoStateSpaceError(f"{self!r} has no state-space form.")
+
+    @staticmethod
+    def numpy_gram(parts: Sequence[Part], values: Iterator[float], pairs: Pairs) -> Evaluation:
+        """Gram matrix in NumPy for points of one column, and its derivatives.
+
+        A forecast evaluates it a few hundred times. A kernel without it is compiled by JAX instead.
+        A subclass does not inherit it, because it may compute something else.
+
+        Args:
+            parts: Gram matrices of the kernels of which the kernel is composed.
+            values: Values of the hyperparameters in their order; the kernel takes its own from it.
+            pairs: The pairs of times.
+
+        Returns:
+            The matrix, an array over the lags, an array over the pairs or one number for all pairs;
+            and the function from weights of the pairs to the slopes. `pairs.with_slopes` makes
+            both from the matrix and its derivatives.
+        """
+        raise NotImplementedError
+
+    def describe(self, axis: InputAxis) -> str:
+        """Behaviour of functions drawn from the kernel, as a predicate: "repeats every 1 year".
+
+        Every hyperparameter has a first axis over draws.
+
+        Args:
+            axis: The inputs of the kernel.
+        """
+        names = [name for name in ("lengthscale", "period") if f"{{{name}}}" in self.sentence]
+        lengths = {name: axis.length(getattr(self, name)) for name in names}
+        return self.sentence.format(kernel=self, **lengths)
+
+    def bare(self) -> Any:
+        """Kernel without its name and scale."""
+        return self
 
     def series(self) -> list[CovarianceFunction]:
         """Parts of the kernel whose features are an infinite series."""

@@ -11,14 +11,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayeskern.kernels.registry import offering
+
 
 def no_spectral_density(kernel: object) -> ValueError:
     """Error for a kernel without a spectral density to draw frequencies from."""
     return ValueError(
-        f"{kernel!r} has no spectral density, so it has no random Fourier features. Use RBF, "
-        "Matern, PowerExponential, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
-        "Periodic or Cosine, or their sums, products, powers, multiples and selections of columns. "
-        "NystromFeatures accepts any positive definite kernel."
+        f"{kernel!r} has no spectral density, so it has no random Fourier features. Use "
+        f"{offering('frequencies')}, or their sums, products, powers, multiples and selections of "
+        "columns. NystromFeatures accepts any positive definite kernel."
+    )
+
+
+def no_closed_form(kernel: object) -> ValueError:
+    """Error for a kernel whose spectral density is not known in closed form."""
+    return ValueError(
+        f"{kernel!r} has no spectral density in closed form. Use {offering('spectrum')}."
     )
 
 

@@ -11,8 +11,10 @@ from scipy.spatial.distance import pdist
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters.parametrized import Path
-from bayeskern.kernels.base import Kernel, Named, Select, Sum, Warped, Wrapper
-from bayeskern.kernels.families.stationary import Stationary
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.compound import Sum
+from bayeskern.kernels.transformed import Select, Warped
+from bayeskern.kernels.wrappers import Named, Wrapper
 
 # Points whose distances are compared: 45,000 pairs are enough for a median.
 MAX_POINTS = 300
@@ -45,7 +47,7 @@ def starting_values(
     amplitudes: dict[Path, list[hyper.Site]] = {}
     for site in free:
         node, points, term = _locate(concrete, site.path, jnp.asarray(X))
-        if site.path[-1] == "lengthscale" and isinstance(node, Stationary):
+        if site.path[-1] == "lengthscale" and node.is_radial:
             lengthscale = _median_distance(np.asarray(points), hyper.get(concrete, site.path))
             if lengthscale is not None:
                 values[site.name] = lengthscale

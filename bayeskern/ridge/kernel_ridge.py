@@ -13,7 +13,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayeskern.core import validation
-from bayeskern.kernels.base import Exp, Kernel, Modulated, Power, Product
+from bayeskern.kernels import Exp, Kernel, Modulated, Power, Product
 from bayeskern.kernels.estimator import KernelExpansion, read_weights
 from bayeskern.kernels.gram_matrix import blocks, gram
 from bayeskern.kernels.starting_values import starting_values

@@ -10,8 +10,8 @@ import scipy.stats
 from numpyro import handlers
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import kernel_description
 from bayeskern.kernels import RBF, Coregion, Free, Matern12, sample
+from bayeskern.kernels.description import InputAxis
 
 RNG = np.random.default_rng(4)
 W, KAPPA = RNG.normal(size=(3, 2)), np.array([0.5, 0.0, 1.3])
@@ -147,10 +147,8 @@ def test_wrong_columns_and_shapes_are_refused():
 
 
 def test_description_and_repr():
-    axis = kernel_description.InputAxis("", (1.0, 1.0), ("time", "output"))
-    assert kernel_description.describe(BETWEEN.on([1]), axis) == (
-        "ties 3 outputs together (in output)"
-    )
+    axis = InputAxis("", (1.0, 1.0), ("time", "output"))
+    assert BETWEEN.on([1]).describe(axis) == ("ties 3 outputs together (in output)")
     assert repr(Coregion(2) * Matern12()) == (
         "Coregion(outputs=2, rank=1, weights=[[1.0], [1.0]], kappa=[1.0, 1.0]) * "
         "Matern12(lengthscale=1.0, variance=1.0)"

@@ -11,8 +11,8 @@ from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import Matern as TheirMatern
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import kernel_description
 from bayeskern.kernels import RBF, Matern, Matern12, Matern32, Matern52
+from bayeskern.kernels.description import InputAxis
 from bayeskern.kernels.families.matern_profile import matern_profile
 from bayeskern.kernels.state_space.space import NoStateSpaceError
 from tests.kernels.compare import close
@@ -112,8 +112,6 @@ def test_refusals():
 def test_limit_and_description():
     x = np.linspace(0.0, 3.0, 7)
     np.testing.assert_allclose(Matern(nu=100.0)(x), RBF()(x), atol=0.3 / 100.0)
-    words = kernel_description.describe(
-        Matern(2.0, nu=0.8).at({"lengthscale": np.full(3, 2.0)}),
-        kernel_description.InputAxis("", (9.0,)),
-    )
+    kernel = Matern(2.0, nu=0.8).at({"lengthscale": np.full(3, 2.0)})
+    words = kernel.describe(InputAxis("", (9.0,)))
     assert words == "varies with smoothness 0.8 over about 2"

@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import Cosine, Custom, Periodic, Seasonal, check_psd
-from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
+from bayeskern.kernels.numpy_gram import Gram
+from bayeskern.kernels.pairs import Pairs, PairWeights
 from tests.kernels.compare import close
 
 RNG = np.random.default_rng(8)

@@ -31,7 +31,7 @@ from bayeskern.kernels import (
     Periodic,
     Seasonal,
 )
-from bayeskern.kernels.base import Sum
+from bayeskern.kernels.compound import Sum
 
 # Names of components: the trend, which carries the level of the series; damped cycles; short-term
 # deviations of fine steps.

@@ -19,7 +19,7 @@ from scipy.linalg import block_diag, get_blas_funcs
 from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
 from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
-from bayeskern.kernels.derivatives import Pairs
+from bayeskern.kernels.pairs import Pairs
 from bayeskern.linalg import lapack
 
 (_syr,) = get_blas_funcs(("syr",), dtype=np.float64)

@@ -15,7 +15,8 @@ from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
+from bayeskern.kernels.numpy_gram import Gram
+from bayeskern.kernels.pairs import Pairs, PairWeights
 
 # (A, b) -> gradient in z, (d,), of 1/2 sum_ij A_ij k(x_i, x_j) + 1/2 b noise + log p(z), with
 # weights A (n, n) and b.
@@ -138,7 +139,7 @@ class LogNormalPriors:
 
 
 class NumpyPrior(LogNormalPriors):
-    """`ProcessPrior` of a kernel with derivatives in `bayeskern.kernels.derivatives`.
+    """`ProcessPrior` of a kernel with a Gram matrix in NumPy.
 
     Hyperparameters with a prior are least + exp(z), in the order of the sites of a `GPRegression`,
     with the noise last.

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayeskern.core import validation
 from bayeskern.kernels.approximation.base import FeatureTransformer
 from bayeskern.kernels.approximation.landmarks import kmeans
-from bayeskern.kernels.families.stationary import RBF
+from bayeskern.kernels.families.rbf import RBF
 from bayeskern.kernels.gram_matrix import gram
 
 

@@ -45,6 +45,7 @@ class Categorical(Kernel):
          [0.607 0.182 1.   ]]
     """
 
+    sentence: ClassVar[str] = "differs from category to category"
     is_differentiable: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = True
     of_levels: ClassVar[bool] = True
@@ -88,6 +89,7 @@ class Precomputed(Kernel):
          [0. 2.]]
     """
 
+    sentence: ClassVar[str] = "follows a given covariance matrix"
     is_differentiable: ClassVar[bool] = False
     of_levels: ClassVar[bool] = True
 

@@ -58,6 +58,8 @@ class Coregion(Kernel):
          [-1.213  2.426  4.   ]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("features",)
+    sentence: ClassVar[str] = "ties {kernel.outputs} outputs together"
     is_differentiable: ClassVar[bool] = False
     takes_levels: ClassVar[bool] = True
     of_levels: ClassVar[bool] = True

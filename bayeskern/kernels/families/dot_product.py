@@ -18,8 +18,10 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.function import CovarianceFunction
 from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.pairs import with_slopes
+from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import StateSpace, number
-from bayeskern.kernels.state_space.terms import LineTerm, PolynomialTerm
+from bayeskern.kernels.state_space.terms import CoefficientsTerm, PolynomialTerm
 
 
 class Linear(Kernel):
@@ -45,6 +47,8 @@ class Linear(Kernel):
          [0. 4. 8.]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("features", "state_space", "means", "numpy_gram")
+    sentence: ClassVar[str] = "follows a straight line"
     means_from_features: ClassVar[bool] = True
 
     variance: Hyperparameter = hyperparameter(1.0, scalar=False)
@@ -72,6 +76,40 @@ class Linear(Kernel):
 
     def _from_center(self, X):
         return X - metrics.require_per_dimension("center", self.center, X)
+
+    @staticmethod
+    def numpy_gram(parts, values, pairs):
+        variance, center = next(values), next(values)
+        products = pairs.cached(_products, center)
+
+        def d_center():
+            return -variance * (pairs.s + pairs.t - 2.0 * center)
+
+        return with_slopes(variance * products, [lambda: products, d_center])
+
+
+def _products(pairs, center):
+    return (pairs.s - center) * (pairs.t - center)
+
+
+class LineTerm(CoefficientsTerm):
+    """w (t - center) with w ~ N(0, variance); the state is w.
+
+    With the value of the line in the state too, its covariance matrix would be singular.
+    """
+
+    variance: jax.Array
+    center: jax.Array
+
+    @property
+    def weights(self) -> jax.Array:
+        return self.variance[None]
+
+    def features(self, t: jax.Array) -> jax.Array:
+        return (t - self.center)[None]
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        return Integral.without_noise(d * self.features(t + 0.5 * d))
 
 
 class Polynomial(Kernel):
@@ -101,6 +139,8 @@ class Polynomial(Kernel):
          [1. 8.]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("features", "state_space", "means")
+    sentence: ClassVar[str] = "follows a polynomial of degree {kernel.degree}"
     means_from_features: ClassVar[bool] = True
 
     degree: int = eqx.field(
@@ -162,6 +202,7 @@ class AllSubsets(Kernel):
         [[10.]] [[1. 1. 2. 2.]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("features", "means")
     means_from_features: ClassVar[bool] = True
 
     variance: Hyperparameter = hyperparameter(1.0)

@@ -14,10 +14,11 @@ import numpy as np
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.kernels import feature_maps
-from bayeskern.kernels.base import Wrapper
 from bayeskern.kernels.families.stationary import Stationary
 from bayeskern.kernels.function import CovarianceFunction
 from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.registry import offering
+from bayeskern.kernels.wrappers import Wrapper
 
 
 def _corner(name: str, value) -> tuple[float, ...]:
@@ -77,6 +78,7 @@ class HilbertSpace(Wrapper):
         True
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("features", "means")
     means_from_features: ClassVar[bool] = True
 
     inner: Stationary
@@ -85,9 +87,9 @@ class HilbertSpace(Wrapper):
     m: tuple[int, ...] = eqx.field(static=True, converter=_counts)
 
     def __check_init__(self):
-        if not isinstance(self.inner, Stationary) or not self.inner.has_spectrum:
+        if "spectrum" not in getattr(self.inner, "offers", ()):
             raise TypeError(
-                f"HilbertSpace takes RBF or a Matern kernel, got {self.inner!r}. "
+                f"HilbertSpace takes {offering('spectrum')}, got {self.inner!r}. "
                 "Write a sum as HilbertSpace(k1, ...) + HilbertSpace(k2, ...), and c * k as "
                 "c * HilbertSpace(k, ...)."
             )

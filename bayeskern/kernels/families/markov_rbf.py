@@ -109,6 +109,8 @@ class MarkovRBF(Stationary):
         0.6065
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("state_space", "means")
+
     order: int = eqx.field(static=True, default=8, converter=_order)
 
     @property

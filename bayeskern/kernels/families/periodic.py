@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import i0e
 from numpyro.distributions import constraints
-from scipy.special import poch
+from scipy import special
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
@@ -23,14 +23,16 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.families.trend import time_of
 from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.pairs import with_slopes
 from bayeskern.kernels.state_space.harmonics import (
     MAX_HARMONICS,
     coefficients,
     count_harmonics,
     least_lengthscale,
 )
+from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace, number
-from bayeskern.kernels.state_space.terms import HarmonicTerm
+from bayeskern.kernels.state_space.terms import CoefficientsTerm
 
 
 class Periodic(Kernel):
@@ -61,6 +63,9 @@ class Periodic(Kernel):
          [1.    0.135 1.   ]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("frequencies", "state_space", "means", "numpy_gram")
+    sentence: ClassVar[str] = "repeats every {period}"
+    is_wave: ClassVar[bool] = True
     depends_on_lag: ClassVar[bool] = True
 
     period: Hyperparameter = hyperparameter(1.0, scalar=False)
@@ -125,6 +130,19 @@ class Periodic(Kernel):
         period = number(self, "period")
         return HarmonicTerm(period, self.variance * weights, tuple(range(J + 1)))
 
+    @staticmethod
+    def numpy_gram(parts, values, pairs):
+        period, lengthscale, variance = next(values), next(values), next(values)
+        angle = np.pi * pairs.lag / period
+        squares = 2.0 * np.square(np.sin(angle)) / lengthscale**2
+        unit = np.exp(-squares)
+        K = variance * unit
+
+        def d_period():
+            return K * 2.0 * np.sin(2.0 * angle) / lengthscale**2 * angle / period
+
+        return with_slopes(K, [d_period, lambda: 2.0 * K * squares / lengthscale, lambda: unit])
+
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
         angle = 2.0 * jnp.pi * X / metrics.require_per_dimension("period", self.period, X)
@@ -161,6 +179,8 @@ class Seasonal(Periodic):
          [-0.087 -0.087  1.   ]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("state_space", "means", "numpy_gram")
+
     def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
         s = time_of(self, X)
         t = s if Z is None else time_of(self, Z)
@@ -173,11 +193,9 @@ class Seasonal(Periodic):
         time_of(self, X)
         return super().evaluate_diag(X)
 
-    def frequencies(self, key: jax.Array, n: int, d: int, orthogonal: bool = False) -> jax.Array:
-        return Kernel.frequencies(self, key, n, d, orthogonal)
-
-    def by_columns(self, d: int) -> dict[Columns, Kernel]:
-        return Kernel.by_columns(self, d)
+    # Of one column, and with a mean of 0 over a period.
+    frequencies = Kernel.frequencies
+    by_columns = Kernel.by_columns
 
     def _harmonic_variances(self, lengthscale: jax.Array) -> jax.Array:
         waves = super()._harmonic_variances(lengthscale).at[0].set(0.0)
@@ -188,6 +206,28 @@ class Seasonal(Periodic):
         waves = term.variances[1:]
         variances = waves * self.variance / jnp.sum(waves)
         return StateSpace((HarmonicTerm(term.period, variances, term.harmonics[1:]),))
+
+    @staticmethod
+    def numpy_gram(parts, values, pairs):
+        period, lengthscale, variance = next(values), next(values), next(values)
+        angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
+        waves = 2.0 * np.square(np.sin(angle))
+        # change = exp(-a waves) - 1; size = 1 - c, with c the mean of exp(-a waves) over a
+        # period.
+        change, size = np.expm1(-a * waves), variation(a, special.i0e, np)
+        unit = 1.0 + change / size
+
+        def d_period():
+            # d change / d angle, and d angle / d period = -angle / period.
+            d_angle = -2.0 * a * (1.0 + change) * np.sin(2.0 * angle)
+            return -variance / size * d_angle * angle / period
+
+        def d_lengthscale():
+            # Through a, with d a / d lengthscale = -2 a / lengthscale.
+            d_a = -waves * (1.0 + change) - (special.i0e(a) - special.i1e(a)) * change / size
+            return -2.0 * variance * a / lengthscale * d_a / size
+
+        return with_slopes(variance * unit, [d_period, d_lengthscale, lambda: unit])
 
 
 class Cosine(Kernel):
@@ -206,6 +246,9 @@ class Cosine(Kernel):
          [-1.  1.]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = (*Periodic.offers, "features")
+    sentence: ClassVar[str] = "swings as a pure wave with a period of {period}"
+    is_wave: ClassVar[bool] = True
     depends_on_lag: ClassVar[bool] = True
     means_from_features: ClassVar[bool] = True
 
@@ -236,6 +279,16 @@ class Cosine(Kernel):
         shares = jnp.prod(jnp.sinc(X.sides / period), axis=1)
         return shares[:, None] * self.features(X.middle, None)
 
+    @staticmethod
+    def numpy_gram(parts, values, pairs):
+        period, variance = next(values), next(values)
+        angle = 2.0 * np.pi * pairs.lag / period
+        unit = np.cos(angle)
+        return with_slopes(
+            variance * unit,
+            [lambda: variance * np.sin(angle) * angle / period, lambda: unit],
+        )
+
     def _circle(self, X):
         angle = (
             2.0
@@ -245,6 +298,44 @@ class Cosine(Kernel):
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
 
 
+class HarmonicTerm(CoefficientsTerm):
+    """Sum of sine waves with random amplitudes.
+
+    f(t) = sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
+    The state consists of the coefficients a_j and b_j, which are constant.
+
+    Attributes:
+        period: The period.
+        variances: Variance w_j of each harmonic.
+        harmonics: Numbers j of the harmonics; the first may be 0.
+    """
+
+    period: jax.Array
+    variances: jax.Array
+    harmonics: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def weights(self) -> jax.Array:
+        return jnp.concatenate([self.variances, self.variances[-len(self._sines) :]])
+
+    def features(self, t: jax.Array) -> jax.Array:
+        # The remainder is exact, so that large times lose no digits.
+        angle = 2.0 * jnp.pi * jnp.mod(t, self.period) / self.period
+        cosines, sines = np.array(self.harmonics), np.array(self._sines)
+        return jnp.concatenate([jnp.cos(cosines * angle), jnp.sin(sines * angle)])
+
+    def integral(self, t: jax.Array, d: jax.Array, nodes: int) -> Integral:
+        # The mean of a wave over an interval is the wave at the midpoint, times a sinc.
+        waves = np.array((*self.harmonics, *self._sines))
+        return Integral.without_noise(
+            d * jnp.sinc(waves * d / self.period) * self.features(t + 0.5 * d)
+        )
+
+    @property
+    def _sines(self) -> tuple[int, ...]:
+        return self.harmonics[1:] if self.harmonics[0] == 0 else self.harmonics
+
+
 @lru_cache
 def _variation_series() -> tuple[np.ndarray, np.ndarray]:
     """Powers and coefficients of 1 - exp(-a) I_0(a), accurate to rounding for a <= 1.
@@ -252,7 +343,7 @@ def _variation_series() -> tuple[np.ndarray, np.ndarray]:
     The series is -sum_j (1/2)_j (-2 a)^j / (j!)^2 over j >= 1.
     """
     powers = np.arange(1.0, 30.0)
-    terms = [-((-2.0) ** j) * poch(0.5, j) / math.factorial(int(j)) ** 2 for j in powers]
+    terms = [-((-2.0) ** j) * special.poch(0.5, j) / math.factorial(int(j)) ** 2 for j in powers]
     return powers, np.array(terms)
 
 

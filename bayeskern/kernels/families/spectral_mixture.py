@@ -39,6 +39,7 @@ class SpectralMixture(Kernel):
          [0.992 1.5  ]]
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("frequencies",)
     depends_on_lag: ClassVar[bool] = True
 
     weights: Hyperparameter = hyperparameter((1.0,), scalar=False)

@@ -23,9 +23,10 @@ import numpy as np
 from bayeskern.core.functions import one_number
 from bayeskern.core.quadrature import unit_nodes
 from bayeskern.core.validation import is_traced
-from bayeskern.kernels.base import Kernel, Wrapper
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.means.boxes import Boxes
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
+from bayeskern.kernels.wrappers import Wrapper
 
 # Smallest and largest number of Gauss-Legendre nodes of each smooth piece of an integral without
 # closed form. The number is doubled until the covariances change by less than `NODES_ERROR`.

@@ -32,6 +32,7 @@ from bayeskern.kernels import (
     Matern32,
     Periodic,
 )
+from bayeskern.kernels.description import InputAxis
 from tests.diagnostics.report.pages import page_of
 
 rng = np.random.default_rng(0)
@@ -202,16 +203,12 @@ def stacked(kernel):
     ],
 )  # fmt: skip
 def test_kernels_in_words(kernel, said):
-    assert said in kernel_description.describe(
-        stacked(kernel), kernel_description.InputAxis("years", (10.0,))
-    )
+    assert said in stacked(kernel).describe(InputAxis("years", (10.0,)))
 
 
 def test_lengths_and_directions_with_their_uncertainty():
     kernel = RBF(np.linspace(1.0, 3.0, 101))
-    assert "about 2 (1.1 to 2.9) steps" in kernel_description.describe(
-        kernel, kernel_description.InputAxis("steps", (10.0,))
-    )
+    assert "about 2 (1.1 to 2.9) steps" in kernel.describe(InputAxis("steps", (10.0,)))
     draws = norm.ppf((np.arange(1000) + 0.5) / 1000)
     assert kernel_description.direction(draws + 10.0).startswith(
         "over the data it rises by 10 (8.36 to 11.6;"
@@ -292,16 +289,16 @@ def test_forecast_table_has_equal_decimals():
 
 @pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
 def test_wave_needs_half_a_period_of_memory(wave):
-    axis = kernel_description.InputAxis("years", (60.0,))
-    said = kernel_description.describe(stacked(RBF(5.4) * wave), axis)
+    axis = InputAxis("years", (60.0,))
+    said = stacked(RBF(5.4) * wave).describe(axis)
     assert said == "wanders, with a memory of about 5.4 years"
-    said = kernel_description.describe(stacked(RBF(5.6) * wave), axis)
+    said = stacked(RBF(5.6) * wave).describe(axis)
     assert "11 years" in said and said.endswith("it changes over about 5.6 years")
 
 
 @pytest.mark.parametrize("wave", [Cosine, Periodic])
 def test_wave_longer_than_the_data_is_marked(wave):
-    axis = kernel_description.InputAxis("steps", (3.0,))
+    axis = InputAxis("steps", (3.0,))
     for period, long in ((30.0, True), (2.0, False)):
-        said = kernel_description.describe(stacked(wave(period) * RBF(period)), axis)
+        said = stacked(wave(period) * RBF(period)).describe(axis)
         assert ("longer than the data" in said) is long

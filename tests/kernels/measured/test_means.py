@@ -10,28 +10,18 @@ from scipy.integrate import quad
 import bayeskern as bk
 from bayeskern.kernels import (
     RBF,
-    AllSubsets,
-    ArcCosine,
-    Brownian,
     ChangePoint,
-    Constant,
     Cosine,
-    HilbertSpace,
-    IntegratedBrownian,
-    IntegratedOrnsteinUhlenbeck,
     InverseMultiquadric,
     Linear,
-    MarkovRBF,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
-    Polynomial,
     RationalQuadratic,
-    Seasonal,
-    SpectralMixture,
 )
 from bayeskern.kernels.measured.rows import Rows
+from tests.kernels import cases
 from tests.kernels.measured.numerical import covariances
 
 # Values, and intervals that overlap, are nested, repeated, adjacent, short and apart.
@@ -45,36 +35,16 @@ INTERVALS = [
     (0.5, 0.501),
     (2.5, 2.5 + 1e-6),
 ]
-CLOSED_FORM_KERNELS = [
-    RBF(0.7, 2.0),
-    Matern12(0.7),
-    Matern32(0.7),
-    Matern52(0.7, 3.0),
-    InverseMultiquadric(0.7),
-    MarkovRBF(0.7),
-    Periodic(1.3, 0.8),
-    Seasonal(1.3, 0.8),
-    Cosine(1.1),
-    Linear(2.0, 0.3),
-    Polynomial(3, 0.5),
-    Constant(2.0),
-    Brownian(1.0, start=0.2),
-    IntegratedBrownian(1.0, start=0.2),
-    IntegratedOrnsteinUhlenbeck(0.6, start=0.2),
-    HilbertSpace(RBF(0.7), -2.0, 4.0, m=20),
-    AllSubsets(),
-]
-QUADRATURE_KERNELS = [
-    RationalQuadratic(0.7),
-    SpectralMixture([1.0, 0.5], [[0.5], [1.0]], [[0.1], [0.3]]),
-    Matern12(0.5) * Periodic(1.0),
-    Matern32(0.5) * Matern52(2.0) + RBF(0.4) ** 2,
-    (0.5 * RBF(0.8)).exp(),
-    ChangePoint(RBF(0.5), Matern12(1.0), 0.6, 0.3),
-    RBF(0.5).warp(lambda x: x**2),
-    Linear() * Matern32(0.6),
-    ArcCosine(order=1),
-]
+CLOSED_FORM = cases.offering("means", "matern")
+QUADRATURE = {
+    **{n: k for n, k in cases.CASES.items() if n not in (*CLOSED_FORM, *cases.SPECIAL)},
+    "wave": Matern12(0.5) * Periodic(1.0),
+    "sum": Matern32(0.5) * Matern52(2.0) + RBF(0.4) ** 2,
+    "exp": (0.5 * RBF(0.8)).exp(),
+    "change point": ChangePoint(RBF(0.5), Matern12(1.0), 0.6, 0.3),
+    "warped": RBF(0.5).warp(lambda x: x**2),
+    "line": Linear() * Matern32(0.6),
+}
 
 
 def by_integration(kernel, intervals=INTERVALS):
@@ -85,7 +55,7 @@ def by_integration(kernel, intervals=INTERVALS):
             : len(x), : len(z)
         ],
         intervals,
-        kinks=(0.2,),
+        kinks=(cases.START,),
     )
 
 
@@ -104,21 +74,19 @@ def compare(kernel, rtol):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[:1], ids=repr)
-def test_means_in_closed_form(kernel):
-    compare(kernel, 1e-11)
+@pytest.mark.parametrize("name", CLOSED_FORM)
+def test_means_in_closed_form(name):
+    compare(CLOSED_FORM[name], 1e-11)
+    rows = rows_of()
+    assert not rows.kernel(CLOSED_FORM[name]).uses_nodes(rows.X)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", CLOSED_FORM_KERNELS[1:], ids=repr)
-def test_means_in_closed_form_of_other_kernels(kernel):
-    compare(kernel, 1e-11)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", QUADRATURE_KERNELS, ids=repr)
-def test_means_by_quadrature(kernel):
-    compare(kernel, 1e-9)
+@pytest.mark.parametrize("name", QUADRATURE)
+def test_means_by_quadrature(name):
+    compare(QUADRATURE[name], 1e-9)
+    rows = rows_of()
+    assert rows.kernel(QUADRATURE[name]).uses_nodes(rows.X)
 
 
 def random_kernel(rng, depth: int):

@@ -10,7 +10,7 @@ import numpy as np
 from bayeskern.core.formatting import counted, number
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.report.blocks import Block, folded, text
-from bayeskern.diagnostics.report.kernel_description import InputAxis, rounded
+from bayeskern.diagnostics.report.kernel_description import rounded
 from bayeskern.diagnostics.report.observations import observations_of_forecast
 from bayeskern.diagnostics.report.sections.fit import intervals, worst
 from bayeskern.diagnostics.report.sections.fitted import circumstances
@@ -24,6 +24,7 @@ from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, STEADY, TRENDS
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.printing import value_table
+from bayeskern.kernels.description import InputAxis
 
 block = partial(Block, "forecast")
 # Maximum number of rows of a table that is not folded.

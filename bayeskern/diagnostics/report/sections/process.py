@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ from bayeskern.core.formatting import number, short, three_digits
 from bayeskern.core.plotting import BLUE
 from bayeskern.core.verdict import VERDICTS
 from bayeskern.diagnostics.report.blocks import Block, folded, heading, text
-from bayeskern.diagnostics.report.kernel_description import InputAxis, describe, direction, rounded
+from bayeskern.diagnostics.report.kernel_description import direction, rounded
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.style import (
     INK,
@@ -32,7 +31,7 @@ from bayeskern.gp.latent.model import LatentGP
 from bayeskern.gp.regression import GPRegression
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component, component_names
-from bayeskern.kernels.families import periodic
+from bayeskern.kernels.description import InputAxis
 from bayeskern.prediction.mixture import Prediction, Quantiles
 from bayeskern.protocols import columns_of
 
@@ -169,10 +168,10 @@ def _sentence(
             return "the mean of the values."
         return f"an effect{_span(part, scale)}."
     kernel = component(process.kernels, name)
-    sentence = f"it {describe(kernel, axis)}"
+    sentence = f"it {kernel.describe(axis)}"
     if process.X.shape[1] != 1:
         return f"{sentence}."
-    if not _repeats(kernel):
+    if not any(isinstance(k, Kernel) and k.is_wave for k in kernel.nodes()):
         ends = np.array([[process.X.min()], [process.X.max()]])
         changes = _centred(scale).back(process.changes(name, ends))
         return f"{sentence}; {direction(changes, scale.log)}."
@@ -189,13 +188,6 @@ def _span(part: Prediction, scale: Scale) -> str:
     low, high = _centred(scale).back(np.array([part.mean.min(), part.mean.max()]))
     size = f"a factor of {number(high / low)}" if scale.log else number(high - low)
     return f"; from its lowest to its highest value it spans {size}"
-
-
-def _repeats(kernel: Any) -> bool:
-    """True if a part of the kernel is periodic."""
-    if isinstance(kernel, periodic.Periodic | periodic.Cosine):
-        return True
-    return any(_repeats(child) for _, child in kernel.children())
 
 
 # -- a process with a likelihood -------------------------------------------------------------------
@@ -223,7 +215,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     for i, kernel in enumerate(kernels):
         name = "the function" if len(kernels) == 1 else f"function {i}"
         single_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[None], kernel)
-        sentence = f"it {describe(single_draw, axis)}."
+        sentence = f"it {single_draw.describe(axis)}."
         yield Block("blocks", "items", pairs=[(name, sentence)])
         yield from folded("Kernel", [block("kernel", kernel=wrap_code(repr(kernel)))])
 

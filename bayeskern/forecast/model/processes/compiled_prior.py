@@ -14,8 +14,8 @@ from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.starts import initial_positions
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.kernels.derivatives import Pairs
 from bayeskern.kernels.gram_matrix import padded
+from bayeskern.kernels.pairs import Pairs
 
 
 class CompiledPrior:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.forecast.model.learned import Learned
-from bayeskern.kernels.derivatives import Pairs
+from bayeskern.kernels.pairs import Pairs
 
 # Number of parts of a period; the slow components are constant within a part.
 PARTS = 3

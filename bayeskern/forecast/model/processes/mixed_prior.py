@@ -9,7 +9,7 @@ from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, above, default_n
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.gp.time_series.prior import Gradient, NumpyPrior
 from bayeskern.kernels import Matern12, Seasonal
-from bayeskern.kernels.derivatives import Pairs
+from bayeskern.kernels.pairs import Pairs
 
 # Trend whose learned priors describe the deviations of fine steps from a level.
 LEARNED_FROM = "reverting"

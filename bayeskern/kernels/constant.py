@@ -1,0 +1,59 @@
+"""Constant kernel: a level shared by all points."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import constraints
+
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.column_groups import Columns
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.state_space.space import StateSpace
+from bayeskern.kernels.state_space.terms import PolynomialTerm
+
+
+class Constant(Kernel):
+    """Constant kernel, k(x, z) = variance: a level shared by all points.
+
+    `k + c` adds Constant(c).
+
+    Args:
+        variance: Prior variance of the level, in the squared units of the output; 0 or more.
+    """
+
+    offers: ClassVar[tuple[str, ...]] = ("features", "state_space", "means", "numpy_gram")
+    sentence: ClassVar[str] = "sets the level"
+    depends_on_lag: ClassVar[bool] = True
+    takes_levels: ClassVar[bool] = True
+
+    variance: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
+
+    def evaluate(self, X: jax.Array, Z: jax.Array | None = None) -> jax.Array:
+        return jnp.full((X.shape[0], (X if Z is None else Z).shape[0]), self.variance)
+
+    def evaluate_diag(self, X: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def state_space(self) -> StateSpace:
+        return StateSpace((PolynomialTerm(0, self.variance[None]),))
+
+    def features(self, X: jax.Array, degree: int | None) -> jax.Array:
+        return jnp.full((len(X), 1), jnp.sqrt(self.variance))
+
+    @staticmethod
+    def numpy_gram(parts, values, pairs):
+        return np.asarray(next(values)), lambda w: [lambda: w.total]
+
+    def evaluate_means(self, X: Boxes, Z: Boxes) -> jax.Array:
+        return self.evaluate(X.lower, Z.lower)
+
+    def features_of_means(self, X: Boxes) -> jax.Array:
+        return self.features(X.lower, None)
+
+    def by_columns(self, d: int) -> dict[Columns, Kernel]:
+        return {(): self}
