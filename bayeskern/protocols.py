@@ -145,10 +145,15 @@ class HasStartingValues(Protocol):
 class ChoosesForm(Protocol):
     """A model with several equivalent forms, suited to different inference methods."""
 
-    def for_method(self, name: str) -> Callable:
-        """Return the form for the inference method `name`: a model of the same data.
+    def for_method(self, name: str, samples_latents: bool) -> Callable:
+        """Return the form for an inference method: a model of the same data.
 
         Inference methods that use `marginal` call it before `marginal`.
+
+        Args:
+            name: Name of the method.
+            samples_latents: True if the method copes with many latents, so that none needs to be
+                integrated out.
         """
         ...
 

@@ -173,7 +173,7 @@ class GPRegression(eqx.Module):
         mean = {} if is_function(self.mean) else {"mean": self.mean}
         return {**self.kernel.hyperparameters(), **self.noise_model.hyperparameters(), **mean}
 
-    def for_method(self, name: str) -> Self:
+    def for_method(self, name: str, samples_latents: bool) -> Self:
         """Return self; raise DoesNotApplyError if a method does not suit the noise."""
         if name == "mle" and (reason := self.noise_model.reason_against_mle):
             raise DoesNotApplyError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -99,6 +100,17 @@ It must be a whole number of at least 0.
     is_ordered: ClassVar[bool] = False
     takes_intercept: ClassVar[bool] = True
     support_description: ClassVar[str] = "a number"
+
+    _classes: ClassVar[list[type[Likelihood]]] = []
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        Likelihood._classes.append(cls)
+
+    @staticmethod
+    def registered() -> list[type[Likelihood]]:
+        """All likelihoods, with those of your own, in the order of their definition."""
+        return [cls for cls in Likelihood._classes if not inspect.isabstract(cls)]
 
     def __check_init__(self):
         if self.link is not None:

@@ -13,9 +13,11 @@ import numpyro.distributions as dist
 from jax import Array
 from jax.scipy.special import gammaln
 from numpy.typing import ArrayLike
+from scipy.special import betainc, betaln, digamma, expit, logit, polygamma, xlogy
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
+from bayeskern.likelihoods.analytic import Dispersed, Values
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import BetaLogMean, DirichletLogMean
 from bayeskern.likelihoods.links import LOG_PROBABILITIES
@@ -27,7 +29,7 @@ def log_multivariate_beta(a: Array) -> Array:
     return jnp.sum(gammaln(a), -1) - gammaln(jnp.sum(a, -1))
 
 
-class Beta(Likelihood):
+class Beta(Dispersed):
     """Proportions strictly between 0 and 1: y ~ Beta(mu precision, (1 - mu) precision).
 
     mu = g^-1(eta) is the mean, and mu (1 - mu) / (1 + precision) the variance.
@@ -45,6 +47,11 @@ class Beta(Likelihood):
     links: ClassVar = ("logit", "probit", "cloglog")
     log_concave: ClassVar = False
     support_description: ClassVar = "strictly between 0 and 1"
+    whole: ClassVar = False
+    largest: ClassVar = 1.0
+    title: ClassVar = "shares with a beta distribution"
+    scale: ClassVar = "the log odds of the mean"
+    unit: ClassVar = "odds"
 
     def distribution(self, eta: Array) -> BetaLogMean:
         return BetaLogMean(*LOG_PROBABILITIES[self.link_name](eta), self.precision)
@@ -63,6 +70,48 @@ class Beta(Likelihood):
 
     def in_support(self, y: np.ndarray) -> np.ndarray:
         return (y > 0) & (y < 1)
+
+    @classmethod
+    def log_density(cls, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        a, b = cls._shapes(f, theta)
+        return xlogy(a - 1.0, y) + xlogy(b - 1.0, 1.0 - y) - betaln(a, b)
+
+    @classmethod
+    def slope(cls, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        # da / df = a expit(-f) = -db / df.
+        a, b = cls._shapes(f, theta)
+        return a * expit(-f) * (logit(y) - digamma(a) + digamma(b))
+
+    @classmethod
+    def curvature(cls, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        # d log(a expit(-f)) / df = tanh(-f / 2).
+        return cls.information(f, y, theta) - np.tanh(-0.5 * f) * cls.slope(f, y, theta)
+
+    @classmethod
+    def information(cls, f: Values, y: Values, theta: np.ndarray) -> np.ndarray:
+        a, b = cls._shapes(f, theta)
+        return np.square(a * expit(-f)) * (polygamma(1, a) + polygamma(1, b))
+
+    @classmethod
+    def _shapes(cls, f: Values, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters a and b of Beta(a, b), with mean expit(f)."""
+        precision = np.exp(theta[0])
+        return precision * expit(f), precision * expit(-f)
+
+    @classmethod
+    def below(cls, y: Values, f: Values, theta: np.ndarray) -> np.ndarray:
+        return betainc(*cls._shapes(f, theta), np.clip(y, 0.0, 1.0))
+
+    def moments(self, f: Values, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean = expit(f)
+        return mean, mean * expit(-f) / (1.0 + np.exp(theta[0]))
+
+    def draw(self, rng: np.random.Generator, f: Values, theta: np.ndarray) -> np.ndarray:
+        return rng.beta(*self._shapes(f, theta))
+
+    def location_scale(self, y: np.ndarray) -> tuple[float, float]:
+        f = logit(y)
+        return float(np.mean(f)), float(np.std(f))
 
 
 class Dirichlet(Likelihood):

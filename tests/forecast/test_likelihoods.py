@@ -7,9 +7,10 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import cli
-from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.analytic import Analytic
 from tests.marks import few
 
+LIKELIHOODS = Analytic.by_name()
 NAMES = list(LIKELIHOODS)
 N, H = 80, 6
 

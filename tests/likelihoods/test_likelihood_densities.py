@@ -7,18 +7,10 @@ import pytest
 from scipy import special, stats
 
 from bayeskern import likelihoods as lk
-from tests.likelihoods.families import CASES, REAL
+from tests.likelihoods.families import CASES, ETA3, REAL, SEVERAL, of_each_family
 from tests.marks import slow
 
 CUTPOINTS = np.array([-1.2, 0.1, 0.9])
-ETA3 = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0], [-4.0, 1.0, 1.5], [30.0, -30.0, 0.0]])
-
-
-# One link of each family, the others are longer runs.
-FIRST = {name.split("-")[0]: name for name in reversed(CASES)}.values()
-of_each_family = pytest.mark.parametrize(
-    "case", [c if name in FIRST else slow(c) for name, c in CASES.items()], ids=CASES
-)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -199,17 +191,7 @@ def test_student_t_mean_is_finite_for_every_df():
 
 # -- exponential families --------------------------------------------------------------------------
 
-NOT_EXPONENTIAL = {"StudentT", "Laplace", "ZeroInflated"}
-# Likelihoods of several numbers a row, with values of y, beside the table of one number a row.
-OF_SEVERAL = {
-    "Categorical": (lk.Categorical(classes=("a", "b", "c")), ETA3, np.array([0, 2, 1, 0])),
-    "Dirichlet": (
-        lk.Dirichlet(precision=3.0, parts=3),
-        ETA3[:3],
-        np.random.default_rng(2).dirichlet([1.0, 2.0, 3.0], 3),
-    ),
-    "Heteroscedastic": (lk.Heteroscedastic(), np.stack([REAL, REAL[::-1]], 1), REAL + 0.3),
-}
+NOT_EXPONENTIAL = {"StudentT", "Laplace", "ZeroInflated", "Ordered"}
 FAMILIES = {
     **{
         name: (
@@ -221,7 +203,7 @@ FAMILIES = {
         for name, case in CASES.items()
         if name.split("-")[0] not in NOT_EXPONENTIAL
     },
-    **{name: (*values, {}) for name, values in OF_SEVERAL.items()},
+    **{n: (*case, {}) for n, case in SEVERAL.items() if n not in NOT_EXPONENTIAL},
 }
 
 
@@ -257,7 +239,7 @@ def test_gradient_of_the_log_normalizer_is_the_mean_of_the_statistic(name):
     likelihood, eta, _, extra = FAMILIES[name]
     theta = likelihood.natural_parameter(jnp.asarray(eta), **extra)
     gradient = jax.grad(lambda t: jnp.sum(likelihood.log_normalizer(t, **extra)))(theta)
-    if name in OF_SEVERAL:
+    if name in SEVERAL:
         softmax = special.softmax(eta, 1)
         truth = {
             "Categorical": softmax,

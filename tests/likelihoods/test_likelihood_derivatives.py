@@ -8,23 +8,10 @@ import pytest
 from scipy import special, stats
 
 from bayeskern import likelihoods as lk
-from bayeskern.likelihoods.positive import PositiveMean
-from tests.likelihoods.families import CASES, HALF
-from tests.marks import few, slow
+from tests.likelihoods.families import CASES, ONE_ROW, SEVERAL, of_each_family
+from tests.marks import few
 
 FAR = np.concatenate([np.linspace(-30.0, 30.0, 121), [-40.0, 40.0, 1e-3]])
-#: values of y for each family
-VALUES = {
-    "Bernoulli": [0.0, 1.0],
-    "Binomial": [0.0, 3.0, 10.0],
-    "Poisson": [0.0, 1.0, 7.0],
-    "NegativeBinomial": [0.0, 1.0, 7.0],
-    "ZeroInflated": [0.0, 1.0, 7.0],
-    "Gamma": [0.01, 1.0, 9.0],
-    "Exponential": [0.0, 1.0, 9.0],
-    "Beta": [1e-6, 0.3, 0.999],
-}
-ONE_ROW = {"trials": 10.0, "exposure": 2.0}
 
 
 def derivatives(likelihood, y, eta):
@@ -43,27 +30,10 @@ def _derivatives(likelihood, extra, y, eta):
     return [jax.vmap(f)(eta) for f in (at, slope, jax.grad(slope))]
 
 
-def grid(likelihood):
-    half_line = isinstance(likelihood, PositiveMean) and likelihood.link_name in HALF
-    return FAR[FAR > 0] if half_line else FAR
-
-
-most_slow = pytest.mark.parametrize(
-    "name", few(CASES, "StudentT-identity", "Bernoulli-probit", "Poisson-softplus")
-)
-
-
-# One link of each family, the others are longer runs.
-FIRST = {name.split("-")[0]: name for name in reversed(CASES)}.values()
-
-
-@pytest.mark.parametrize(
-    "case", [c if name in FIRST else slow(c) for name, c in CASES.items()], ids=CASES
-)
+@of_each_family
 def test_derivatives_are_finite_and_log_concave_as_stated(case):
-    likelihood = case.likelihood
-    values = VALUES.get(type(likelihood).__name__, [-5.0, 0.0, 1.0])
-    found = np.array([derivatives(likelihood, y, grid(likelihood)) for y in values])
+    likelihood, eta = case.likelihood, FAR[FAR > 0] if case.on_half_line else FAR
+    found = np.array([derivatives(likelihood, y, eta) for y in case.values])
     assert np.all(np.isfinite(found))
     curvature = found[:, 2].max()
     assert curvature <= 1e-12 if likelihood.log_concave else curvature > 1e-3
@@ -182,19 +152,17 @@ def _hessians(likelihood, y, etas):
     return jax.vmap(jax.hessian(at))(etas)
 
 
-SEVERAL = {
-    "categorical": (lk.Categorical(classes=(0, 1, 2)), 3, [0, 2]),
-    "heteroscedastic": (lk.Heteroscedastic(), 2, [-3.0, 0.0]),
-    "dirichlet": (
-        lk.Dirichlet(precision=4.0, parts=3),
-        3,
-        [np.array([0.2, 0.3, 0.5]), np.array([1e-6, 0.1, 0.9 - 1e-6])],
-    ),
+VALUES = {
+    "Categorical": [0, 2],
+    "Heteroscedastic": [-3.0, 0.0],
+    "Dirichlet": [np.array([0.2, 0.3, 0.5]), np.array([1e-6, 0.1, 0.9 - 1e-6])],
 }
 
 
-@pytest.mark.parametrize(("likelihood", "outputs", "values"), SEVERAL.values(), ids=SEVERAL)
-def test_hessians_of_several_outputs_are_finite_and_concave_as_stated(likelihood, outputs, values):
+@pytest.mark.parametrize("name", [n for n, c in SEVERAL.items() if c.likelihood.outputs])
+def test_hessians_of_several_outputs_are_finite_and_concave_as_stated(name):
+    likelihood, values = SEVERAL[name].likelihood, VALUES[name]
+    outputs = likelihood.outputs
     near = np.random.default_rng(0).normal(0.0, 2.0, (50, outputs))
     corners = np.array(np.meshgrid(*[[-30.0, 0.0, 30.0]] * outputs)).reshape(outputs, -1).T
     for y in values:
@@ -249,29 +217,17 @@ def test_only_laplace_has_a_kink(name):
 # -- eta without bound -----------------------------------------------------------------------------
 
 
-@most_slow
+VANISHING = {**CASES, "Ordered-logit": SEVERAL["Ordered"]}
+
+
+@pytest.mark.parametrize(
+    "name", few(VANISHING, "StudentT-identity", "Bernoulli-probit", "Poisson-softplus")
+)
 def test_vanishing_tails_vanish(name):
-    case = CASES[name]
-    likelihood, extra = case.likelihood, {k: v[:4] for k, v in case.extra.items()}
-    if extra.get("trials") is not None:
-        y, extra = np.array([0.0, 1.0, 3.0, 7.0]), {"trials": np.full(4, 7.0)}
-    elif likelihood.classifies:
-        y = np.array([0, 1, 0, 1])
-    elif isinstance(likelihood, lk.Beta):
-        y = np.array([0.1, 0.2, 0.7, 0.9])
-    elif isinstance(likelihood, lk.Gamma):
-        y = np.array([0.5, 1.0, 2.0, 3.0])
-    else:
-        y = np.array([0.0, 1.0, 2.0, 5.0])
+    likelihood = VANISHING[name].likelihood
+    y = np.array(CASES[name].values if name in CASES else VANISHING[name].y)
+    extra = {key: ONE_ROW[key] for key in likelihood.needs}
     above, below = likelihood.vanishing_tails(y, **extra)
     for side, vanishes in ((1e6, above), (-1e6, below)):
-        density = likelihood.distribution(jnp.full(4, side), **extra).log_prob(y)
+        density = likelihood.distribution(jnp.full(len(y), side), **extra).log_prob(y)
         np.testing.assert_array_equal(np.asarray(density) < -20.0, vanishes)
-
-
-def test_vanishing_tails_of_ordered_classes():
-    ordered = lk.Ordered([-1.0, 1.0], classes=(0, 1, 2))
-    above, below = ordered.vanishing_tails(np.arange(3))
-    for side, vanishes in ((1e3, above), (-1e3, below)):
-        density = ordered.distribution(jnp.full(3, side)).log_prob(jnp.arange(3))
-        np.testing.assert_array_equal(np.asarray(density) < -100.0, vanishes)

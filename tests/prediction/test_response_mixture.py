@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.analytic import Analytic
 from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors
 
+LIKELIHOODS = Analytic.by_name()
 WEIGHTS = np.array([0.3, 0.7])
 LOCATIONS, SDS = np.array([[1.0, 0.2], [1.6, 0.9]]), np.array([[0.3, 0.2], [0.2, 0.4]])
 

@@ -207,7 +207,7 @@ def response_mixture(
     sizes = np.array([[fitted.scale.size] for fitted in fits])
     shifts = np.array([[fitted.scale.shift] for fitted in fits])
     means, variances = moments
-    thetas = [z[: len(likelihood.names)] for z in zs]
+    thetas = [z[: len(likelihood.middle)] for z in zs]
     sds = sizes * np.sqrt(variances)
     return ResponseMixture(likelihood, weights, shifts + sizes * means, sds, thetas, paths)
 

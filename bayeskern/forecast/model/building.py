@@ -52,7 +52,7 @@ def build_model(
     """Model of a structure for values y (n,) at times x (n,), on `scale`."""
     kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
     if choices.likelihood is not None:
-        return LatentGP(scale.size**2 * kernel, choices.likelihood.model, mean=scale.shift)
+        return LatentGP(scale.size**2 * kernel, choices.likelihood, mean=scale.shift)
     return GPRegression(kernel, noise)
 
 

@@ -33,7 +33,7 @@ from bayeskern.forecast.model.transformation import (
     require_all,
     require_possible,
 )
-from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
+from bayeskern.likelihoods.analytic import Analytic
 
 # Longest forecast, in steps; with 1000 fitted values it takes gigabytes.
 MAX_STEPS = 100_000
@@ -207,11 +207,12 @@ def _suits_ranks(y: np.ndarray, model: StructuralModel) -> bool:
     return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= 0.2 and returns >= 3)
 
 
-def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | None:
+def _likelihood(name: str | None, model: StructuralModel) -> Analytic | None:
     """Likelihood by name. Raises ValueError for options that a likelihood excludes."""
     if name is None:
         return None
-    likelihood = LIKELIHOODS[validation.one_of("likelihood", name, LIKELIHOODS)]
+    known = Analytic.by_name()
+    likelihood = known[validation.one_of("likelihood", name, known)]
     for option in ("kernel", "log", "robust", "lower", "upper", "method"):
         value = getattr(model, option)
         if value is not None and value is not False and not (option == "method" and model.is_map):

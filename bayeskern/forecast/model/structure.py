@@ -13,7 +13,7 @@ from bayeskern.forecast.model.learned import Learned
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.kernels import Kernel
-from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
+from bayeskern.likelihoods.analytic import Analytic
 
 
 class Structure(NamedTuple):
@@ -70,7 +70,7 @@ class Choices:
     kernels: Mapping[str, Kernel] | None = None
     effects: Effects | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
-    likelihood: NumpyLikelihood | None = None
+    likelihood: Analytic | None = None
     on_grid: bool = False
     priors: Priors | None = None
     fine_steps: FineSteps | None = None

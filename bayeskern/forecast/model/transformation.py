@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
+from bayeskern.likelihoods.analytic import Analytic
 
 # Absolute value above which a number in a series is an error.
 MAX_SIZE = 1e100
@@ -240,19 +240,12 @@ def bounds_of(
     return bounds, remarks
 
 
-def require_possible(
-    y: np.ndarray, likelihood: NumpyLikelihood, labels: Callable[[], list[str]]
-) -> None:
+def require_possible(y: np.ndarray, likelihood: Analytic, labels: Callable[[], list[str]]) -> None:
     """Raise ValueError for the first value that is impossible under the likelihood."""
-    smallest, largest = likelihood.smallest, likelihood.largest
-    possible = (y >= smallest) & (y <= largest)
     kind = "whole numbers of at least 0"
-    if likelihood.whole:
-        possible &= y == np.round(y)
-    else:
-        kind = f"numbers strictly between {smallest:g} and {largest:g}"
-    if not likelihood.takes_ends:
-        possible &= (y > smallest) & (y < largest)
+    if not likelihood.whole:
+        kind = f"numbers strictly between {likelihood.smallest:g} and {likelihood.largest:g}"
+    possible = likelihood.in_support(y, **dict.fromkeys(likelihood.needs, np.ones(len(y))))
     require_all(possible, y, labels, f"{likelihood.title} must be {kind}")
 
 

@@ -26,7 +26,7 @@ from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.gp.time_series.evidence import NumpyEvidence
-from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.analytic import Analytic
 
 # Classes whose instances a file stores by the name of the class.
 CLASSES = (
@@ -48,7 +48,7 @@ def state_of(f: FittedSeries) -> dict[str, Any]:
         "choices": replace(f.choices, kernels=None, effects=None, likelihood=None),
         "kernels": None if f.choices.kernels is None else _plain_kernels(f.choices),
         "effects": _plain_effects(f.choices.effects),
-        "likelihood": f.choices.likelihood and _name_of(f.choices.likelihood),
+        "likelihood": f.choices.likelihood and f.choices.likelihood.forecast_name(),
         "parts": [_part_state(part) for part in f.parts],
         "origins": () if f.combination is None else f.combination.origins,
     }
@@ -69,7 +69,7 @@ def fields_of(state: dict[str, Any], before: FittedSeries | None) -> dict[str, A
         state["choices"],
         kernels=state["kernels"] and {n: from_plain(k) for n, k in state["kernels"].items()},
         effects=_effects(state["effects"]),
-        likelihood=None if likelihood is None else LIKELIHOODS[likelihood],
+        likelihood=None if likelihood is None else Analytic.by_name()[likelihood],
     )
     parts = tuple(_part(s, choices, series, before) for s in state["parts"])
     combination = None
@@ -111,10 +111,6 @@ def _effects(state: tuple[Effects, list[Any]] | None) -> Effects | None:
         return None
     effects, kernels = state
     return replace(effects, kernels=tuple(from_plain(kernel) for kernel in kernels))
-
-
-def _name_of(likelihood: Any) -> str:
-    return next(name for name, known in LIKELIHOODS.items() if known is likelihood)
 
 
 def _part_state(part: Part) -> dict[str, Any]:

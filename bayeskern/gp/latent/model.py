@@ -155,18 +155,17 @@ class LatentGP(eqx.Module):
         """The kernels as a tuple."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
-    def for_method(self, name: str) -> Self:
+    def for_method(self, name: str, samples_latents: bool) -> Self:
         """Copy that integrates f out or samples it, as the inference method requires.
 
-        nuts, svi and pathfinder sample f. Other methods integrate it out: they cannot sample it, or
-        would have to find a mode in n or more dimensions. f is always sampled if the likelihood
-        has kinks, or if no hyperparameter is to be inferred.
+        Methods that do not sample latents, such as Laplace's, integrate f out: they would have to
+        find a mode in n or more dimensions. f is always sampled if the likelihood has kinks, or if
+        no hyperparameter is to be inferred.
         """
         if self.integrate is not None:
             return self
         inferred = any(map(hyper.is_specified, self.hyperparameters().values()))
-        samples_f = name in ("nuts", "svi", "pathfinder")
-        integrate = inferred and not samples_f and not self.likelihood.kinked
+        integrate = inferred and not samples_latents and not self.likelihood.kinked
         return dataclasses.replace(self, integrate=integrate)
 
     def prepare(

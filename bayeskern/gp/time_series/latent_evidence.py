@@ -23,7 +23,7 @@ from bayeskern.gp.time_series.base import Moments
 from bayeskern.gp.time_series.evidence import ConditionedSeries, LinearEffects, NumpyEvidence
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
-from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
+from bayeskern.likelihoods.analytic import Analytic
 from bayeskern.linalg import lapack
 
 
@@ -77,7 +77,7 @@ class NumpyLatentEvidence(NumpyEvidence):
     def __init__(
         self,
         prior: ProcessPrior,
-        likelihood: NumpyLikelihood,
+        likelihood: Analytic,
         x: np.ndarray,
         y: np.ndarray,
         shift: float = 0.0,
@@ -88,7 +88,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         super().__init__(prior, x, y, effects)
         self.names = (*likelihood.names, *prior.names)
         self.middle = np.append(likelihood.middle, prior.middle)
-        self.prior_sd = np.append(np.ones(len(likelihood.names)), prior.prior_sd)
+        self.prior_sd = np.append(np.ones(len(likelihood.middle)), prior.prior_sd)
 
     def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         super()._set_data(x, y)
@@ -96,7 +96,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         self._start = np.zeros(len(y))
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        z, k = np.asarray(z), len(self.likelihood.names)
+        z, k = np.asarray(z), len(self.likelihood.middle)
         return {**self.likelihood.values(z[..., :k]), **self.prior.values(z[..., k:])}
 
     def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
@@ -112,7 +112,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates of the likelihood, and coordinates of the kernel."""
-        k = len(self.likelihood.names)
+        k = len(self.likelihood.middle)
         return z[:k], z[k:]
 
     def _approximated(

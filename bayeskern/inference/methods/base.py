@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from bayeskern.inference.model import forms
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
 
@@ -22,6 +23,8 @@ class Method(ABC):
         is_point: True if the method finds a single point, which has no spread.
         takes_marginal: True to run on the marginalised form of a model, if the model offers one.
         runs_side_by_side: True if `run_many` is cheaper than `run` for each target.
+        samples_latents: True if the method copes with many latents, so that a model with several
+            forms, such as `LatentGP`, need not integrate them out.
         reads_arguments: True if the method itself reads the arguments of the model, as a
             user-defined guide does; new data must then be passed as arguments.
     """
@@ -30,6 +33,7 @@ class Method(ABC):
     is_point: ClassVar[bool] = False
     takes_marginal: ClassVar[bool] = True
     runs_side_by_side: ClassVar[bool] = False
+    samples_latents: ClassVar[bool] = False
     reads_arguments: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any):
@@ -44,10 +48,9 @@ class Method(ABC):
         """True to run on the form of a model with non-centred location-scale sites."""
         return False
 
-    @property
-    def form(self) -> str:
-        """Name of the method that selects the form of a model with several forms."""
-        return self.name
+    def form_of(self, target: Target) -> Target:
+        """Target of the form of its model for this method, if the model has several forms."""
+        return forms.for_method(target, self.name, self.samples_latents)
 
     @abstractmethod
     def run(self, target: Target, seed: int, progress: bool) -> Fit:

@@ -25,6 +25,7 @@ from bayeskern.inference.findings import Findings
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.model import forms
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
@@ -80,10 +81,11 @@ class ImportanceSampling(Method):
         if isinstance(self.proposal, str):
             validation.one_of("proposal", self.proposal, ("laplace", "svi", "prior"))
 
-    @property
-    def form(self) -> str:
-        """Name of the method that selects the form of a model with several forms."""
-        return self.proposal.method if isinstance(self.proposal, Posterior) else self.name
+    def form_of(self, target: Target) -> Target:
+        """Target of the form of its model for this method; the form of a Posterior as proposal."""
+        if isinstance(self.proposal, Posterior):
+            return forms.with_sites(target, self.name, self.proposal.draws)
+        return super().form_of(target)
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("importance sampling")

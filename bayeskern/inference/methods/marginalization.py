@@ -14,7 +14,7 @@ from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import ChoosesForm, HasMarginal, Marginal
+from bayeskern.protocols import HasMarginal, Marginal
 
 
 def run(method: Method, target: Target, seed: int, progress: bool, centring: bool = False) -> Fit:
@@ -45,12 +45,7 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
 
 def form_of(method: Method, target: Target) -> tuple[Target, Marginal | None]:
     """Form of the model for a method, and the marginal of this form, if it has one."""
-    model = target.model
-    if isinstance(model, ChoosesForm):
-        form = model.for_method(method.form)
-        if form is not model:
-            target = Target.of(form, target.args, target.kwargs)
-    marginal = None
+    target, marginal = method.form_of(target), None
     if isinstance(target.model, HasMarginal):
         marginal = target.model.marginal(*target.args, **target.kwargs)
     return target, marginal

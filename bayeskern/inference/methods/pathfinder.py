@@ -51,6 +51,7 @@ class Pathfinder(Method):
     replace: bool = True
 
     name = "pathfinder"
+    samples_latents = True
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.paths, "paths")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from bayeskern.core.netcdf import Stored, read
 from bayeskern.core.validation import TextColumn
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.known_marginal import KnownMarginal
+from bayeskern.inference.model import forms
 from bayeskern.inference.model.imputation import imputed
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
@@ -23,7 +24,7 @@ from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit, KnownVerdict
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import ChoosesForm, NotKeptError, PreparesData, Restorable
+from bayeskern.protocols import NotKeptError, PreparesData, Restorable
 
 if TYPE_CHECKING:
     # xarray takes a while to import.
@@ -53,7 +54,7 @@ def posterior_in(stored: Stored, model: Callable | None = None) -> Posterior:
     state = stored.state(netcdf.FORMAT)
     target, missing = _target(model, state["model"])
     if target is not None:
-        target = _fitted_form(target, state["draws"], state["method"])
+        target = forms.with_sites(target, state["method"].rpartition(" ")[2], state["draws"])
     return restored(state, stored.groups, target, missing)
 
 
@@ -144,18 +145,6 @@ class StoredPosterior(Posterior):
 
     def save(self, path: str | Path) -> None:
         netcdf.save(self, path, self.model_arguments if self.target is None else None)
-
-
-def _fitted_form(target: Target, sites: Iterable[str], method: str) -> Target:
-    """The form of a model that was fitted: the file has all its latents.
-
-    The last word of a method such as "importance from laplace" chose the form.
-    """
-    missing = {site.name for site in target.latents} - set(sites)
-    if not missing or not isinstance(target.model, ChoosesForm):
-        return target
-    form = target.model.for_method(method.rpartition(" ")[2])
-    return Target.of(form, target.args, target.kwargs)
 
 
 def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:

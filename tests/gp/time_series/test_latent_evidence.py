@@ -12,15 +12,11 @@ from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import RBF, Constant, Linear
-from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.analytic import Analytic
+from tests.likelihoods.families import THETAS
 from tests.marks import few
 
-THETAS = {
-    "poisson": [],
-    "negative_binomial": [0.7],
-    "zero_inflated": [0.7, -0.8],
-    "beta": [1.9],
-}
+LIKELIHOODS = Analytic.by_name()
 NAMES = list(LIKELIHOODS)
 F = np.array([-2.0, -0.5, 0.3, 1.0, 2.5, 0.0])
 X = np.linspace(0.0, 4.0, 25)
@@ -28,15 +24,15 @@ SHIFT, SIZE = 0.6, 0.8
 
 
 def jax_likelihood(name, theta):
-    values = LIKELIHOODS[name].values(np.array(theta))
+    values = LIKELIHOODS[name].values(theta)
     values = {key.removeprefix("likelihood."): float(v) for key, v in values.items()}
-    return LIKELIHOODS[name].model.with_hyperparameters(**values)
+    return LIKELIHOODS[name].with_hyperparameters(**values)
 
 
 def observations(name):
     rng = np.random.default_rng(3)
     f = 0.6 + 0.8 * np.sin(X)
-    y = LIKELIHOODS[name].draw(rng, f, np.array(THETAS[name]))
+    y = LIKELIHOODS[name].draw(rng, f, THETAS[name])
     assert len(set(y)) > 3
     return y
 
@@ -68,15 +64,15 @@ def test_densities_and_derivatives_equal_jax_likelihoods(name):
     for y in [0.0, 1.0, 7.0, 300.0] if ours.whole else [1e-6, 0.3, 0.999]:
         truth = at_each(jnp.array(F), y)
         rows = np.full(len(F), y)
-        found = [each(F, rows, np.array(theta)) for each in (ours.log_density, ours.slope)]
-        found.append(-ours.curvature(F, rows, np.array(theta)))
+        found = [each(F, rows, theta) for each in (ours.log_density, ours.slope)]
+        found.append(-ours.curvature(F, rows, theta))
         for one, other in zip(found, truth, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", few(NAMES, "zero_inflated"))
 def test_information_equals_mean_curvature(name):
-    ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
+    ours, theta = LIKELIHOODS[name], THETAS[name]
     for f in F:
         found = ours.information(np.array([f]), np.array([2.0 if ours.whole else 0.4]), theta)
 
@@ -95,7 +91,7 @@ def test_information_equals_mean_curvature(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_moments_and_probabilities_match_draws(name):
-    ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
+    ours, theta = LIKELIHOODS[name], THETAS[name]
     y = ours.draw(np.random.default_rng(0), np.full(100_000, 0.4), theta)
     mean, variance = ours.moments(0.4, theta)
     assert np.mean(y) == pytest.approx(mean, rel=0.03)
@@ -107,7 +103,7 @@ def test_moments_and_probabilities_match_draws(name):
 
 def target(name):
     """Target of the same model by `LatentGP`."""
-    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name].model, mean=SHIFT, integrate=True)
+    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name], mean=SHIFT, integrate=True)
     return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
 
 
@@ -138,7 +134,7 @@ def test_gradient_equals_finite_differences(name):
 def test_evidence_is_close_to_quadrature(name):
     """A single value, with p(y) by quadrature over f."""
     ours, y = LIKELIHOODS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
-    theta = np.array(THETAS[name])
+    theta = THETAS[name]
     one = NumpyLatentEvidence(
         NumpyPrior(Constant(0.5), 0.0), ours, np.zeros(1), np.array([y]), SHIFT, SIZE
     )
@@ -157,7 +153,7 @@ def test_predictions_and_loo_equal_latent_gp(name):
     ours, y = evidence(name), observations(name)
     z, x_new = ours.middle, np.array([0.1, 4.5, 7.0])
     values = {key: float(v) for key, v in ours.values(z).items()}
-    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name].model, mean=SHIFT).at(values)
+    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name], mean=SHIFT).at(values)
     given = model.condition(X, y)
     latent = given.predict(x_new[:, None], latent=True)
     means, variances = ours.moments(z[None], x_new)

@@ -1,0 +1,28 @@
+"""Forms of a model with several equivalent forms: for a method, or with given sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayeskern.inference.model.target import Target
+from bayeskern.protocols import ChoosesForm
+
+
+def for_method(target: Target, name: str, samples_latents: bool) -> Target:
+    """Target of the form for a method; the target itself if its model has one form.
+
+    The arguments are as in `ChoosesForm.for_method`.
+    """
+    model = target.model
+    if not isinstance(model, ChoosesForm):
+        return target
+    form = model.for_method(name, samples_latents)
+    return target if form is model else Target.of(form, target.args, target.kwargs)
+
+
+def with_sites(target: Target, name: str, sites: Iterable[str]) -> Target:
+    """Target of the form that a method fitted: the form whose latents are all among the sites."""
+    sampled = for_method(target, name, samples_latents=True)
+    if {site.name for site in sampled.latents} <= set(sites):
+        return sampled
+    return for_method(target, name, samples_latents=False)
