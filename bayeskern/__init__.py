@@ -14,14 +14,6 @@ import numpyro as _numpyro  # noqa: F401
 
 from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
-from bayeskern.course.conjugate import (
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    NormalGamma,
-    NormalNormal,
-)
 from bayeskern.diagnostics import (
     Calibration,
     Comparison,
@@ -95,11 +87,12 @@ from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction.mixture import Prediction
 
 if _TYPE_CHECKING:
-    from bayeskern import ridge
-    from bayeskern.diagnostics.report import report
-    from bayeskern.regressor import GPRegressor
-    from bayeskern.ridge import (
-        FourierRidge,
+    from bayeskern import course, ridge
+    from bayeskern.course import (
+        BetaBernoulli,
+        DirichletCategorical,
+        GammaExponential,
+        GammaPoisson,
         KernelKNNClassifier,
         KernelKNNRegressor,
         KernelLMS,
@@ -110,11 +103,14 @@ if _TYPE_CHECKING:
         KernelMatchingPursuit,
         KernelPCA,
         KernelPerceptron,
-        KernelRidge,
         KernelSVC,
         KernelSVR,
-        NystromRidge,
+        NormalGamma,
+        NormalNormal,
     )
+    from bayeskern.diagnostics.report import report
+    from bayeskern.regressor import GPRegressor
+    from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
 
 __version__ = "0.1.0"
 __all__ = [
@@ -193,6 +189,7 @@ __all__ = [
     "check_psd",
     "compare",
     "compare_scenarios",
+    "course",
     "datasets",
     "distributed",
     "fill_gaps",
@@ -220,18 +217,24 @@ __all__ = [
 
 
 # scikit-learn takes a quarter of a second to import: estimators and reports are imported on first
-# use.
+# use. The other names that are not imported above are in `bayeskern.course`.
+_MODULES = {
+    "FourierRidge": "bayeskern.ridge",
+    "GPRegressor": "bayeskern.regressor",
+    "KernelRidge": "bayeskern.ridge",
+    "NystromRidge": "bayeskern.ridge",
+    "report": "bayeskern.diagnostics.report",
+}
+
+
 def __getattr__(name: str) -> _Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    if name == "report":
-        return import_module("bayeskern.diagnostics.report").report
-    if name == "GPRegressor":
-        return import_module("bayeskern.regressor").GPRegressor
-    ridge = import_module("bayeskern.ridge")
-    return ridge if name == "ridge" else getattr(ridge, name)
+    if name in ("course", "ridge"):
+        return import_module(f"bayeskern.{name}")
+    return getattr(import_module(_MODULES.get(name, "bayeskern.course")), name)
 
 
 def __dir__() -> list[str]:

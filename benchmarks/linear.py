@@ -26,8 +26,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import bayeskern as bk
 from bayeskern.core.timing import Stopwatch
+from bayeskern.course import least_squares
 from bayeskern.linear.statistics import SufficientStatistics
-from bayeskern.ridge import least_squares
 from benchmarks.timing import smallest_ess
 
 # Rows, features, NumPyro's chains, and its draws of each, as many as its warmup.

@@ -1,7 +1,5 @@
 """Commands on saved forecasts: update and report."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,6 @@ from bayeskern import cli
 MONTHS = pd.date_range("2019-01-01", periods=40, freq="MS")
 VALUES = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=40))
 TABLE = pd.DataFrame({"month": MONTHS, "units": VALUES})
-POSTERIOR = Path(__file__).parent / "inference" / "posterior" / "saved_by_0_1" / "laplace.nc"
 OPTIONS = ("--trend", "drift", "--season", "0", "--no-log", "--no-report")
 
 
@@ -89,5 +86,6 @@ def test_bad_files_are_refused(here):
     assert status == 2 and "not a netCDF file" in err
     status, _, err = here("update", "none.nc", "new.csv")
     assert status == 2 and "there is no file" in err
-    status, _, err = here("update", POSTERIOR, "new.csv")
+    bk.infer(bk.BetaBernoulli(1.0, 1.0), [0, 1, 1], progress=False).save("posterior.nc")
+    status, _, err = here("update", "posterior.nc", "new.csv")
     assert status == 2 and "is a posterior" in err

@@ -27,12 +27,12 @@ DOCUMENTED = [
 
 
 @pytest.mark.parametrize(
-    "module", [bk, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__
+    "module", [bk, bk.course, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__
 )
 def test_public_names_are_documented(module):
     documented = [pkgutil.resolve_name(path) for path in DOCUMENTED]
     # These modules are documented name by name.
-    documented += [bk.kernels, bk.likelihoods, bk.priors, bk.ridge]
+    documented += [bk.course, bk.kernels, bk.likelihoods, bk.priors, bk.ridge]
     missing = [
         name
         for name in module.__all__
@@ -105,10 +105,10 @@ X = np.column_stack([RNG.normal(size=30), np.arange(30) % 2])
 Y = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])]) + RNG.normal(0.0, 0.3, (30, 2))
 NAMES = {
     "bk": bk,
+    "course": bk.course,
     "kernels": bk.kernels,
     "likelihoods": bk.likelihoods,
     "priors": bk.priors,
-    "ridge": bk.ridge,
     "dist": dist,
     "eqx": eqx,
     "jax": jax,

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from sklearn.preprocessing import FunctionTransformer
 
 import bayeskern as bk
+from bayeskern.course import coefficient_path
 from bayeskern.kernels import RBF
-from bayeskern.ridge import coefficient_path
 
 pytestmark = pytest.mark.slow
 

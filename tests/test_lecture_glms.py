@@ -15,8 +15,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import bayeskern as bk
 from bayeskern import likelihoods as lk
+from bayeskern.course import least_squares
 from bayeskern.linear.priors import Flat
-from bayeskern.ridge import least_squares
 
 pytestmark = pytest.mark.slow
 

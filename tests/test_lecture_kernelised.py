@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import bayeskern as bk
+from bayeskern.course import least_squares
 from bayeskern.kernels import RBF, Matern32, NystromFeatures
-from bayeskern.ridge import least_squares
 
 pytestmark = pytest.mark.slow
 

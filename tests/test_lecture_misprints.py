@@ -10,7 +10,7 @@ from numpy.polynomial.hermite_e import hermeval
 from scipy import stats
 
 import bayeskern as bk
-from bayeskern import kernels, ridge
+from bayeskern import course, kernels
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def test_derivative_by_sigma():
 
 def test_primal_and_dual_ridge():
     penalty = 0.3
-    w = ridge.least_squares(X, Y, penalty=penalty).coefficients
+    w = course.least_squares(X, Y, penalty=penalty).coefficients
     np.testing.assert_allclose((X.T @ X + penalty * np.eye(2)) @ w, X.T @ Y, rtol=1e-12)
     dual = np.linalg.solve(X @ X.T + penalty * np.eye(9), Y)
     machine = bk.KernelRidge(kernels.Linear(), alpha=penalty).fit(X, Y)

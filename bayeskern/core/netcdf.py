@@ -40,15 +40,13 @@ class Format:
 
     Attributes:
         name: Name of the format, such as "bayeskern forecast".
-        version: Version that is written, and the newest that can be read.
+        version: Version that is written and read.
         classes: Dataclasses and named tuples that the state may contain.
-        digest_since: First version with a digest.
     """
 
     name: str
     version: int
     classes: Collection[type] = ()
-    digest_since: int = 1
 
     @property
     def noun(self) -> str:
@@ -63,14 +61,12 @@ class Stored:
     Attributes:
         source: Name of the file, for messages.
         groups: Groups for other programs.
-        own: Group with the state; None if there is none.
-        has_digest: True if the file has a digest, which has been verified.
+        own: Group with the state; None in files that bayeskern did not write.
     """
 
     source: str
     groups: xr.DataTree
     own: xr.Dataset | None
-    has_digest: bool
 
     def is_a(self, format: Format) -> bool:
         """True for a file of a format, of any version."""
@@ -80,7 +76,7 @@ class Stored:
         """State of the object in a file of this format.
 
         Raises:
-            ValueError: The file has another format or a newer version, or lacks its digest.
+            ValueError: The file has another format or another version.
         """
         if self.own is None or not self.is_a(format):
             kind = "another file" if self.own is None else f"a {self.own.attrs.get('format')}"
@@ -89,21 +85,16 @@ class Stored:
                 f"to load: it is {kind}. xarray.open_datatree reads its groups."
             )
         version = self.own.attrs["version"]
-        if version > format.version:
+        if version != format.version:
+            newer = version > format.version
             raise ValueError(
-                f"{self.source} was written by a newer version of bayeskern (format {version}, "
-                f"this version reads {format.version}): update bayeskern."
+                f"{self.source} was written by {'a newer' if newer else 'an older'} version of "
+                f"bayeskern (format {version}, this version reads {format.version}): "
+                f"{'update bayeskern' if newer else 'fit again'}."
             )
-        if version >= format.digest_since and not self.has_digest:
-            raise _damaged(self.source)
-        variables = {str(name): np.asarray(values) for name, values in self.own.data_vars.items()}
-        text = str(variables.pop("state"))
-        # Early files have a variable for each array.
-        arrays = variables
-        if "layout" in variables:
-            arrays = _split(variables["arrays"], str(variables["layout"]))
         try:
-            return unpack(json.loads(text), arrays, format.classes)
+            arrays = _split(np.asarray(self.own["arrays"]), str(np.asarray(self.own["layout"])))
+            return unpack(json.loads(str(np.asarray(self.own["state"]))), arrays, format.classes)
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{self.source} cannot be read by this version of bayeskern: {error!r}."
@@ -163,17 +154,20 @@ def from_bytes(content: bytes, source: object) -> Stored:
         if hashlib.sha256(content).hexdigest().encode() != digest:
             raise _damaged(source)
     try:
-        # h5netcdf leaves a half-made object if HDF5 refuses the file.
-        h5py.File(io.BytesIO(content), "r").close()
-        with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as file:
-            groups = file.load()
+        # h5netcdf leaves a half-made object if HDF5 refuses the file, or a part of it.
+        with h5py.File(io.BytesIO(content), "r") as file:
+            is_damaged = GROUP in file and not has_digest
+        if not is_damaged:
+            with xr.open_datatree(io.BytesIO(content), engine="h5netcdf") as file:
+                groups = file.load()
     except Exception as error:
-        # A damaged file of an early version, which has no digest, may raise any error.
+        # A damaged file that lacks its digest may raise any error.
         reason = " ".join(str(error).split())
         raise ValueError(f"{source} is not a netCDF file written by save: {reason}") from None
+    if is_damaged:
+        raise _damaged(source)
     own = groups[GROUP].dataset if GROUP in groups.children else None
-    others = groups.filter(lambda node: node.name != GROUP)
-    return Stored(str(source), others, own, has_digest)
+    return Stored(str(source), groups.filter(lambda node: node.name != GROUP), own)
 
 
 def write(content: bytes, path: str | Path, example: str) -> None:

@@ -123,7 +123,7 @@ def coefficient_path(
         3.4.1 and 3.4.2; Efron, Hastie, Johnstone and Tibshirani (2004), "Least angle regression".
 
     Examples:
-        >>> from bayeskern.ridge import coefficient_path
+        >>> from bayeskern.course import coefficient_path
         >>> X, y = [[1.0, 0.0], [0.0, 2.0]], [3.0, 1.0]
         >>> coefficient_path(X, y, [0.0, 1.0]).coefficients
         array([[3. , 0.5],
@@ -167,7 +167,7 @@ def _lasso(X, y, penalties) -> tuple[np.ndarray, np.ndarray]:
     if penalties[0] == 0.0:
         raise ValueError(
             "penalties has a 0, at which the lasso is least squares and may have many solutions. "
-            "Give penalties above 0; ridge.least_squares finds the shortest solution at 0."
+            "Give penalties above 0; course.least_squares finds the shortest solution at 0."
         )
     coefficients = _by_angles(X, y, penalties)
     failed = ~_is_optimal(X, y, penalties, coefficients)

@@ -97,7 +97,7 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import KernelMachineRegressor
+        >>> from bayeskern.course import KernelMachineRegressor
         >>> X = np.linspace(0.0, 6.0, 40)[:, None]
         >>> y = np.sin(X[:, 0])
         >>> y[10] += 5.0
@@ -178,7 +178,7 @@ class KernelMachineClassifier(_KernelMachine, LossClassifier):
         and Hastie (2005), "Kernel logistic regression and the import vector machine".
 
     Examples:
-        >>> from bayeskern.ridge import KernelMachineClassifier
+        >>> from bayeskern.course import KernelMachineClassifier
         >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["out", "in", "in", "out"]
         >>> machine = KernelMachineClassifier(loss="hinge", penalty=0.1).fit(X, y)
         >>> machine.predict([[0.1], [1.5]])
@@ -235,7 +235,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
         Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine".
 
     Examples:
-        >>> from bayeskern.ridge import KernelLogisticRegression
+        >>> from bayeskern.course import KernelLogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0]
         >>> KernelLogisticRegression(penalty=0.1).fit(X, y).predict_proba([[0.0], [1.5]]).round(1)
         array([[0.7, 0.3],

@@ -50,7 +50,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import KernelPCA
+        >>> from bayeskern.course import KernelPCA
         >>> angle = np.linspace(0.0, 2 * np.pi, 20, endpoint=False)
         >>> circle = np.column_stack([np.cos(angle), np.sin(angle)])
         >>> pca = KernelPCA(n_components=2).fit(circle)

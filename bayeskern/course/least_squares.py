@@ -35,7 +35,7 @@ class LeastSquares(NamedTuple):
         residual_sum_of_squares: |y - a - X b|^2, a number or (k,).
 
     Examples:
-        >>> from bayeskern.ridge import least_squares
+        >>> from bayeskern.course import least_squares
         >>> solution = least_squares([[1.0], [1.0], [2.0]], [0.0, 2.0, 2.0])
         >>> solution.coefficients.round(3), round(solution.residual_sum_of_squares, 3)
         (array([1.]), 2.0)
@@ -113,7 +113,7 @@ def least_squares(
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import least_squares
+        >>> from bayeskern.course import least_squares
         >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
         >>> solution = least_squares(X, X @ [2.0, -1.0] + 3.0, intercept=True)
         >>> solution.coefficients.round(6)

@@ -188,7 +188,8 @@ class KernelLMS(MultiOutputMixin, _KernelDescent, ExpansionRegressor):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import KernelLMS, KernelRidge
+        >>> from bayeskern.course import KernelLMS
+        >>> from bayeskern.ridge import KernelRidge
         >>> X = np.linspace(0.0, 6.0, 30)[:, None]
         >>> y = np.sin(X[:, 0])
         >>> descent = KernelLMS(alpha=0.5).fit(X, y)
@@ -264,7 +265,7 @@ class KernelLMSClassifier(_KernelDescent, LossClassifier):
         Smola and Williamson (2004), "Online learning with kernels".
 
     Examples:
-        >>> from bayeskern.ridge import KernelLMSClassifier
+        >>> from bayeskern.course import KernelLMSClassifier
         >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0]
         >>> KernelLMSClassifier(alpha=0.1).fit(X, y).predict_proba([[0.0], [1.5]]).round(1)
         array([[0.7, 0.3],

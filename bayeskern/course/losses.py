@@ -154,7 +154,7 @@ class Squared(Loss):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.Squared().value(np.array([3.0]), np.array([1.0]))
         array([2.])
     """
@@ -225,7 +225,7 @@ class Absolute(Kinked):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.Absolute().value(np.array([3.0]), np.array([1.0]))
         array([2.])
     """
@@ -252,7 +252,7 @@ class Huber(Kinked):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.Huber(delta=1.0).value(np.array([0.5, 3.0]), np.zeros(2))
         array([0.125, 2.5  ])
     """
@@ -282,7 +282,7 @@ class EpsilonInsensitive(Kinked):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.EpsilonInsensitive(epsilon=0.5).value(np.array([0.25, 2.0]), np.zeros(2))
         array([0. , 1.5])
     """
@@ -349,7 +349,7 @@ class Hinge(Kinked, MarginLoss):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.Hinge().value(np.array([1.0, -1.0]), np.array([0.5, 0.5]))
         array([0.5, 1.5])
     """
@@ -366,7 +366,7 @@ class Logistic(MarginLoss):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import losses
+        >>> from bayeskern.course import losses
         >>> losses.Logistic().value(np.array([1.0]), np.array([0.0])).round(3)
         array([0.693])
     """

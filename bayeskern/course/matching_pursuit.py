@@ -61,7 +61,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import KernelMatchingPursuit
+        >>> from bayeskern.course import KernelMatchingPursuit
         >>> X = np.random.default_rng(0).normal(size=(50, 6))
         >>> y = 2.0 * X[:, 4] - X[:, 1]
         >>> pursuit = KernelMatchingPursuit("linear", n_nonzero=2).fit(X, y)

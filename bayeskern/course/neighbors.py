@@ -165,7 +165,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
 
     Examples:
-        >>> from bayeskern.ridge import KernelKNNRegressor
+        >>> from bayeskern.course import KernelKNNRegressor
         >>> neighbors = KernelKNNRegressor(n_neighbors=2).fit([[0], [1], [2], [3]], [0, 2, 4, 6])
         >>> neighbors.predict([[0.4], [2.6]])
         array([1., 5.])
@@ -247,7 +247,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
 
     Examples:
-        >>> from bayeskern.ridge import KernelKNNClassifier
+        >>> from bayeskern.course import KernelKNNClassifier
         >>> X, y = [[0], [1], [2], [8], [9], [10]], ["a", "a", "a", "b", "b", "b"]
         >>> neighbors = KernelKNNClassifier(n_neighbors=3).fit(X, y)
         >>> neighbors.predict_proba([[0.5]]).round(2)

@@ -49,7 +49,7 @@ class KernelPerceptron(ExpansionClassifier):
 
     Examples:
         >>> from bayeskern.kernels import Polynomial
-        >>> from bayeskern.ridge import KernelPerceptron
+        >>> from bayeskern.course import KernelPerceptron
         >>> X, exclusive_or = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
         >>> perceptron = KernelPerceptron(Polynomial(degree=2)).fit(X, exclusive_or)
         >>> perceptron.predict(X)

@@ -46,7 +46,7 @@ class KernelSVR(ExpansionRegressor):
 
     Examples:
         >>> import numpy as np
-        >>> from bayeskern.ridge import KernelSVR
+        >>> from bayeskern.course import KernelSVR
         >>> X = np.linspace(0.0, 6.0, 30)[:, None]
         >>> machine = KernelSVR(C=10.0, epsilon=0.1).fit(X, np.sin(X[:, 0]))
         >>> bool(np.max(np.abs(machine.predict(X) - np.sin(X[:, 0]))) < 0.11)
@@ -121,7 +121,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         with Kernels", section 7.5.
 
     Examples:
-        >>> from bayeskern.ridge import KernelSVC
+        >>> from bayeskern.course import KernelSVC
         >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["out", "in", "in", "out"]
         >>> machine = KernelSVC(C=10.0).fit(X, y)
         >>> machine.predict([[0.1], [1.5]])

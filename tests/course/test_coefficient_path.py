@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import Lasso, Ridge
 
 from bayeskern.core.plotting import figure
-from bayeskern.ridge import coefficient_path, least_squares
+from bayeskern.course import coefficient_path, least_squares
 
 # The function has the name of its module.
 module = sys.modules[coefficient_path.__module__]

@@ -13,17 +13,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayeskern.kernels import (
-    RBF,
-    AllSubsets,
-    Free,
-    Linear,
-    Matern32,
-    Multiquadric,
-    gram_matrix,
-)
-from bayeskern.ridge import (
-    FourierRidge,
+from bayeskern.course import (
     KernelKNNClassifier,
     KernelKNNRegressor,
     KernelLMS,
@@ -34,12 +24,20 @@ from bayeskern.ridge import (
     KernelMatchingPursuit,
     KernelPCA,
     KernelPerceptron,
-    KernelRidge,
     KernelSVC,
     KernelSVR,
-    NystromRidge,
     losses,
 )
+from bayeskern.kernels import (
+    RBF,
+    AllSubsets,
+    Free,
+    Linear,
+    Matern32,
+    Multiquadric,
+    gram_matrix,
+)
+from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
 
 RNG = np.random.default_rng(11)
 X, NEW = RNG.normal(size=(60, 2)), RNG.normal(size=(600, 2))

@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC, SVR
 
 import bayeskern as bk
+from bayeskern.course import KernelPCA, KernelSVC, KernelSVR
 from bayeskern.kernels import (
     RBF,
     Constant,
@@ -20,7 +21,7 @@ from bayeskern.kernels import (
     Periodic,
     Polynomial,
 )
-from bayeskern.ridge import KernelPCA, KernelRidge, KernelSVC, KernelSVR
+from bayeskern.ridge import KernelRidge
 from tests.marks import few
 
 COURSE = Path(__file__).parents[2] / "docs" / "course.md"

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
-from bayeskern.ridge import least_squares
+from bayeskern.course import least_squares
 
 DIRECT = ["cholesky", "qr", "svd"]
 DESCENT = ["lms", "sgd"]

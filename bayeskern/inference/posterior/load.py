@@ -81,8 +81,7 @@ def restored(
         _require_same(target, draws, model_arguments)
     # `weighted` in the file holds draws of sites, a field of Posterior and not of Fit.
     fields = ("z", "log_q", "trace", "sample_stats", "attempts")
-    # Files of earlier versions have no marginals.
-    marginals = {name: KnownMarginal(*m) for name, m in state.pop("marginals", {}).items()}
+    marginals = {name: KnownMarginal(*m) for name, m in state.pop("marginals").items()}
     stored_fields = {name: state.pop(name) for name in fields}
     fit = Fit(assess=KnownVerdict(trust), marginals=marginals, **stored_fields)
     loaded = StoredPosterior(
@@ -120,7 +119,7 @@ class StoredPosterior(Posterior):
 
     @property
     def missing_values(self) -> dict[str, np.ndarray]:
-        return self.model_arguments.get("missing", {})
+        return self.model_arguments["missing"]
 
     def log_likelihood(self) -> dict[str, np.ndarray]:
         if self.is_point:
@@ -151,7 +150,7 @@ def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) ->
     """Raise ValueError if the shapes of latents or the density differ from the file."""
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
     same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
-    old = fitted.get("density")
+    old = fitted["density"]
     new = netcdf.log_density(target, draws) if same else None
     if old is not None and new is not None:
         same = np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True)
@@ -185,13 +184,13 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
     args, kwargs = fitted["args"], fitted["kwargs"]
     try:
         if isinstance(model, Restorable):
-            levels, columns = fitted.get("levels", {}), fitted["columns"]
+            levels, columns = fitted["levels"], fitted["columns"]
             if levels:
                 columns = tuple(TextColumn.of(c, levels[c]) if c in levels else c for c in columns)
-            model, args = model.restore(args, columns, fitted.get("classes"))
+            model, args = model.restore(args, columns, fitted["classes"])
         elif isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
-        if fitted.get("missing"):
+        if fitted["missing"]:
             model, args, kwargs = imputed(model, args, kwargs)
         return Target.of(model, args, kwargs), None
     except NotKeptError as reason:

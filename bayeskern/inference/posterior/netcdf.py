@@ -19,7 +19,7 @@ from bayeskern.protocols import classes_of, columns_of
 if TYPE_CHECKING:
     from bayeskern.inference.posterior.posterior import Posterior
 
-FORMAT = Format("bayeskern posterior", version=4, digest_since=3)
+FORMAT = Format("bayeskern posterior", version=4)
 # Fields of a Posterior that are stored unchanged; `save` converts further fields.
 FIELDS = (
     "method",

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpyro.distributions as dist
@@ -18,7 +17,6 @@ from bayeskern.forecast.saved import file
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.kernels import RBF, Linear, Periodic
 
-POSTERIOR = Path(__file__).parents[2] / "inference" / "posterior" / "saved_by_0_1" / "laplace.nc"
 MIXING = dist.Categorical(np.array([0.5, 0.5]))
 
 RNG = np.random.default_rng(0)
@@ -185,8 +183,9 @@ def test_kind_of_file_is_checked(tmp_path):
     f.save(tmp_path / "f.nc")
     with pytest.raises(ValueError, match="need no model"):
         bk.load(tmp_path / "f.nc", model=lambda: None)
+    bk.infer(bk.BetaBernoulli(1.0, 1.0), [0, 1, 1], progress=False).save(tmp_path / "p.nc")
     with pytest.raises(ValueError, match="it is a bayeskern posterior"):
-        forecast_in(netcdf.read(POSTERIOR))
+        forecast_in(netcdf.read(tmp_path / "p.nc"))
     with pytest.raises(FileNotFoundError):
         bk.load(tmp_path / "none.nc")
 

@@ -20,8 +20,10 @@ from numpyro import handlers
 
 import bayeskern as bk
 from bayeskern.core.json_arrays import pack, unpack
+from bayeskern.core.netcdf import to_bytes
 from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.posterior import netcdf
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF, Matern32
 from tests.inference.any_draws import AnyDraws
@@ -294,10 +296,25 @@ def test_other_files_are_refused(tmp_path):
         bk.load(tmp_path / "arviz.nc")
 
 
-def test_newer_format_is_refused(saved, tmp_path):
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (99, "a newer version of bayeskern .format 99, this version reads 4.: update bayeskern"),
+        (1, "an older version of bayeskern .format 1, this version reads 4.: fit again"),
+    ],
+)
+def test_other_version_of_the_format_is_refused(posterior, tmp_path, version, message):
+    other = dataclasses.replace(netcdf.FORMAT, version=version)
+    content = to_bytes(posterior.to_arviz(), netcdf.state_of(posterior), other)
+    (tmp_path / "p.nc").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        bk.load(tmp_path / "p.nc")
+
+
+def test_missing_checksum_is_an_error(saved, tmp_path):
     with h5py.File(tmp_path / "p.nc", "a") as file:
-        file["bayeskern"].attrs["version"] = 99
-    with pytest.raises(ValueError, match="newer version of bayeskern"):
+        file.attrs["remark"] = "changed"
+    with pytest.raises(ValueError, match="its checksum is wrong or missing"):
         bk.load(tmp_path / "p.nc")
 
 
@@ -311,15 +328,6 @@ def test_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
         saved.save(tmp_path / "p.nc")
     assert [f.name for f in tmp_path.iterdir()] == ["p.nc"]
     assert_same_posterior(saved, bk.load(tmp_path / "p.nc"))
-
-
-def test_file_of_format_1_loads_without_a_seed(saved, tmp_path):
-    with h5py.File(tmp_path / "p.nc", "a") as file:
-        file["bayeskern"].attrs["version"] = 1
-        own = json.loads(file["bayeskern/state"][()])
-        own["dict"] = [pair for pair in own["dict"] if pair[0] != "seed"]
-        file["bayeskern/state"][()] = json.dumps(own)
-    assert bk.load(tmp_path / "p.nc").seed is None
 
 
 def test_saving_to_a_folder_is_refused(saved, tmp_path):
