@@ -66,7 +66,7 @@ def of_prediction(prediction):
 def of_posterior(posterior, new=NEW):
     """Numbers of a posterior, its verdict and its prediction."""
     evidence = sorted(posterior.trust.evidence.items(), key=str)
-    optimum = [] if posterior.fit.optimum is None else [posterior.fit.optimum.hessian]
+    optimum = [] if posterior.optimum is None else [posterior.optimum.hessian]
     return [
         posterior.trust.verdict,
         np.array(evidence, dtype=str),

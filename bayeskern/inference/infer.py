@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bayeskern.core import validation
@@ -103,15 +104,9 @@ def infer(
         require_reproducible(target)
         require_indices_in_range(target)
         labels, axes = axes_of_missing(target, bound.coords)
-        return fit_target(
-            method,
-            target,
-            seed,
-            progress,
-            coords=bound.coords | labels,
-            dims=bound.dims | axes,
-            timing=watch.seconds,
-        )
+        named_axes = {"coords": bound.coords | labels, "dims": bound.dims | axes}
+        posterior = fit_target(method, target, seed, progress, **named_axes)
+    return replace(posterior, timing=posterior.timing | watch.seconds)
 
 
 def fit_target(
@@ -132,7 +127,7 @@ def fit_target(
     with blas_threads_for(target.size):
         fit = marginalization.run(method, target, seed, progress)
     fields |= {"seed": seed, "made_by": method, "progress": progress}
-    return Posterior.of(method.name, fit, target, **fields)
+    return Posterior.from_fit(fit, target, method.name, **fields)
 
 
 def as_method(method: str | Method) -> Method:

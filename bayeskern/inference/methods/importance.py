@@ -29,7 +29,6 @@ from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 
 
@@ -83,7 +82,7 @@ class ImportanceSampling(Method):
     @property
     def form(self) -> str:
         """Name of the method that selects the form of a model with several forms."""
-        return self.proposal.method if isinstance(self.proposal, Posterior) else self.name
+        return (isinstance(self.proposal, Fit) and self.proposal.method) or self.name
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("importance sampling")
@@ -98,7 +97,7 @@ class ImportanceSampling(Method):
         if adapted.previous is not None:
             changing = still_changing(adapted.previous, final, target.coordinates)
         # The correction of a fit inherits its findings.
-        findings = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
+        findings = self.proposal.findings if isinstance(self.proposal, Fit) else Findings()
         fit = fit_from_weights(adapted, self.draws, self.replace, seed, changing)
         return dataclasses.replace(fit, optimum=optimum, findings=findings)
 
@@ -125,7 +124,7 @@ class ImportanceSampling(Method):
                 )
             return DistributionProposal(proposal), None
         fit = SVI(draws=4000).run(target, seed, progress) if proposal == "svi" else proposal
-        if not isinstance(fit, Posterior | Fit):
+        if not isinstance(fit, Fit):
             raise TypeError(
                 "proposal must be one of laplace, svi, prior, a Posterior or a NumPyro "
                 f"distribution, got {type(fit).__name__}."
@@ -135,7 +134,7 @@ class ImportanceSampling(Method):
         return widened(fit, target, self.tails), fit.optimum
 
 
-def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approximation:
+def widened(fit: Fit, target: Target, tails: float | None) -> Approximation:
     """Approximation of a fit with heavier tails, or a Student t around its draws.
 
     Args:

@@ -140,13 +140,14 @@ class SMC(Method):
             temperature=float(state.temperature),
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,
+            log_evidence=mean_over_islands(state.log_evidence),
             start=sampler.start,
             first=first.particles,
         )
         return Fit(
             z=state.z[chosen][None],
             assess=partial(assess_particles, record=record),
-            log_evidence=mean_over_islands(state.log_evidence),
+            log_evidence=record.log_evidence,
             optimum=optimum,
             sample_stats={
                 "lp": state.log_p[chosen][None],
