@@ -69,6 +69,7 @@ class Auto(Method):
     """
 
     name = "auto"
+    use = "most problems (the default)"
     takes_marginal = False
 
     def run(self, target: Target, seed: int, progress: bool) -> Posterior:

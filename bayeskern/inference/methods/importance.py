@@ -67,6 +67,7 @@ class ImportanceSampling(Method):
     replace: bool = True
 
     name = "importance"
+    use = "correcting an approximation; the log marginal likelihood"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")

@@ -123,6 +123,7 @@ class NUTS(Method):
     checkpoint: str | Path | None = None
 
     name = "nuts"
+    use = "everything else; separate modes get their shares by bridge sampling"
 
     def __post_init__(self) -> None:
         for name in ("chains", "warmup", "draws", "thin", "max_tree_depth"):

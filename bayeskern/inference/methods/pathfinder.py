@@ -51,6 +51,7 @@ class Pathfinder(Method):
     replace: bool = True
 
     name = "pathfinder"
+    use = "a fast approximation from many starts"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.paths, "paths")

@@ -79,6 +79,7 @@ class SMC(Method):
     checkpoint: str | Path | None = None
 
     name = "smc"
+    use = "several modes; the log marginal likelihood"
 
     def __post_init__(self) -> None:
         for name in ("particles", "islands", "max_moves"):

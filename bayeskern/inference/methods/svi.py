@@ -77,6 +77,7 @@ class SVI(Method):
     draws: int = 4000
 
     name = "svi"
+    use = "large data (plates that subsample), many coordinates, a guide of your own"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.steps, "steps")
