@@ -22,16 +22,12 @@ import jax
 from numpyro import infer
 
 import bayeskern as bk
-from bayeskern.inference.infer import METHODS
 from bayeskern.protocols import DoesNotApplyError
+from tests.inference.methods.cases import DRAWING
 from tests.inference.zoo.mixtures import NEEDLES
 from tests.inference.zoo.zoo import FAMILIES, POSTERIORS, seeds
 
-NAMES = [
-    name
-    for name in ("laplace", "svi", "importance", "pathfinder", "smc", "nuts", "auto")
-    if name in METHODS
-]
+NAMES = [*DRAWING, "auto"]
 PEER = "NumPyro"
 CHAINS, WARMUP, DRAWS = 4, 1000, 1000
 HEADER = f"""\

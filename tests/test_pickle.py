@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpyro
@@ -15,8 +16,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import bayeskern as bk
+from bayeskern.inference import load as load_posterior
 from bayeskern.kernels import RBF, Linear, Matern32
 from bayeskern.likelihoods import Poisson
+from tests.inference.methods.cases import CASES, FITTING
 from tests.marks import few
 
 rng = np.random.default_rng(0)
@@ -56,6 +59,14 @@ def fit(method, model=line, x=X, y=Y):
     return bk.infer(model, x, y, method=method, seed=0, progress=False)
 
 
+def loaded(model=None):
+    """Posterior from a file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "posterior.nc"
+        fit("laplace").save(path)
+        return load_posterior(path, model)
+
+
 def of_prediction(prediction):
     """Numbers of a prediction."""
     whole = [prediction.mean, prediction.sd, prediction.quantile(0.9), prediction.sample(3)]
@@ -66,7 +77,7 @@ def of_prediction(prediction):
 def of_posterior(posterior, new=NEW):
     """Numbers of a posterior, its verdict and its prediction."""
     evidence = sorted(posterior.trust.evidence.items(), key=str)
-    optimum = [] if posterior.fit.optimum is None else [posterior.fit.optimum.hessian]
+    optimum = [] if posterior.optimum is None else [posterior.optimum.hessian]
     return [
         posterior.trust.verdict,
         np.array(evidence, dtype=str),
@@ -122,6 +133,11 @@ def unsure_scenario():
     return plan.scenario(price=forecast(PRICE[:60], 12))
 
 
+def mixed():
+    totals = DAYS.resample("MS").sum()
+    return bk.forecast_mixed(totals[:-3], DAYS["2020-06":"2020-09-10"], 2)
+
+
 def many():
     return bk.forecast_many({"a": SERIES, "b": SERIES**2}, 3, progress=False)
 
@@ -136,11 +152,21 @@ POINTS = X[:, None]
 column = partial(of_posterior, new=NEW[:, None])
 # Each kind of result: how it is made, and the numbers that are read from it.
 RESULTS = {
-    "auto": (lambda: fit("auto"), of_posterior),
+    **{name: (partial(fit, CASES[name]), of_posterior) for name in ("auto", *FITTING)},
+    "loaded posterior": (loaded, lambda p: [p.trust.verdict, p.elbo, *p.draws.values()]),
+    "loaded posterior with its model": (partial(loaded, line), of_posterior),
+    "expectation": (
+        lambda: fit("laplace").expectation(lambda draw: draw["slope"] > 0.0),
+        lambda e: [e.value, e.error, repr(e)],
+    ),
+    "prior predictive": (
+        lambda: bk.prior_predictive(line, X, Y, draws=20),
+        lambda tree: [x.to_numpy() for x in tree["prior"].data_vars.values()],
+    ),
+    "verdict": (lambda: fit("laplace").trust, lambda trust: [repr(trust), str(trust.evidence)]),
     "exact process": (lambda: fit("exact", bk.GPRegression(RBF(), 0.1)), of_posterior),
     "exact regression": (lambda: fit("exact", REGRESSION, POINTS), column),
     "conjugate regression": (lambda: fit("exact", CONJUGATE, POINTS), column),
-    "importance": (lambda: fit("importance"), of_posterior),
     "lasso": (lambda: fit("map", LASSO, POINTS), column),
     "relevance of features": (lambda: fit("laplace", RELEVANCE, POINTS), column),
     "Poisson regression": (lambda: fit("laplace", COUNTED, POINTS, COUNTS), of_draws),
@@ -148,13 +174,7 @@ RESULTS = {
         lambda: fit("laplace", LATENT, y=COUNTS),
         of_posterior,
     ),
-    "laplace": (lambda: fit("laplace"), of_posterior),
     "laplace of a process": (lambda: fit("laplace", PROCESS), of_posterior),
-    "map": (lambda: fit("map"), of_posterior),
-    "nuts": (lambda: fit(bk.NUTS(warmup=50, draws=50, chains=2)), of_posterior),
-    "pathfinder": (lambda: fit("pathfinder"), of_posterior),
-    "smc": (lambda: fit("smc"), of_posterior),
-    "svi": (lambda: fit(bk.SVI(steps=400)), of_posterior),
     "conditioned process": (lambda: process(RBF() + Linear()), of_process),
     "conditioned by a filter": (lambda: process(Matern32(), "markov"), of_process),
     "conditioned on neighbors": (lambda: process(Matern32(), "neighbors"), of_process),
@@ -168,9 +188,11 @@ RESULTS = {
     "forecast of counts": (lambda: forecast(COUNTS.repeat(4), season=0), of_forecast),
     "forecast of a constant": (lambda: forecast(np.full(20, 3.0), season=0), of_forecast),
     "forecast with a regressor's forecast": (unsure_scenario, of_forecast),
-    "mixed frequencies": (
-        lambda: bk.forecast_mixed(DAYS.resample("MS").sum()[:-3], DAYS["2020-06":"2020-09-10"], 2),
-        of_forecast,
+    "mixed frequencies": (mixed, of_forecast),
+    "nowcast": (lambda: mixed().nowcast, lambda n: [repr(n), n.mean, n.sample(2)]),
+    "learned priors": (
+        lambda: bk.learn_priors([SERIES, SERIES**2, 1.0 / SERIES], workers=1, progress=False),
+        lambda priors: [repr(priors)],
     ),
     "scenarios": (scenarios, of_frame),
     "many forecasts": (many, of_forecasts),

@@ -19,6 +19,8 @@ from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 
+NAMES = ", ".join(METHODS)
+
 
 @app.command
 def models() -> None:
@@ -31,7 +33,7 @@ def models() -> None:
 def fit(
     model: str,
     *,
-    method: str = "auto",
+    method: Annotated[str, Parameter(help=f"One of {NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),
     report: bool = False,
@@ -40,7 +42,6 @@ def fit(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        method: auto, exact, map, mle, laplace, svi, importance, pathfinder, smc or nuts.
         seed: Random seed.
         output: Folder for the files.
         report: Also write report.html.
@@ -67,12 +68,12 @@ def fit(
 def compare(
     model: str,
     *,
-    methods: Annotated[list[str], Parameter(consume_multiple=True)] = [  # noqa: B006
+    methods: Annotated[list[str], Parameter(consume_multiple=True, help=f"Any of {NAMES}.")] = [
         "laplace",
         "svi",
         "importance",
         "nuts",
-    ],
+    ],  # noqa: B006
     seed: Whole = 0,
     report: Path | None = None,
 ) -> None:
@@ -80,12 +81,11 @@ def compare(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder, smc and nuts.
         seed: Random seed.
         report: Also write a report to this HTML file.
     """
     if not methods:
-        raise ValueError(f"methods is empty; choose from {', '.join(METHODS)}.")
+        raise ValueError(f"methods is empty; choose from {NAMES}.")
     for method in methods:
         validation.one_of("methods", method, METHODS)
         if methods.count(method) > 1:

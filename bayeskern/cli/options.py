@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 import bayeskern as bk
 from bayeskern.forecast.data.regressors import read_events
+from bayeskern.inference import METHODS
 
 
 def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:
@@ -55,6 +56,11 @@ class Reading:
     skip_rows: Whole | None = None
 
 
+# The density of a structure has priors and no closed form.
+FITTING = ", ".join(name for name in METHODS if name not in ("auto", "exact", "mle"))
+METHOD_HELP = f"Fit the structure with the largest weight alone, by one of {FITTING}."
+
+
 @Parameter(name="*")
 @dataclass
 class Modelling:
@@ -77,8 +83,6 @@ class Modelling:
         events: File with columns name and date; each event has an effect on the day, week or month
             of its dates.
         last: Number of last values to fit.
-        method: Fit the structure with the largest weight alone, by map, laplace, svi, importance,
-            pathfinder, smc or nuts.
         seed: Random seed.
     """
 
@@ -94,7 +98,7 @@ class Modelling:
     holiday_window: tuple[int, int] = (0, 0)
     events: Path | None = None
     last: Whole | None = None
-    method: str | None = None
+    method: Annotated[str | None, Parameter(help=METHOD_HELP)] = None
     seed: Whole = 0
 
     def options(self, changes: str | list[str] | None = None) -> dict[str, Any]:

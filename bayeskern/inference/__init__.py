@@ -3,7 +3,7 @@
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.external.assess import assess
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.infer import METHODS, as_method, infer
+from bayeskern.inference.infer import infer
 from bayeskern.inference.methods.auto import Auto
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
@@ -12,6 +12,7 @@ from bayeskern.inference.methods.laplace import Laplace
 from bayeskern.inference.methods.map import MAP, MLE
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
+from bayeskern.inference.methods.registry import METHODS, as_method
 from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bayeskern.core import validation
 from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.methods import marginalization
-from bayeskern.inference.methods.auto import Auto
 from bayeskern.inference.methods.base import Method
-from bayeskern.inference.methods.exact import Exact
-from bayeskern.inference.methods.importance import ImportanceSampling
-from bayeskern.inference.methods.laplace import Laplace
-from bayeskern.inference.methods.map import MAP, MLE
-from bayeskern.inference.methods.nuts import NUTS
-from bayeskern.inference.methods.pathfinder import Pathfinder
-from bayeskern.inference.methods.smc import SMC
-from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.methods.registry import as_method
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.checks.indices import require_indices_in_range
 from bayeskern.inference.model.checks.precision import warn_if_rounded
@@ -28,11 +21,6 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.posterior.missing import axes_of_missing
 from bayeskern.inference.posterior.posterior import Posterior
-
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (Auto, Exact, MAP, MLE, Laplace, SVI, ImportanceSampling, Pathfinder, SMC, NUTS)
-}
 
 
 def infer(
@@ -103,15 +91,9 @@ def infer(
         require_reproducible(target)
         require_indices_in_range(target)
         labels, axes = axes_of_missing(target, bound.coords)
-        return fit_target(
-            method,
-            target,
-            seed,
-            progress,
-            coords=bound.coords | labels,
-            dims=bound.dims | axes,
-            timing=watch.seconds,
-        )
+        named_axes = {"coords": bound.coords | labels, "dims": bound.dims | axes}
+        posterior = fit_target(method, target, seed, progress, **named_axes)
+    return replace(posterior, timing=posterior.timing | watch.seconds)
 
 
 def fit_target(
@@ -132,23 +114,4 @@ def fit_target(
     with blas_threads_for(target.size):
         fit = marginalization.run(method, target, seed, progress)
     fields |= {"seed": seed, "made_by": method, "progress": progress}
-    return Posterior.of(method.name, fit, target, **fields)
-
-
-def as_method(method: str | Method) -> Method:
-    """Convert a name to a method with default options; return a method unchanged.
-
-    Raises:
-        ValueError: If the name is unknown.
-        TypeError: If `method` is neither a name nor a method.
-    """
-    if isinstance(method, str):
-        return METHODS[validation.one_of("method", method, METHODS)]()
-    if isinstance(method, type) and issubclass(method, Method):
-        raise TypeError(f"method must be an object: bk.{method.__name__}(), with the parentheses.")
-    if not isinstance(method, Method):
-        raise TypeError(
-            f"method must be one of {', '.join(METHODS)}, or an object such as bk.NUTS(chains=4); "
-            f"got {method!r}. A method of your own extends bayeskern.inference.Method."
-        )
-    return method
+    return Posterior.from_fit(fit, target, method.name, **fields)

@@ -31,20 +31,13 @@ from models import (
     motorcycle,
     robust_regression,
 )
+from tests.inference.methods.cases import CASES
 from tests.marks import few
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 REFERENCE = Path(__file__).parent / "reference"
-# Options that make every method fast enough for the whole gallery.
-METHODS = {
-    "exact": bk.Exact(),
-    "map": bk.MAP(),
-    "laplace": bk.Laplace(),
-    "svi": bk.SVI(),
-    "importance": bk.ImportanceSampling(),
-    "pathfinder": bk.Pathfinder(),
-    "nuts": bk.NUTS(chains=2, warmup=300, draws=500),
-}
+# Methods whose fits of the whole gallery take minutes: `auto` runs the others, particles take more.
+METHODS = {name: case for name, case in CASES.items() if name not in ("auto", "mle", "smc")}
 
 # NIST Statistical Reference Datasets, Longley: certified values and their standard deviations, of
 # the intercept and the six weights.

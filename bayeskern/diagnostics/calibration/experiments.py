@@ -14,7 +14,7 @@ from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD
 from bayeskern.diagnostics.calibration.refit import refit, refit_template
 from bayeskern.inference import Method, Posterior, Target, as_method
 from bayeskern.inference.assessment.approximation import is_reliable
-from bayeskern.inference.infer import METHODS
+from bayeskern.inference.methods.registry import METHODS
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.prior_predictive import simulate

@@ -138,7 +138,7 @@ def _in_batches(
                 yield partial(fit_target, method, target, seed)
             continue
         for target, seed, fit in zip(targets, batch_seeds, fits, strict=False):
-            yield partial(Posterior.of, method.name, fit, target, seed=seed)
+            yield partial(Posterior.from_fit, fit, target, method.name, seed=seed)
 
 
 class ConditionedModel(eqx.Module):

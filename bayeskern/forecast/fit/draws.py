@@ -13,7 +13,7 @@ from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
-from bayeskern.inference.result import Assessable, Fit
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 from bayeskern.prediction.mixture import NOT_FACTORED
 
@@ -147,10 +147,10 @@ class Draws:
             log_evidence=None if self.is_point else self.weights.log_evidence,
         )
         name = "map" if self.is_point else "importance"
-        return Posterior.of(name, fit, fitted.target, seed=seed)
+        return Posterior.from_fit(fit, fitted.target, name, seed=seed)
 
-    def _assess(self, posterior: Assessable) -> Trust:
-        weights, optimum = self.weights, posterior.fit.optimum
+    def _assess(self, posterior: Fit) -> Trust:
+        weights, optimum = self.weights, posterior.optimum
         assert optimum is not None
         if self.is_point or optimum.problem():
             return assess_point(optimum)

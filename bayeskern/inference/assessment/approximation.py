@@ -28,7 +28,7 @@ from bayeskern.inference.assessment.tails import heavy_tail_caution, unreached_t
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 # Fewest effective draws of reliable weights.
@@ -76,7 +76,7 @@ class Difference(NamedTuple):
 
 
 def assess_approximation(
-    posterior: Assessable, problem: str | None = None, doubt: str | None = None
+    posterior: Fit, problem: str | None = None, doubt: str | None = None
 ) -> Trust:
     """Verdict on equally weighted draws from a known density q.
 
@@ -123,7 +123,7 @@ def _is_decisive(evidence: dict) -> bool:
     )
 
 
-def _assess(posterior: Assessable, sample: Sample, doubt: str | None) -> Trust:
+def _assess(posterior: Fit, sample: Sample, doubt: str | None) -> Trust:
     """Verdict from a sample of q: all draws of the posterior, or the first draws."""
     names, delivered = scalar_columns(posterior.fitted_draws)
     log_ratios = sample.log_p - sample.log_q
@@ -189,7 +189,7 @@ def _shape(evidence: dict) -> str:
 
 
 def assess_weighted(
-    posterior: Assessable,
+    posterior: Fit,
     sample: Sample,
     weights: Weights,
     distinct: int,
@@ -293,7 +293,7 @@ def still_changing(
 
 
 def _against_overdispersed(
-    posterior: Assessable, sample: Sample, delivered: np.ndarray, count: int
+    posterior: Fit, sample: Sample, delivered: np.ndarray, count: int
 ) -> tuple[OverdispersedSample, Difference]:
     """A wider sample with `count` draws of a Student t, and its difference from the draws."""
     q, z, progress = posterior.approximation, posterior.z[0], posterior.progress
@@ -314,7 +314,7 @@ def differences_evidence(
     return evidence
 
 
-def _missed(posterior: Assessable, evidence: dict) -> list[Optimum]:
+def _missed(posterior: Fit, evidence: dict) -> list[Optimum]:
     """Modes that the draws do not cover; adds facts about the search to the evidence."""
     if not posterior.findings.searches:
         return []
@@ -329,7 +329,7 @@ def _missed(posterior: Assessable, evidence: dict) -> list[Optimum]:
 MAX_PLACES = 20
 
 
-def with_places(trust: Trust, posterior: Assessable, wider: OverdispersedSample) -> Trust:
+def with_places(trust: Trust, posterior: Fit, wider: OverdispersedSample) -> Trust:
     """Add the heaviest draws of a wider sample to a bad verdict, as findings.
 
     Other verdicts are returned unchanged: findings would only cost visits. So are those whose

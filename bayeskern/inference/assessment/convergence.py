@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.inference.result import MAX_COORDINATE, Assessable
+from bayeskern.inference.result import MAX_COORDINATE, Fit
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 # Upper limit of R-hat of good chains, and R-hat at and above which chains are bad.
@@ -105,7 +105,7 @@ def worst_convergence(names: Sequence[str], x: np.ndarray) -> dict:
 # -- divergences -----------------------------------------------------------------------------------
 
 
-def divergence_evidence(posterior: Assessable) -> dict:
+def divergence_evidence(posterior: Fit) -> dict:
     """Largest change of a mean that divergences could hide; empty without known divergences."""
     diverging = np.ravel(posterior.sample_stats.get("diverging", False)).astype(bool)
     if not diverging.any():

@@ -11,7 +11,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.conditional import conditional_mode
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 
 
 class Tail(NamedTuple):
@@ -54,7 +54,7 @@ DIFFERENCE_STEP = 1e-4
 MAX_TAIL_SIZE = 200
 
 
-def density_tail(posterior: Assessable, name: str, tail_share: float = TAIL_SHARE) -> Tail:
+def density_tail(posterior: Fit, name: str, tail_share: float = TAIL_SHARE) -> Tail:
     """Tail index and sd of a latent number, with tail moments from its marginal density.
 
     Laplace's method gives the marginal density: the density at the conditional mode of the other

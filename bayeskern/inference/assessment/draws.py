@@ -41,7 +41,7 @@ from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable, Moved, Region
+from bayeskern.inference.result import Fit, Moved, Region
 from bayeskern.inference.verdict import Trust, worst_entry
 
 REMEDY = (
@@ -80,7 +80,7 @@ class Explored(NamedTuple):
     evidence: dict[str, Any]
 
 
-def assess_draws(posterior: Assessable, explored: Explored, move: Move) -> Trust:
+def assess_draws(posterior: Fit, explored: Explored, move: Move) -> Trust:
     """Verdict on draws of unknown density: Markov chains, or draws without an order.
 
     Args:
@@ -107,7 +107,7 @@ def assess_draws(posterior: Assessable, explored: Explored, move: Move) -> Trust
     return replace(trust, advice=advice, evidence=trust.evidence | density.evidence)
 
 
-def _assess_chains(posterior: Assessable, explored: Explored) -> Trust:
+def _assess_chains(posterior: Fit, explored: Explored) -> Trust:
     regions, unvisited, evidence = explored.regions, explored.unvisited, explored.evidence
     if explored.in_one_order and len(regions) == 1:
         stats, exchanges = posterior.sample_stats, explored.exchanges
@@ -115,7 +115,7 @@ def _assess_chains(posterior: Assessable, explored: Explored) -> Trust:
     return assess_mcmc(posterior, regions, unvisited, evidence)
 
 
-def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
+def _assess_unordered(posterior: Fit, explored: Explored) -> Trust:
     """Verdict on draws without an order, by missed regions and heavy tails."""
     evidence = dict(explored.evidence)
     names, flat = scalar_columns(posterior.flat)
@@ -143,7 +143,7 @@ def _assess_unordered(posterior: Assessable, explored: Explored) -> Trust:
 MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS = 4000, 8000
 
 
-def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Trust:
+def assess_density(posterior: Fit, explored: Explored, move: Move) -> Trust:
     """Verdict on draws by comparison with the density of the model.
 
     Exchangeable members are sorted into one order before the comparison.
@@ -182,7 +182,7 @@ def assess_density(posterior: Assessable, explored: Explored, move: Move) -> Tru
     return with_places(trust, posterior, reference)
 
 
-def _difference_of_orders(posterior: Assessable, exchanges: Exchanges) -> Difference:
+def _difference_of_orders(posterior: Fit, exchanges: Exchanges) -> Difference:
     """Difference of draws from the same draws with members in random order."""
     z = posterior.z.reshape(-1, posterior.z.shape[-1])
     shuffled = exchanges.shuffled(z, np.random.default_rng(0))
@@ -190,7 +190,7 @@ def _difference_of_orders(posterior: Assessable, exchanges: Exchanges) -> Differ
     return Difference(shift, len(z))
 
 
-def _numbers(posterior: Assessable, z: np.ndarray) -> tuple[list[str], np.ndarray]:
+def _numbers(posterior: Fit, z: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Names and values (n, m) of all numbers of the sites at points z (n, d)."""
     sites = constrain(posterior.fitted_target, z[None])
     return scalar_columns({name: values[0] for name, values in sites.items()})
@@ -203,9 +203,7 @@ GOOD_LOG_DENSITY_GAP = 0.28
 BAD_LOG_DENSITY_GAP = 0.86
 
 
-def _verdict_on_differences(
-    posterior: Assessable, evidence: dict, median_log_p: float
-) -> Trust | None:
+def _verdict_on_differences(posterior: Fit, evidence: dict, median_log_p: float) -> Trust | None:
     """`bad` or `caution` if draws differ from reference draws; otherwise None.
 
     The marginal distributions may be right while the dependence between them is wrong. The draws
@@ -237,7 +235,7 @@ MOVED_BATCHES = 4
 
 
 def _assess_moved(
-    posterior: Assessable,
+    posterior: Fit,
     draws: tuple[np.ndarray, np.ndarray],
     explored: Explored,
     move: Move,
@@ -285,7 +283,7 @@ def _assess_moved(
 GOAL_PERSISTENCE = 0.25
 
 
-def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Moved]) -> Moved:
+def _moved_enough(posterior: Fit, explored: Explored, moves: Iterable[Moved]) -> Moved:
     """The first of `moves` after which draws hardly depend on their starts, or else the last."""
     for moved in moves:
         persistence = np.max(_persistence(posterior, explored, moved))
@@ -294,7 +292,7 @@ def _moved_enough(posterior: Assessable, explored: Explored, moves: Iterable[Mov
     return moved
 
 
-def _persistence(posterior: Assessable, explored: Explored, moved: Moved) -> np.ndarray:
+def _persistence(posterior: Fit, explored: Explored, moved: Moved) -> np.ndarray:
     """Persistence of the numbers of all sites, and of the nearest mode, (m + 1,)."""
     points = [explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
     (_, start), (_, end) = (_numbers(posterior, z) for z in points)
@@ -302,7 +300,7 @@ def _persistence(posterior: Assessable, explored: Explored, moved: Moved) -> np.
 
 
 def _verdict_on_moved(
-    posterior: Assessable,
+    posterior: Fit,
     values: np.ndarray,
     explored: Explored,
     moved: Moved,
@@ -326,7 +324,7 @@ def _verdict_on_moved(
     return _verdict_on_differences(posterior, evidence, float(np.median(log_p))), evidence
 
 
-def _divergence_caution(posterior: Assessable, moved: Moved, evidence: dict) -> Trust | None:
+def _divergence_caution(posterior: Fit, moved: Moved, evidence: dict) -> Trust | None:
     """Verdict `caution` if moves diverge where they could hide mass; else None."""
     change = could_change(moved.end, moved.diverged)
     share = float(np.mean(moved.diverged) / moved.steps)

@@ -29,11 +29,11 @@ from bayeskern.inference.assessment.approximation import (
     too_different,
 )
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 
 
-def assess_latent_laplace(posterior: Assessable, trust: Trust) -> Trust:
+def assess_latent_laplace(posterior: Fit, trust: Trust) -> Trust:
     """Lower a verdict if a latent was integrated out too inaccurately."""
     target, assessed_before = posterior.target, "inner_khat" in trust.evidence
     if posterior.is_point or target is None or assessed_before:

@@ -25,7 +25,7 @@ from bayeskern.inference.assessment.convergence import (
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.evaluation import constrain, join_chains
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Assessable, Region
+from bayeskern.inference.result import Fit, Region
 from bayeskern.inference.verdict import Trust, worst_entry
 
 # Share of a posterior that good draws may leave out.
@@ -33,7 +33,7 @@ MAX_MISSING_SHARE = 0.03
 
 
 def assess_mcmc(
-    posterior: Assessable,
+    posterior: Fit,
     regions: Sequence[Region] = (),
     unvisited: int = 0,
     search_evidence: dict | None = None,
@@ -83,7 +83,7 @@ def assess_mcmc(
     return heavy_tail_caution(posterior, names, flat, evidence, efficiency) or trust
 
 
-def _agreement(posterior: Assessable, evidence: dict) -> str:
+def _agreement(posterior: Fit, evidence: dict) -> str:
     """Advice if chains disagree on latents and agree on deterministic sites; else "".
 
     This happens if latents are exchangeable, such as the hidden units of a network or the
@@ -111,7 +111,7 @@ def _agreement(posterior: Assessable, evidence: dict) -> str:
 
 
 def missing_mass(
-    posterior: Assessable,
+    posterior: Fit,
     regions: Sequence[Region],
     unvisited: int,
     evidence: dict,
@@ -190,7 +190,7 @@ def region_draws(target: Target, region: Region) -> dict[str, np.ndarray]:
     return join_chains(constrain(target, region.z))
 
 
-def _change(posterior: Assessable, others: list[Region], share: float) -> tuple[float, str]:
+def _change(posterior: Fit, others: list[Region], share: float) -> tuple[float, str]:
     """Largest change of a mean, in sds, or log sd by other regions, and the name of the number."""
     own = posterior.fitted_draws
     sites = [own, *(region_draws(posterior.fitted_target, region) for region in others)]
@@ -218,7 +218,7 @@ def unvisited_advice(count: int) -> str:
     )
 
 
-def _where(posterior: Assessable, region: Region) -> str:
+def _where(posterior: Fit, region: Region) -> str:
     """The number that separates a region best from the draws, and its means in both."""
     names, own = scalar_columns(posterior.fitted_draws)
     other = scalar_columns(region_draws(posterior.fitted_target, region))[1]
@@ -231,7 +231,7 @@ def _where(posterior: Assessable, region: Region) -> str:
     return f"{names[i]} about {means[0][i]:.3g} there, {means[1][i]:.3g} in these draws"
 
 
-def regions_mean_error(posterior: Assessable, regions: Sequence[Region]) -> dict:
+def regions_mean_error(posterior: Fit, regions: Sequence[Region]) -> dict:
     """Largest error of a mean, in sds, due to errors of the shares of regions."""
     sites = [region_draws(posterior.fitted_target, region) for region in regions]
     errors = np.array([region.share.error for region in regions])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
 
-def assess_optimum(posterior: Assessable) -> Trust:
+def assess_optimum(posterior: Fit) -> Trust:
     """Verdict on a posterior that is the best mode of its search."""
-    assert posterior.fit.optimum is not None
-    return assess_point(posterior.fit.optimum)
+    assert posterior.optimum is not None
+    return assess_point(posterior.optimum)
 
 
 def assess_point(optimum: Optimum) -> Trust:

@@ -22,7 +22,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.psis import has_even_tail
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, worst_entry
 
 
@@ -79,7 +79,7 @@ class Sensitivity(NamedTuple):
 MAX_PARAMETERS = 50
 
 
-def with_prior_conflict(posterior: Assessable, trust: Trust) -> Trust:
+def with_prior_conflict(posterior: Fit, trust: Trust) -> Trust:
     """Verdict whose advice names parameters about which priors and data disagree.
 
     The verdict itself is on the draws and stays the same. Sensitivities are computed only if the
@@ -125,7 +125,7 @@ def conflict_advice(worst: object, count: int) -> str:
 MIN_SCALED_DRAWS = 100
 
 
-def reason_not_scalable(posterior: Assessable) -> str:
+def reason_not_scalable(posterior: Fit) -> str:
     """Key of the reason why prior and likelihood cannot be scaled; "" if they can."""
     target = posterior.target
     if posterior.is_point:
@@ -178,7 +178,7 @@ def _scaled_priors(target: Target) -> tuple[str, ...]:
 MAX_SCALED_DRAWS = 1_000
 
 
-def scaled_densities(posterior: Assessable) -> ScaledDensities:
+def scaled_densities(posterior: Fit) -> ScaledDensities:
     """Log prior of the scaled sites, and log likelihood, at some draws of each chain."""
     target, draws = posterior.known_target, posterior.draws
     chains, count = posterior.shape

@@ -18,12 +18,12 @@ from bayeskern.inference.assessment.convergence import (
 from bayeskern.inference.assessment.mcmc import regions_mean_error, unvisited_advice
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.exchangeable import Exchanges
-from bayeskern.inference.result import Assessable, Region
+from bayeskern.inference.result import Fit, Region
 from bayeskern.inference.verdict import Trust
 
 
 def assess_regions(
-    posterior: Assessable,
+    posterior: Fit,
     regions: Sequence[Region],
     stats: Sequence[dict[str, np.ndarray]],
     exchanges: Exchanges,
@@ -90,7 +90,7 @@ def assess_regions(
 
 
 def assess_one_order(
-    posterior: Assessable,
+    posterior: Fit,
     regions: Sequence[Region],
     stats: dict[str, np.ndarray],
     exchanges: Exchanges,

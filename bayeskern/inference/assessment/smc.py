@@ -32,7 +32,7 @@ from bayeskern.inference.assessment.overdispersed import OverdispersedSample, ov
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import ANCESTOR, ISLAND, Assessable
+from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 
@@ -48,6 +48,7 @@ class ParticleRecord:
         temperature: The last temperature; 1 if the posterior was reached.
         temperatures: Number of temperatures.
         evaluations: Number of gradients of the log density, over all particles.
+        log_evidence: Log marginal likelihood, up to a constant if the prior is improper.
         start: The start distribution.
         first: Draws of the start distribution, with their densities.
     """
@@ -59,11 +60,12 @@ class ParticleRecord:
     temperature: float
     temperatures: int
     evaluations: int
+    log_evidence: Estimate
     start: Approximation
     first: Sample
 
 
-def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
+def assess_particles(posterior: Fit, record: ParticleRecord) -> Trust:
     """Verdict on equally weighted draws of a particle sampler, over all sites.
 
     Good particles meet the condition for good chains: 400 effective draws of every number in bulk
@@ -80,8 +82,7 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
         The verdict.
     """
     names, x = scalar_columns(posterior.flat)
-    varying, log_evidence = varies(x[None]), posterior.fit.log_evidence
-    assert log_evidence is not None
+    varying, log_evidence = varies(x[None]), record.log_evidence
     evidence = _convergence(posterior, names, x, varying) | {
         "ancestors": len(np.unique(posterior.sample_stats[ANCESTOR])),
         "log_evidence_error": log_evidence.error,
@@ -119,9 +120,7 @@ def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
     return with_places(replace(trust, evidence=evidence), posterior, wider)
 
 
-def _convergence(
-    posterior: Assessable, names: list[str], x: np.ndarray, varying: np.ndarray
-) -> dict:
+def _convergence(posterior: Fit, names: list[str], x: np.ndarray, varying: np.ndarray) -> dict:
     """Smallest effective sample sizes of the numbers and of the log density, with their names.
 
     The log density reveals wrong shares of mixture components with one mean and different widths.
@@ -143,7 +142,7 @@ MAX_DRIFT = 0.1
 BAD_DRIFT = 0.5
 
 
-def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Trust | None:
+def _drift(posterior: Fit, record: ParticleRecord, evidence: dict) -> Trust | None:
     """Verdict if moves at the last temperature changed the distribution of the particles.
 
     Reweighted particles already have the posterior distribution, which moves do not change. If the
@@ -168,7 +167,7 @@ def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Tru
 
 
 def _compare(
-    posterior: Assessable, record: ParticleRecord, evidence: dict
+    posterior: Fit, record: ParticleRecord, evidence: dict
 ) -> tuple[OverdispersedSample, bool]:
     """A wider weighted sample, and True if its weights are reliable.
 
@@ -244,7 +243,7 @@ def _unfinished(record: ParticleRecord) -> str | None:
 # -- modes without particles -----------------------------------------------------------------------
 
 
-def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> list[Optimum]:
+def missed_modes(posterior: Fit, first: Sample, log_evidence: float) -> list[Optimum]:
     """Modes found by a search that the draws do not reach.
 
     A mode outside the draws is missed unless weighted draws show that its mass is negligible, as in

@@ -11,7 +11,7 @@ import numpy as np
 from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.inference.assessment.density_tail import TAIL_SHARE, Tail, density_tail
 from bayeskern.inference.model.cost import is_costly
-from bayeskern.inference.result import Assessable
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
 # Upper limit of the change of a log sd by the density beyond the draws.
@@ -19,7 +19,7 @@ MAX_LOG_SD_RATIO = 0.2
 
 
 def heavy_tail_caution(
-    posterior: Assessable,
+    posterior: Fit,
     names: list[str],
     x: np.ndarray,
     evidence: dict,
@@ -42,9 +42,7 @@ MAX_SKEWED_NUMBERS = 6
 MAX_SKEWED_SIZE = 50
 
 
-def unreached_tail(
-    posterior: Assessable, names: list[str], x: np.ndarray, evidence: dict
-) -> Trust | None:
+def unreached_tail(posterior: Fit, names: list[str], x: np.ndarray, evidence: dict) -> Trust | None:
     """Verdict on an approximation that does not reach a tail; None if it reaches all tails.
 
     Weights do not show a tail that no proposal reaches: where the sd of groups is large, their

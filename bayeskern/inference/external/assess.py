@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bayeskern.core import validation
@@ -97,16 +98,9 @@ def assess(
             method, fit = "guide", _fit_of_guide(target, guide, seed, progress)
         else:
             method, fit = _fit_of_draws(target, draws, idata, seed, progress)
-        return Posterior.of(
-            method,
-            fit,
-            target,
-            seed=seed,
-            progress=progress,
-            coords=bound.coords,
-            dims=bound.dims,
-            timing=watch.seconds,
-        )
+        known = {"seed": seed, "progress": progress, "coords": bound.coords, "dims": bound.dims}
+        posterior = Posterior.from_fit(fit, target, method, **known)
+    return replace(posterior, timing=posterior.timing | watch.seconds)
 
 
 def _fit_of_guide(target: Target, guide: Any, seed: int, progress: bool) -> Fit:

@@ -27,7 +27,7 @@ from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.result import Assessable, Fit
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
 # Number of draws from the guide.
@@ -133,9 +133,9 @@ def _narrow_mode(
 MAX_MODE_DISTANCE_SDS = 0.1
 
 
-def assess_guide_point(posterior: Assessable) -> Trust:
+def assess_guide_point(posterior: Fit) -> Trust:
     """Verdict on a guide that is one point, given the best mode."""
-    optimum, z = posterior.fit.optimum, posterior.fit.z[0, 0]
+    optimum, z = posterior.optimum, posterior.z[0, 0]
     assert optimum is not None
     trust = assess_point(optimum)
     if trust.verdict == "bad":

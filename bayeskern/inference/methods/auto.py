@@ -25,7 +25,7 @@ from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.result import Fit, KnownVerdict
+from bayeskern.inference.result import KnownVerdict
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
@@ -69,9 +69,10 @@ class Auto(Method):
     """
 
     name = "auto"
+    use = "most problems (the default)"
     takes_marginal = False
 
-    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+    def run(self, target: Target, seed: int, progress: bool) -> Posterior:
         attempts = Attempts(target, seed, progress)
         for name, method in self._candidates(target, attempts):
             posterior = attempts.attempt(name, method)
@@ -105,8 +106,8 @@ class Auto(Method):
                 break
             # A bad correction contradicts good draws, a caution does not.
             if is_good and attempts.verdict == "caution":
-                return attempts.fit(-2)
-        return attempts.fit(-1)
+                return attempts.posterior(-2)
+        return attempts.posterior(-1)
 
     def _candidates(self, target: Target, attempts: Attempts) -> Iterator[tuple[str, Method]]:
         """Names and methods to try, the cheapest first, given the attempts so far."""
@@ -166,7 +167,7 @@ class Attempts:
         self.records: list[Attempt] = []
         self.findings = Findings()
         self.found_jumps = False
-        self._fits: list[Fit] = []
+        self._posteriors: list[Posterior] = []
 
     @property
     def verdict(self) -> str:
@@ -176,14 +177,11 @@ class Attempts:
     @property
     def is_costly(self) -> bool:
         """True if the density of the last fit is costly, or that of the model without a fit."""
-        if not self._fits:
-            return is_costly(self.target)
-        marginalized = self._fits[-1].marginalized
-        return is_costly(self.target if marginalized is None else marginalized.target)
+        return is_costly(self._posteriors[-1].fitted_target if self._posteriors else self.target)
 
-    def fit(self, index: int) -> Fit:
-        """One of the fits, with all attempts."""
-        return dataclasses.replace(self._fits[index], attempts=tuple(self.records))
+    def posterior(self, index: int) -> Posterior:
+        """One of the posteriors, with all attempts."""
+        return dataclasses.replace(self._posteriors[index], attempts=tuple(self.records))
 
     def attempt(self, name: str, method: Method) -> Posterior | None:
         """Posterior by a method; None if the method does not apply to the model."""
@@ -195,7 +193,8 @@ class Attempts:
             self.records.append(Attempt(name, seconds, "not assessable", str(reason)))
             return None
         fit = dataclasses.replace(fit, findings=self.findings | fit.findings)
-        posterior = Posterior.of(method.name, fit, self.target, progress=self.progress)
+        known = {"seed": self.seed, "progress": self.progress}
+        posterior = Posterior.from_fit(fit, self.target, method.name, **known)
         self._record(name, name, posterior, started)
         return posterior
 
@@ -211,13 +210,13 @@ class Attempts:
         self._record("nuts", "nuts, more draws", longer, started)
 
     def _record(self, method: str, name: str, posterior: Posterior, started: float) -> None:
-        """Record an attempt under its name, and its fit under the name of its method."""
+        """Record an attempt under its name, and its posterior under the name of its method."""
         trust = posterior.trust_in_draws
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started
         self.records.append(Attempt(name, seconds, trust.verdict, trust.advice))
-        fit = dataclasses.replace(posterior.fit, method=method, assess=KnownVerdict(trust))
-        self._fits.append(fit)
+        known = {"method": method, "assess": KnownVerdict(trust)}
+        self._posteriors.append(dataclasses.replace(posterior, **known))
 
     def look_for_jumps(self, posterior: Posterior) -> None:
         """Find jumps of the density between draws, and name them in the last attempt."""

@@ -14,12 +14,14 @@ from bayeskern.inference.result import Fit
 class Method(ABC):
     """A method that draws from the posterior of a target, with a verdict.
 
-    A subclass is a frozen dataclass of options with a `name` and a `run`. It sees a target as a log
-    density over unconstrained coordinates; other structure of a model (`bayeskern.protocols`) is
-    used before `run` is called.
+    A subclass is a frozen dataclass of options with a `name` and a `run`. The first line of its
+    docstring says in tables of methods what it does. It sees a target as a log density over
+    unconstrained coordinates; other structure of a model (`bayeskern.protocols`) is used before
+    `run` is called.
 
     Attributes:
         name: Name of the method, in `posterior.method` and in tables.
+        use: Problems that the method suits, for tables of methods.
         is_point: True if the method finds a single point, which has no spread.
         takes_marginal: True to run on the marginalised form of a model, if the model offers one.
         runs_side_by_side: True if `run_many` is cheaper than `run` for each target.
@@ -30,6 +32,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+    use: ClassVar[str] = ""
     is_point: ClassVar[bool] = False
     takes_marginal: ClassVar[bool] = True
     runs_side_by_side: ClassVar[bool] = False

@@ -36,6 +36,7 @@ class Exact(Method):
     draws: int = 4000
 
     name = "exact"
+    use = "`GPRegression` with fixed hyperparameters, conjugate models, linear regression"
     takes_marginal = False
 
     def __post_init__(self) -> None:

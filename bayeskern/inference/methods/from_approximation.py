@@ -71,7 +71,7 @@ def fit_from_weights(
     )
     return Fit(
         z=sample.z[chosen][None],
-        weighted=(sample.z, weights.log),
+        weighted_z=(sample.z, weights.log),
         assess=assess,
         log_evidence=weights.log_evidence,
         approximation=q,

@@ -13,7 +13,7 @@ from bayeskern.inference.assessment.convergence import (
     varies,
     worst_convergence,
 )
-from bayeskern.inference.result import Assessable, Assessment
+from bayeskern.inference.result import Assessment, Fit
 from bayeskern.inference.verdict import Trust
 
 # Maximum number of batches of draws of a run with a goal.
@@ -76,7 +76,7 @@ class GoalNotReached:
     assess: Assessment
     until: str
 
-    def __call__(self, posterior: Assessable) -> Trust:
+    def __call__(self, posterior: Fit) -> Trust:
         """The verdict on the draws, with a sentence on the goal."""
         trust, (_, draws) = self.assess(posterior), posterior.shape
         note = f"The goal {self.until} was not reached with {draws:,} draws of each chain."

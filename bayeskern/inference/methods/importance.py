@@ -30,7 +30,6 @@ from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 
 
@@ -69,6 +68,7 @@ class ImportanceSampling(Method):
     replace: bool = True
 
     name = "importance"
+    use = "correcting an approximation; the log marginal likelihood"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")
@@ -82,8 +82,8 @@ class ImportanceSampling(Method):
             validation.one_of("proposal", self.proposal, ("laplace", "svi", "prior"))
 
     def form_of(self, target: Target) -> Target:
-        """Target of the form of its model for this method; the form of a Posterior as proposal."""
-        if isinstance(self.proposal, Posterior):
+        """Target of the form of its model for this method; the form of a posterior as proposal."""
+        if isinstance(self.proposal, Fit):
             return forms.with_sites(target, self.name, self.proposal.draws)
         return super().form_of(target)
 
@@ -100,7 +100,7 @@ class ImportanceSampling(Method):
         if adapted.previous is not None:
             changing = still_changing(adapted.previous, final, target.coordinates)
         # The correction of a fit inherits its findings.
-        findings = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
+        findings = self.proposal.findings if isinstance(self.proposal, Fit) else Findings()
         fit = fit_from_weights(adapted, self.draws, self.replace, seed, changing)
         return dataclasses.replace(fit, optimum=optimum, findings=findings)
 
@@ -127,7 +127,7 @@ class ImportanceSampling(Method):
                 )
             return DistributionProposal(proposal), None
         fit = SVI(draws=4000).run(target, seed, progress) if proposal == "svi" else proposal
-        if not isinstance(fit, Posterior | Fit):
+        if not isinstance(fit, Fit):
             raise TypeError(
                 "proposal must be one of laplace, svi, prior, a Posterior or a NumPyro "
                 f"distribution, got {type(fit).__name__}."
@@ -137,7 +137,7 @@ class ImportanceSampling(Method):
         return widened(fit, target, self.tails), fit.optimum
 
 
-def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approximation:
+def widened(fit: Fit, target: Target, tails: float | None) -> Approximation:
     """Approximation of a fit with heavier tails, or a Student t around its draws.
 
     Args:

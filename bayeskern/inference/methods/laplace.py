@@ -76,6 +76,7 @@ class Laplace(Method):
     hessian: str = "exact"
 
     name = "laplace"
+    use = "many observations, smooth posteriors"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")

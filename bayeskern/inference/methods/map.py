@@ -56,6 +56,7 @@ class MAP(Method):
     checkpoint: str | Path | None = None
 
     name = "map"
+    use = "a first estimate, large Gaussian processes"
     is_point = True
 
     def __post_init__(self) -> None:
@@ -98,6 +99,7 @@ class MLE(Method):
     checkpoint: str | Path | None = None
 
     name = "mle"
+    use = "a fit without priors"
     is_point = True
 
     def __post_init__(self) -> None:

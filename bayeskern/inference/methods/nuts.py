@@ -124,6 +124,7 @@ class NUTS(Method):
 
     name = "nuts"
     samples_latents = True
+    use = "everything else; separate modes get their shares by bridge sampling"
 
     def __post_init__(self) -> None:
         for name in ("chains", "warmup", "draws", "thin", "max_tree_depth"):

@@ -52,6 +52,7 @@ class Pathfinder(Method):
 
     name = "pathfinder"
     samples_latents = True
+    use = "a fast approximation from many starts"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.paths, "paths")

@@ -79,6 +79,7 @@ class SMC(Method):
     checkpoint: str | Path | None = None
 
     name = "smc"
+    use = "several modes; the log marginal likelihood"
 
     def __post_init__(self) -> None:
         for name in ("particles", "islands", "max_moves"):
@@ -140,13 +141,14 @@ class SMC(Method):
             temperature=float(state.temperature),
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,
+            log_evidence=mean_over_islands(state.log_evidence),
             start=sampler.start,
             first=first.particles,
         )
         return Fit(
             z=state.z[chosen][None],
             assess=partial(assess_particles, record=record),
-            log_evidence=mean_over_islands(state.log_evidence),
+            log_evidence=record.log_evidence,
             optimum=optimum,
             sample_stats={
                 "lp": state.log_p[chosen][None],

@@ -78,6 +78,7 @@ class SVI(Method):
 
     name = "svi"
     samples_latents = True
+    use = "large data (plates that subsample), many coordinates, a guide of your own"
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.steps, "steps")

@@ -22,8 +22,8 @@ from bayeskern.inference.model.trace.arguments import StaticArray
 from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.imputed import Gap, Imputed
 from bayeskern.inference.model.trace.missing_values import CONDITIONABLE, separate
-from bayeskern.inference.model.trace.sites import used_values
 from bayeskern.inference.model.trace.validation import is_observed
+from bayeskern.inference.model.upstream import used_values
 from bayeskern.protocols import (
     ChoosesForm,
     ConditionsOnData,

@@ -38,13 +38,7 @@ from bayeskern.inference.model.trace.handlers import (
     support,
     without_data,
 )
-from bayeskern.inference.model.trace.sites import (
-    Latent,
-    ModelSite,
-    inspect_sites,
-    observed_values,
-    trace_at,
-)
+from bayeskern.inference.model.trace.sites import Latent, ModelSite, trace_at
 from bayeskern.protocols import DoesNotApplyError, PreparesData
 
 
@@ -119,27 +113,15 @@ class Target(eqx.Module):
 
     @classmethod
     def _from_trace(cls, model: Callable, traced_arguments: tuple[tuple, dict]) -> Target:
-        """Target from an abstract trace of the model.
-
-        A param site that holds a network is replaced by one param site for each of its arrays.
-        """
-        site_fields: dict[str, Any] = {}
+        """Target from an abstract trace of the model."""
+        traced: dict[str, Any] = {}
 
         def run(traced_arguments: tuple[tuple, dict]) -> None:
-            nonlocal model
-            args, kwargs = arguments.without_static(traced_arguments)
             # Sites are read inside the trace, because the bounds of a support may be tracers.
-            trace = _first_trace(model, args, kwargs)
-            if any(map(is_network, trace.values())):
-                model = OneParamEach(model)
-                trace = _first_trace(model, args, kwargs)
-            subsampled = validation.subsampled(trace)
-            if subsampled:
-                trace = _first_trace(FullPlates(model), args, kwargs)
-            site_fields.update(_site_fields(trace, subsampled))
+            traced.update(_traced(model, *arguments.without_static(traced_arguments)))
 
         eqx.filter_eval_shape(run, traced_arguments)
-        return cls(sort_leaves(model), traced_arguments, **site_fields)
+        return cls(sort_leaves(traced.pop("model")), traced_arguments, **traced)
 
     @property
     def args(self) -> tuple:
@@ -296,7 +278,7 @@ class Target(eqx.Module):
     @by_one_thread
     def _summed_log_density(self, model: Callable, z: ArrayLike, jacobian: bool) -> jax.Array:
         """Log density with discrete sites summed out."""
-        total = DiscreteModel(self._model_at(model, z), self).log_density()
+        total = self._summed_out(self._model_at(model, z)).log_density()
         return total + self._log_det(z, self.trace(z)) if jacobian else total
 
     def _model_at(self, model: Callable, z: ArrayLike, key: jax.Array | None = None) -> Callable:
@@ -338,11 +320,12 @@ class Target(eqx.Module):
 
     def sites(self) -> dict[str, ModelSite]:
         """Latent, discrete, deterministic and observed sites, by name."""
-        return inspect_sites(self)
+        return dict(eqx.filter_eval_shape(_sites, self))
 
     def observed(self, draw: dict) -> dict[str, np.ndarray]:
-        """Values of the observed sites at one draw of the latents."""
-        return observed_values(self, draw)
+        """Values of the observed sites at one draw of the latents, in the order of the model."""
+        values = jax.device_get(_observed(self, draw))
+        return {name: values[name] for name, s in self.sites().items() if s.kind == "observed"}
 
     def with_arguments(self, *args: Any, **kwargs: Any) -> Target:
         """Copy with other data of the same shapes; the sites are not traced again."""
@@ -350,10 +333,14 @@ class Target(eqx.Module):
 
     # -- discrete latents -------------------------------------------------------------------------
 
+    def _summed_out(self, model: Callable) -> DiscreteModel:
+        """A model with these arguments, with discrete sites summed out."""
+        return DiscreteModel(model, self.args, self.kwargs, self.discrete, self.nesting)
+
     def _at_draw(self, draw: dict, key: jax.Array) -> DiscreteModel:
         """The model at values of the latents, with full plates."""
         model = handlers.seed(FullPlates(self.model), key)
-        return DiscreteModel(handlers.substitute(model, data=draw), self)
+        return self._summed_out(handlers.substitute(model, data=draw))
 
     @by_one_thread
     def draw_discrete(self, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
@@ -372,7 +359,7 @@ class Target(eqx.Module):
         if self.discrete and self.latents:
             # Random values, because equal parameters could hide a mistake.
             z = np.random.default_rng(0).normal(size=self.size)
-            DiscreteModel(self._model_at(FullPlates(self.model), z), self).require_summable()
+            self._summed_out(self._model_at(FullPlates(self.model), z)).require_summable()
 
     # -- requirements of methods ------------------------------------------------------------------
 
@@ -415,6 +402,21 @@ def _traceable(model: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]
 def _first_trace(model: Callable, args: tuple, kwargs: dict) -> dict[str, dict]:
     handled = handlers.substitute(model, substitute_fn=centre_improper)
     return handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
+
+
+def _traced(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The model, and the fields of a Target that describe its sites, from a trace.
+
+    A param site that holds a network is replaced by one param site for each of its arrays.
+    """
+    trace = _first_trace(model, args, kwargs)
+    if any(map(is_network, trace.values())):
+        model = OneParamEach(model)
+        trace = _first_trace(model, args, kwargs)
+    subsampled = validation.subsampled(trace)
+    if subsampled:
+        trace = _first_trace(FullPlates(model), args, kwargs)
+    return {"model": model} | _site_fields(trace, subsampled)
 
 
 def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]:
@@ -462,3 +464,25 @@ def _is_latent(name: str, site: dict, trace: dict[str, dict]) -> bool:
     if site["type"] == "param":
         return not has_prior(name, trace)
     return site["type"] == "sample" and not site["is_observed"]
+
+
+# Compiled, because JAX caches its trace for later targets of the same model and shapes. A list,
+# because JAX sorts dictionaries by name.
+@eqx.filter_jit
+def _sites(target: Target) -> list[tuple[str, ModelSite]]:
+    draw = {s.name: jnp.zeros(s.shape) for s in target.latents}
+    kinds = dict.fromkeys(target.discrete, "discrete") | dict.fromkeys(draw, "latent")
+    sites = []
+    for name, site in target.trace_at(draw).items():
+        is_computed = site["type"] == "deterministic"
+        kind = kinds.get(name) or ("deterministic" if is_computed else "observed")
+        if name in kinds or is_computed or validation.is_observed(site):
+            sites.append((name, ModelSite.in_trace(name, site, kind)))
+    return sites
+
+
+@eqx.filter_jit
+def _observed(target: Target, draw: dict) -> dict[str, jax.Array]:
+    trace = target.trace_at(draw)
+    observed = {name: site for name, site in trace.items() if validation.is_observed(site)}
+    return {name: jnp.asarray(site["value"]) for name, site in observed.items()}

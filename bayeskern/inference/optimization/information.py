@@ -28,8 +28,8 @@ from numpyro.distributions import Distribution, constraints, kl_divergence
 
 from bayeskern.hyperparameters import WRAPPERS, innermost
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.trace.sites import upstream_sites
 from bayeskern.inference.model.trace.validation import is_observed
+from bayeskern.inference.model.upstream import upstream_sites
 from bayeskern.likelihoods.distributions import (
     BernoulliLogProbs,
     BetaLogMean,

@@ -20,6 +20,7 @@ from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
 from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
+from bayeskern.inference.result import Fit
 from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS
 from bayeskern.protocols import HasLogLikelihood
 
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
     # xarray takes a while to import.
     import xarray as xr
 
-    from bayeskern.inference.posterior.posterior import Posterior
-
 # Most values in all replicated data sets together; beyond it, fewer replicates are drawn.
 MAX_REPLICATE_NUMBERS = 2 * 10**7
 
 
-def to_arviz(posterior: Posterior) -> xr.DataTree:
+def to_arviz(posterior: Fit) -> xr.DataTree:
     """ArviZ groups that the model and the method provide.
 
     posterior, sample_stats, log_likelihood, log_prior, posterior_predictive, prior,
@@ -77,18 +76,18 @@ def to_arviz(posterior: Posterior) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
-def observed(posterior: Posterior) -> dict[str, np.ndarray]:
+def observed(posterior: Fit) -> dict[str, np.ndarray]:
     """Observations by site; for a masked site, the vector of its unmasked observations."""
     data, masks = _data(posterior)
     return _unmasked(data, data, masks, 0)
 
 
-def parameters(posterior: Posterior) -> xr.Dataset:
+def parameters(posterior: Fit) -> xr.Dataset:
     """Draws of the latents and deterministics as a data set."""
     return _dataset(posterior, posterior.draws, sites=posterior.known_target.sites())
 
 
-def axis_labels(posterior: Posterior, group: xr.Dataset) -> dict[str, list[list[str]]]:
+def axis_labels(posterior: Fit, group: xr.Dataset) -> dict[str, list[list[str]]]:
     """Labels along the axes of each site, from its variable in the group of parameters."""
     names = [netcdf_name(site) for site in posterior.draws]
     if len({*names}) < len(names):
@@ -101,7 +100,7 @@ def axis_labels(posterior: Posterior, group: xr.Dataset) -> dict[str, list[list[
 
 
 def _dataset(
-    posterior: Posterior, values: dict, rows: np.ndarray | None = None, **options: Any
+    posterior: Fit, values: dict, rows: np.ndarray | None = None, **options: Any
 ) -> xr.Dataset:
     """`axes.dataset` with the labels of a posterior; rows: indices of the draws of each chain."""
     count, thinning_note = posterior.shape[1], None
@@ -115,7 +114,7 @@ def _dataset(
 # -- groups ----------------------------------------------------------------------------------------
 
 
-def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _data(posterior: Fit) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Observed values by site, and masks of the sites with masked observations."""
     target = posterior.known_target
     first = {name: values[0] for name, values in predictive.latents(posterior).items()}
@@ -129,7 +128,7 @@ def _data(posterior: Posterior) -> tuple[dict[str, np.ndarray], dict[str, np.nda
     return data, masks
 
 
-def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:
+def _replicates(posterior: Fit, data: dict, masks: dict) -> dict[str, xr.Dataset]:
     """The group posterior_predictive; empty if the model cannot draw its own observations."""
     target = posterior.known_target
     if posterior.is_point or not predictive.draws_own_data(target):
@@ -148,7 +147,7 @@ def _replicates(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.D
     return {"posterior_predictive": group}
 
 
-def _log_prior(posterior: Posterior) -> dict[str, xr.Dataset]:
+def _log_prior(posterior: Fit) -> dict[str, xr.Dataset]:
     """The group log_prior: log density of each latent site with a proper prior.
 
     The densities of the elements of a site are summed. Empty without such sites and for a point
@@ -168,7 +167,7 @@ def _log_prior(posterior: Posterior) -> dict[str, xr.Dataset]:
     return {"log_prior": _dataset(posterior, values, dims={})}
 
 
-def _prior(posterior: Posterior, data: dict, masks: dict) -> dict[str, xr.Dataset]:
+def _prior(posterior: Fit, data: dict, masks: dict) -> dict[str, xr.Dataset]:
     """The groups prior and prior_predictive; empty if the prior is improper."""
     target, groups = posterior.known_target, {}
     if target.without_prior:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -14,12 +14,10 @@ from bayeskern.inference.approximation.proposals import Evaluable
 from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
 from bayeskern.inference.assessment.clusters import variance_of_mean
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
+from bayeskern.inference.model.evaluation import join_chains, log_densities
 from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
-from bayeskern.inference.result import ANCESTOR, ISLAND
-
-if TYPE_CHECKING:
-    from bayeskern.inference.posterior.posterior import Posterior
+from bayeskern.inference.posterior.missing import sites_at
+from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
 
 
 class Expectation(NamedTuple):
@@ -51,7 +49,7 @@ class Expectation(NamedTuple):
         return f"{text}, not reliable: k-hat {worst:.2g} of weights times |f|{remedy}"
 
 
-def expectation(posterior: Posterior, f: Callable, match: bool = False) -> Expectation:
+def expectation(posterior: Fit, f: Callable, match: bool = False) -> Expectation:
     """E[f] under the posterior, as `Posterior.expectation` documents it."""
     if match:
         draws, matched = _matched(posterior)
@@ -92,7 +90,7 @@ def _values(f: Callable, draws: dict[str, np.ndarray]) -> np.ndarray:
     return values
 
 
-def _matched(posterior: Posterior) -> tuple[dict[str, np.ndarray], Matched]:
+def _matched(posterior: Fit) -> tuple[dict[str, np.ndarray], Matched]:
     """Draws of the proposal after moment matching, as sites (S, *site), and with their weights."""
     target, q = posterior.fitted_target, posterior.approximation
     if not isinstance(q, Evaluable):
@@ -101,13 +99,10 @@ def _matched(posterior: Posterior) -> tuple[dict[str, np.ndarray], Matched]:
             "has none (a file does not keep it). Fit by method='laplace', 'svi' or 'importance', "
             "or leave match=False."
         )
-    z = posterior.z[0] if posterior.fit.weighted is None else posterior.fit.weighted[0]
+    z = posterior.z[0] if posterior.weighted_z is None else posterior.weighted_z[0]
     proposal = Proposal(z, q.log_density(z), q.log_density)
     matched = match_moments(proposal, partial(log_densities, target))
-    to_sites = partial(constrain, target)
-    if posterior.marginalized is not None:
-        to_sites = posterior.marginalized.draws
-    return join_chains(to_sites(matched.z[None])), matched
+    return join_chains(sites_at(posterior, matched.z[None])), matched
 
 
 def _self_normalised(

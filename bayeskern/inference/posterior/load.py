@@ -22,7 +22,7 @@ from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
 from bayeskern.inference.posterior.log_likelihood import without_spread
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.result import Fit, KnownVerdict
+from bayeskern.inference.result import KnownVerdict
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import NotKeptError, PreparesData, Restorable
 
@@ -76,17 +76,14 @@ def restored(
     posterior = groups["posterior"].dataset
     draws = {name: np.asarray(posterior[safe]) for name, safe in state.pop("draws").items()}
     trust, log_evidence = Trust(**state.pop("trust")), state.pop("log_evidence")
-    log_p, model_arguments = state.pop("log_p"), state.pop("model")
+    model_arguments = state.pop("model")
     if target is not None:
         _require_same(target, draws, model_arguments)
-    # `weighted` in the file holds draws of sites, a field of Posterior and not of Fit.
-    fields = ("z", "log_q", "trace", "sample_stats", "attempts")
     marginals = {name: KnownMarginal(*m) for name, m in state.pop("marginals").items()}
-    stored_fields = {name: state.pop(name) for name in fields}
-    fit = Fit(assess=KnownVerdict(trust), marginals=marginals, **stored_fields)
-    loaded = StoredPosterior(
+    return StoredPosterior(
+        assess=KnownVerdict(trust),
         draws=draws,
-        fit=fit,
+        marginals=marginals,
         target=target,
         log_evidence=None if log_evidence is None else Estimate(*log_evidence),
         stored=groups,
@@ -94,9 +91,6 @@ def restored(
         missing=missing,
         **state,
     )
-    # Otherwise the cached property would be computed from the model.
-    vars(loaded)["log_p"] = log_p
-    return loaded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,8 +101,10 @@ class StoredPosterior(Posterior):
         stored: Groups of ArviZ as they were saved.
         model_arguments: Arguments, columns and observed sites of the model.
         missing: Reason why predictions are impossible; None if they are possible.
+        log_p: As in `Posterior`, from the file and not from the model.
     """
 
+    log_p: np.ndarray | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     stored: Any = None
     model_arguments: dict = field(default_factory=dict)
     missing: str | None = None
@@ -143,7 +139,8 @@ class StoredPosterior(Posterior):
         return self.stored["posterior"].to_dataset()
 
     def save(self, path: str | Path) -> None:
-        netcdf.save(self, path, self.model_arguments if self.target is None else None)
+        model = self.model_arguments if self.target is None else None
+        netcdf.save(self, self.to_arviz(), path, model)
 
 
 def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,14 +15,12 @@ from bayeskern.hyperparameters import WRAPPERS
 from bayeskern.inference.model.evaluation import join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
-from bayeskern.inference.model.trace.sites import upstream_sites
 from bayeskern.inference.model.trace.validation import is_factor, is_observed
+from bayeskern.inference.model.upstream import upstream_sites
 from bayeskern.inference.posterior.predictive import at_each
+from bayeskern.inference.result import Fit
 from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
-
-if TYPE_CHECKING:
-    from bayeskern.inference.posterior.posterior import Posterior
 
 # Log densities of the values of a site, and True for unmasked values (None if all are unmasked).
 Density = tuple[jax.Array, jax.Array | None]
@@ -42,12 +40,12 @@ class Pointwise(NamedTuple):
     counted: np.ndarray | None
 
 
-def log_likelihood(posterior: Posterior) -> dict[str, np.ndarray]:
+def log_likelihood(posterior: Fit) -> dict[str, np.ndarray]:
     """log p(y_i | draw) of every observed site: each (chains, draws, *data)."""
     return {name: density.values for name, density in pointwise(posterior)[0].items()}
 
 
-def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
+def pointwise(posterior: Fit) -> tuple[dict[str, Pointwise], np.ndarray]:
     """Pointwise log likelihood of every observed site, and indices of the draws of each chain."""
     if posterior.is_point:
         raise ValueError(
@@ -98,7 +96,7 @@ def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     return by_site, rows
 
 
-def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
+def masks_of(posterior: Fit) -> dict[str, np.ndarray | None]:
     """Masks of the observed sites, True for unmasked values, in the shape of the data.
 
     A site without a mask has None.
@@ -106,7 +104,7 @@ def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
     return jax.device_get(_masks(posterior.known_target, _first_draw(posterior)))
 
 
-def powers_of(posterior: Posterior) -> dict[str, np.ndarray]:
+def powers_of(posterior: Fit) -> dict[str, np.ndarray]:
     """Powers of the likelihoods of unmasked observations under `numpyro.handlers.scale`.
 
     Each has the shape of the log likelihoods of its site at one draw; sites without a scale are
@@ -122,7 +120,7 @@ def powers_of(posterior: Posterior) -> dict[str, np.ndarray]:
     return powers
 
 
-def factors_of(posterior: Posterior) -> list[str]:
+def factors_of(posterior: Fit) -> list[str]:
     """Names of the `numpyro.factor` sites of the model, which are no observations."""
     target = posterior.known_target
     if isinstance(target.model, HasLogLikelihood):
@@ -186,7 +184,7 @@ def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
 
 
-def _first_draw(posterior: Posterior) -> dict[str, np.ndarray]:
+def _first_draw(posterior: Fit) -> dict[str, np.ndarray]:
     return {s.name: posterior.draws[s.name][0, 0] for s in posterior.known_target.latents}
 
 

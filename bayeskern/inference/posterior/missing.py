@@ -1,4 +1,4 @@
-"""Draws of missing observations that were integrated out; labels of their axes."""
+"""Sites at the draws of a fit, with its missing observations; labels of their axes."""
 
 from __future__ import annotations
 
@@ -11,44 +11,46 @@ import jax
 import numpy as np
 
 from bayeskern.core.batching import batch_size
-from bayeskern.inference.model.evaluation import join_chains
+from bayeskern.inference.model.evaluation import constrain, join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import Gap, gaps_of
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.predictive import at_each
+from bayeskern.inference.result import Fit
 
 
-def integrated_gaps(target: Target | None) -> dict[str, Gap]:
-    """Missing values that are integrated out, by name in draws."""
-    gaps = gaps_of(None if target is None else target.model)
-    return {gap.name: gap for gap in gaps if not gap.latent}
+def sites_at(fit: Fit, z: np.ndarray) -> dict[str, np.ndarray]:
+    """Latents, deterministics and missing observations at points z.
 
-
-def missing_draws(
-    target: Target, draws: Mapping[str, np.ndarray], shape: tuple[int, int], seed: int
-) -> dict[str, np.ndarray]:
-    """Missing values that were integrated out, drawn given the data at each draw.
+    Missing values that were integrated out are drawn given the data at each point. A single point,
+    such as a mode, gets their conditional mean.
 
     Args:
-        target: The model.
-        draws: Draws of its latents, each (chains, draws, *site). A single draw, such as a mode,
-            gets the conditional mean of the missing values.
-        shape: Numbers of chains and of draws.
-        seed: Seed of the fit.
+        fit: The fit, with its target and seed.
+        z: Points in the coordinates of the fit, (chains, draws, d).
 
     Returns:
-        Draws by name, `<site>_missing`, each (chains, draws, number of missing values).
+        Each site (chains, draws, *site); the missing values of a site as `<site>_missing`.
     """
-    gaps = integrated_gaps(target)
+    if fit.marginalized is not None:
+        return fit.marginalized.draws(z)
+    target, shape = fit.known_target, z.shape[:2]
+    sites, gaps = constrain(target, z), _integrated(target)
     if not gaps:
-        return {}
-    flat = join_chains({s.name: draws[s.name] for s in target.latents})
+        return sites
+    latents = join_chains({s.name: sites[s.name] for s in target.latents})
     # A key of their own, so that these draws do not repeat the random numbers of the fit.
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 5), math.prod(shape))
-    size = sum(gap.missing.value.sum() for gap in gaps.values())
+    key = jax.random.fold_in(jax.random.key(fit.seed or 0), 5)
+    keys = jax.random.split(key, math.prod(shape))
+    size = sum(gap.missing.value.sum() for gap in gaps)
     function = eqx.Partial(_missing_at, target, math.prod(shape) == 1)
-    values = at_each(function, (flat, keys), size, batch_size(size))
-    return {name: np.reshape(values[name], (*shape, -1)) for name in gaps}
+    values = at_each(function, (latents, keys), size, batch_size(size))
+    return sites | {gap.name: np.reshape(values[gap.name], (*shape, -1)) for gap in gaps}
+
+
+def _integrated(target: Target) -> list[Gap]:
+    """Missing values that are integrated out."""
+    return [gap for gap in gaps_of(target.model) if not gap.latent]
 
 
 def _missing_at(target: Target, mean: bool, draw: dict, key: jax.Array) -> dict[str, jax.Array]:
@@ -56,9 +58,9 @@ def _missing_at(target: Target, mean: bool, draw: dict, key: jax.Array) -> dict[
     if target.discrete:
         draw = draw | target.draw_discrete(draw, draw_key)
     trace, values = target.trace_at(draw, draw_key), {}
-    for i, (name, gap) in enumerate(integrated_gaps(target).items()):
+    for i, gap in enumerate(_integrated(target)):
         fn = trace[gap.site]["missing"]
-        values[name] = fn.mean if mean else fn.sample(jax.random.fold_in(key, i))
+        values[gap.name] = fn.mean if mean else fn.sample(jax.random.fold_in(key, i))
     return values
 
 

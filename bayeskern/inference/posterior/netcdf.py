@@ -14,10 +14,12 @@ from bayeskern.core.netcdf import Format, to_bytes, write
 from bayeskern.core.validation import TextColumn
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
+from bayeskern.inference.result import Fit
 from bayeskern.protocols import classes_of, columns_of
 
 if TYPE_CHECKING:
-    from bayeskern.inference.posterior.posterior import Posterior
+    # xarray takes a while to import.
+    import xarray as xr
 
 FORMAT = Format("bayeskern posterior", version=4)
 # Fields of a Posterior that are stored unchanged; `save` converts further fields.
@@ -35,11 +37,12 @@ FIELDS = (
 )
 
 
-def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> None:
+def save(posterior: Fit, groups: xr.DataTree, path: str | Path, model: dict | None = None) -> None:
     """Write a posterior to a netCDF file, whole or not at all; nothing is pickled.
 
     Args:
         posterior: The posterior.
+        groups: Its groups of ArviZ.
         path: Name of the file.
         model: Description of its model from an earlier file, if the model is not loaded.
 
@@ -47,11 +50,11 @@ def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> N
         OSError: If the path is a folder or cannot be written to.
     """
     require_file(path, "posterior.nc")
-    content = to_bytes(posterior.to_arviz(), state_of(posterior, model), FORMAT)
+    content = to_bytes(groups, state_of(posterior, model), FORMAT)
     write(content, path, "posterior.nc")
 
 
-def state_of(posterior: Posterior, model: dict | None = None) -> dict[str, Any]:
+def state_of(posterior: Fit, model: dict | None = None) -> dict[str, Any]:
     """State of a posterior beside the groups of ArviZ. Arguments as in `save`."""
     trust = posterior.trust
     return {name: getattr(posterior, name) for name in FIELDS} | {
@@ -68,7 +71,7 @@ def state_of(posterior: Posterior, model: dict | None = None) -> dict[str, Any]:
     }
 
 
-def _model(posterior: Posterior) -> dict[str, Any]:
+def _model(posterior: Fit) -> dict[str, Any]:
     """Arguments, columns, classes and names of observed sites of the model."""
     target = posterior.known_target
     columns = columns_of(target.model)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.timing import Stopwatch
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.assessment import latent_laplace, power_scaling
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.checks.forgotten_data import forgets_data
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
-from bayeskern.inference.model.trace.imputed import gaps_of
 from bayeskern.inference.posterior import (
     arviz,
     expectation,
@@ -28,8 +29,9 @@ from bayeskern.inference.posterior import (
     predictive,
     summary,
 )
-from bayeskern.inference.posterior.draws import PosteriorDraws
 from bayeskern.inference.posterior.expectation import Expectation
+from bayeskern.inference.posterior.missing import sites_at
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction
@@ -39,28 +41,59 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+# Fields of a posterior that the call of `infer` sets, not the method.
+CALL_FIELDS = ("coords", "dims", "seed", "made_by", "progress")
 
-@dataclass(frozen=True, eq=False)
-class Posterior(PosteriorDraws):
+
+class Posterior(Fit):
     """Draws from a posterior, or its mode as a single draw, and a verdict on them.
 
     Attributes:
         method: Name of the method.
         draws: Each latent and deterministic site as an array (chains, draws, *site), equally
             weighted.
-        fit: Result of the method, in unconstrained coordinates.
         target: The model and its data; None if the posterior was loaded without the model.
         weighted: Weighted draws, each (S, *site), and their log weights (S,), normalised; None if
             the draws are not weighted.
         log_evidence: log p(data) with its standard error, if it is known and the prior is proper.
         timing: Seconds by part: "compile", "run" and "total"; "sampling" is the time of NUTS with
             its warmup, without compilation.
-        coords: Labels along named axes, in ArviZ's form.
-        dims: Names of the axes of sites that are not plates.
-        seed: Seed of the fit; None if unknown.
-        made_by: The method with its options; None if unknown, as after loading.
-        progress: True to show a progress bar.
+
+    `Fit` documents the other attributes.
     """
+
+    @classmethod
+    def from_fit(cls, fit: Fit, target: Target, method: str, **known: Any) -> Self:
+        """The posterior of a fit, with the sites at its draws.
+
+        Args:
+            fit: The fit; a posterior, which has its sites, receives the fields only.
+            target: The target that was passed to the method.
+            method: Name of the method.
+            **known: Fields of the call.
+        """
+        if isinstance(fit, cls):
+            return replace(fit, **known)
+        target, findings = fit.target or target, fit.findings
+        if fit.optimum is not None:
+            findings |= Findings((fit.optimum,))
+        known = {f.name: getattr(fit, f.name) for f in fields(fit)} | known
+        known |= {
+            "method": fit.method or method,
+            "target": target,
+            # With an improper prior, the evidence has no scale.
+            "log_evidence": None if target.without_scale else fit.log_evidence,
+        }
+        posterior = cls(**known)
+        weighted = None
+        if fit.weighted_z is not None:
+            z, log_weights = fit.weighted_z
+            heaviest = np.argsort(-log_weights, kind="stable")[:20]
+            findings |= Findings.at(posterior.fitted_target.coordinates, z[heaviest])
+            sites = sites_at(posterior, z[None])
+            weighted = ({name: values[0] for name, values in sites.items()}, log_weights)
+        draws = fit.draws or sites_at(posterior, fit.z)
+        return replace(posterior, draws=draws, weighted=weighted, findings=findings)
 
     # -- verdict ----------------------------------------------------------------------------------
 
@@ -83,7 +116,7 @@ class Posterior(PosteriorDraws):
     def trust_in_draws(self) -> Trust:
         """The verdict without a check of the priors."""
         with blas_threads_for(self.z.shape[-1]):
-            trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
+            trust = latent_laplace.assess_latent_laplace(self, self.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model keeps its verdict.
         if not usable or self.target is None or not forgets_data(self.target):
@@ -107,7 +140,7 @@ class Posterior(PosteriorDraws):
         Raises:
             ValueError: If the method has no chains, or the posterior was loaded from a file.
         """
-        if self.fit.continuation is None:
+        if self.continuation is None:
             raise ValueError(
                 f"{self.method} has no chains that can go on. Only a posterior by method='nuts' in "
                 "the session of its fit can be extended; NUTS(checkpoint=path) keeps a run in a "
@@ -115,14 +148,11 @@ class Posterior(PosteriorDraws):
             )
         draws = validation.positive_integer(draws, "draws")
         with Stopwatch() as watch, blas_threads_for(self.z.shape[-1]):
-            fit = self.fit.continuation.extended(draws, self.progress)
-        kept = {name: getattr(self.fit, name) for name in ("target", "marginalized", "attempts")}
-        known = {
-            name: getattr(self, name) for name in ("coords", "dims", "seed", "made_by", "progress")
-        }
-        return Posterior.of(
-            self.method, replace(fit, **kept), self.known_target, watch.seconds, **known
-        )
+            fit = self.continuation.extended(draws, self.progress)
+            kept = ("target", "marginalized", "attempts", *CALL_FIELDS)
+            fit = replace(fit, **{name: getattr(self, name) for name in kept})
+            posterior = Posterior.from_fit(fit, self.known_target, self.method)
+        return replace(posterior, timing=posterior.timing | watch.seconds)
 
     def point(self, statistic: str = "mean") -> PointEstimate:
         """One value for each site, such as a kernel can take.
@@ -295,16 +325,6 @@ class Posterior(PosteriorDraws):
         return log_likelihood.log_likelihood(self)
 
     @property
-    def missing_values(self) -> dict[str, np.ndarray]:
-        """Masks of the missing observations, by site; empty if none was imputed.
-
-        Their draws are `draws["<site>_missing"]`. They count neither in the log likelihood nor in
-        leave-one-out cross-validation.
-        """
-        model = None if self.target is None else self.target.model
-        return {gap.site: gap.missing.value for gap in gaps_of(model)}
-
-    @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks on the data of the fit: missing observations."""
         masks = self.missing_values
@@ -375,7 +395,7 @@ class Posterior(PosteriorDraws):
         Raises:
             OSError: If the path is a folder or cannot be written to.
         """
-        netcdf.save(self, path)
+        netcdf.save(self, self.to_arviz(), path)
 
     def __repr__(self) -> str:
         sites = ", ".join(f"{k}{list(v.shape[2:]) or ''}" for k, v in self.draws.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,23 +11,21 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.verdict import VERDICTS, Verdict
 from bayeskern.inference.approximation.psis import pareto_smooth, resample
 from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS, MAX_WEIGHTED_DRAWS
+from bayeskern.inference.result import Fit
 from bayeskern.prediction.mixture import Quantiles, thinned_rows
-
-if TYPE_CHECKING:
-    from bayeskern.inference.posterior.posterior import Posterior
 
 # Draws of the second prediction: their sampling error is 1 / sqrt(1,000) of an sd.
 OTHER_DRAWS = 1_000
 MIN_OTHER_DRAWS = 100
 
 
-def with_rows(posterior: Posterior, rows: np.ndarray) -> Posterior:
+def with_rows(posterior: Fit, rows: np.ndarray) -> Fit:
     """The posterior with some of its draws, in one chain."""
     draws = {name: values[rows][None] for name, values in posterior.flat.items()}
     return replace(posterior, draws=draws)
 
 
-def rows_to_average(posterior: Posterior, most: int | None) -> np.ndarray:
+def rows_to_average(posterior: Fit, most: int | None) -> np.ndarray:
     """Rows of at most `most` draws, evenly spaced; of all draws if None."""
     flat = posterior.flat
     latents = {s.name: flat[s.name] for s in posterior.fitted_target.latents if s.name in flat}
@@ -46,9 +43,9 @@ class PredictionCheck:
         predict: Posterior -> prediction at the same points.
     """
 
-    posterior: Posterior
+    posterior: Fit
     rows: np.ndarray
-    predict: Callable[[Posterior], Quantiles]
+    predict: Callable[[Fit], Quantiles]
 
     def __call__(self, prediction: Quantiles) -> Verdict:
         """Verdict on the means and sds of a prediction, no better than that on the posterior."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,19 +17,18 @@ from bayeskern.inference.model.checks.indices import require_in_range
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import as_jax, make_static
 from bayeskern.inference.model.trace.handlers import DrawObserved
-from bayeskern.inference.model.trace.sites import conditional_sites, trace_at, upstream_sites
+from bayeskern.inference.model.trace.sites import trace_at
 from bayeskern.inference.model.trace.validation import CannotDrawError, is_factor
+from bayeskern.inference.model.upstream import conditional_sites, upstream_sites
 from bayeskern.inference.posterior.prediction_check import (
     PredictionCheck,
     rows_to_average,
     with_rows,
 )
+from bayeskern.inference.result import Fit
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
 from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive, most_draws
-
-if TYPE_CHECKING:
-    from bayeskern.inference.posterior.posterior import Posterior
 
 Draws = dict[str, np.ndarray]
 
@@ -135,7 +134,7 @@ def _mapped(function: Callable, items: tuple, batch: int | None) -> Any:
 
 
 def predict(
-    posterior: Posterior, args: tuple, seed: int, extend: bool, draws: int | None, kwargs: dict
+    posterior: Fit, args: tuple, seed: int, extend: bool, draws: int | None, kwargs: dict
 ) -> Any:
     """The posterior predictive at new arguments of the model, with a verdict on it.
 
@@ -162,13 +161,13 @@ def predict(
     return prediction
 
 
-def _of_site(at_new: Callable[[Posterior], Predictions], name: str, posterior: Posterior) -> Any:
+def _of_site(at_new: Callable[[Fit], Predictions], name: str, posterior: Fit) -> Any:
     """Prediction of one of several sites."""
     return at_new(posterior)[name]
 
 
 def _predict(
-    posterior: Posterior, args: tuple, seed: int, extend: bool, most: int | None, kwargs: dict
+    posterior: Fit, args: tuple, seed: int, extend: bool, most: int | None, kwargs: dict
 ) -> Any:
     """The posterior predictive at new arguments of the model, averaged over all draws.
 
@@ -221,13 +220,13 @@ def _repeated(draws: Draws) -> Draws:
     return {k: np.broadcast_to(v, (DRAWS_AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
 
 
-def _count(posterior: Posterior) -> int:
+def _count(posterior: Fit) -> int:
     """Number of draws of a prediction."""
     return DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
 
 
 def _at_new(
-    posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
+    posterior: Fit, args: tuple, seed: int, extend: bool, kwargs: dict
 ) -> tuple[Draws, PredictiveModel]:
     """Draws for new arguments, and the model at them."""
     target = posterior.known_target
@@ -242,7 +241,7 @@ def _at_new(
     return draws, PredictiveModel(target, new, conditional_sites(target), given)
 
 
-def latents(posterior: Posterior) -> Draws:
+def latents(posterior: Fit) -> Draws:
     """Draws of the model's latent sites, with chains joined: each (S, *site)."""
     flat = posterior.flat
     return {s.name: flat[s.name] for s in posterior.known_target.latents}
@@ -253,7 +252,7 @@ def _first(draws: Draws) -> Draws:
     return {name: values[0] for name, values in draws.items()}
 
 
-def _extended(posterior: Posterior, draws: Draws, new: tuple[tuple, dict], seed: int) -> Draws:
+def _extended(posterior: Fit, draws: Draws, new: tuple[tuple, dict], seed: int) -> Draws:
     """The draws, with new members of plates from their prior given the draw."""
     target = posterior.known_target
     shapes = eqx.filter_eval_shape(
@@ -278,7 +277,7 @@ def _latents_at(
     return {name: jnp.asarray(trace[name]["value"]) for name in names if name in trace}
 
 
-def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple, dict]) -> Draws:
+def _sampled_deterministics(posterior: Fit, draws: Draws, new: tuple[tuple, dict]) -> Draws:
     """Draws of sites that were deterministic in the fit and are sampled at new arguments."""
     target, sampled = posterior.known_target, []
 
@@ -290,9 +289,7 @@ def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple
     return {name: posterior.flat[name] for name in set(sampled) & set(target.deterministics)}
 
 
-def deterministics(
-    posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
-) -> Draws:
+def deterministics(posterior: Fit, args: tuple, seed: int, extend: bool, kwargs: dict) -> Draws:
     """Deterministic sites at new arguments of the model and each draw: each (S, *site).
 
     The arguments are as in `predict`.
@@ -315,7 +312,7 @@ def deterministics(
     return at_each(function, (draws, keys), size, batch_size(size))
 
 
-def infer_discrete(posterior: Posterior, seed: int) -> Draws:
+def infer_discrete(posterior: Fit, seed: int) -> Draws:
     """Discrete sites that were summed out, drawn given the data at each draw: each (S, *site)."""
     target = posterior.known_target
     if not target.discrete:
@@ -338,7 +335,7 @@ def draws_own_data(target: Target) -> bool:
     return not isinstance(target.model, HasLogLikelihood) or bool(conditional_sites(target))
 
 
-def replicates_at(posterior: Posterior, count: int) -> Draws:
+def replicates_at(posterior: Fit, count: int) -> Draws:
     """New data at the model's own arguments, at `count` draws: each (count, *data)."""
     target = posterior.known_target
     if not draws_own_data(target):

@@ -11,17 +11,16 @@ import numpy as np
 from bayeskern.core.formatting import alike, number
 from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.trace.axes import netcdf_name
+from bayeskern.inference.result import Fit
 
 if TYPE_CHECKING:
     # pandas and xarray take a while to import.
     import pandas as pd
     import xarray as xr
 
-    from bayeskern.inference.posterior.posterior import Posterior
-
 
 def summary(
-    posterior: Posterior,
+    posterior: Fit,
     data: xr.Dataset,
     marginals: Mapping[str, KnownMarginal] | None = None,
     **options: Any,

@@ -167,7 +167,7 @@ def judged(mean, sds, target=GAUSSIAN, searches=(), count=4000, **options):
         approximation=q,
         findings=Findings(searches),
     )
-    return Posterior.of("by hand", fit, target).trust
+    return Posterior.from_fit(fit, target, "by hand").trust
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_nan_is_not_good():
         damaged = log_q.copy()
         damaged[0] = broken
         fit = Fit(z=z[None], assess=assess_approximation, log_q=damaged)
-        assert Posterior.of("by hand", fit, GAUSSIAN).trust.verdict != "good"
+        assert Posterior.from_fit(fit, GAUSSIAN, "by hand").trust.verdict != "good"
 
 
 @pytest.mark.slow

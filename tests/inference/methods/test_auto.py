@@ -11,7 +11,6 @@ from scipy.special import betaln, softmax
 from scipy.stats import gamma, multivariate_normal
 
 import bayeskern as bk
-from bayeskern.inference import METHODS
 from bayeskern.inference.methods import auto
 from bayeskern.inference.model import cost
 from models import coin, eight_schools, funnel
@@ -153,15 +152,6 @@ def test_nuts_is_returned_where_no_verdict_is_good():
     assert posterior.method == "nuts"
     assert all(a.verdict != "good" for a in posterior.attempts)
     assert posterior.trust.verdict == posterior.attempts[-1].verdict
-
-
-def test_names_of_methods():
-    assert set(METHODS) == {
-        *("auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"),
-        "nuts",
-    }
-    with pytest.raises(ValueError, match="Did you mean 'laplace'"):
-        bk.infer(nearly_gaussian, Y, method="laplas")
 
 
 @pytest.mark.slow

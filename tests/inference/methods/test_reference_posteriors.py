@@ -8,9 +8,10 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference import METHODS, NUTS, SVI
+from bayeskern.inference import NUTS, SVI
 from bayeskern.kernels import RBF
 from tests import posteriordb
+from tests.inference.methods.cases import DRAWING
 
 pytestmark = posteriordb.needed
 
@@ -24,8 +25,7 @@ NEARLY_GAUSSIAN = [
 # Joint modes are not means: with k coefficients the mode of log sigma lies k/2n below its mean,
 # which is k / sqrt(2n) of its sds. Beyond 0.15 Laplace may not read good.
 LAPLACE_IS_OFF = {"arK-arK": 0.3, "sblrc-blr": 0.35}
-POINTS = ("map", "mle")
-APPROXIMATE = [m for m in METHODS if m not in (*POINTS, "nuts", "exact", "auto")]
+APPROXIMATE = [name for name in DRAWING if name != "nuts"]
 
 
 @functools.cache

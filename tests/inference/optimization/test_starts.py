@@ -14,13 +14,13 @@ from bayeskern.inference.optimization.lbfgs import evaluate
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.optimization.starts import finite_positions
+from tests.inference.methods.cases import CASES
 from tests.inference.zoo.bounded import uniform, uniform_truth
 from tests.inference.zoo.posterior import ZooPosterior
 from tests.inference.zoo.zoo import BY_NAME
 from tests.marks import slow
 
-CHAINS = bk.NUTS(chains=2, warmup=200, draws=300)
-METHODS = ("auto", "map", "laplace", "importance", "pathfinder", "svi", CHAINS)
+METHODS = [name for name in CASES if name not in ("exact", "mle")]
 # Most draws of the prior are below the largest of these, where the density is zero.
 Y = np.random.default_rng(0).uniform(0.0, 30.0, 40)
 UNIFORM = ZooPosterior("uniform", "bounded", uniform, (Y,), lambda: uniform_truth(Y))
@@ -32,11 +32,10 @@ FAST = {("dual moon", "importance")}
 @pytest.mark.parametrize(
     ("name", "method"),
     [pair if pair in FAST else slow(*pair) for pair in product(POSTERIORS, METHODS)],
-    ids=lambda x: getattr(x, "name", x),
 )
 def test_fits_start_where_the_density_is_finite(name, method):
     posterior = POSTERIORS[name]
-    fit = bk.infer(posterior.model, *posterior.args, method=method, seed=0, progress=False)
+    fit = bk.infer(posterior.model, *posterior.args, method=CASES[method], seed=0, progress=False)
     assert all(np.all(np.isfinite(draws)) for draws in fit.draws.values())
     # Chains may weigh two places wrongly, which their verdict says.
     assert fit.trust.verdict != "good" or posterior.is_right(fit.draws)

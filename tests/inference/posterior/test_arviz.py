@@ -1,6 +1,5 @@
 """The tree for ArviZ: groups, names, and ArviZ's own functions on it."""
 
-import dataclasses
 import warnings
 
 import arviz as az
@@ -97,9 +96,10 @@ def chains():
     chains = Fit(
         z=draws["mu"][..., None],
         assess=lambda _: Trust("good", "As a test."),
+        draws=draws,
         sample_stats=stats,
     )
-    return dataclasses.replace(posterior, method="nuts", draws=draws, fit=chains)
+    return bk.Posterior.from_fit(chains, posterior.target, "nuts")
 
 
 # -- groups and names ----------------------------------------------------------------------------

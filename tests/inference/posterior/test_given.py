@@ -12,7 +12,7 @@ from numpyro.infer import Predictive
 
 import bayeskern as bk
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.trace.sites import upstream_sites
+from bayeskern.inference.model.upstream import upstream_sites
 
 RNG = np.random.default_rng(11)
 

@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.infer import METHODS
 from bayeskern.protocols import DoesNotApplyError
+from tests.inference.methods.cases import DRAWING
 from tests.inference.zoo.mixtures import random_mixture
 from tests.inference.zoo.posterior import is_right
 from tests.inference.zoo.zoo import BY_NAME, POSTERIORS, seeds
 
-NAMES = [
-    name
-    for name in ("laplace", "svi", "importance", "pathfinder", "smc", "nuts", "auto")
-    if name in METHODS
-]
+NAMES = [*DRAWING, "auto"]
 SEEDS = range(3)
 SEEDS_OF_LONG_RUN = 20
 # One of each kind of difficulty that takes a second or less.

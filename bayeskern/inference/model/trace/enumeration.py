@@ -14,8 +14,6 @@ from numpyro import handlers
 if TYPE_CHECKING:
     from funsor import Funsor
 
-    from bayeskern.inference.model.target import Target
-
 
 def require_enumerable(name: str, site: dict) -> None:
     """Raise ValueError if a discrete latent site cannot be summed out."""
@@ -69,20 +67,23 @@ class DiscreteModel(NamedTuple):
 
     Attributes:
         model: The model.
-        target: Holds the arguments, the discrete sites and the depth of nested plates; values are
-            enumerated along axes to the left of the plates.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        discrete: Its discrete sites.
+        nesting: Depth of nested plates; values are enumerated along axes to the left of the plates.
     """
 
     model: Callable
-    target: Target
+    args: tuple
+    kwargs: dict
+    discrete: tuple[str, ...]
+    nesting: int
 
     def log_density(self) -> jax.Array:
         """Log density with the discrete sites summed out."""
         from numpyro.contrib import funsor
 
-        log_density, _ = funsor.log_density(
-            self._enumerated_model(), self.target.args, self.target.kwargs, {}
-        )
+        log_density, _ = funsor.log_density(self._enumerated_model(), self.args, self.kwargs, {})
         return jnp.asarray(log_density)
 
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
@@ -101,11 +102,11 @@ class DiscreteModel(NamedTuple):
             )
         sampler = funsor.infer_discrete(
             funsor.config_enumerate(self.model),
-            first_available_dim=-self.target.nesting - 1,
+            first_available_dim=-self.nesting - 1,
             rng_key=key,
         )
-        trace = handlers.trace(sampler).get_trace(*self.target.args, **self.target.kwargs)
-        return {name: trace[name]["value"] for name in self.target.discrete}
+        trace = handlers.trace(sampler).get_trace(*self.args, **self.kwargs)
+        return {name: trace[name]["value"] for name in self.discrete}
 
     def pointwise(self, observed: Iterable[str]) -> dict[str, jax.Array]:
         """log p(y_i | the rest of the data) with discrete sites summed out.
@@ -129,7 +130,7 @@ class DiscreteModel(NamedTuple):
                 f"out beside a scan (the site {step!r} is in one)."
             )
         sites, factors = self._sample_sites(), self._factors()
-        discrete = set(self.target.discrete)
+        discrete = set(self.discrete)
         return {name: _conditional_log_density(name, sites, factors, discrete) for name in observed}
 
     def require_summable(self) -> None:
@@ -143,7 +144,7 @@ class DiscreteModel(NamedTuple):
 
         if self._site_of_scan():
             return
-        sample_sites, names = self._sample_sites(), ", ".join(map(repr, self.target.discrete))
+        sample_sites, names = self._sample_sites(), ", ".join(map(repr, self.discrete))
         try:
             enumerated = self._factors()
         except Exception as reason:
@@ -155,7 +156,7 @@ class DiscreteModel(NamedTuple):
         rng = np.random.default_rng(0)
         for _ in range(4):
             values, indices = {}, {}
-            for name in self.target.discrete:
+            for name in self.discrete:
                 support = sample_sites[name]["fn"].enumerate_support(expand=False).reshape(-1)
                 index = rng.integers(len(support), size=np.shape(sample_sites[name]["value"]))
                 values[name] = support[index]
@@ -176,7 +177,7 @@ class DiscreteModel(NamedTuple):
 
     def _sample_sites(self) -> dict[str, dict]:
         """Sample sites in a trace of the model."""
-        trace = handlers.trace(self.model).get_trace(*self.target.args, **self.target.kwargs)
+        trace = handlers.trace(self.model).get_trace(*self.args, **self.kwargs)
         return {name: site for name, site in trace.items() if site["type"] == "sample"}
 
     def _site_of_scan(self) -> str | None:
@@ -188,7 +189,7 @@ class DiscreteModel(NamedTuple):
         from numpyro.contrib import funsor
 
         model = funsor.config_enumerate(self.model)
-        return funsor.enum(model, first_available_dim=-self.target.nesting - 1)
+        return funsor.enum(model, first_available_dim=-self.nesting - 1)
 
     def _factors(self) -> dict[str, Funsor]:
         """Log density of each site, a funsor with its plates and discrete sites as inputs."""
@@ -198,7 +199,7 @@ class DiscreteModel(NamedTuple):
 
         with plate_to_enum_plate():
             traced = numpyro_funsor.trace(self._enumerated_model())
-            trace = traced.get_trace(*self.target.args, **self.target.kwargs)
+            trace = traced.get_trace(*self.args, **self.kwargs)
         return {
             name: funsor.to_funsor(
                 site["fn"].log_prob(site["value"]), funsor.Real, site["infer"]["dim_to_name"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro.infer.reparam
 from numpyro import handlers
 from numpyro.distributions import Distribution, biject_to
@@ -20,18 +18,14 @@ from numpyro.distributions.transforms import (
     SigmoidTransform,
     Transform,
 )
-from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.hyperparameters import innermost
 from bayeskern.inference.model.trace.arguments import without_static
 from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.handlers import FullPlates, support
-from bayeskern.inference.model.trace.validation import is_factor, is_observed, require_sample
+from bayeskern.inference.model.trace.validation import require_sample
 from bayeskern.protocols import ConditionsOnData
-
-if TYPE_CHECKING:
-    from bayeskern.inference.model.target import Target
 
 
 class Latent(NamedTuple):
@@ -91,6 +85,14 @@ class ModelSite(NamedTuple):
     conditions_on_data: bool
     obstacle: str
 
+    @classmethod
+    def in_trace(cls, name: str, site: dict, kind: str) -> ModelSite:
+        """The description of a site in a trace."""
+        shape = jnp.shape(site["value"])
+        conditions = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
+        obstacle = _wrapper_obstacle(name, site["fn"]) if conditions else ""
+        return cls(kind, shape, _axis_names(site, shape), conditions, obstacle)
+
     @property
     def conditional(self) -> bool:
         """True if new values are conditioned on the observed ones.
@@ -126,29 +128,6 @@ def _is_log_scale(transform: Transform) -> bool:
     return isinstance(first, ExpTransform | SigmoidTransform)
 
 
-def inspect_sites(target: Target) -> dict[str, ModelSite]:
-    """Latent, discrete, deterministic and observed sites by name."""
-    return dict(eqx.filter_eval_shape(_sites, target))
-
-
-# Compiled, because JAX caches its trace for later targets of the same model and shapes. A list,
-# because JAX sorts dictionaries by name.
-@eqx.filter_jit
-def _sites(target: Target) -> list[tuple[str, ModelSite]]:
-    draw = {s.name: jnp.zeros(s.shape) for s in target.latents}
-    sites = []
-    for name, site in target.trace_at(draw).items():
-        kind = _kind(name, site, target)
-        if kind is None:
-            continue
-        shape = jnp.shape(site["value"])
-        conditions = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
-        obstacle = _wrapper_obstacle(name, site["fn"]) if conditions else ""
-        axes = _axis_names(site, shape)
-        sites.append((name, ModelSite(kind, shape, axes, conditions, obstacle)))
-    return sites
-
-
 def _wrapper_obstacle(name: str, fn: Distribution) -> str:
     """Reason why a process inside a wrapper has no conditional distribution; "" without wrapper."""
     base = innermost(fn)
@@ -159,148 +138,6 @@ def _wrapper_obstacle(name: str, fn: Distribution) -> str:
         "new values cannot be conditioned on its data. Give each process its own site, and pass "
         "mask= to the process."
     )
-
-
-def _kind(name: str, site: dict, target: Target) -> str | None:
-    if any(name == latent.name for latent in target.latents):
-        return "latent"
-    if name in target.discrete:
-        return "discrete"
-    if site["type"] == "deterministic":
-        return "deterministic"
-    return "observed" if is_observed(site) else None
-
-
-def conditional_sites(target: Target) -> tuple[str, ...]:
-    """Observed sites whose distribution conditions new values on the observed ones."""
-    return tuple(name for name, site in inspect_sites(target).items() if site.conditional)
-
-
-def observed_values(target: Target, draw: dict) -> dict[str, np.ndarray]:
-    """Values of the observed sites, in the order of the model."""
-    values = jax.device_get(_observed(target, draw))
-    sites = inspect_sites(target)
-    return {name: values[name] for name, site in sites.items() if site.kind == "observed"}
-
-
-@eqx.filter_jit
-def _observed(target: Target, draw: dict) -> dict[str, jax.Array]:
-    trace = target.trace_at(draw)
-    return {name: jnp.asarray(site["value"]) for name, site in trace.items() if is_observed(site)}
-
-
-class Upstream(NamedTuple):
-    """Observed sites on whose values other sites depend.
-
-    Attributes:
-        given: All such sites, for example a covariate with its own distribution.
-        fixed: Sites of `given` that depend on no latent, such as a parameter that `condition`
-            fixes.
-    """
-
-    given: frozenset[str]
-    fixed: frozenset[str]
-
-
-def upstream_sites(
-    target: Target,
-    arguments: tuple[tuple, dict] | None = None,
-    shapes: dict[str, tuple[int, ...]] | None = None,
-) -> Upstream:
-    """Observed sites on which other sites depend, from the inputs of all densities.
-
-    Args:
-        target: The model.
-        arguments: Positional and named arguments; by default, the arguments of the fit.
-        shapes: Shapes of latents that differ from the fit.
-
-    Returns:
-        The sites, from abstract traces.
-    """
-    args, kwargs = arguments or target.arguments
-    shapes = {s.name: (shapes or {}).get(s.name, s.shape) for s in target.latents}
-    provenance, data = _provenance(target, args, kwargs, shapes, is_density)
-    given = _used(provenance, data)
-    fixed = {n for n in given if not provenance[n] & set(shapes)}
-    return Upstream(given, frozenset(fixed))
-
-
-def used_values(target: Target) -> frozenset[str]:
-    """Observed sites on which any site depends, also factors and deterministics."""
-    shapes = {s.name: s.shape for s in target.latents}
-    kinds = ("sample", "deterministic")
-    provenance, data = _provenance(
-        target, *target.arguments, shapes, lambda site: site["type"] in kinds
-    )
-    return _used(provenance, data)
-
-
-def _used(provenance: dict[str, frozenset[str]], data: set[str]) -> frozenset[str]:
-    """Observed sites on which other sites depend, from `_provenance`."""
-    return frozenset(
-        name
-        for name in data
-        if any(name in inputs for other, inputs in provenance.items() if other != name)
-    )
-
-
-def is_density(site: dict) -> bool:
-    """True for a sample site that is not a factor."""
-    return site["type"] == "sample" and not is_factor(site)
-
-
-def _provenance(
-    target: Target,
-    args: tuple,
-    kwargs: dict,
-    shapes: dict[str, tuple[int, ...]],
-    includes: Callable[[dict], bool],
-) -> tuple[dict[str, frozenset[str]], set[str]]:
-    """Latents and observed sites on which each site depends; observed sites.
-
-    Args:
-        target: The model.
-        args: Its positional arguments.
-        kwargs: Its named arguments.
-        shapes: Shapes of the latents.
-        includes: Predicate for the sites whose inputs are traced: those of a density, or of the
-            value of a deterministic site.
-    """
-    latents = {name: jax.ShapeDtypeStruct(shape, float) for name, shape in shapes.items()}
-    names: list[str] = []
-    data: dict[str, jax.ShapeDtypeStruct] = {}
-
-    def collect(draw: dict) -> None:
-        for name, site in trace_at(target.model, draw, jax.random.key(0), args, kwargs).items():
-            if not includes(site):
-                continue
-            names.append(name)
-            # Data in a scan are left out: only other steps of the scan depend on them.
-            in_scan = site.get("_control_flow_done", False)
-            if site["type"] == "sample" and is_observed(site) and not in_scan:
-                value = jnp.asarray(site["value"])
-                data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
-
-    jax.eval_shape(collect, latents)
-    # Without a site after the data, no site depends on them.
-    if not any(names.index(name) < len(names) - 1 for name in data):
-        return {}, set()
-
-    def outputs(**values: jax.Array) -> dict[str, jax.Array]:
-        draw = {name: values[name] for name in latents}
-        model = handlers.condition(target.model, {name: values[name] for name in data})
-        trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
-        return {name: _output(trace[name]) for name in names}
-
-    # Site -> latents and data on which it depends.
-    return eval_provenance(outputs, **latents, **data), set(data)
-
-
-def _output(site: dict) -> jax.Array:
-    """Density of a sample site, or value of a deterministic one."""
-    if site["type"] == "deterministic":
-        return jnp.asarray(site["value"])
-    return site["fn"].log_prob(site["value"]).sum()
 
 
 @by_one_thread
