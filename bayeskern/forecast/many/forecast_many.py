@@ -17,7 +17,8 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.many.collection import Forecasts, ForecastSummary, record_of
+from bayeskern.forecast.many.collection import Forecasts
+from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
 from bayeskern.forecast.many.workers import Run, run_all
 from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.saved.folder import Entry, Folder
@@ -46,7 +47,7 @@ def summarise(
 ) -> Outcome:
     """Forecast one series. Arguments as in `forecast_many`."""
     f = forecast(series, horizon, **options)
-    summary = ForecastSummary.of(f, levels, verdict)
+    summary = ForecastSummary.from_forecast(f, levels, verdict)
     try:
         content = contents(f, with_tables=False)
     except ValueError as reason:
