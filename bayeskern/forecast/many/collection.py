@@ -61,7 +61,7 @@ class Forecasts(Mapping[Any, Forecast]):
     results: tuple[ForecastSummary, ...]
     id_name: str
     time_name: str
-    backend: Any = "pandas"
+    backend: str = "pandas"
     remarks: tuple[str, ...] = ()
     sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
     update_remarks: tuple[str, ...] = field(default=(), kw_only=True)
@@ -272,7 +272,8 @@ class Forecasts(Mapping[Any, Forecast]):
             columns["problem"] += [result.problem] * n
         if names is not None:
             columns = renamed(columns, names, self.id_name, self.time_name)
-        return nw.from_dict(columns, backend=self.backend).to_native()
+        backend = nw.Implementation.from_backend(self.backend)
+        return nw.from_dict(columns, backend=backend).to_native()
 
     def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
         """Plain Python values of all series by name, ready for JSON.
@@ -323,9 +324,13 @@ class Forecasts(Mapping[Any, Forecast]):
     @property
     def header(self) -> dict[str, Any]:
         """Names of the columns, remarks and number of series, as JSON values."""
-        backend = self.backend if isinstance(self.backend, str) else self.backend.__name__
-        names = {"id_name": self.id_name, "time_name": self.time_name, "backend": backend}
-        return names | {"remarks": list(self.remarks), "count": len(self.ids)}
+        return {
+            "id_name": self.id_name,
+            "time_name": self.time_name,
+            "backend": self.backend,
+            "remarks": list(self.remarks),
+            "count": len(self.ids),
+        }
 
     def _content(self, index: int) -> bytes:
         """Contents of the file of a forecast."""

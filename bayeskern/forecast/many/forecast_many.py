@@ -224,6 +224,8 @@ def forecast_many(
         forecasts.failed
         ```
     """
+    import narwhals as nw  # slow to import
+
     levels = tuple(validation.level(p) for p in np.ravel(level))
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
@@ -231,7 +233,8 @@ def forecast_many(
     reading += (timezone, skip_rows)
     readers = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
-    names = readers.id_name, readers.time_name, readers.backend, readers.remarks
+    backend = nw.Implementation.from_backend(readers.backend).value
+    names = readers.id_name, readers.time_name, backend, readers.remarks
     run = Run(workers, scheduler, progress)
     if folder is None and resume:
         raise ValueError("resume=True continues the forecasts of a folder: give folder= too.")
