@@ -19,7 +19,13 @@ from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
+from bayeskern.forecast.evaluate.scores import (
+    CRPS_PROBABILITIES,
+    SCORED_PROBABILITIES,
+    joined,
+    rows_of_means,
+    score,
+)
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
@@ -205,47 +211,37 @@ class Backtest:
         count = sum(len(fold.actual) for fold in self.folds)
         name = short(self.series.name, 80)
         head = f"{name}: {len(self.folds)} forecasts of {self.horizon} steps, {count} values"
-        cells = [["", *self.scores["forecast"]]]
-        for model, scores in self.scores.items():
-            texts = (
-                f"{100 * v:.0f} %" if name.startswith("coverage") else f"{v:.4g}"
-                for name, v in scores.items()
-            )
-            cells.append([model, *texts])
         remarks = (f"  remark    {remark}" for remark in self.remarks)
-        return "\n".join([head, *remarks, "", *(f"  {line}" for line in aligned(cells))])
+        return "\n".join(
+            [head, *remarks, "", *(f"  {line}" for line in aligned(rows_of_means(self.scores)))]
+        )
 
 
 def _mean_scores(pairs: Sequence[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str, float]:
     """Mean scores over the values of all folds, by name."""
-    by_fold = [_scores(model, fold) for model, fold in pairs]
-    per_value = {name: np.concatenate([scores[name] for scores in by_fold]) for name in by_fold[0]}
+    parts, scaled, densities = [], [], []
+    for model, fold in pairs:
+        quantiles = model.quantile(SCORED_PROBABILITIES)
+        parts.append(score(quantiles[:, fold.pick], fold.actual))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled.append(np.abs(parts[-1].errors) / np.float64(fold.naive.in_sample_mae))
+        # `log_density` takes a whole path: steps without a value hold the median, and their
+        # densities are dropped.
+        path = quantiles[len(CRPS_PROBABILITIES)].copy()
+        path[fold.pick] = fold.actual
+        densities.append(model.log_density(path)[fold.pick])
     # A single value of density 0 makes the mean -inf, even if a value at a point mass has log
-    # density inf: without this line the mean would be NaN.
-    if np.any(np.isneginf(per_value["log_score"])):
-        per_value["log_score"] = np.array([-np.inf])
-    means = {name: float(np.mean(values)) for name, values in per_value.items()}
-    return means | {"rmse": float(np.sqrt(means["rmse"]))}
-
-
-def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
-    """Scores of each value by name; "rmse" holds squared errors, to be averaged."""
-    y = fold.actual
-    quantiles = model.quantile(SCORED_PROBABILITIES)
-    scores = score(quantiles[:, fold.pick], y)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = np.abs(scores.errors) / np.float64(fold.naive.in_sample_mae)
-    # `log_density` takes a whole path: steps without a value hold the median, and their densities
-    # are dropped.
-    path = quantiles[len(CRPS_PROBABILITIES)].copy()
-    path[fold.pick] = y
+    # density inf: without this condition the mean would be NaN.
+    log_scores = np.concatenate(densities)
+    log_score = -np.inf if np.any(np.isneginf(log_scores)) else float(np.mean(log_scores))
+    means = joined(parts).means
     return {
-        "mae": np.abs(scores.errors),
-        "rmse": scores.errors**2,
-        "mase": scaled,
-        "crps": scores.crps,
-        "log_score": model.log_density(path)[fold.pick],
-        **{f"coverage_{100 * c:g}": inside for c, inside in scores.inside.items()},
+        "mae": means.pop("mae"),
+        "rmse": means.pop("rmse"),
+        "mase": float(np.mean(np.concatenate(scaled))),
+        "crps": means.pop("crps"),
+        "log_score": log_score,
+        **means,
     }
 
 
@@ -353,5 +349,5 @@ def _fold(series: Series, count: int, horizon: int, options: dict[str, Any]) -> 
     rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
     values = f.series.on_grid()
-    naive = SeasonalNaive.of(values, f.horizon, min(f.season_in_steps, len(values) - 1))
+    naive = SeasonalNaive.from_values(values, f.horizon, min(f.season_in_steps, len(values) - 1))
     return Fold(count, f, naive, pick, series.times[rows], series.values[rows])
