@@ -22,7 +22,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.many.workers import Run, run_all
+from bayeskern.forecast.many.workers import run_all
 
 with extras.needed_for("bayeskern.fev", package="fev", extra="fev"):
     from datasets import Dataset, DatasetDict
@@ -84,7 +84,7 @@ def predict(
                 missing_at_end=missing,
                 options=options,
             )
-            results = run_all(work, readers, Run(workers, None, progress))
+            results = run_all(work, readers, workers, progress=progress)
             _report_failures(results)
             rows = [
                 _seasonal_naive(y, task) if isinstance(result, str) else result
@@ -192,7 +192,7 @@ def _seasonal_naive(y: np.ndarray, task: Task) -> np.ndarray:
     """Rows of `_forecast` by the seasonal naive forecast; zeros without any value."""
     if not np.any(np.isfinite(y)):
         y = np.zeros(len(y))
-    naive = SeasonalNaive.of(y, task.horizon, min(task.seasonality, len(y)))
+    naive = SeasonalNaive.from_values(y, task.horizon, min(task.seasonality, len(y)))
     return np.vstack([naive.mean, naive.mean, *(naive.quantile(q) for q in task.quantile_levels)])
 
 

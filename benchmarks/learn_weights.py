@@ -143,11 +143,11 @@ class Errors:
         errors = np.abs(y[e.ahead.rows] - self._of(e.past).quantile(0.5))
         naive_errors = []
         for origin in e.origins:
-            naive = SeasonalNaive.of(
+            naive = SeasonalNaive.from_values(
                 y[: origin.count], int(origin.steps[-1]) + 1, min(season, origin.count - 1)
             )
             naive_errors.append(np.abs(y[origin.ahead] - naive.mean[origin.steps]))
-        naive = SeasonalNaive.of(y, len(lesson.future), season).mean
+        naive = SeasonalNaive.from_values(y, len(lesson.future), season).mean
         new = self._of(e.average).with_errors(self.distribution(width)).quantile([0.1, 0.5, 0.9])
         error, naive_error = (np.mean(np.abs(lesson.future - q)) for q in (new[1], naive))
         if not naive_error > 0.0:

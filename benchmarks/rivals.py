@@ -52,7 +52,7 @@ def kind_left_out(series: Series, tables: dict[str, dict]) -> Iterator[None]:
 
 
 def seasonal_naive(series: Series) -> np.ndarray:
-    return SeasonalNaive.of(series.x, len(series.y), series.season).quantile(LEVELS)
+    return SeasonalNaive.from_values(series.x, len(series.y), series.season).quantile(LEVELS)
 
 
 STATSFORECAST_VALUES = 2_000

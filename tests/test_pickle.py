@@ -139,7 +139,8 @@ def mixed():
 
 
 def many():
-    return bk.forecast_many({"a": SERIES, "b": SERIES**2}, 3, progress=False)
+    frame = pd.DataFrame({"a": SERIES, "b": SERIES**2}).rename_axis("month").reset_index()
+    return bk.forecast_many(frame, 3, time="month", progress=False)
 
 
 def reconciled():

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import printable_lines, short
+from bayeskern.core.formatting import short
+from bayeskern.core.plotting import figure
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import html, plot
-from bayeskern.forecast.show.printing import number_format, right_aligned
-from bayeskern.forecast.show.saving import csv_text, write_files
+from bayeskern.forecast.series_intervals import SeriesIntervals
+from bayeskern.forecast.show.plot import (
+    FORECAST_COLOR,
+    HISTORY_COLOR,
+    NAIVE_COLOR,
+    finish,
+    short_name,
+)
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -26,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class Anomalies:
+@dataclass(frozen=True, eq=False, repr=False)
+class Anomalies(SeriesIntervals):
     """Values of a series with their leave-one-out intervals. Returned by `anomalies`.
 
     Each value is predicted from all earlier and later values, by the average over the structures of
@@ -38,8 +43,7 @@ class Anomalies:
         level: Probability of the central intervals.
     """
 
-    forecast: Forecast
-    level: float
+    file_name = "anomalies"
 
     @cached_property
     def _predictive(self) -> QuantileAverage | ResponseMixture:
@@ -76,57 +80,52 @@ class Anomalies:
         lower, upper = self.interval
         return (self.values < lower) | (self.values > upper)
 
+    @property
+    def _selected(self) -> np.ndarray:
+        return self.outside
+
+    @property
+    def _columns(self) -> dict[str, np.ndarray]:
+        return {"value": self.values, "median": self.median}
+
+    @property
+    def _title(self) -> str:
+        return f"{self.outside.sum()} of {len(self.values)} values stand out"
+
+    @property
+    def _facts(self) -> tuple[str, str]:
+        count, name = len(self.values), short(self.forecast.series.value_name, 80)
+        head = f"{self.outside.sum()} of {count} values of {name} stand out"
+        by_chance = f"{(1.0 - self.level) * count:.2g} would by chance"
+        return head, f"outside of {100 * self.level:.6g} % intervals given all others; {by_chance}"
+
     def to_frame(self) -> pd.DataFrame:
         """Data frame of the values outside, with columns value, median, lower and upper."""
         import pandas as pd  # slow to import
 
         (lower, upper), series = self.interval, self.forecast.series
-        columns = {"value": self.values, "median": self.median, "lower": lower, "upper": upper}
+        columns = self._columns | {"lower": lower, "upper": upper}
         index = series.calendar.index(self.times, series.time_name)
         return pd.DataFrame(columns, index=index).loc[self.outside]
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Plot the values over their intervals, and mark the values outside."""
-        return plot.anomalies(self, ax)
+        ax = figure().subplots() if ax is None else ax
+        series, outside = self.forecast.series, self.outside
+        x = series.calendar.wall(self.times)
+        lower, upper = self.interval
+        label = f"{100 * self.level:.6g} % interval given all others"
+        ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0, label=label)
+        name = short_name(series.value_name)
+        ax.plot(x, self.values, color=HISTORY_COLOR, linewidth=1.0, label=name)
+        points = x[outside], self.values[outside]
+        ax.scatter(*points, s=30, color=NAIVE_COLOR, zorder=3, label="outside")
+        title = f"{short_name(series.name)}: {self._title}"
+        return finish(ax, x, series, title, series.calendar.description)
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write anomalies.csv and anomalies.png; return their paths."""
-        table = self.to_frame()
-        table.index = self.forecast.time_labels(self.times[self.outside])
-        table.index.name = self.forecast.series.time_name
-        contents = {"anomalies.csv": csv_text(table), "anomalies.png": self.plot()}
-        return write_files(folder, contents)
-
-    def _repr_html_(self) -> str:
-        """The result in a notebook."""
-        return html.of_anomalies(self)
-
-    def __repr__(self) -> str:
-        f, rows, max_rows = self.forecast, np.flatnonzero(self.outside), 20
-        show, (lower, upper) = number_format(self.values), self.interval
-        by_chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
-        lines = [
-            f"{short(f.series.name, 80)}: {len(rows)} of {len(self.values)} values of "
-            f"{short(f.series.value_name, 80)} stand out",
-            f"  level     outside of {100 * self.level:.6g} % intervals given all others; "
-            f"{by_chance}",
-            *([f"  problem   {f.problem}"] if f.problem else []),
-            *(f"  remark    {remark}" for remark in f.series.remarks),
-        ]
-        if not len(rows):
-            return printable_lines("\n".join(lines))
-        cells = [[f.series.time_name, "value", "median", "interval"]]
-        for i in rows[:max_rows]:
-            value, median, low, high = (
-                show(float(number))
-                for number in (self.values[i], self.median[i], lower[i], upper[i])
-            )
-            label = f.time_labels(self.times[[i]])[0]
-            cells.append([label, value, median, f"{low} to {high}"])
-        lines += ["", *right_aligned(cells)]
-        if len(rows) > max_rows:
-            lines.append(f"  and {len(rows) - max_rows} more")
-        return printable_lines("\n".join(lines))
+        return self._write(folder, self.times[self.outside])
 
 
 def anomalies(series: Any, level: float = 0.999, **options: Any) -> Anomalies:

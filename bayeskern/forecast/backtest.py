@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,35 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, counted, short
+from bayeskern.core.plotting import figure
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
+from bayeskern.forecast.evaluate.scores import (
+    CRPS_PROBABILITIES,
+    SCORED_PROBABILITIES,
+    joined,
+    rows_of_means,
+    score,
+)
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import html, plot
-from bayeskern.forecast.show.record import record_of_backtest
+from bayeskern.forecast.show import html
+from bayeskern.forecast.show.plot import (
+    FORECAST_COLOR,
+    NAIVE_COLOR,
+    NOTE_COLOR,
+    finish,
+    plot_history,
+    short_name,
+)
+from bayeskern.forecast.show.record import finite, plain, series_facts, times_as_text
 from bayeskern.forecast.show.saving import csv_text, write_files
+from bayeskern.forecast.show.totals import columns_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +83,11 @@ class Backtest:
     series: Series
     season: int
     folds: tuple[Fold, ...]
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps of the forecasts."""
+        return max(fold.forecast.horizon for fold in self.folds)
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
@@ -114,7 +136,37 @@ class Backtest:
             scores, such as mae and seasonal_naive_mae; folds: for each origin its cutoff and, by
             step, times, actual, median, mean, sd and interval ends.
         """
-        return record_of_backtest(self, levels)
+        prefixes = {"forecast": "", "seasonal naive": "seasonal_naive_"}
+        metrics = {
+            f"{prefixes[model]}{name}": value
+            for model, scores in self.scores.items()
+            for name, value in scores.items()
+        }
+        return plain(
+            {
+                "version": version("bayeskern"),
+                "series": series_facts(self.series),
+                "model": {
+                    "horizon": self.horizon,
+                    "seed": self.folds[-1].forecast.seed,
+                    "season": self.season,
+                },
+                "remarks": self.remarks,
+                "metrics": finite(metrics),
+                "folds": [self._fold_record(fold, levels) for fold in self.folds],
+            }
+        )
+
+    def _fold_record(self, fold: Fold, levels: float | Sequence[float]) -> dict[str, Any]:
+        """Entry of a fold in `to_dict`."""
+        f, cutoff = fold.forecast, self.series.times[[fold.count - 1]]
+        table = columns_of_table(levels, f.quantile, f.mean, f.sd)
+        return {
+            "cutoff": times_as_text(self.series, cutoff)[0],
+            "times": times_as_text(self.series, fold.times),
+            "actual": fold.actual,
+            **{name: column[fold.pick] for name, column in table.items()},
+        }
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write backtest.csv and backtest.png; return their paths."""
@@ -122,58 +174,74 @@ class Backtest:
 
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
         """Plot the forecasts with central intervals, and the values that followed."""
-        return plot.backtest(self, ax, level)
+        ax = figure().subplots() if ax is None else ax
+        series, wall = self.series, self.series.calendar.wall
+        # The history begins a little before the first cutoff.
+        cutoff_step = int(series.calendar.steps()[self.folds[0].count - 1])
+        horizon = self.folds[0].forecast.horizon
+        plot_history(ax, series, max(0, cutoff_step + 1 - 3 * horizon))
+        # The legend names the lines of one fold.
+        labels = (f"median and {100 * level:g} % interval", "seasonal naive")
+        for fold in self.folds:
+            lower, upper = (end[fold.pick] for end in fold.forecast.interval(level))
+            x, median, naive = wall(fold.times), fold.forecast.median, fold.naive.mean
+            ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0)
+            style = {"color": FORECAST_COLOR, "linewidth": 1.5, "label": labels[0]}
+            ax.plot(x, median[fold.pick], **style)
+            style = {"color": NAIVE_COLOR, "linewidth": 0.9, "label": labels[1]}
+            ax.plot(x, naive[fold.pick], linestyle=":", **style)
+            labels = (None, None)
+            cutoff = wall(series.times[[fold.count - 1]])[0]
+            ax.axvline(cutoff, color=NOTE_COLOR, linewidth=0.7, linestyle="--")
+        title = f"{short_name(series.name)}: forecasts from {len(self.folds)} past dates"
+        note = "dashed: the last value each forecast saw"
+        return finish(ax, wall(self.folds[-1].times), series, title, note)
 
     def _repr_html_(self) -> str:
         """The result in a notebook."""
-        return html.of_backtest(self)
+        head = ["", *(name.replace("_", " ") for name in self.scores["forecast"])]
+        cells = [
+            [model, *(f"{value:.3g}" for value in scores.values())]
+            for model, scores in self.scores.items()
+        ]
+        title = f"{self.series.name}: forecasts from {counted(len(self.folds), 'past date')}"
+        return html.page(title, self.plot(), html.table(head, cells), self.remarks)
 
     def __repr__(self) -> str:
-        horizon = max(fold.forecast.horizon for fold in self.folds)
         count = sum(len(fold.actual) for fold in self.folds)
         name = short(self.series.name, 80)
-        head = f"{name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
-        cells = [["", *next(iter(self.scores.values()))]]
-        for model, scores in self.scores.items():
-            texts = (
-                f"{100 * v:.0f} %" if name.startswith("coverage") else f"{v:.4g}"
-                for name, v in scores.items()
-            )
-            cells.append([model, *texts])
+        head = f"{name}: {len(self.folds)} forecasts of {self.horizon} steps, {count} values"
         remarks = (f"  remark    {remark}" for remark in self.remarks)
-        return "\n".join([head, *remarks, "", *(f"  {line}" for line in aligned(cells))])
+        return "\n".join(
+            [head, *remarks, "", *(f"  {line}" for line in aligned(rows_of_means(self.scores)))]
+        )
 
 
 def _mean_scores(pairs: Sequence[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str, float]:
     """Mean scores over the values of all folds, by name."""
-    by_fold = [_scores(model, fold) for model, fold in pairs]
-    per_value = {name: np.concatenate([scores[name] for scores in by_fold]) for name in by_fold[0]}
+    parts, scaled, densities = [], [], []
+    for model, fold in pairs:
+        quantiles = model.quantile(SCORED_PROBABILITIES)
+        parts.append(score(quantiles[:, fold.pick], fold.actual))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled.append(np.abs(parts[-1].errors) / np.float64(fold.naive.in_sample_mae))
+        # `log_density` takes a whole path: steps without a value hold the median, and their
+        # densities are dropped.
+        path = quantiles[len(CRPS_PROBABILITIES)].copy()
+        path[fold.pick] = fold.actual
+        densities.append(model.log_density(path)[fold.pick])
     # A single value of density 0 makes the mean -inf, even if a value at a point mass has log
-    # density inf: without this line the mean would be NaN.
-    if np.any(np.isneginf(per_value["log_score"])):
-        per_value["log_score"] = np.array([-np.inf])
-    means = {name: float(np.mean(values)) for name, values in per_value.items()}
-    return means | {"rmse": float(np.sqrt(means["rmse"]))}
-
-
-def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
-    """Scores of each value by name; "rmse" holds squared errors, to be averaged."""
-    y = fold.actual
-    quantiles = model.quantile(SCORED_PROBABILITIES)
-    scores = score(quantiles[:, fold.pick], y)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = np.abs(scores.errors) / np.float64(fold.naive.in_sample_mae)
-    # `log_density` takes a whole path: steps without a value hold the median, and their densities
-    # are dropped.
-    path = quantiles[len(CRPS_PROBABILITIES)].copy()
-    path[fold.pick] = y
+    # density inf: without this condition the mean would be NaN.
+    log_scores = np.concatenate(densities)
+    log_score = -np.inf if np.any(np.isneginf(log_scores)) else float(np.mean(log_scores))
+    means = joined(parts).means
     return {
-        "mae": np.abs(scores.errors),
-        "rmse": scores.errors**2,
-        "mase": scaled,
-        "crps": scores.crps,
-        "log_score": model.log_density(path)[fold.pick],
-        **{f"coverage_{100 * c:g}": inside for c, inside in scores.inside.items()},
+        "mae": means.pop("mae"),
+        "rmse": means.pop("rmse"),
+        "mase": float(np.mean(np.concatenate(scaled))),
+        "crps": means.pop("crps"),
+        "log_score": log_score,
+        **means,
     }
 
 
@@ -281,5 +349,5 @@ def _fold(series: Series, count: int, horizon: int, options: dict[str, Any]) -> 
     rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
     values = f.series.on_grid()
-    naive = SeasonalNaive.of(values, f.horizon, min(f.season_in_steps, len(values) - 1))
+    naive = SeasonalNaive.from_values(values, f.horizon, min(f.season_in_steps, len(values) - 1))
     return Fold(count, f, naive, pick, series.times[rows], series.values[rows])

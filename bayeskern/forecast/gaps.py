@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import counted, printable_lines, short
+from bayeskern.core.formatting import counted, short
+from bayeskern.core.plotting import figure
 from bayeskern.forecast.combine.predictive import predictive_between
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel
-from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import html, plot
-from bayeskern.forecast.show.printing import number_format, right_aligned
-from bayeskern.forecast.show.saving import csv_text, write_files
+from bayeskern.forecast.series_intervals import SeriesIntervals
+from bayeskern.forecast.show.plot import FORECAST_COLOR, HISTORY_COLOR, finish, short_name
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class FilledSeries:
+@dataclass(frozen=True, eq=False, repr=False)
+class FilledSeries(SeriesIntervals):
     """A series with predictions of its missing values. Returned by `fill_gaps`.
 
     The predictive distribution of the missing values conditions on all observed values, before and
@@ -43,8 +42,7 @@ class FilledSeries:
         level: Probability of the central intervals.
     """
 
-    forecast: Forecast
-    level: float
+    file_name = "filled"
 
     @property
     def series(self) -> Series:
@@ -127,41 +125,46 @@ class FilledSeries:
         index = self.series.calendar.index(self.times, self.series.time_name)
         return pd.DataFrame(columns, index=index)
 
+    @property
+    def _selected(self) -> np.ndarray:
+        return self.missing
+
+    @property
+    def _columns(self) -> dict[str, np.ndarray]:
+        return {"median": self.values}
+
+    @property
+    def _title(self) -> str:
+        return f"{counted(int(self.missing.sum()), 'missing value')} filled"
+
+    @property
+    def _facts(self) -> tuple[str, str]:
+        count, name = int(self.missing.sum()), short(self.series.value_name, 80)
+        head = f"{counted(count, 'missing value')} of {name} filled"
+        level = f"{100 * self.level:.6g} % intervals given all observed values"
+        return f"{head}, {len(self.values) - count} observed", level
+
     def plot(self, ax: Axes | None = None) -> Figure:
         """Plot the series, and the predictions of its missing values with their intervals."""
-        return plot.filled(self, ax)
+        ax = figure().subplots() if ax is None else ax
+        series, missing, (lower, upper) = self.series, self.missing, self.interval
+        x = series.calendar.wall(self.times)
+        ax.plot(x, series.values, color=HISTORY_COLOR, linewidth=1.0, label="observed")
+        # Lines join predictions to the observed values on both sides of a gap.
+        beside = missing | np.append(missing[1:], False) | np.append(False, missing[:-1])
+        median, low, high = (np.where(beside, y, np.nan) for y in (self.values, lower, upper))
+        label = f"{100 * self.level:.6g} % interval given all observed values"
+        ax.fill_between(x, low, high, color=FORECAST_COLOR, alpha=0.25, linewidth=0, label=label)
+        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.2)
+        size = 3.5 if missing.sum() <= 150 else 1.5
+        style = {"color": FORECAST_COLOR, "marker": "o", "markersize": size, "linestyle": "none"}
+        ax.plot(x[missing], self.values[missing], label="predicted", **style)
+        title = f"{short_name(series.name)}: {self._title}"
+        return finish(ax, x, series, title, series.calendar.description)
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write filled.csv and filled.png; return their paths."""
-        table = self.to_frame()
-        table.index = self.forecast.time_labels(self.times)
-        table.index.name = self.series.time_name
-        return write_files(folder, {"filled.csv": csv_text(table), "filled.png": self.plot()})
-
-    def _repr_html_(self) -> str:
-        """The result in a notebook."""
-        return html.of_filled(self)
-
-    def __repr__(self) -> str:
-        f, rows, max_rows = self.forecast, np.flatnonzero(self.missing), 20
-        show, (lower, upper) = number_format(self.values), self.interval
-        lines = [
-            f"{short(f.series.name, 80)}: {counted(len(rows), 'missing value')} of "
-            f"{short(f.series.value_name, 80)} filled, {len(self.values) - len(rows)} observed",
-            f"  level     {100 * self.level:.6g} % intervals given all observed values",
-            *([f"  problem   {f.problem}"] if f.problem else []),
-            *(f"  remark    {remark}" for remark in f.series.remarks),
-        ]
-        if not len(rows):
-            return printable_lines("\n".join(lines))
-        cells = [[f.series.time_name, "median", "interval"]]
-        for i in rows[:max_rows]:
-            median, low, high = (show(float(x)) for x in (self.values[i], lower[i], upper[i]))
-            cells.append([f.time_labels(self.times[[i]])[0], median, f"{low} to {high}"])
-        lines += ["", *right_aligned(cells)]
-        if len(rows) > max_rows:
-            lines.append(f"  and {len(rows) - max_rows} more")
-        return printable_lines("\n".join(lines))
+        return self._write(folder, self.times)
 
 
 # Maximum number of values in a fit that includes the first gap; the time of a fit is cubic in it.

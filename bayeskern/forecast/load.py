@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bayeskern.core import netcdf
-from bayeskern.forecast.load_forecast import forecast_in
 from bayeskern.forecast.many.collection import Forecasts, forecasts_in
-from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.result import Forecast, forecast_in
 from bayeskern.forecast.saved.file import FORMAT
 from bayeskern.forecast.saved.folder import Folder
 from bayeskern.inference import Posterior

@@ -1,55 +1,46 @@
-"""A forecast: its predictive distribution, components, verdict and output."""
+"""The forecast of a series: scenarios, updates, tables, plots and files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bayeskern.core import validation
+from bayeskern.core import netcdf, validation
 from bayeskern.core.files import require_file
-from bayeskern.core.netcdf import write
+from bayeskern.core.formatting import counted
+from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.combine.future_effects import continued, scenario_of
-from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
+from bayeskern.forecast.conformal import ConformalIntervals, conformal
 from bayeskern.forecast.data.new_values import new_values
-from bayeskern.forecast.evaluate.chance import chance_below_naive
-from bayeskern.forecast.evaluate.conformal import ConformalIntervals, conformal
-from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
-from bayeskern.forecast.evaluate.verdict import assess_forecast
-from bayeskern.forecast.fitted_series import FittedSeries
+from bayeskern.forecast.explain import explain
+from bayeskern.forecast.forecast_text import summary, value_table
 from bayeskern.forecast.model.transformation import require_all, require_possible
-from bayeskern.forecast.saved.file import contents
-from bayeskern.forecast.show import html, plot
-from bayeskern.forecast.show.explain import explain
-from bayeskern.forecast.show.printing import summary
-from bayeskern.forecast.show.record import record_of_forecast
-from bayeskern.forecast.show.remarks import remarks_on
+from bayeskern.forecast.predicted_series import LEVELS, PredictedSeries
+from bayeskern.forecast.saved.file import FORMAT, contents
+from bayeskern.forecast.saved.state import fields_of
+from bayeskern.forecast.show import html
+from bayeskern.forecast.show.record import finite, plain, series_facts, times_as_text
 from bayeskern.forecast.show.saving import csv_text, write_files
-from bayeskern.forecast.show.totals import columns_of_table, totals
-from bayeskern.inference import Trust
-from bayeskern.prediction.average_mixture import AverageMixture
-from bayeskern.prediction.mixture import Quantiles
-from bayeskern.prediction.quantile_average import QuantileAverage
-from bayeskern.prediction.response_mixture import ResponseMixture
+from bayeskern.forecast.show.totals import totals
+from bayeskern.inference.posterior.load import restored
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEVELS = (0.5, 0.8, 0.95)
 # Number of joint draws for totals.
 TOTAL_DRAWS = 4_000
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast(FittedSeries, Quantiles):
+class Forecast(PredictedSeries):
     """Predictive distribution of the next `horizon` values, as `forecast` returns it.
 
     Quantiles are weighted averages of the quantiles of the fitted structures, each averaged over
@@ -62,99 +53,6 @@ class Forecast(FittedSeries, Quantiles):
     """
 
     before: Forecast | None = None
-
-    # -- predictive distribution --------------------------------------------------------------
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Predictive mean at each future time, (horizon,)."""
-        return self._predictive.mean
-
-    @property
-    def sd(self) -> np.ndarray:
-        """Predictive standard deviation at each future time, (horizon,)."""
-        return self._predictive.sd
-
-    def quantile(self, q: ArrayLike) -> np.ndarray:
-        """Predictive quantiles at each future time.
-
-        Args:
-            q: A probability in (0, 1), or several.
-
-        Returns:
-            Shape (horizon,), or (len(q), horizon) for several probabilities.
-        """
-        return self._predictive.quantile(validation.probabilities(q))
-
-    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the future path.
-
-        Args:
-            n: Number of paths.
-            seed: Random seed.
-
-        Returns:
-            Shape (n, horizon).
-        """
-        n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
-        return self._predictive.sample(n, seed)
-
-    def log_density(self, y: ArrayLike) -> np.ndarray:
-        """Log predictive density of values, by time.
-
-        Args:
-            y: Values at the future times, (horizon,).
-
-        Returns:
-            Shape (horizon,); -inf for impossible values: zero or less if the logarithm was fitted,
-            or beyond a bound. At a bound, the log of its probability.
-        """
-        y = np.asarray(validation.targets(y, self.horizon))
-        if not self.parts:
-            return np.where(y == self.scale.shift, np.inf, -np.inf)
-        return self._predictive.log_density(y)
-
-    @cached_property
-    def past_scores(self) -> RollingOriginScores | None:
-        """Scores of rolling-origin forecasts; None if the series is too short."""
-        if self.combination is None:
-            return None
-        # `update` does not refit: the earlier origins belong to the fitted series.
-        series = self.series if self.before is None else self.before.series
-        return score_past_origins(series, self.combination, self.season_in_steps)
-
-    @cached_property
-    def trust(self) -> Trust:
-        """Verdict on the forecast, from its fit and the scores of past forecasts."""
-        if not self.parts:
-            return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        chance = chance_below_naive(
-            self.past_scores,
-            self.series,
-            self.season_in_steps,
-            self.quantile([0.1, 0.5, 0.9]),
-            self.choices.learned.reliability,
-        )
-        return assess_forecast(self.problem, self.past_scores, self.horizon, chance)
-
-    @cached_property
-    def problem(self) -> str | None:
-        """Reason not to use the fit or its predictions; None if there is none."""
-        if self.fit is not None and self.fit.trust.verdict == "bad":
-            return self.fit.trust.advice
-        # With fewer than two effective draws, a single draw dominates the forecast.
-        if self.before is not None and self.parts and self.effective_draws < 2.0:
-            return (
-                f"The new values leave {self.effective_draws:.1f} effective draws of the "
-                "hyperparameters: forecast the longer series instead."
-            )
-        numbers = np.array([*self._table([0.95]).values()]) if self.parts else np.zeros(1)
-        return None if np.all(np.isfinite(numbers)) else "Some predictions are not finite."
-
-    @cached_property
-    def remarks(self) -> tuple[str, ...]:
-        """Remarks on the series and on the forecast."""
-        return remarks_on(self)
 
     def scenario(self, values: Mapping[str, Any] | None = None, /, **regressors: Any) -> Forecast:
         """Forecast for other future values of regressors and events.
@@ -281,21 +179,6 @@ class Forecast(FittedSeries, Quantiles):
 
     # -- output -------------------------------------------------------------------------------
 
-    def to_frame(self, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
-        """Data frame with a row for each future time.
-
-        Args:
-            levels: Probabilities of the central intervals.
-
-        Returns:
-            Columns median, mean, sd and, for each level, such as 0.95, lower_95 and upper_95. The
-            index holds the times in the zone of the series.
-        """
-        import pandas as pd  # slow to import
-
-        index = self.series.calendar.index(self.times, self.series.time_name)
-        return pd.DataFrame(self._table(levels), index=index)
-
     def totals(self, every: str, levels: float | Sequence[float] = LEVELS) -> pd.DataFrame:
         """Sums over calendar periods, from joint draws, including known values.
 
@@ -339,7 +222,11 @@ class Forecast(FittedSeries, Quantiles):
             ImportError: If plotly is not installed.
             ValueError: If the backend is unknown, or does not draw in axes.
         """
-        return plot.forecast_by(backend, self, ax, levels, whole)
+        if validation.one_of("backend", backend, ("matplotlib", "plotly")) == "matplotlib":
+            return forecast_plot.forecast(self, ax, levels, whole)
+        if ax is not None:
+            raise ValueError('ax belongs to matplotlib: leave it out, or use backend="matplotlib".')
+        return forecast_plot.interactive(self, levels, whole)
 
     def plot_components(
         self, figure: Figure | None = None, level: float = 0.95, whole: bool = False
@@ -354,7 +241,7 @@ class Forecast(FittedSeries, Quantiles):
             level: Probability of the central intervals.
             whole: Show the whole history, rather than the last 40 periods of the shortest season.
         """
-        return plot.components(self, figure, level, whole)
+        return forecast_plot.components(self, figure, level, whole)
 
     def export(self, folder: str | Path, levels: float | Sequence[float] = LEVELS) -> list[Path]:
         """Write forecast.csv, forecast.png and components.png; return their paths."""
@@ -383,7 +270,7 @@ class Forecast(FittedSeries, Quantiles):
                 "tables and pictures, use export(folder)."
             )
         require_file(path, "forecast.nc")
-        write(contents(self), path, "forecast.nc")
+        netcdf.write(contents(self), path, "forecast.nc")
 
     def to_csv(self, levels: float | Sequence[float] = LEVELS) -> str:
         """CSV text with a row for each future time and the columns of `to_frame`.
@@ -419,20 +306,28 @@ class Forecast(FittedSeries, Quantiles):
               upper_95, ... Times are ISO 8601 text, with the offset if there is a time zone;
               numbers if the times of the series are numbers.
         """
-        return record_of_forecast(self, levels)
-
-    def _table(self, levels: float | Sequence[float]) -> dict[str, np.ndarray]:
-        """Columns of `to_frame` by name, (horizon,) each."""
-        return columns_of_table(levels, self.quantile, self.mean, self.sd)
-
-    @cached_property
-    def _predictive(self) -> QuantileAverage | AverageMixture | ResponseMixture:
-        """Predictive distribution at the future times."""
-        if self.combination is None:
-            zeros, unit = np.zeros((1, self.horizon)), partial(np.eye, self.horizon)
-            return QuantileAverage([1.0], [self.scale], zeros, zeros, correlation=unit)
-        x = self.series.calendar.positions(self.times)
-        return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
+        lengths = [self.series.calendar.in_words(period) for period in self.seasons.values()]
+        likelihood = self.choices.likelihood
+        return plain(
+            {
+                "version": version("bayeskern"),
+                "series": series_facts(self.series),
+                "model": {
+                    "horizon": self.horizon,
+                    "seed": self.seed,
+                    "seasons": " and ".join(lengths) or "none",
+                    "scale": self.described,
+                    "structure": self.structure if self.parts else "constant",
+                    "likelihood": None if likelihood is None else likelihood.title,
+                },
+                "weights": self.weights,
+                "verdict": self.trust.verdict,
+                "advice": self.trust.advice,
+                "remarks": self.remarks,
+                "metrics": finite(self.trust.evidence),
+                "forecast": {"times": times_as_text(self.series, self.times)} | self._table(levels),
+            }
+        )
 
     def explain(self) -> str:
         """Three sentences on the level, the trend and season, and the uncertainty."""
@@ -443,4 +338,29 @@ class Forecast(FittedSeries, Quantiles):
 
     def _repr_html_(self) -> str:
         """The forecast in a notebook: words, a picture and the next values."""
-        return html.of_forecast(self)
+        head, cells, left_out = value_table(self, 12)
+        note = f"{counted(left_out, 'step')} left out before the last one" if left_out else ""
+        return html.page(
+            f"{self.series.name}: {counted(self.horizon, 'step')} ahead",
+            self.plot(),
+            html.table(head, cells, note),
+            self.remarks,
+            words=[explain(self), f"Verdict: {self.trust.verdict}. {self.trust.advice}"],
+        )
+
+
+def forecast_in(stored: netcdf.Stored) -> Forecast:
+    """The forecast in the contents of a file.
+
+    Raises:
+        ValueError: The file has another format, a newer version, or other structures.
+    """
+    state = stored.state(FORMAT)
+    before = None
+    if state["before"] is not None:
+        before = Forecast(**fields_of(state["before"], None))
+    forecast = Forecast(**fields_of(state["fitted"], before), before=before)
+    if state["fit"] is None or forecast.leading is None:
+        return forecast
+    groups = stored.groups.children["fit"]
+    return replace(forecast, fit=restored(state["fit"], groups, forecast.leading.target))

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, counted
+from bayeskern.core.plotting import COLORS, concise_dates, tidy
+from bayeskern.core.plotting import figure as new_figure
 from bayeskern.forecast.combine.alternatives import alternatives_of
 from bayeskern.forecast.combine.stacking import Combination
+from bayeskern.forecast.forecast_plot import first_shown
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show import scenarios_plot
+from bayeskern.forecast.show.plot import HISTORY_COLOR, NOTE_COLOR, short_name
 from bayeskern.forecast.show.printing import number_format
 from bayeskern.prediction.mixture import central_probabilities
 
@@ -113,7 +117,47 @@ class ScenarioComparison:
             level: Probability of the central intervals.
             figure: Figure to draw in; a new one if None.
         """
-        return scenarios_plot.comparison(self, validation.level(level), figure)
+        level = validation.level(level)
+        fig = new_figure((9.0, 6.4)) if figure is None else figure
+        above, below = fig.subplots(2, 1, gridspec_kw={"height_ratios": [3, 2]})
+        f = self.first
+        calendar, start = f.series.calendar, first_shown(f)
+        past = calendar.wall(calendar.grid(0))[start:]
+        above.plot(past, f.series.on_grid()[start:], color=HISTORY_COLOR, linewidth=1.0)
+        x = calendar.wall(f.times)
+        probabilities = central_probabilities(level)
+        colors = dict(zip(self.forecasts, cycle(COLORS), strict=False))
+        for name, scenario in self.forecasts.items():
+            median, lower, upper = scenario.quantile(probabilities)
+            label, color = short_name(name), colors[name]
+            above.fill_between(x, lower, upper, color=color, alpha=0.15, linewidth=0)
+            above.plot(x, median, color=color, linewidth=1.6, label=label)
+        below.axhline(0.0, color=colors[self.reference], linewidth=1.2)
+        marker = "o" if f.horizon == 1 else None
+        for name, difference in self.differences.items():
+            median, lower, upper = np.quantile(difference, probabilities, axis=0)
+            below.fill_between(x, lower, upper, color=colors[name], alpha=0.2, linewidth=0)
+            below.plot(x, median, color=colors[name], linewidth=1.6, marker=marker)
+        for ax in (above, below):
+            concise_dates(ax, x)
+            tidy(ax)
+        title = f"{short_name(f.series.name)}: scenarios"
+        note = f"medians and {100 * level:g} % intervals"
+        above.set_title(title, loc="left", fontsize=12, parse_math=False)
+        above.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
+        above.set_ylabel(short_name(f.series.value_name), parse_math=False)
+        below.set_title(
+            f"difference from {short_name(self.reference)}",
+            loc="left",
+            fontsize=10,
+            parse_math=False,
+        )
+        legend = above.legend(
+            loc="upper left", bbox_to_anchor=(0.0, -0.1), ncols=4, frameon=False, fontsize=9
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        return fig
 
     def __repr__(self) -> str:
         f, level = self.first, 0.95

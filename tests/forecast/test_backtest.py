@@ -30,7 +30,7 @@ def result():
 
 def test_seasonal_naive_by_hand():
     values = np.array([1.0, 5.0, 2.0, 7.0, 4.0, 6.0])
-    naive = SeasonalNaive.of(values, 5, 2)
+    naive = SeasonalNaive.from_values(values, 5, 2)
     # Differences over two steps: 1, 2, 2, -1; the last two values are repeated.
     np.testing.assert_array_equal(naive.mean, [4, 6, 4, 6, 4])
     spread = np.sqrt((1 + 4 + 4 + 1) / 4)
@@ -42,25 +42,25 @@ def test_seasonal_naive_by_hand():
 
 
 def test_plain_naive_by_hand():
-    naive = SeasonalNaive.of(np.array([1.0, 5.0, 2.0]), 3, 1)
+    naive = SeasonalNaive.from_values(np.array([1.0, 5.0, 2.0]), 3, 1)
     np.testing.assert_array_equal(naive.mean, [2, 2, 2])
     np.testing.assert_allclose(naive.sd, np.sqrt((16 + 9) / 2) * np.sqrt([1, 2, 3]))
 
 
 def test_seasonal_naive_with_gaps():
     values = np.array([1.0, 5.0, 2.0, 7.0, 4.0, np.nan])
-    naive = SeasonalNaive.of(values, 3, 2)
+    naive = SeasonalNaive.from_values(values, 3, 2)
     np.testing.assert_array_equal(naive.mean, [4, 7, 4])  # 7 stands in for what is missing
     np.testing.assert_allclose(naive.sd[0], np.sqrt((1 + 4 + 4) / 3))
     # Less than a season: no difference to learn from, so the spread is that of the values.
-    short = SeasonalNaive.of(np.array([1.0, np.nan, np.nan, 4.0]), 2, 3)
+    short = SeasonalNaive.from_values(np.array([1.0, np.nan, np.nan, 4.0]), 2, 3)
     np.testing.assert_allclose(short.mean, [2.5, 2.5])
-    short = SeasonalNaive.of(np.array([1.0, 2.0, 6.0]), 1, 3)
+    short = SeasonalNaive.from_values(np.array([1.0, 2.0, 6.0]), 1, 3)
     np.testing.assert_allclose(short.sd, np.std([1, 2, 6]))
 
 
 def test_seasonal_naive_without_spread():
-    naive = SeasonalNaive.of(np.tile([1.0, 2.0], 4), 2, 2)
+    naive = SeasonalNaive.from_values(np.tile([1.0, 2.0], 4), 2, 2)
     np.testing.assert_array_equal(naive.log_density(np.array([1.0, 2.5])), [np.inf, -np.inf])
 
 

@@ -11,10 +11,9 @@ import numpy as np
 from bayeskern.core.formatting import aligned, counted, printable
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import (
-    COVERAGES,
     SCORED_PROBABILITIES,
-    Scores,
     joined,
+    rows_of_means,
     score,
 )
 from bayeskern.forecast.fit.rolling import Origin
@@ -22,13 +21,6 @@ from bayeskern.forecast.result import Forecast
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MEASURES: tuple[str, ...] = (
-    "mae",
-    "rmse",
-    "crps",
-    *(f"coverage_{100 * level:g}" for level in COVERAGES),
-)
 
 
 @runtime_checkable
@@ -67,21 +59,14 @@ class ForecastComparison:
         """The table as a pandas data frame, with a row for each model."""
         import pandas as pd  # slow to import
 
-        return pd.DataFrame.from_dict(self.table, orient="index", columns=list(MEASURES))
+        return pd.DataFrame.from_dict(self.table, orient="index")
 
     def __repr__(self) -> str:
         head = (
             f"{printable(self.series)}: forecasts of {counted(self.steps, 'step')} from "
             f"{counted(self.origins, 'past date')}, {counted(self.count, 'value')}"
         )
-        rows = [("", *MEASURES)]
-        for name, row in self.table.items():
-            cells = [
-                f"{100.0 * row[m]:.0f} %" if m.startswith("coverage") else f"{row[m]:.4g}"
-                for m in MEASURES
-            ]
-            rows.append((name, *cells))
-        return "\n".join([head, "", *aligned(rows)])
+        return "\n".join([head, "", *aligned(rows_of_means(self.table))])
 
 
 def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
@@ -119,8 +104,8 @@ def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
         if not isinstance(model, Forecast):
             table[name] = _score_peer(name, model, f.series, f.combination.origins)
         elif model.past_scores is not None:
-            table[name] = _row(model.past_scores.ours)
-    table["seasonal naive"] = _row(evaluation.naive)
+            table[name] = model.past_scores.ours.means
+    table["seasonal naive"] = evaluation.naive.means
     return ForecastComparison(
         f.series.name, evaluation.steps, len(evaluation.origins), evaluation.count, table
     )
@@ -130,16 +115,6 @@ def _are_same(first: Series, second: Series) -> bool:
     return np.array_equal(first.times, second.times) and np.array_equal(
         first.values, second.values, equal_nan=True
     )
-
-
-def _row(scores: Scores) -> dict[str, float]:
-    inside = {f"coverage_{100 * c:g}": float(np.mean(v)) for c, v in scores.inside.items()}
-    return {
-        "mae": float(np.mean(np.abs(scores.errors))),
-        "rmse": float(np.sqrt(np.mean(np.square(scores.errors)))),
-        "crps": float(np.mean(scores.crps)),
-        **inside,
-    }
 
 
 def _score_peer(
@@ -167,7 +142,7 @@ def _score_peer(
         if not np.all(np.isfinite(quantiles)):
             raise ValueError(f"{name} has a forecast of this series that is not finite.")
         scored.append(score(quantiles[:, origin.steps], y[origin.ahead]))
-    return _row(joined(scored))
+    return joined(scored).means
 
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:

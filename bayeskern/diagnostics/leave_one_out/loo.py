@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -119,8 +119,8 @@ def loo(
         return replace(result, remarks=(*result.remarks, remark))
     if refit == "never":
         return result
-    refits = Refits(_refit_method(posterior, refit), max_refits, seed, progress)
-    return refits.run(result, posterior)
+    method = _refit_method(posterior, refit)
+    return with_refits(result, posterior, method, max_refits, seed, progress)
 
 
 def loo_by_site(
@@ -154,7 +154,7 @@ def loo_by_site(
         threshold = khat_threshold(values.shape[0] * values.shape[1])
         rows = _rows_to_match(posterior, estimates.psis_khat, threshold, max_matched)
         if len(rows):
-            matching = matching or Matching.of(posterior, values.shape[1], efficiency)
+            matching = matching or Matching.from_posterior(posterior, values.shape[1], efficiency)
             # A draw at the edge of a support has no finite coordinates.
             if matching is not None and np.isfinite(matching.proposal.z).all():
                 _match(estimates, matching, site, rows, progress)
@@ -292,51 +292,52 @@ def _refit_method(posterior: Posterior, refit: str | Method) -> Method:
     return METHODS[posterior.method]()
 
 
-@dataclass(frozen=True)
-class Refits:
-    """Refits of a model without single observations.
+def with_refits(
+    result: CrossValidation,
+    posterior: Posterior,
+    method: Method,
+    max_refits: int,
+    seed: int,
+    progress: bool,
+) -> CrossValidation:
+    """Replace the estimates with the highest k-hats by those of refits.
 
-    Attributes:
-        method: The method.
+    Args:
+        result: Leave-one-out of the posterior.
+        posterior: The posterior, with its model.
+        method: Method of the refits.
         max_refits: Maximum number of refits.
         seed: Seed of each refit.
         progress: True to show a progress bar on a terminal.
     """
-
-    method: Method
-    max_refits: int
-    seed: int
-    progress: bool
-
-    def run(self, result: CrossValidation, posterior: Posterior) -> CrossValidation:
-        """Replace the estimates with the highest k-hats by those of refits."""
-        matching = Matching.of(posterior, 1, 1.0)
-        # A model without latents has no k-hat.
-        assert matching is not None
-        site_rows = [(site, i) for site, count in result.sites.items() for i in range(count)]
-        order = worst_first(result.estimates.khat, result.threshold)
-        templates: dict[str, Target] = {}
-        refits: dict[str, Trust] = {}
-        remarks = list(result.remarks)
-        if len(order) > self.max_refits:
-            remarks.append(
-                f"{len(order)} observations need a refit; the {self.max_refits} with the highest "
-                "k-hat were refitted. Raise max_refits for more."
-            )
-        total = min(len(order), self.max_refits)
-        with Progress("leave-one-out: refits", total, self.progress) as bar:
-            for row in order[: self.max_refits]:
-                label, (site, row_of_site) = result.labels[row], site_rows[row]
-                observation = matching.observation(site, row_of_site)
-                if site not in templates:
-                    templates[site] = template_without(matching.target, site)
-                arguments = (templates[site], observation, self.method, self.seed)
-                try:
-                    with hidden_progress():
-                        left_out, refits[label] = refit_without(*arguments)
-                except FAILURES as error:
-                    remarks.append(f"The refit without {label} failed: {message_of(error)}")
-                else:
-                    result.estimates.set(row, left_out, REFITTED)
-                bar.advance()
-        return replace(result, refits=refits, remarks=tuple(remarks))
+    estimates = Estimates(*map(np.copy, result.estimates))
+    matching = Matching.from_posterior(posterior, 1, 1.0)
+    # A model without latents has no k-hat.
+    assert matching is not None
+    site_rows = [(site, i) for site, count in result.sites.items() for i in range(count)]
+    order = worst_first(result.estimates.khat, result.threshold)
+    templates: dict[str, Target] = {}
+    refits: dict[str, Trust] = {}
+    remarks = list(result.remarks)
+    if len(order) > max_refits:
+        remarks.append(
+            f"{len(order)} observations need a refit; the {max_refits} with the highest "
+            "k-hat were refitted. Raise max_refits for more."
+        )
+    total = min(len(order), max_refits)
+    with Progress("leave-one-out: refits", total, progress) as bar:
+        for row in order[:max_refits]:
+            label, (site, row_of_site) = result.labels[row], site_rows[row]
+            observation = matching.observation(site, row_of_site)
+            if site not in templates:
+                templates[site] = template_without(matching.target, site)
+            arguments = (templates[site], observation, method, seed)
+            try:
+                with hidden_progress():
+                    left_out, refits[label] = refit_without(*arguments)
+            except FAILURES as error:
+                remarks.append(f"The refit without {label} failed: {message_of(error)}")
+            else:
+                estimates.set(row, left_out, REFITTED)
+            bar.advance()
+    return replace(result, estimates=estimates, refits=refits, remarks=tuple(remarks))

@@ -80,7 +80,7 @@ class Matching:
     batch: int | None
 
     @classmethod
-    def of(cls, posterior: Posterior, count: int, efficiency: float) -> Matching | None:
+    def from_posterior(cls, posterior: Posterior, count: int, efficiency: float) -> Matching | None:
         """Draws of a posterior with its model; None if it has no latents.
 
         Args:

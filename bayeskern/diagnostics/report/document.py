@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import groupby
 from os import PathLike
@@ -124,8 +125,7 @@ def report(
     else:
         subjects = _subjects(posterior, seed)
         path = require_file(path, "report.html")
-        add_calibrations(subjects, calibration, progress)
-        text = render(subjects, progress, title)
+        text = render(with_calibrations(subjects, calibration, progress), progress, title)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
@@ -155,18 +155,18 @@ def _subjects(posterior: Any, seed: int) -> list[Subject] | list[ForecastSubject
     return [Subject(p, name, seed) for name, p in zip(names, posteriors.values(), strict=True)]
 
 
-def add_calibrations(
+def with_calibrations(
     subjects: Sequence[Subject] | Sequence[ForecastSubject],
     calibration: Calibration | Mapping[str, Calibration] | bool,
     progress: bool,
-) -> None:
-    """Set the calibrations of the subjects, computed if `calibration` is True.
+) -> Sequence[Subject] | Sequence[ForecastSubject]:
+    """The subjects with their calibrations, computed if `calibration` is True.
 
     Raises as `report` does.
     """
     by_name = {subject.name: subject for subject in subjects if isinstance(subject, Subject)}
     if calibration is False:
-        return
+        return subjects
     if calibration is True:
         calibrations: dict = {
             name: calibrate(subject.posterior, seed=subject.seed, progress=progress)
@@ -198,7 +198,7 @@ def add_calibrations(
                 f"calibration ranks {listed(result.uniforms)}, and the posterior has "
                 f"{listed(parameters)}: it is the result of another model."
             )
-        by_name[name].calibration = result
+    return [replace(s, calibration=calibrations.get(name)) for name, s in by_name.items()]
 
 
 class Section(NamedTuple):

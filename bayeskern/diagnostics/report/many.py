@@ -13,9 +13,10 @@ from bayeskern.core.formatting import counted, message_of
 from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import environment
 from bayeskern.diagnostics.report.style import as_svg, with_prefixed_ids
+from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.evaluate.rolling_origin import compared
-from bayeskern.forecast.many.collection import Forecasts, ForecastSummary
-from bayeskern.forecast.show import plot
+from bayeskern.forecast.many.collection import Forecasts
+from bayeskern.forecast.many.forecast_summary import ForecastSummary
 from bayeskern.forecast.show.printing import number_format
 
 # Maximum number of bytes of all figures; those of the worst forecasts are kept.
@@ -55,7 +56,7 @@ def render_many(forecasts: Forecasts, progress: bool, title: str | None = None) 
             figure, missing = None, ""
             if bytes_left > 0 and name in forecasts:
                 try:
-                    drawn = as_svg(plot.forecast, forecasts[name])
+                    drawn = as_svg(forecast_plot.forecast, forecasts[name])
                     figure = with_prefixed_ids(drawn, f"f{i + 1}-")
                     bytes_left -= len(figure)
                 except (KeyError, ValueError, ArithmeticError) as error:

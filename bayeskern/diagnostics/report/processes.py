@@ -146,7 +146,7 @@ class ForecastProcess(NamedTuple):
     kernels: Kernel
 
     @classmethod
-    def of(cls, forecast: Forecast) -> ForecastProcess:
+    def from_forecast(cls, forecast: Forecast) -> ForecastProcess:
         """The process of the first part of a forecast, the one with the largest weight."""
         draws = forecast.parts[0].draws
         fitted, z = draws.fitted, equal_draws(draws, forecast.seed)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class ForecastSubject:
     """A forecast, and the random seed of its report."""
 
@@ -41,7 +41,7 @@ class ForecastSubject:
     @cached_property
     def process(self) -> ForecastProcess:
         """The structure of the forecast with the largest weight."""
-        return ForecastProcess.of(self.forecast)
+        return ForecastProcess.from_forecast(self.forecast)
 
 
 class ScalarParameter(NamedTuple):
@@ -60,7 +60,7 @@ class ScalarParameter(NamedTuple):
     index: tuple[int, ...]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A posterior, its name among several, the seed of the report, and its calibration."""
 

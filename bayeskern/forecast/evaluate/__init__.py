@@ -1,1 +1,1 @@
-"""Rolling-origin evaluation of a forecast: scores, naive benchmark, verdict."""
+"""Rolling-origin evaluation of a fitted series: scores, naive benchmark, verdict."""

@@ -32,7 +32,7 @@ def chance_below_naive(
     if past is None or not np.isfinite(past.error_ratio):
         return np.nan
     grid = series.on_grid()
-    naive = SeasonalNaive.of(grid, quantiles.shape[1], min(season, len(grid) - 1))
+    naive = SeasonalNaive.from_values(grid, quantiles.shape[1], min(season, len(grid) - 1))
     return reliability.chance(past.lost_share, gap_to_naive(quantiles, naive.mean))
 
 

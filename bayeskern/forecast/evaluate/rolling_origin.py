@@ -167,7 +167,7 @@ def score_past_origins(
     for origin in combination.origins:
         known_grid = on_grid[: steps[origin.count - 1] + 1]
         horizon = int(origin.steps[-1]) + 1
-        reference = SeasonalNaive.of(known_grid, horizon, min(season, len(known_grid) - 1))
+        reference = SeasonalNaive.from_values(known_grid, horizon, min(season, len(known_grid) - 1))
         at_steps = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
         naive.append(score(at_steps, y[origin.ahead]))
     return RollingOriginScores(

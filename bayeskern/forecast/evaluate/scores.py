@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,16 @@ class Scores(NamedTuple):
     errors: np.ndarray
     crps: np.ndarray
     inside: dict[float, np.ndarray]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean scores by name: mae, rmse, crps, and the coverage at each level."""
+        return {
+            "mae": float(np.mean(np.abs(self.errors))),
+            "rmse": float(np.sqrt(np.mean(np.square(self.errors)))),
+            "crps": float(np.mean(self.crps)),
+            **{f"coverage_{100 * c:g}": float(np.mean(v)) for c, v in self.inside.items()},
+        }
 
 
 def score(quantiles: np.ndarray, y: np.ndarray) -> Scores:
@@ -66,3 +76,15 @@ def joined(scores: Sequence[Scores]) -> Scores:
     errors, crps, inside = zip(*scores, strict=True)
     by_level = {c: np.concatenate([masks[c] for masks in inside]) for c in COVERAGES}
     return Scores(np.concatenate(errors), np.concatenate(crps), by_level)
+
+
+def rows_of_means(table: Mapping[str, Mapping[str, float]]) -> list[tuple[str, ...]]:
+    """Head and rows of a table of mean scores by model, as text."""
+    rows = [("", *next(iter(table.values())))]
+    for model, means in table.items():
+        texts = (
+            f"{100.0 * mean:.0f} %" if name.startswith("coverage") else f"{mean:.4g}"
+            for name, mean in means.items()
+        )
+        rows.append((model, *texts))
+    return rows

@@ -27,7 +27,7 @@ class SeasonalNaive:
     in_sample_mae: float
 
     @classmethod
-    def of(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
+    def from_values(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
         """Forecast regularly spaced values.
 
         Args:

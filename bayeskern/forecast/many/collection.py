@@ -7,25 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from bayeskern.core import netcdf
+from bayeskern.core import netcdf, validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
 from bayeskern.core.memory import Memory
+from bayeskern.core.plotting import legend_below, panels
 from bayeskern.core.progress import Progress
+from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
 from bayeskern.forecast.data.reading_many import tables_by_name
-from bayeskern.forecast.load_forecast import forecast_in
-from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
+from bayeskern.forecast.predicted_series import LEVELS
+from bayeskern.forecast.result import Forecast, forecast_in
 from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.saved.folder import Entry, Folder
 from bayeskern.forecast.show import html
-from bayeskern.forecast.show.grid import grid_of_forecasts
 from bayeskern.forecast.show.nixtla import renamed
+from bayeskern.forecast.show.plot import short_name
 from bayeskern.forecast.show.saving import spreadsheet_frame
 
 if TYPE_CHECKING:
@@ -33,60 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class ForecastSummary(NamedTuple):
-    """Forecast of one series in numbers, or the reason why there is none.
-
-    Attributes:
-        times: Future local times, (horizon,).
-        columns: Columns of `Forecast.to_frame`.
-        verdict: The verdict; "" if it was not requested.
-        remarks: Remarks on the forecast.
-        problem: Reason why there is no forecast; None if there is one.
-        metrics: Scores at past origins by name; empty if there are none.
-    """
-
-    times: np.ndarray
-    columns: dict[str, np.ndarray]
-    verdict: str
-    remarks: tuple[str, ...]
-    problem: str | None
-    metrics: dict[str, float]
-
-    @classmethod
-    def of(
-        cls, f: Forecast, levels: Sequence[float] = LEVELS, verdict: bool = True
-    ) -> ForecastSummary:
-        """Summary of a forecast with intervals at `levels` and, optionally, its verdict."""
-        table = f.to_frame(levels)
-        columns = {name: table[name].to_numpy() for name in table.columns}
-        remarks = f.remarks
-        if f.problem and not verdict:
-            remarks = (*remarks, f.problem)
-        times, past = f.series.calendar.wall(f.times), f.past_scores if verdict else None
-        metrics = {} if past is None else past.metrics
-        word = f.trust.verdict if verdict else ""
-        return cls(times, columns, word, remarks, None, metrics)
-
-    @classmethod
-    def failed(cls, problem: str) -> ForecastSummary:
-        """Summary of a series without a forecast."""
-        return cls(np.empty(0), {}, "", (), problem, {})
-
-    def record(self) -> dict[str, Any]:
-        """Summary as JSON values."""
-        dated = self.times.dtype.kind == "M"
-        times = (self.times.astype(np.int64) if dated else self.times).tolist()
-        columns = {name: values.tolist() for name, values in self.columns.items()}
-        return self._asdict() | {"times": [self.times.dtype.str, times], "columns": columns}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> ForecastSummary:
-        """Summary from the result of `record`."""
-        dtype, times = record["times"]
-        columns = {name: np.array(values) for name, values in record["columns"].items()}
-        remarks = tuple(record["remarks"])
-        arrays = {"times": np.array(times).astype(dtype), "columns": columns, "remarks": remarks}
-        return cls(**(record | arrays))
+# Largest number of rows of the table in notebooks.
+MAX_PAGE_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +61,7 @@ class Forecasts(Mapping[Any, Forecast]):
     results: tuple[ForecastSummary, ...]
     id_name: str
     time_name: str
-    backend: Any = "pandas"
+    backend: str = "pandas"
     remarks: tuple[str, ...] = ()
     sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
     update_remarks: tuple[str, ...] = field(default=(), kw_only=True)
@@ -131,7 +80,7 @@ class Forecasts(Mapping[Any, Forecast]):
             id_name: Column of the names.
             levels: Probabilities of the central intervals in tables.
         """
-        summaries = tuple(ForecastSummary.of(f, levels) for f in forecasts.values())
+        summaries = tuple(ForecastSummary.from_forecast(f, levels) for f in forecasts.values())
         names = {f.series.time_name for f in forecasts.values()}
         time_name = names.pop() if len(names) == 1 else "time"
         sources = tuple(forecasts.values())
@@ -225,7 +174,7 @@ class Forecasts(Mapping[Any, Forecast]):
                     try:
                         new = values_after(f.series, columns, options, table.points_may_group)
                         f = f.update(new)
-                        summaries[index] = ForecastSummary.of(f, self.levels, verdict)
+                        summaries[index] = ForecastSummary.from_forecast(f, self.levels, verdict)
                         sources[index] = contents_or_forecast(f)
                     except NoNewValuesError:
                         pass
@@ -276,7 +225,20 @@ class Forecasts(Mapping[Any, Forecast]):
             level: Probability of the central intervals.
         """
         names = list(self)[:12] if ids is None else list(ids)
-        return grid_of_forecasts({name: self[name] for name in names}, columns, level)
+        if not names:
+            raise ValueError("there is no forecast to plot: ids is empty, or all series failed.")
+        fig, axes = panels(len(names), validation.positive_integer(columns, "columns"))
+        for ax, name in zip(axes, names, strict=True):
+            forecast_plot.forecast(self[name], ax, level)
+            if (legend := ax.get_legend()) is not None:
+                legend.remove()
+            for location in ("left", "right"):
+                ax.set_title("", loc=location)
+            ax.set_title(short_name(name), loc="left", fontsize=10, parse_math=False)
+            ax.set_ylabel("")
+            ax.tick_params(labelsize=8)
+        legend_below(fig, axes[0])
+        return fig
 
     def to_frame(self, names: str | None = None) -> Any:
         """All forecasts as one frame of the same kind as the input.
@@ -310,7 +272,8 @@ class Forecasts(Mapping[Any, Forecast]):
             columns["problem"] += [result.problem] * n
         if names is not None:
             columns = renamed(columns, names, self.id_name, self.time_name)
-        return nw.from_dict(columns, backend=self.backend).to_native()
+        backend = nw.Implementation.from_backend(self.backend)
+        return nw.from_dict(columns, backend=backend).to_native()
 
     def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
         """Plain Python values of all series by name, ready for JSON.
@@ -361,9 +324,13 @@ class Forecasts(Mapping[Any, Forecast]):
     @property
     def header(self) -> dict[str, Any]:
         """Names of the columns, remarks and number of series, as JSON values."""
-        backend = self.backend if isinstance(self.backend, str) else self.backend.__name__
-        names = {"id_name": self.id_name, "time_name": self.time_name, "backend": backend}
-        return names | {"remarks": list(self.remarks), "count": len(self.ids)}
+        return {
+            "id_name": self.id_name,
+            "time_name": self.time_name,
+            "backend": self.backend,
+            "remarks": list(self.remarks),
+            "count": len(self.ids),
+        }
 
     def _content(self, index: int) -> bytes:
         """Contents of the file of a forecast."""
@@ -376,7 +343,24 @@ class Forecasts(Mapping[Any, Forecast]):
 
     def _repr_html_(self) -> str:
         """The result in a notebook."""
-        return html.of_forecasts(self)
+        import narwhals as nw  # slow to import
+
+        frame = nw.from_native(self.to_frame())
+        names, columns = frame.columns, frame.to_dict(as_series=False)
+        ids = columns[names[0]]
+        lower, upper = ([n for n in names if n.startswith(side)] for side in ("lower_", "upper_"))
+        kept = [*names[:2], "median", *lower[-1:], *upper[-1:], "verdict"]
+        kept += ["problem"] if self.failed else []
+        kept = [name for name in kept if name in columns]
+        firsts = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
+        cells = [[_cell(columns[name][i]) for name in kept] for i in firsts[:MAX_PAGE_ROWS]]
+        head = [name.replace("_", " ") for name in kept]
+        left_out = len(firsts) - MAX_PAGE_ROWS
+        table = html.table(head, cells, f"and {left_out} more" if left_out > 0 else "")
+        title = f"Forecasts of {len(self)} of {counted(len(self.ids), 'series')}"
+        remarks = [*self.remarks, *self.update_remarks]
+        words = ["The first future value of each series; to_frame() has all."]
+        return html.page(title, None, table, remarks, words)
 
     def __repr__(self) -> str:
         lines = [f"forecasts of {len(self)} of {counted(len(self.ids), 'series')}"]
@@ -404,16 +388,6 @@ def contents_or_forecast(f: Forecast) -> bytes | Forecast:
         return f
 
 
-def record_of(name: Any, summary: ForecastSummary) -> dict[str, Any]:
-    """Index entry of a forecast, as JSON values.
-
-    A name that is not a number or text becomes text.
-    """
-    kept = name.item() if isinstance(name, np.generic) else name
-    kept = kept if isinstance(kept, str | int | float) else str(kept)
-    return {"name": kept, "summary": summary.record()}
-
-
 def forecasts_in(folder: Folder, header: dict[str, Any], entries: Sequence[Entry]) -> Forecasts:
     """Forecasts of the entries of a folder; each file is read when it is needed."""
     summaries = tuple(ForecastSummary.from_record(entry.record["summary"]) for entry in entries)
@@ -433,3 +407,11 @@ def _read(source: Path | bytes, name: Any) -> Forecast:
     if isinstance(source, Path):
         return forecast_in(netcdf.read(source))
     return forecast_in(netcdf.from_bytes(source, f"the forecast of {name!r}"))
+
+
+def _cell(value: Any) -> str:
+    """Cell of a frame as text, empty if missing."""
+    # NaN and NaT differ from themselves.
+    if value is None or value != value:
+        return ""
+    return f"{value:,.4g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")

@@ -17,8 +17,9 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.many.collection import Forecasts, ForecastSummary, record_of
-from bayeskern.forecast.many.workers import Run, run_all
+from bayeskern.forecast.many.collection import Forecasts
+from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
+from bayeskern.forecast.many.workers import run_all
 from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.saved.folder import Entry, Folder
 
@@ -46,7 +47,7 @@ def summarise(
 ) -> Outcome:
     """Forecast one series. Arguments as in `forecast_many`."""
     f = forecast(series, horizon, **options)
-    summary = ForecastSummary.of(f, levels, verdict)
+    summary = ForecastSummary.from_forecast(f, levels, verdict)
     try:
         content = contents(f, with_tables=False)
     except ValueError as reason:
@@ -72,7 +73,7 @@ def _run_into(
     resume: bool,
     work: Callable[[Series], Outcome],
     readers: SeriesReaders,
-    run: Run,
+    **processes: Any,
 ) -> list[Outcome | str]:
     """Outcome for each series, in order, with each forecast written when finished.
 
@@ -82,7 +83,7 @@ def _run_into(
         resume: Reuse forecasts in the folder whose series are unchanged.
         work: Function of a series.
         readers: The series.
-        run: Processes or machines.
+        **processes: Arguments of `run_all`.
 
     Raises:
         ValueError: The folder holds forecasts, and `resume` is False or they have other options;
@@ -112,7 +113,8 @@ def _run_into(
         # Keep the path instead of the contents, to free their memory.
         return outcome._replace(content=folder.path / str(entry.file))
 
-    results = run_all(work, [readers.functions[i] for i in missing], run, receive)
+    reads = [readers.functions[i] for i in missing]
+    results = run_all(work, reads, receive=receive, **processes)
     outcomes |= dict(zip(missing, results, strict=True))
     order = range(len(readers.ids))
     folder.finish(header, [entries[i] for i in order if i in entries])
@@ -223,6 +225,8 @@ def forecast_many(
         forecasts.failed
         ```
     """
+    import narwhals as nw  # slow to import
+
     levels = tuple(validation.level(p) for p in np.ravel(level))
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
@@ -230,17 +234,18 @@ def forecast_many(
     reading += (timezone, skip_rows)
     readers = read_many(series, id, ReadOptions(*reading))
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
-    names = readers.id_name, readers.time_name, readers.backend, readers.remarks
-    run = Run(workers, scheduler, progress)
+    backend = nw.Implementation.from_backend(readers.backend).value
+    names = readers.id_name, readers.time_name, backend, readers.remarks
+    processes: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "progress": progress}
     if folder is None and resume:
         raise ValueError("resume=True continues the forecasts of a folder: give folder= too.")
     if folder is None:
-        results = run_all(work, readers.functions, run)
+        results = run_all(work, readers.functions, **processes)
     else:
         request = repr((horizon, levels, verdict, sorted(options.items())))
         counts = {"request": request, "count": len(readers.ids)}
         header = Forecasts((), (), *names).header | counts
-        results = _run_into(Folder(Path(folder)), header, resume, work, readers, run)
+        results = _run_into(Folder(Path(folder)), header, resume, work, readers, **processes)
     problems = Counter(result for result in results if isinstance(result, str))
     if problems.total() == len(results):
         # The most common problem may lie in the request rather than in the data.

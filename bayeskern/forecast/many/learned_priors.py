@@ -22,7 +22,7 @@ from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.many.workers import Run, run_all
+from bayeskern.forecast.many.workers import run_all
 from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
 
@@ -106,7 +106,7 @@ def learn_priors(
         work = partial(
             posterior_moments, options=options | {"model": replace(model, priors=priors)}
         )
-        return _pooled(run_all(work, readers.functions, Run(workers, scheduler, progress)))
+        return _pooled(run_all(work, readers.functions, workers, scheduler, progress))
 
     # The second round fits each series with the priors of the first.
     return em_round(em_round(None))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,28 +18,16 @@ from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.core.threads import without_threads
 from bayeskern.forecast.data.series import Series
 
-
-class Run(NamedTuple):
-    """Processes or machines that compute forecasts.
-
-    Attributes:
-        workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
-        scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
-            processes.
-        progress: Show a progress bar.
-        max_starts: Maximum number of times that the processes are started, if some are killed.
-    """
-
-    workers: int | None = None
-    scheduler: str | None = None
-    progress: bool = True
-    max_starts: int = 3
+# Maximum number of times that the processes are started, if some are killed.
+MAX_STARTS = 3
 
 
 def run_all[Result](
     work: Callable[[Series], Result],
     reads: Sequence[Callable[[], Series]],
-    run: Run,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: bool = True,
     receive: Callable[[int, Result | str], Result | str] | None = None,
 ) -> list[Result | str]:
     """Result for each series, in order; the error message as text if a series fails.
@@ -49,11 +37,13 @@ def run_all[Result](
     Args:
         work: Function of a series.
         reads: A function () -> Series for each series.
-        run: Processes or machines.
+        workers: Number of processes; None for one per core, or 1 for fewer than 8 series.
+        scheduler: Address of a Dask scheduler, or "local" to start one on this machine; None for
+            processes.
+        progress: Show a progress bar.
         receive: Function (index of the series, result) -> result to return, called as soon as a
             result arrives.
     """
-    workers, scheduler = run.workers, run.scheduler
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
     if scheduler is not None:
@@ -61,9 +51,9 @@ def run_all[Result](
     else:
         # Starting processes takes longer than a few forecasts.
         default = 1 if len(reads) < 8 else min(os.cpu_count() or 1, len(reads))
-        numbered = _run_on_cores(work, reads, workers or default, run.max_starts)
+        numbered = _run_on_cores(work, reads, workers or default)
     results = {}
-    with Progress("forecasts", len(reads), run.progress, estimate=True) as bar:
+    with Progress("forecasts", len(reads), progress, estimate=True) as bar:
         for i, result in numbered:
             results[i] = result if receive is None else receive(i, result)
             bar.advance()
@@ -120,7 +110,6 @@ def _run_on_cores(
     work: Callable[[Series], Any],
     reads: Sequence[Callable[[], Series]],
     workers: int,
-    max_starts: int,
 ) -> Iterator[tuple[int, Any]]:
     """Numbered results from processes of this machine, as they arrive."""
     remaining = dict(enumerate(reads))
@@ -131,7 +120,7 @@ def _run_on_cores(
     from joblib import Parallel, delayed  # slow to import
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    for _ in range(max_starts):
+    for _ in range(MAX_STARTS):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
             parent = os.getpid()

@@ -13,15 +13,24 @@ from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, tidy
+from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
-from bayeskern.forecast.mixed import plot
+from bayeskern.forecast.explain import moments
+from bayeskern.forecast.forecast_text import predictive_format
 from bayeskern.forecast.mixed.aligned import Aligned
 from bayeskern.forecast.model.transformation import Scale
-from bayeskern.forecast.result import LEVELS, Forecast
-from bayeskern.forecast.show.explain import moments
-from bayeskern.forecast.show.printing import predictive_format
+from bayeskern.forecast.predicted_series import LEVELS
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.plot import (
+    HISTORY_COLOR,
+    NOTE_COLOR,
+    fan,
+    plain_numbers,
+    short_name,
+)
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 
@@ -136,7 +145,19 @@ class MixedForecast(Forecast):
         """
         if self.nowcast is None or ax is not None or backend != "matplotlib":
             return super().plot(ax, levels, whole, backend)
-        return plot.mixed(self, levels, whole)
+        fig = figure()
+        # As wide as a report, which would scroll a wider figure.
+        fig.set_size_inches(11.5, 4.6)
+        left, right = fig.subplots(1, 2, width_ratios=(1.5, 1.0))
+        forecast_plot.forecast(self, left, levels, whole)
+        self.nowcast.plot(right, levels)
+        # The note of a single panel would overlap the title; the legend is the same in both panels.
+        left.set_title("", loc="right")
+        for panel in (left, right):
+            if (legend := panel.get_legend()) is not None:
+                legend.remove()
+        legend_below(fig, left)
+        return fig
 
     def save(self, path: str | Path) -> NoReturn:
         """Not available: raises ValueError."""
@@ -252,7 +273,33 @@ class Nowcast(Quantiles):
             ax: Axes to draw in; a new figure if None.
             levels: Probabilities of the central intervals.
         """
-        return plot.nowcast(self, ax, levels)
+        ax = figure().subplots() if ax is None else ax
+        fine, rest = self.forecast.fine, self.rest
+        calendar, count = fine.calendar, self.count
+        wall = calendar.wall(fine.times)
+        # The previous period, for comparison.
+        shown, begin = slice(-(self.observed_count + count), None), wall[-self.observed_count]
+        x = calendar.wall(
+            np.concatenate([fine.times[-1:], calendar.future(count - self.observed_count)])
+        )
+        fan(ax, x, fine.values[-1], rest, levels, linewidth=1.4)
+        style = {"linewidth": 1.0, "marker": "o", "markersize": 2.6}
+        ax.axvspan(begin, wall[-1], color=HISTORY_COLOR, alpha=0.07, linewidth=0)
+        ax.plot(wall[shown], fine.values[shown], color=HISTORY_COLOR, label="observed", **style)
+        concise_dates(ax, x)
+        text = self.in_words
+        title = f"{self.period}: {text['median']} (80 %: {text['interval']})"
+        ax.set_title(title, loc="left", fontsize=12, parse_math=False)
+        note = f"shaded: {text['observed']}"
+        ax.text(0.01, 0.985, note, transform=ax.transAxes, va="top", fontsize=8.5, color=NOTE_COLOR)
+        ax.set_ylabel(short_name(fine.value_name), parse_math=False)
+        low, high = ax.get_ylim()
+        # Room for the note.
+        ax.set_ylim(low, high + 0.08 * (high - low))
+        tidy(ax)
+        plain_numbers(ax)
+        legend_under(ax)
+        return cast("Figure", ax.figure)
 
     @property
     def in_words(self) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Coupling:
     roots: np.ndarray
 
     @classmethod
-    def of(cls, errors: np.ndarray, roots: np.ndarray) -> Coupling:
+    def from_errors(cls, errors: np.ndarray, roots: np.ndarray) -> Coupling:
         """Coupling with the correlations of past errors.
 
         Multi-step errors of series with common trends are more correlated than their one-step

@@ -94,7 +94,7 @@ def reconcile(
     """
     method = validation.one_of("method", method, METHODS)
     draws, seed = validation.positive_integer(draws, "draws"), validation.seed(seed)
-    tree = Hierarchy.of(hierarchy)
+    tree = Hierarchy.read(hierarchy)
     tree.require_forecasts(forecasts)
     known = {name: forecasts[name] for name in tree.names if name in forecasts}
     _require_alike(known)
@@ -110,7 +110,7 @@ def reconcile(
     require_draws(draws, base[0].horizon)
     errors = past_errors(base)
     roots = np.stack([root_of_paths(f.sample(draws, seed)) for f in base])
-    coupling = Coupling.of(errors, roots)
+    coupling = Coupling.from_errors(errors, roots)
     probabilities = (np.arange(draws) + 0.5) / draws
     quantiles = np.stack([f.quantile(probabilities) for f in base], axis=-1)
     joint = in_rank_order(quantiles, coupling.normal_paths(draws, np.random.default_rng(seed)))

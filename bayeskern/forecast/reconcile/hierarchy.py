@@ -31,7 +31,7 @@ class Hierarchy:
     sums: np.ndarray
 
     @classmethod
-    def of(cls, source: Any) -> Hierarchy:
+    def read(cls, source: Any) -> Hierarchy:
         """Read a hierarchy.
 
         Args:
@@ -49,14 +49,14 @@ class Hierarchy:
                 for child, parents in source.items()
                 for parent in (parents if isinstance(parents, list | tuple | set) else [parents])
             ]
-            return cls.of_parents(pairs)
+            return cls.from_parents(pairs)
         columns = _columns(source)
         if {"child", "parent"} <= columns.keys():
-            return cls.of_parents(zip(columns["child"], columns["parent"], strict=True))
-        return cls.of_groups(columns)
+            return cls.from_parents(zip(columns["child"], columns["parent"], strict=True))
+        return cls.from_groups(columns)
 
     @classmethod
-    def of_parents(cls, pairs: Iterable[tuple[Any, Any]]) -> Hierarchy:
+    def from_parents(cls, pairs: Iterable[tuple[Any, Any]]) -> Hierarchy:
         """Hierarchy of (child, parent) pairs; a child without a parent is at the top."""
         children: dict[Any, list[Any]] = {}
         for child, parent in pairs:
@@ -93,10 +93,10 @@ class Hierarchy:
         widest_first = sorted(
             children, key=lambda name: depth[name] if children[name] else len(order)
         )
-        return cls._of_leaves({name: [*leaves[name]] for name in widest_first}, levels)
+        return cls._from_leaves({name: [*leaves[name]] for name in widest_first}, levels)
 
     @classmethod
-    def of_groups(cls, columns: Mapping[str, Sequence[Any]]) -> Hierarchy:
+    def from_groups(cls, columns: Mapping[str, Sequence[Any]]) -> Hierarchy:
         """Hierarchy of the total, the groups of each column, and the bottom series.
 
         The last column names the bottom series.
@@ -126,10 +126,10 @@ class Hierarchy:
         if TOTAL in names:
             raise ValueError(f"hierarchy: {TOTAL!r} names the sum of all series; rename the row.")
         leaves |= {name: [name] for name in names}
-        return cls._of_leaves(leaves, levels | dict.fromkeys(names, str(bottom)))
+        return cls._from_leaves(leaves, levels | dict.fromkeys(names, str(bottom)))
 
     @classmethod
-    def _of_leaves(
+    def _from_leaves(
         cls, leaves: Mapping[Any, Sequence[Any]], levels: Mapping[Any, str]
     ) -> Hierarchy:
         """Hierarchy from the bottom series of every series, sums in order of level."""

@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
-from bayeskern.core.formatting import abbreviated, aligned, counted, number, suggestion
-from bayeskern.forecast.reconcile import plot
+from bayeskern.core.formatting import abbreviated, aligned, counted, number, short, suggestion
+from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, panels, tidy
+from bayeskern.forecast.forecast_plot import first_shown
+from bayeskern.forecast.predicted_series import LEVELS
 from bayeskern.forecast.reconcile.coupling import Coupling
 from bayeskern.forecast.reconcile.past import past_points, score_table
 from bayeskern.forecast.reconcile.weights import Projector
-from bayeskern.forecast.result import LEVELS, Forecast
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.plot import FORECAST_COLOR, HISTORY_COLOR, NAIVE_COLOR, NOTE_COLOR
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import columns_of_table, totals
 from bayeskern.prediction.mixture import Quantiles
@@ -92,7 +95,31 @@ class CoherentForecast(Quantiles):
 
     def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
         """Plot the history, and the forecast before and after the reconciliation."""
-        return plot.panel(self, ax, level)
+        ax = figure().subplots() if ax is None else ax
+        self._draw(ax, level)
+        legend_under(ax)
+        return cast("Figure", ax.figure)
+
+    def _draw(self, ax: Axes, level: float) -> None:
+        """Draw the series in axes, without a legend."""
+        base, past = self.base, self.base.series
+        start, wall = first_shown(base), past.calendar.wall
+        x = wall(past.calendar.grid(0))[start:]
+        ax.plot(x, past.on_grid()[start:], color=HISTORY_COLOR, linewidth=1.0, label="observed")
+        future = wall(self.times)
+        lower, upper = self.interval(level)
+        label = f"reconciled, {100 * level:g} % interval"
+        ax.fill_between(future, lower, upper, color=FORECAST_COLOR, alpha=0.25, linewidth=0)
+        ax.plot(future, self.median, color=FORECAST_COLOR, linewidth=1.6, label=label)
+        style = {"color": NAIVE_COLOR, "linewidth": 0.9}
+        ax.plot(future, base.median, label="base forecast", **style)
+        for end in base.interval(level):
+            ax.plot(future, end, linestyle=":", **style)
+        concise_dates(ax, np.concatenate([x, future]))
+        # No math: names may contain dollar signs.
+        ax.set_title(short(str(self.name), 40), loc="left", fontsize=11, parse_math=False)
+        ax.set_title(short(self.level, 24), loc="right", fontsize=8.5, color=NOTE_COLOR)
+        tidy(ax)
 
     def __repr__(self) -> str:
         return f"CoherentForecast({self.name!r}, {self.horizon} steps, {len(self.draws)} draws)"
@@ -200,7 +227,11 @@ class CoherentForecasts(Mapping):
             level: Probability of the central intervals.
         """
         names = [*self.series][:6] if names is None else [*names]
-        return plot.grid([self[name] for name in names], level)
+        fig, axes = panels(len(names), 2)
+        for ax, name in zip(axes, names, strict=True):
+            self[name]._draw(ax, level)
+        legend_below(fig, axes[0])
+        return fig
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())

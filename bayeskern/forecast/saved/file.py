@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bayeskern.core import netcdf
+from bayeskern.forecast.predicted_series import PredictedSeries
 from bayeskern.forecast.saved.state import CLASSES, state_of
 from bayeskern.inference.posterior.netcdf import state_of as state_of_posterior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayeskern.forecast.result import Forecast
-
 FORMAT = netcdf.Format("bayeskern forecast", version=1, classes=CLASSES)
 
 
-def contents(f: Forecast, with_tables: bool = True) -> bytes:
+def contents(f: PredictedSeries, with_tables: bool = True) -> bytes:
     """Contents of the file of a forecast.
 
     Args:
@@ -41,7 +40,7 @@ def contents(f: Forecast, with_tables: bool = True) -> bytes:
     return netcdf.to_bytes(tree, state, FORMAT)
 
 
-def _tables(f: Forecast) -> dict[str, xr.Dataset]:
+def _tables(f: PredictedSeries) -> dict[str, xr.Dataset]:
     """Groups of the series and of the forecast in numbers."""
     import xarray as xr
 

@@ -1,1 +1,1 @@
-"""Figures, summaries, remarks and tables of totals of a forecast."""
+"""Parts of figures, pages and tables, from arrays and text."""

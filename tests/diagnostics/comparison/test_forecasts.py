@@ -15,7 +15,7 @@ class Naive:
     """The seasonal-naive forecast in the form of statsforecast."""
 
     def forecast(self, y, h, level):
-        naive = SeasonalNaive.of(y, h, 12)
+        naive = SeasonalNaive.from_values(y, h, 12)
         found = {"mean": naive.quantile(0.5)}
         for percent in level:
             tail = 0.5 - percent / 200.0

@@ -120,7 +120,7 @@ def check(posterior):
     """Densities of single observations, and models without them, at the draws themselves."""
     target, chains = posterior.known_target, posterior.shape[0]
     for site, values in posterior.log_likelihood().items():
-        matching = Matching.of(posterior, values.shape[1], 1.0)
+        matching = Matching.from_posterior(posterior, values.shape[1], 1.0)
         columns = values.reshape(chains * values.shape[1], -1)
         z = matching.proposal.z
         template = template_without(target, site)

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED
-from bayeskern.diagnostics.leave_one_out.loo import FAILURES, loo_by_site
+from bayeskern.diagnostics.leave_one_out.loo import FAILURES, loo_by_site, with_refits
 from bayeskern.diagnostics.leave_one_out.moment_matching import Matching
 from bayeskern.diagnostics.report.sections.fit import fit
 from bayeskern.diagnostics.report.subject import Subject
@@ -95,22 +95,17 @@ def test_without_high_khat_psis_is_unchanged():
     assert abs(loo.elpd - closed_form(X, Y).sum()) < 5.0 * loo.monte_carlo_error
 
 
-class Refits:
-    """Refits of some observations, however low their k-hat is."""
-
-    @staticmethod
-    def run(posterior, rows, method):
-        from bayeskern.diagnostics.leave_one_out.loo import Refits
-
-        loo = bk.loo(posterior)
-        loo.estimates.khat[rows] = np.inf
-        return Refits(method, len(rows), 0, False).run(loo, posterior)
+def refitted(posterior, rows, method):
+    """Leave-one-out with refits of some observations, however low their k-hat is."""
+    loo = bk.loo(posterior)
+    loo.estimates.khat[rows] = np.inf
+    return with_refits(loo, posterior, method, len(rows), 0, False)
 
 
 @pytest.mark.slow
 def test_refits_equal_closed_form(posterior):
     rows = [0, OUTLIER]
-    loo = Refits.run(posterior, rows, bk.Laplace())
+    loo = refitted(posterior, rows, bk.Laplace())
     found = loo.to_frame().iloc[rows]
     assert set(found["how"]) == {REFITTED} and set(loo.refits) == {"y[0]", f"y[{OUTLIER}]"}
     assert (np.abs(found["elpd"] - TRUTH[rows]) < 4.0 * found["error"]).all()
@@ -120,7 +115,7 @@ def test_refits_equal_closed_form(posterior):
 
 @pytest.mark.slow
 def test_same_seed_same_numbers(posterior):
-    first, second = (Refits.run(posterior, [OUTLIER], bk.Laplace()) for _ in range(2))
+    first, second = (refitted(posterior, [OUTLIER], bk.Laplace()) for _ in range(2))
     np.testing.assert_array_equal(first.estimates.elpd, second.estimates.elpd)
     np.testing.assert_array_equal(
         bk.loo(posterior).estimates.elpd, bk.loo(posterior).estimates.elpd
@@ -271,7 +266,7 @@ def test_failed_refit_keeps_the_estimate(posterior):
             raise ValueError("no fit today")
 
     assert ValueError in FAILURES
-    loo = Refits.run(posterior, [OUTLIER], Fails(10))
+    loo = refitted(posterior, [OUTLIER], Fails(10))
     assert "The refit without y[5] failed: no fit today" in loo.remarks[0]
     assert loo.trust.verdict == "bad" and not loo.refits
 
@@ -311,12 +306,12 @@ def test_scaled_rows_are_left_out_at_their_power(each, outlier):
     assert np.all(np.abs(result.estimates.elpd - expected) < 5.0 * result.estimates.error)
     assert result.monte_carlo_error < 0.2
     # By draws matched to the posterior without an observation, and by a fit without it.
-    matching = Matching.of(posterior, 4000, 1.0)
+    matching = Matching.from_posterior(posterior, 4000, 1.0)
     for i in (3, 19):
         left_out = matching.leave_out(matching.observation("y", i))
         assert abs(left_out.elpd - expected[i]) < 5.0 * left_out.error
-    refitted = Refits.run(posterior, [3, 19], method).estimates
-    assert np.all(np.abs(refitted.elpd - expected)[[3, 19]] < 5.0 * refitted.error[[3, 19]])
+    refits = refitted(posterior, [3, 19], method).estimates
+    assert np.all(np.abs(refits.elpd - expected)[[3, 19]] < 5.0 * refits.error[[3, 19]])
 
 
 @pytest.mark.slow

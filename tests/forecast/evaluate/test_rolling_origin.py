@@ -40,7 +40,7 @@ def test_origins_lie_in_the_second_half(f):
 def test_naive_scores_equal_naive_forecast(f):
     values, errors = seasonal(), []
     for known in f.past_scores.origins:
-        naive = SeasonalNaive.of(values[:known], HORIZON, 12)
+        naive = SeasonalNaive.from_values(values[:known], HORIZON, 12)
         ahead = values[known : known + HORIZON]
         errors.append(np.abs(ahead - naive.mean[: len(ahead)]))
     np.testing.assert_allclose(np.abs(f.past_scores.naive.errors), np.concatenate(errors))

@@ -145,7 +145,7 @@ def test_stopped_run_is_resumed(tmp_path, monkeypatch):
     folder = tmp_path / "stores"
     calls = []
 
-    def stops(work, reads, run, receive=None):
+    def stops(work, reads, receive, **processes):
         results = []
         for i, read in enumerate(reads):
             calls.append(i)

@@ -12,7 +12,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.forecast.many.forecast_many import summarise
-from bayeskern.forecast.many.workers import Run, run_all
+from bayeskern.forecast.many.workers import run_all
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
@@ -171,8 +171,7 @@ def killed_once(seeds, marker):
 def test_a_killed_worker_loses_no_series(tmp_path, scheduler):
     seeds, marker = range(12), tmp_path / "killed"
     work = partial(summarise, horizon=3, levels=(0.95,), verdict=True, options=ONE)
-    run = Run(2, scheduler, progress=False)
-    found = run_all(work, killed_once(seeds, marker), run)
+    found = run_all(work, killed_once(seeds, marker), 2, scheduler, progress=False)
     assert marker.exists() and len(found) == len(seeds)
     for seed, one in zip(seeds, found, strict=True):
         alone = bk.forecast(walk(seed), 3, **ONE)

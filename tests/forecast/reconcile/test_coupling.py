@@ -56,7 +56,7 @@ def test_correlations_by_step_of_independent_errors():
     """Each step updates the last one: T / s errors against 20."""
     errors = np.random.default_rng(0).normal(size=(60, 2, 2))
     errors[:, :, 1] += errors[:, :, 0]
-    coupling = Coupling.of(errors, np.tile(np.eye(2), (2, 1, 1)))
+    coupling = Coupling.from_errors(errors, np.tile(np.eye(2), (2, 1, 1)))
     r = np.corrcoef(errors[:, 1].T)[0, 1]
     expected = 30 / 50 * r + 20 / 50 * coupling.one_step[0, 1]
     np.testing.assert_allclose(coupling.by_step[1, 0, 1], expected)
@@ -70,7 +70,7 @@ def test_later_steps_of_series_with_a_common_trend_are_more_correlated():
     common = np.cumsum(rng.normal(0.0, 1.0, count))
     series = common + rng.normal(0.0, 4.0, (2, count))
     forecasts = [bk.forecast(pd.Series(y, times), 12, **QUICK) for y in series]
-    coupling = Coupling.of(past_errors(forecasts), np.tile(np.eye(12), (2, 1, 1)))
+    coupling = Coupling.from_errors(past_errors(forecasts), np.tile(np.eye(12), (2, 1, 1)))
     correlations = coupling.by_step[:, 0, 1]
     assert correlations[11] > correlations[0] + 0.15
 

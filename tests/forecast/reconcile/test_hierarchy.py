@@ -16,7 +16,7 @@ SUMS = [[1, 1, 1], [1, 1, 0], [0, 0, 1]]
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_groups(frame):
-    tree = Hierarchy.of(frame(GROUPS))
+    tree = Hierarchy.read(frame(GROUPS))
     assert tree.names == ("total", "N", "S", "a", "b", "c")
     assert tree.levels == ("total", "region", "region", "store", "store", "store")
     np.testing.assert_array_equal(tree.sums, SUMS)
@@ -32,7 +32,7 @@ def test_groups(frame):
     ids=["mapping", "pandas", "polars"],
 )
 def test_parents(source):
-    tree = Hierarchy.of(source)
+    tree = Hierarchy.read(source)
     assert tree.names == ("all", "N", "S", "a", "b", "c")
     assert tree.levels == ("level 1", "level 2", "level 2", "bottom", "bottom", "bottom")
     np.testing.assert_array_equal(tree.sums, SUMS)
@@ -41,7 +41,7 @@ def test_parents(source):
 def test_crossed_groups_count_each_series_once():
     """Two regions and two products: each total is the sum of four series."""
     parents = {f"{r}{p}": [r, p] for r in "NS" for p in "xy"} | dict.fromkeys("NSxy", "all")
-    tree = Hierarchy.of(parents)
+    tree = Hierarchy.read(parents)
     crossed = pd.DataFrame(
         {
             "region": ["N", "N", "S", "S"],
@@ -49,7 +49,7 @@ def test_crossed_groups_count_each_series_once():
             "id": ["Nx", "Ny", "Sx", "Sy"],
         }
     )
-    groups = Hierarchy.of(crossed)
+    groups = Hierarchy.read(crossed)
     assert tree.names[0] == "all" and groups.names[0] == "total" and tree.bottom == groups.bottom
     np.testing.assert_array_equal(tree.sums[0], np.ones(4))
     for name in "NSxy":
@@ -57,7 +57,7 @@ def test_crossed_groups_count_each_series_once():
 
 
 def test_uneven_depth():
-    tree = Hierarchy.of({"a": "N", "N": "all", "b": "all"})
+    tree = Hierarchy.read({"a": "N", "N": "all", "b": "all"})
     assert dict(zip(tree.names, tree.levels, strict=True)) == {
         "all": "level 1",
         "N": "level 2",
@@ -87,28 +87,28 @@ def test_uneven_depth():
 )
 def test_refused(source, says):
     with pytest.raises(ValueError, match=says):
-        Hierarchy.of(source)
+        Hierarchy.read(source)
 
 
 def test_cycle_is_named_from_child_to_parent():
     with pytest.raises(ValueError, match="cycle") as error:
-        Hierarchy.of({"x": "top", "a": "b", "b": "c", "c": "a"})
+        Hierarchy.read({"x": "top", "a": "b", "b": "c", "c": "a"})
     arrows = str(error.value).partition("cycle: ")[2].partition(". ")[0].split(" -> ")
     assert {*pairwise(arrows)} == {("'a'", "'b'"), ("'b'", "'c'"), ("'c'", "'a'")}
 
 
 def test_other_types_are_refused():
     with pytest.raises(TypeError, match="got a int"):
-        Hierarchy.of(3)
+        Hierarchy.read(3)
 
 
 def test_names_must_match_forecasts():
-    tree = Hierarchy.of(pd.DataFrame(GROUPS))
+    tree = Hierarchy.read(pd.DataFrame(GROUPS))
     tree.require_forecasts(["a", "b", "c", "N"])
     with pytest.raises(ValueError, match="1 series \\('c'\\) without a forecast"):
         tree.require_forecasts(["a", "b"])
     with pytest.raises(ValueError, match="1 series \\('q'\\) not in the hierarchy"):
         tree.require_forecasts(["a", "b", "c", "q"])
-    long = Hierarchy.of(pd.DataFrame({"store": ["Berlin", "Rome"]}))
+    long = Hierarchy.read(pd.DataFrame({"store": ["Berlin", "Rome"]}))
     with pytest.raises(ValueError, match="Did you mean 'Berlim'"):
         long.require_forecasts(["Berlim", "Rome"])

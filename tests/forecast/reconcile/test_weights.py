@@ -12,7 +12,7 @@ from bayeskern.forecast.reconcile.weights import (
     shrunk_correlation,
 )
 
-TREE = Hierarchy.of({"a": "N", "b": "N", "c": "S", "d": "S", "e": "S", "N": "all", "S": "all"})
+TREE = Hierarchy.read({"a": "N", "b": "N", "c": "S", "d": "S", "e": "S", "N": "all", "S": "all"})
 # From bottom series to all series.
 SUMMING = np.vstack([TREE.sums, np.eye(5)])
 
@@ -108,7 +108,9 @@ def test_bottom_up_and_top_down_by_hand():
     np.testing.assert_allclose(down, [5.0, 10.0, 15.0, 20.0, 50.0])
 
 
-@pytest.mark.parametrize(("tree", "sign"), [(TREE, -1.0), (Hierarchy.of({"a": "x", "b": "y"}), 1)])
+@pytest.mark.parametrize(
+    ("tree", "sign"), [(TREE, -1.0), (Hierarchy.read({"a": "x", "b": "y"}), 1)]
+)
 def test_top_down_needs_a_positive_total(tree, sign):
     n = len(tree.names)
     with pytest.raises(ValueError, match="top-down"):

@@ -12,7 +12,7 @@ import xarray as xr
 import bayeskern as bk
 from bayeskern.core import netcdf
 from bayeskern.core.json_arrays import pack, unpack
-from bayeskern.forecast.load_forecast import forecast_in
+from bayeskern.forecast.result import forecast_in
 from bayeskern.forecast.saved import file
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.kernels import RBF, Linear, Periodic

@@ -31,7 +31,7 @@ block = partial(Block, "comparison")
 MAX_MARGINALS = 6
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Compared:
     """Subjects of a report on several posteriors."""
 

@@ -21,9 +21,9 @@ from bayeskern.diagnostics.report.wording import percent, wrap_code
 from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
+from bayeskern.forecast.forecast_text import value_table
 from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, STEADY, TRENDS
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.show.printing import value_table
 from bayeskern.kernels.description import InputAxis
 
 block = partial(Block, "forecast")

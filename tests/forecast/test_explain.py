@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.show.explain import explain
+from bayeskern.forecast.explain import explain
 from bayeskern.forecast.show.printing import rounded
 
 N = 72

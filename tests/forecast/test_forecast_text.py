@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.show.printing import summary, value_table
+from bayeskern.forecast.forecast_text import summary, value_table
 
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 

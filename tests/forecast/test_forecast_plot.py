@@ -1,5 +1,7 @@
 """Pictures: what they show is read back from matplotlib's own objects."""
 
+import builtins
+
 import matplotlib.dates
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import bayeskern as bk
-from bayeskern.forecast.show import plot
+from bayeskern.forecast import forecast_plot
 
 N, HORIZON, LOST = 60, 6, [5, 6, 20, 40, 41]
 DOLLARS = r"cost $x_1$ of $ & µ <b>, \frac{$"
@@ -107,7 +109,7 @@ def test_components(f):
     assert "80 % intervals" in fig.get_suptitle() and DOLLARS in fig.get_suptitle()
     trend, season = fig.axes
     grid = pd.date_range("2015-01-01", periods=N + HORIZON, freq="MS")
-    expected = plot.trend_with_cycles(f, grid, 0.8)["median"]
+    expected = forecast_plot.trend_with_cycles(f, grid, 0.8)["median"]
     np.testing.assert_array_equal(trend.lines[0].get_xdata(), grid)  # the gaps, too
     np.testing.assert_allclose(trend.lines[0].get_ydata(), expected, rtol=1e-9)
     alone = f.decompose(grid)["trend"]["median"]
@@ -139,7 +141,7 @@ def test_trend_with_cycles_is_the_whole_process_without_seasons():
     y = np.sin(np.arange(50) / 3.0) + 0.3 * rng.standard_normal(50)
     model = bk.StructuralModel(log=False, method="map")
     f = bk.forecast(y, 8, season=0, trend="smooth", model=model)
-    total = plot.trend_with_cycles(f, f.times, 0.8)
+    total = forecast_plot.trend_with_cycles(f, f.times, 0.8)
     fitted = f.parts[0].fitted
     mean, variance = fitted.evidence.conditioned(fitted.mode).moments(f.times.astype(float))
     expected = fitted.scale.back(mean), fitted.scale.size * 1.2815516 * np.sqrt(variance)
@@ -147,7 +149,7 @@ def test_trend_with_cycles_is_the_whole_process_without_seasons():
     np.testing.assert_allclose(total["upper"] - total["median"], expected[1], rtol=1e-6)
     # Apart, the two are less certain than together: they borrow from each other.
     apart = f.decompose(f.series.times.astype(float), 0.8)
-    together = plot.trend_with_cycles(f, f.series.times, 0.8)
+    together = forecast_plot.trend_with_cycles(f, f.series.times, 0.8)
     widths = [np.mean(part["upper"] - part["lower"]) for part in (apart["trend"], together)]
     assert widths[1] < widths[0]
 
@@ -158,7 +160,7 @@ def test_backtest(series):
     assert [text.get_text() for text in ax.get_legend().texts] == [
         "observed", "median and 50 % interval", "seasonal naive",
     ]  # fmt: skip
-    medians = [item for item in ax.lines if item.get_color() == plot.FORECAST_COLOR]
+    medians = [item for item in ax.lines if item.get_color() == forecast_plot.FORECAST_COLOR]
     for fold, drawn in zip(result.folds, medians, strict=True):
         np.testing.assert_array_equal(drawn.get_xdata(), fold.times)
         np.testing.assert_array_equal(drawn.get_ydata(), fold.forecast.median[fold.pick])
@@ -183,7 +185,7 @@ def test_saving_leaves_no_state(f, tmp_path):
     for path in paths[1:]:
         image = plt.imread(path)
         # Something is drawn, in the colour of the future, too.
-        near = np.abs(image[..., :3] - to_rgb(plot.FORECAST_COLOR)).max(axis=-1) < 0.05
+        near = np.abs(image[..., :3] - to_rgb(forecast_plot.FORECAST_COLOR)).max(axis=-1) < 0.05
         assert image.shape[1] == 1170 and near.sum() > 500
 
 
@@ -210,3 +212,76 @@ def test_times_are_in_the_zone_of_the_series():
     index = pd.date_range("2024-01-01", periods=20, freq="D", tz="Asia/Tokyo")
     ax = bk.forecast(pd.Series(np.full(20, 2.0), index), HORIZON).plot().axes[0]
     np.testing.assert_array_equal(line(ax, "observed").get_xdata(), index.tz_localize(None))
+
+
+# -- plotly ----------------------------------------------------------------------------------------
+
+TAGS = "<b>cost</b> %{x}"
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    rng, n = np.random.default_rng(0), 60
+    y = np.sin(2.0 * np.pi * np.arange(n) / 12.0) + 0.2 * rng.standard_normal(n)
+    y[[4, 30]] = np.nan
+    return bk.forecast(
+        pd.Series(y, pd.date_range("2020-01-01", periods=n, freq="MS"), name=TAGS),
+        6,
+        trend="drift",
+        model=bk.StructuralModel(log=False, method="map"),
+    )
+
+
+def test_plotly_shows_median_and_intervals(tagged):
+    pytest.importorskip("plotly")
+    figure = tagged.plot(levels=[0.5, 0.9], backend="plotly")
+    traces = {trace.name: trace for trace in figure.data}
+    np.testing.assert_array_equal(traces["median"].y, tagged.median)
+    np.testing.assert_array_equal(
+        np.asarray(traces["median"].x, "M8[D]"), tagged.times.astype("M8[D]")
+    )
+    np.testing.assert_array_equal(traces["observed"].y, tagged.series.on_grid())
+    lower, upper = tagged.interval(0.9)
+    band = np.asarray(traces["90 % interval"].y)
+    np.testing.assert_array_equal(band, [*upper, *lower[::-1]])
+    text = traces["median"].text[2]
+    assert f"90 %: {lower[2]:.2f} to {upper[2]:.2f}" in text and text.startswith("median ")
+    # The wide band is below the narrow one.
+    assert [trace.name for trace in figure.data][:2] == ["90 % interval", "50 % interval"]
+
+
+def test_plotly_takes_names_as_text(tagged):
+    pytest.importorskip("plotly")
+    figure = tagged.plot(backend="plotly")
+    assert "<b>" not in figure.layout.title.text and "&lt;b&gt;" in figure.layout.title.text
+    assert "<b>" not in figure.layout.yaxis.title.text
+    assert all(TAGS not in str(trace.hovertemplate) for trace in figure.data)
+
+
+def test_history_in_view_of_plotly(tagged):
+    pytest.importorskip("plotly")
+    recent, whole = (
+        np.datetime64(tagged.plot(whole=whole, backend="plotly").layout.xaxis.range[0], "D")
+        for whole in (False, True)
+    )
+    assert whole == tagged.series.times[0] < recent
+
+
+def test_bad_backends(tagged):
+    with pytest.raises(ValueError, match="backend='bokeh' is not known"):
+        tagged.plot(backend="bokeh")
+    with pytest.raises(ValueError, match="ax belongs to matplotlib"):
+        tagged.plot(object(), backend="plotly")
+
+
+def test_missing_plotly_names_its_extra(tagged, monkeypatch):
+    real = builtins.__import__
+
+    def refusing(name, *args, **kwargs):
+        if name.partition(".")[0] == "plotly":
+            raise ModuleNotFoundError("No module named 'plotly'", name="plotly")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refusing)
+    with pytest.raises(ImportError, match=r"plotly: pip install 'bayeskern\[plotly\]'"):
+        tagged.plot(backend="plotly")

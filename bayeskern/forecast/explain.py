@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,12 +10,11 @@ from bayeskern.core.formatting import counted, printable, short
 from bayeskern.forecast.data.calendar import DAYS_PER_YEAR
 from bayeskern.forecast.data.dates.date_forms import MONTH_NAMES, WEEKDAY_NAMES
 from bayeskern.forecast.evaluate.rolling_origin import compared
+from bayeskern.forecast.forecast_plot import trend_with_cycles
+from bayeskern.forecast.forecast_text import predictive_format
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
-from bayeskern.forecast.show.plot import trend_with_cycles
-from bayeskern.forecast.show.printing import predictive_format, rounded
-
-if TYPE_CHECKING:
-    from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.predicted_series import PredictedSeries
+from bayeskern.forecast.show.printing import rounded
 
 MONTHS = [name.capitalize() for name in MONTH_NAMES]
 WEEKDAYS = [name.capitalize() for name in WEEKDAY_NAMES]
@@ -24,7 +22,7 @@ WEEKDAYS = [name.capitalize() for name in WEEKDAY_NAMES]
 WIDTH_80 = 2.56
 
 
-def explain(f: Forecast) -> str:
+def explain(f: PredictedSeries) -> str:
     """Three sentences on the level, the pattern and the reliability of a forecast."""
     if not f.parts:
         value = f"{f.median[0]:,.6g}"
@@ -35,7 +33,7 @@ def explain(f: Forecast) -> str:
     return printable(" ".join([_level(f), _pattern(f), _trust(f)]))
 
 
-def _level(f: Forecast) -> str:
+def _level(f: PredictedSeries) -> str:
     """Sentence on the last value, the forecast, and the change of the average."""
     show, series = predictive_format(f), f.series
     last = series.values[series.observed][-1]
@@ -48,13 +46,13 @@ def _level(f: Forecast) -> str:
     )
 
 
-def _of_name(f: Forecast) -> str:
+def _of_name(f: PredictedSeries) -> str:
     """Phrase " of sales" for values named sales; empty for values without a name."""
     name = f.series.value_name
     return "" if name == "value" else f" of {printable(short(name, 40))}"
 
 
-def _change(f: Forecast) -> str:
+def _change(f: PredictedSeries) -> str:
     """Clause that compares the average of the forecast with earlier values."""
     grid, (lower, upper) = f.series.on_grid(), f.interval(0.8)
     lag = round(max(f.seasons.values(), default=0.0) / f.series.calendar.step)
@@ -83,7 +81,7 @@ def _change(f: Forecast) -> str:
     return f", on average {_size(change, average, spread, f)} {above} {reference}"
 
 
-def _size(change: float, reference: float, spread: float, f: Forecast) -> str:
+def _size(change: float, reference: float, spread: float, f: PredictedSeries) -> str:
     """Size of a change: a percentage of a positive reference, else a difference."""
     values = f.series.values[f.series.observed]
     if np.min(values) <= 0.0 or not reference > 0.0:
@@ -100,7 +98,7 @@ def _percent(ratio: float, spread: float) -> str:
     return f"{rounded(abs(100.0 * (ratio - 1.0)), digits)} %"
 
 
-def _pattern(f: Forecast) -> str:
+def _pattern(f: PredictedSeries) -> str:
     """Sentence on the trend over the forecast, the seasons and the effects."""
     if f.choices.ranks:
         return (
@@ -120,7 +118,7 @@ def _pattern(f: Forecast) -> str:
     return "; ".join(parts) + "."
 
 
-def _trend(f: Forecast) -> str:
+def _trend(f: PredictedSeries) -> str:
     """Direction of the trend over the forecast."""
     times = np.append(f.series.times[-1:], f.times[-1:])
     has_cycles = CYCLES in f.components
@@ -140,7 +138,7 @@ def _trend(f: Forecast) -> str:
     return f"{subject} {verb} by about {_two_digits(change)} until {until}"
 
 
-def _seasons(f: Forecast) -> Iterator[str]:
+def _seasons(f: PredictedSeries) -> Iterator[str]:
     """Clause on the swing of each season over its next period."""
     calendar = f.series.calendar
     for name, period in f.seasons.items():
@@ -172,7 +170,7 @@ def _two_digits(value: float, size: float | None = None) -> str:
     return rounded(abs(value), int(1 - np.floor(np.log10(size)))) if size > 0.0 else "0"
 
 
-def _cycle(f: Forecast, period: float) -> str:
+def _cycle(f: PredictedSeries, period: float) -> str:
     """A period as the start of a clause: "within a year", "within 12 steps"."""
     words = f.series.calendar.in_words(period)
     number, _, unit = words.partition(" ")
@@ -180,7 +178,7 @@ def _cycle(f: Forecast, period: float) -> str:
     return f"within {article} {unit}" if number == "1" else f"within {words}"
 
 
-def _phases(f: Forecast, times: np.ndarray, period: float) -> list[str]:
+def _phases(f: PredictedSeries, times: np.ndarray, period: float) -> list[str]:
     """Month, weekday or hour of each time within a period, such as " (May)"."""
     calendar = f.series.calendar
     if calendar.unit != "years":
@@ -198,7 +196,7 @@ def _phases(f: Forecast, times: np.ndarray, period: float) -> list[str]:
     return ["" for _ in times]
 
 
-def _trust(f: Forecast) -> str:
+def _trust(f: PredictedSeries) -> str:
     """Sentence on the interval at the last step and the accuracy of past forecasts."""
     if f.trust.verdict == "bad":
         return f"Do not rely on it: {f.trust.advice}"
@@ -220,7 +218,7 @@ def _trust(f: Forecast) -> str:
     )
 
 
-def moments(f: Forecast, times: np.ndarray) -> list[str]:
+def moments(f: PredictedSeries, times: np.ndarray) -> list[str]:
     """Times in words where they are months or years, otherwise as labels."""
     calendar, labels = f.series.calendar, f.time_labels(times)
     if "month" not in calendar.kind:

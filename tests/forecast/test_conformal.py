@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binomtest, norm
 
 import bayeskern as bk
-from bayeskern.forecast.evaluate.conformal import PastTails, binomial_p_value
+from bayeskern.forecast.evaluate.past_tails import PastTails, binomial_p_value
 
 QUICK = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 N, HORIZON = 60, 3
@@ -66,7 +66,7 @@ def test_coverage_of_exchangeable_errors(count, level):
 def test_intervals_have_the_conformal_tails(f):
     """The share of past values inside intervals with these tails is k / n."""
     result = f.conformal(0.8)
-    past = PastTails.of(f)
+    past = PastTails.from_series(f)
     for step in range(HORIZON):
         n = len(past.at(step))
         tail = past.conformal_tail(step, 0.8)
@@ -79,7 +79,7 @@ def test_intervals_have_the_conformal_tails(f):
 
 def test_past_tails_are_those_of_the_forecast_at_the_origin(f):
     """The forecast of 30 values at the hyperparameters of all 60."""
-    past = PastTails.of(f)
+    past = PastTails.from_series(f)
     fitted, y = f.parts[0].fitted, walk().to_numpy()
     first = past.origins == 30
     earlier = fitted.given(fitted.x[:30], fitted.y[:30])
