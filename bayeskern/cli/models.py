@@ -19,6 +19,8 @@ from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 
+METHOD_NAMES = ", ".join(METHODS)
+
 
 @app.command
 def models() -> None:
@@ -31,7 +33,7 @@ def models() -> None:
 def fit(
     model: str,
     *,
-    method: str = "auto",
+    method: Annotated[str, Parameter(help=f"One of {METHOD_NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),
     report: bool = False,
@@ -40,7 +42,6 @@ def fit(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        method: auto, exact, map, mle, laplace, svi, importance, pathfinder, smc or nuts.
         seed: Random seed.
         output: Folder for the files.
         report: Also write report.html.
@@ -67,7 +68,9 @@ def fit(
 def compare(
     model: str,
     *,
-    methods: Annotated[list[str], Parameter(consume_multiple=True)] = [  # noqa: B006
+    methods: Annotated[
+        list[str], Parameter(consume_multiple=True, help=f"Any of {METHOD_NAMES}.")
+    ] = [  # noqa: B006
         "laplace",
         "svi",
         "importance",
@@ -80,7 +83,6 @@ def compare(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder, smc and nuts.
         seed: Random seed.
         report: Also write a report to this HTML file.
     """

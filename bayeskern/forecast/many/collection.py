@@ -16,8 +16,8 @@ from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
 from bayeskern.core.memory import Memory
 from bayeskern.core.progress import Progress
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading_many import tables_by_name
 from bayeskern.forecast.load_forecast import forecast_in
 from bayeskern.forecast.result import LEVELS, Forecast
