@@ -18,7 +18,7 @@ import numpy as np
 
 from bayeskern.core import extras
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayeskern.core import extras
 from bayeskern.core.progress import hidden_progress
-from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
@@ -33,7 +33,7 @@ class BayeskernForecaster(BaseForecaster):
 
     Args:
         season: Length of a season in steps, or several lengths; 0 for none; None infers them.
-        trend: "slope", "drift", "reverting" or "smooth"; None averages all but "drift".
+        trend: Name of a trend, such as "slope"; None averages several.
         likelihood: "poisson", "negative_binomial" or "zero_inflated" for counts, "beta" for shares.
         model: Further options, such as `bayeskern.StructuralModel(log=True)`; None for defaults.
         seed: Random seed.

@@ -16,7 +16,7 @@ from os import environ
 
 import bayeskern as bk
 from bayeskern.core.formatting import aligned
-from bayeskern.forecast.model.kernels import TRENDS
+from bayeskern.forecast.model.trends import TRENDS
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 
 SCRIPT = """
@@ -24,7 +24,8 @@ import statistics, sys, time
 import jax, jax.numpy as jnp, numpy as np
 import bayeskern as bk
 from bayeskern.forecast.model.target import bound
-from bayeskern.forecast.model.kernels import default_kernel, default_noise
+from bayeskern.forecast.model.kernels import default_noise
+from bayeskern.forecast.model.trends import default_kernel
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.gp.time_series.steady.evidence import SteadyEvidence

@@ -11,8 +11,9 @@ long series. The script `benchmarks.board` judges on the other half. For each fr
 series too short to show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
-   Laird and Rubin, 1977), from those of the table: the next prior is the normal distribution with
-   the moments of the Laplace approximations of all series. Series with many zeros are left out.
+   Laird and Rubin, 1977), from those of the table or, for a new trend, of the register: the next
+   prior is the normal distribution with the moments of the Laplace approximations of all series.
+   Series with many zeros are left out.
 2. Weights of the structures (`Weighing`), by the least mean log quantile loss of the averaged
    forecasts of held-out values. The logarithm limits the effect of single series. All frequencies
    have one set of coefficients, and intercepts of their own with a normal prior, so that few series
@@ -40,33 +41,12 @@ from joblib import Parallel, delayed
 
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model import learned
-from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import ANY
+from bayeskern.forecast.model.trends import HYPERPARAMETERS, TRENDS
 from benchmarks import corpus
 from benchmarks.learn_weights import averaged, learn_weights_and_widths
 from benchmarks.lessons import HORIZONS, Lesson, example_of, fits_of, kind_of, lesson_of
 
-# Start of the EM algorithm: location and scale of the logarithm of each hyperparameter.
-START = {
-    "trend.level.variance": (-1.5, 1.5),
-    "trend.slope.lengthscale": (1.5, 1.5),
-    "trend.slope.variance": (-4.0, 1.5),
-    "trend.drift.variance": (-4.0, 1.5),
-    "trend.memory.lengthscale": (1.5, 1.5),
-    "trend.memory.variance": (-1.0, 1.5),
-    "trend.bend.lengthscale": (2.5, 1.0),
-    "trend.bend.variance": (0.0, 1.5),
-    "cycles.long.rbf.lengthscale": (3.0, 1.0),
-    "cycles.long.rbf.variance": (-1.0, 1.5),
-    "cycles.long.cosine.period": (5.0, 1.0),
-    "cycles.short.rbf.lengthscale": (1.0, 1.0),
-    "cycles.short.rbf.variance": (-1.0, 1.5),
-    "cycles.short.cosine.period": (3.5, 1.0),
-    "season.size.constant.variance": (-1.0, 1.5),
-    "season.size.brownian.variance": (-6.0, 1.5),
-    "season.seasonal.lengthscale": (-0.7, 1.0),
-    "noise": (-1.5, 1.5),
-}
 # Number of series that the start counts as, and limits of the learned scales.
 START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 # Smallest curvature of the log posterior at a mode.
@@ -117,7 +97,7 @@ def next_priors(moments, old) -> dict[str, dict[str, tuple[float, float]]]:
                 by_name.setdefault(name, []).append((location, variance))
         new[trend] = dict(old[trend])
         for name, rows in by_name.items():
-            (start_mean, spread), (modes, variances) = START[name], np.array(rows).T
+            (*_, start_mean, spread), (modes, variances) = HYPERPARAMETERS[name], np.array(rows).T
             total = len(rows) + START_SERIES
             mean = (modes.sum() + START_SERIES * start_mean) / total
             square = np.sum(np.square(modes - mean) + variances)
@@ -139,7 +119,10 @@ def learn_priors(
         rounds: Rounds of the EM algorithm.
         pool: Workers.
     """
-    priors = {trend: START | known.get(trend, {}) for trend in TRENDS}
+    priors = {
+        trend: {name: known.get(trend, {}).get(name, h[2:]) for name, h in entry.learned.items()}
+        for trend, entry in TRENDS.items()
+    }
     for _ in range(rounds if trends else 0):
         moments = pool(delayed(posterior_moments)(lesson, priors, trends) for lesson in lessons)
         priors = next_priors(moments, priors)
@@ -149,12 +132,10 @@ def learn_priors(
 def pooled_priors(entries: Sequence[dict]) -> dict:
     """Priors of other frequencies, with the pooled moments of all learned ones."""
     priors = {}
-    for trend in TRENDS:
+    for trend, entry in TRENDS.items():
         priors[trend] = {}
-        for name in START:
-            rows = np.array(
-                [e["priors"][trend][name] for e in entries if name in e["priors"][trend]]
-            )
+        for name in entry.learned:
+            rows = np.array([e["priors"][trend][name] for e in entries])
             location = float(np.mean(rows[:, 0]))
             spread = np.mean(np.square(rows[:, 0] - location) + np.square(rows[:, 1]))
             priors[trend][name] = round(location, 3), round(float(np.sqrt(spread)), 3)
@@ -180,7 +161,7 @@ def main():
             lesson = lesson_of(selected)
             if lesson is not None:
                 by_frequency.setdefault(lesson.frequency, []).append(lesson)
-    known, examples = json.loads(path.read_text()), []
+    known, examples = learned.table(), []
     table = {}
     with Parallel(n_jobs=arguments.workers) as pool:
         for frequency, lessons in by_frequency.items():

@@ -23,8 +23,8 @@ from bayeskern.forecast.combine.width import (
 from bayeskern.forecast.evaluate.chance import gap_to_naive
 from bayeskern.forecast.evaluate.rolling_origin import lost_share
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.model.kernels import AVERAGED
 from bayeskern.forecast.model.learned import Growth, Reliability, Weighing, Width, roughness
+from bayeskern.forecast.model.trends import AVERAGED
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.student_errors import StudentErrors
 from benchmarks.lessons import COEFFICIENTS, HORIZONS, LEVELS, Example, names_of, with_growth

@@ -14,8 +14,8 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Ahead, Origin, origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
-from bayeskern.forecast.model.kernels import AVERAGED, TRENDS
 from bayeskern.forecast.model.learned import Features, Growth, Learned, Reliability, Weighing, Width
+from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import corpus
 

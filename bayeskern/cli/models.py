@@ -19,7 +19,7 @@ from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 
-NAMES = ", ".join(METHODS)
+METHOD_NAMES = ", ".join(METHODS)
 
 
 @app.command
@@ -33,7 +33,7 @@ def models() -> None:
 def fit(
     model: str,
     *,
-    method: Annotated[str, Parameter(help=f"One of {NAMES}.")] = "auto",
+    method: Annotated[str, Parameter(help=f"One of {METHOD_NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),
     report: bool = False,
@@ -68,12 +68,14 @@ def fit(
 def compare(
     model: str,
     *,
-    methods: Annotated[list[str], Parameter(consume_multiple=True, help=f"Any of {NAMES}.")] = [
+    methods: Annotated[
+        list[str], Parameter(consume_multiple=True, help=f"Any of {METHOD_NAMES}.")
+    ] = [  # noqa: B006
         "laplace",
         "svi",
         "importance",
         "nuts",
-    ],  # noqa: B006
+    ],
     seed: Whole = 0,
     report: Path | None = None,
 ) -> None:

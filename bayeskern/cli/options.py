@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import bayeskern as bk
+from bayeskern.forecast.data.read_options import FILES, ReadOptions
 from bayeskern.forecast.data.regressors import read_events
+from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.inference import METHODS
+from bayeskern.likelihoods.analytic import Analytic
 
 
 def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:
@@ -26,34 +29,19 @@ Whole = Annotated[int, Parameter(converter=_parse_whole)]
 
 
 @Parameter(name="*")
-@dataclass
-class Reading:
-    """Options for reading a file.
+@dataclass(frozen=True, kw_only=True)
+class Reading(ReadOptions):
+    __doc__ = ReadOptions.__doc__
 
-    Attributes:
-        time: Time column; guessed by default.
-        value: Value column; required if there are several.
-        every: Aggregate to one value per minute, hour, day, week, month, quarter or year.
-        by: How values are aggregated: sum, mean or last; count counts the rows of an event log.
-        date_format: Format of the dates, such as %d/%m/%Y, if they are ambiguous; number for
-            numbers that look like dates.
-        decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
-        sheet: Sheet of a workbook.
-        encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
-        timezone: Time zone of local times, such as Europe/Berlin, or the column that holds it.
-        skip_rows: Number of rows above the header; by default titles and empty rows are detected.
-    """
+    # Regressors are an option of the commands that take them.
+    regressors: Annotated[tuple[str, ...], Parameter(parse=False)] = ()
+    skip_rows: Annotated[int | None, Parameter(converter=_parse_whole)] = field(
+        default=None, metadata=FILES
+    )
 
-    time: str | None = None
-    value: str | None = None
-    every: str | None = None
-    by: str | None = None
-    date_format: str | None = None
-    decimal: str | None = None
-    sheet: str | None = None
-    encoding: str | None = None
-    timezone: str | None = None
-    skip_rows: Whole | None = None
+    def options(self, regressors: Sequence[str] | None = None) -> dict[str, Any]:
+        """Arguments of `read_series`, with columns of regressors."""
+        return self.given() | ({"regressors": regressors} if regressors else {})
 
 
 # The density of a structure has priors and no closed form.
@@ -72,9 +60,6 @@ class Modelling:
         positive: Keep the forecast above zero.
         lower: Smallest possible value.
         upper: Largest possible value.
-        likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
-        trend: Use this trend only: slope, drift, reverting or smooth. By default all but drift are
-            averaged.
         log: --log models only the logarithm of the values, --no-log only the values. By default
             both are averaged.
         robust: Limit the effect of outliers, by Student t noise.
@@ -90,8 +75,20 @@ class Modelling:
     positive: bool = False
     lower: float | None = None
     upper: float | None = None
-    likelihood: str | None = None
-    trend: str | None = None
+    likelihood: Annotated[
+        str | None,
+        Parameter(
+            help="For counts or shares: "
+            f"{', '.join(f'{name} ({kind.title})' for name, kind in Analytic.by_name().items())}."
+        ),
+    ] = None
+    trend: Annotated[
+        str | None,
+        Parameter(
+            help=f"Use this trend only: {', '.join(TRENDS)}. By default an average "
+            f"of {', '.join(AVERAGED)}."
+        ),
+    ] = None
     log: Annotated[bool | None, Parameter(negative="--no-log")] = None
     robust: bool = False
     holidays: str | None = None

@@ -18,7 +18,6 @@ from bayeskern.cli.output import (
     write_report,
 )
 from bayeskern.core import files, validation
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import new_values
 
 
@@ -56,7 +55,7 @@ def update(
     if isinstance(loaded, bk.Posterior):
         raise ValueError(f"{saved} is a posterior, not a forecast: update needs a forecast.")
     if isinstance(loaded, bk.Forecasts):
-        forecasts = loaded.update(new, id=id, **vars(reading))
+        forecasts = loaded.update(new, id=id, **reading.options())
         say(forecasts)
         with files.together():
             written = [forecasts.export(output / "forecasts.csv"), save]
@@ -65,7 +64,7 @@ def update(
         # Last: after a failure, the next run repeats the update.
         forecasts.save(save)
     else:
-        future = loaded.update(new_values(new, loaded.series, ReadOptions(**vars(reading))))
+        future = loaded.update(new_values(new, loaded.series, reading))
         say(bk.summary(future, level=levels[-1]))
         with files.together():
             written = [*future.export(output, levels), save]

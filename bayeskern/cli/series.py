@@ -81,7 +81,7 @@ def forecast(
     slow_module = "bayeskern.diagnostics.report" if report else "matplotlib.figure"
     threading.Thread(target=importlib.import_module, args=(slow_module,)).start()
     options = modelling.options("find" if change == ["find"] else change)
-    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    data = bk.read_series(series, **reading.options(regressor))
     # The backtest comes first: it rejects bad input before the slower forecast is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     if recent is None:
@@ -149,7 +149,7 @@ def forecast_many(
     """
     target = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     require_target(target, series)
-    options = modelling.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
+    options = modelling.options() | {"id": id, **reading.options(regressor)}
     options |= {"workers": workers, "scheduler": scheduler}
     storage = {"folder": folder, "resume": resume}
     if learn_priors:
@@ -185,7 +185,7 @@ def backtest(
         output: Folder for the files.
     """
     require_target(output / "backtest.csv", series)
-    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    data = bk.read_series(series, **reading.options(regressor))
     scores = bk.backtest(data, horizon, cutoff or cutoffs, **modelling.options())
     say(scores)
     print_written(scores.export(output))
@@ -210,7 +210,7 @@ def anomalies(
         output: Folder for the files.
     """
     require_target(output / "anomalies.csv", series)
-    data = bk.read_series(series, **vars(reading))
+    data = bk.read_series(series, **reading.options())
     result = bk.anomalies(data, level, **modelling.options())
     say(result)
     print_written(result.export(output))
@@ -235,7 +235,7 @@ def fill_gaps(
         output: Folder for the files.
     """
     require_target(output / "filled.csv", series)
-    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    data = bk.read_series(series, **reading.options(regressor))
     result = bk.fill_gaps(data, level, **modelling.options())
     say(result)
     print_written(result.export(output))

@@ -15,9 +15,10 @@ from bayeskern.forecast.combine.components import component_names, components_at
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import CHANGING, GIVEN, STEADY, TRENDS
+from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import ALL_TRENDS, in_words
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior
 from bayeskern.prediction.mixture import Quantiles, central_probabilities
@@ -136,7 +137,7 @@ class FittedSeries:
     def structure(self) -> str:
         """The structures and their weights, in words."""
         trends = [
-            f"{(TRENDS | CHANGING).get(name, name)} {100.0 * weight:.0f} %"
+            f"{in_words(name)} {100.0 * weight:.0f} %"
             for name, weight in self.weights["trend"].items()
             if name != GIVEN and weight >= 0.05
         ]
@@ -151,7 +152,7 @@ class FittedSeries:
             return ""
         trend, _, changes = self.parts[0].structure
         share = sum(part.weight for part in self.parts if part.structure.changes == changes)
-        what = "level changes" if trend == STEADY else "level and slope change"
+        what = "level and slope change" if ALL_TRENDS[trend].changes_slope else "level changes"
         probability = "" if share > 0.995 else f" (probability {100.0 * share:.0f} %)"
         return f"; {what} at {', '.join(self.time_labels(self.changes))}{probability}"
 

@@ -64,11 +64,9 @@ def forecast(
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
     The forecast averages structural models, each a Gaussian process of a trend and all seasons.
-    There are three trends: a local slope, a level that reverts to a line, and a smooth trend with
-    two damped cycles; a fourth, a local level with drift, is averaged with a likelihood only. Each
-    trend describes the values and, if all are positive, also their logarithm. The hyperparameters
-    have priors learned from many series, and each structure is averaged over draws of its
-    hyperparameters.
+    Each trend (docs/forecasting.md has a table of them) describes the values and, if all are
+    positive, also their logarithm. The hyperparameters have priors learned from many series, and
+    each structure is averaged over draws of its hyperparameters.
 
     The quantiles of the forecast are weighted averages of the quantiles of the structures. The
     weights depend on the log marginal likelihood log p(y) of each structure and on the error of its
@@ -97,7 +95,7 @@ def forecast(
         season: Length of a season in steps, or several lengths; 0 for no season. None infers the
             seasons from the dates. A season at least as long as the series is dropped, with a
             remark.
-        trend: "slope", "drift", "reverting" or "smooth", to use this trend only.
+        trend: Name of a trend, such as "slope", to use this trend only.
         regressors: Variables with known future values: column names of the file or frame, whose
             last rows have an empty value of the series; or a separate frame with a time column; or
             a dict of pandas Series indexed by time and of forecasts of regressors, whose joint

@@ -17,6 +17,7 @@ from bayeskern import kernels
 from bayeskern.forecast.model.building import build_model
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import TRENDS
 from bayeskern.inference import MAP
 from tests.forecast.examples import DRAWS, HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
 from tests.forecast.growth import grown, limits_of
@@ -296,7 +297,7 @@ def test_weights_of_trends_and_scales():
     """Of a default forecast: all structures, and draws from the average of their quantiles."""
     f = bk.forecast(pd.Series(np.exp(0.3 * seasonal()), months()), HORIZON)
     weights = f.weights
-    assert set(weights["trend"]) <= {"slope", "drift", "reverting", "smooth"}
+    assert weights["trend"].keys() <= TRENDS.keys()
     assert list(weights["trend"].values()) == sorted(weights["trend"].values(), reverse=True)
     for shares in weights.values():
         assert sum(shares.values()) == pytest.approx(1.0) and min(shares.values()) >= 0.0

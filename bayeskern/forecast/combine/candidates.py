@@ -15,8 +15,9 @@ from bayeskern.forecast.combine.stacking import learned_weights
 from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.model.kernels import CHANGING, LEVEL
+from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.trends import CHANGING
 
 # Largest difference in log joint density from the best structure, if
 # `Choices.weighed_by_evidence`.

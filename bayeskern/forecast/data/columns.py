@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from bayeskern.core import validation
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.zones import is_zone, require_zone
 
 # Common names of the time column, in order of preference.
@@ -21,41 +22,6 @@ ZONE_NAMES = ("timezone", "time_zone", "time zone", "tz")
 COUNT_NAME = "count"
 # Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
-
-
-class ReadOptions(NamedTuple):
-    """Options of `read_series`; None to infer an option.
-
-    Attributes:
-        time: Time column.
-        value: Value column.
-        regressors: Columns of regressors.
-        every: Period of aggregation, a name of `resample.PERIODS`.
-        by: Aggregation: "sum", "mean", "last" or "count".
-        date_format: Format of dates as text.
-        decimal: Decimal mark.
-        sheet: Sheet of a workbook.
-        encoding: Encoding of a text file.
-        timezone: Time zone of local times, or the column that holds it.
-        skip_rows: Number of rows above the header.
-    """
-
-    time: str | None = None
-    value: str | None = None
-    regressors: tuple[str, ...] = ()
-    every: str | None = None
-    by: str | None = None
-    date_format: str | None = None
-    decimal: str | None = None
-    sheet: str | None = None
-    encoding: str | None = None
-    timezone: str | None = None
-    skip_rows: int | None = None
-
-    @property
-    def counts_rows(self) -> bool:
-        """True if each row is an event, without a value."""
-        return self.by == "count" and self.value is None
 
 
 def choose_columns(

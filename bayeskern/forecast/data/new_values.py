@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,14 +11,13 @@ import numpy as np
 
 from bayeskern.core.formatting import counted, printable_errors
 from bayeskern.forecast.data.cells import count_cells, read_numbers
-from bayeskern.forecast.data.columns import NIXTLA_ID, ReadOptions, choose_columns, split_zones
+from bayeskern.forecast.data.columns import NIXTLA_ID, choose_columns, split_zones
 from bayeskern.forecast.data.dates.times import parse_times, read_times
+from bayeskern.forecast.data.read_options import INFERRED, ReadOptions
 from bayeskern.forecast.data.reading import INDEX_COLUMN, read_file, with_index_of_times
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.zones import to_utc, to_wall
-
-NO_OPTIONS = ReadOptions()
 
 
 class LaterValues(NamedTuple):
@@ -39,7 +39,7 @@ class NoNewValuesError(ValueError):
 
 
 @printable_errors()
-def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -> LaterValues:
+def new_values(source: Any, series: Series, options: ReadOptions = INFERRED) -> LaterValues:
     """Values of a source after the end of a series.
 
     Args:
@@ -62,13 +62,13 @@ def new_values(source: Any, series: Series, options: ReadOptions = NO_OPTIONS) -
     if index is None or callable(index) or index.dtype.kind not in "MO":
         return LaterValues(None, source)
     columns = {INDEX_COLUMN: index, series.value_name: list(source)}
-    return values_after(series, columns, options._replace(time=INDEX_COLUMN))
+    return values_after(series, columns, replace(options, time=INDEX_COLUMN))
 
 
 def values_after(
     series: Series,
     columns: Mapping[str, Any],
-    options: ReadOptions = NO_OPTIONS,
+    options: ReadOptions = INFERRED,
     points_may_group: bool = False,
     remarks: tuple[str, ...] = (),
 ) -> LaterValues:
@@ -93,7 +93,7 @@ def values_after(
         value = series.value_name
     tz = series.calendar.tz
     # Local times are in the zone of the series.
-    options = options._replace(time=time, value=value, timezone=options.timezone or tz)
+    options = replace(options, time=time, value=value, timezone=options.timezone or tz)
     columns, zones, notes = split_zones(columns, options)
     columns, time, value = choose_columns(columns, options)
     remarks += notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from bayeskern.core.formatting import printable_errors, suggestion
 from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.columns import (
     TIME_NAMES,
-    ReadOptions,
     choose_columns,
     choose_time,
     split_id,
@@ -23,6 +22,7 @@ from bayeskern.forecast.data.columns import (
 from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.files.layout import is_readable
 from bayeskern.forecast.data.files.tables import DELIMITERS, Table, read_table
+from bayeskern.forecast.data.read_options import INFERRED, ReadOptions
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.series import Series
 
@@ -41,14 +41,7 @@ def read_series(
     value: str | None = None,
     *,
     regressors: Any = None,
-    every: str | None = None,
-    by: str | None = None,
-    date_format: str | None = None,
-    decimal: str | None = None,
-    sheet: str | None = None,
-    encoding: str | None = None,
-    timezone: str | None = None,
-    skip_rows: int | None = None,
+    **options: Any,
 ) -> Series:
     """Read a series, for `forecast`, `backtest`, `anomalies` and `search_kernel`.
 
@@ -60,25 +53,12 @@ def read_series(
             JSON, gzipped or not); a pandas or polars frame or series; or an array, shape (n,), NaN
             for missing values.
         times: Times of the values, (n,), for sources without times.
-        time: Time column of a file or a frame. None guesses it, and joins separate columns such as
-            year and month, year and quarter, or date and time of day.
-        value: Value column; required if there are several, except that y is taken beside times in
-            a column ds. A column unique_id names the series.
+        time: Time column of a file or a frame; guessed by default.
+        value: Value column; required if there are several.
         regressors: Variables with known future values: column names of the file or frame, whose
             last rows have an empty value of the series; or a separate frame with a time column.
-        every: Aggregate to one value per "minute", "hour", "day", "week", "month", "quarter" or
-            "year"; None keeps the times.
-        by: How values are aggregated: "sum", "mean" or "last"; "count" counts the rows of an event
-            log or, with `value`, the cells that are not empty.
-        date_format: Format of the times, such as "%d/%m/%Y", if they are ambiguous; "number" for
-            numbers that look like dates.
-        decimal: Decimal mark, "." or ",", if the numbers are ambiguous.
-        sheet: Sheet of a workbook; required if several hold data.
-        encoding: Encoding of a text file; by default UTF-8 or, if that fails, Windows-1252.
-        timezone: Time zone of local times, such as "Europe/Berlin", or the column that holds it.
-            Times with an offset are converted to this zone.
-        skip_rows: Number of rows above the header of a text file or a sheet; None recognises titles
-            and empty rows.
+        **options: The other fields of
+            [`ReadOptions`][bayeskern.forecast.data.read_options.ReadOptions].
 
     Returns:
         The series, with remarks on how it was read.
@@ -95,11 +75,8 @@ def read_series(
     frame, names = None, (regressors,) if isinstance(regressors, str) else regressors
     if hasattr(regressors, "columns"):
         frame, names = regressors, ()
-    names = tuple(names or ())
-    options = ReadOptions(
-        time, value, names, every, by, date_format, decimal, sheet, encoding, timezone, skip_rows
-    )
-    series = _read(source, times, options)
+    reading = ReadOptions(time=time, value=value, regressors=tuple(names or ()), **options)
+    series = _read(source, times, reading)
     if frame is None:
         return series
     if series.regressors is not None:
@@ -107,26 +84,26 @@ def read_series(
             f"this series has regressors already ({', '.join(series.regressors.columns)}); pass "
             "all regressors at once."
         )
-    if timezone is not None:
-        options = options._replace(timezone=series.calendar.tz or "UTC")
-    return replace(series, regressors=regressors_of(frame, series.time_name, options))
+    if reading.timezone is not None:
+        reading = replace(reading, timezone=series.calendar.tz or "UTC")
+    return replace(series, regressors=regressors_of(frame, series.time_name, reading))
 
 
 def _read(source: Any, times: Any, options: ReadOptions) -> Series:
     """Series of any source, with the regressors named in the options."""
     if isinstance(source, Series):
-        _refuse_options(times, options, "*", "Pass it to read_series, with the source.")
+        _refuse({"times": times, **options.given()}, "Pass it to read_series, with the source.")
         return source
     time, is_path = options.time, isinstance(source, str | Path)
     if is_path and str(source) not in datasets.names():
-        _refuse_options(times, options, "times", "Name a column of times with time=.")
+        _refuse({"times": times}, "Name a column of times with time=.")
         path, table = Path(source), read_file(source, options)
         if not options.counts_rows:
             table, time = _with_times(table, time)
         name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
     elif is_path or hasattr(source, "columns"):
         hint = "Only files have sheets and encodings; name a column of times with time=."
-        _refuse_options(times, options, "times sheet encoding skip_rows", hint)
+        _refuse({"times": times, **options.given("files")}, hint)
         if is_path:
             data = datasets.load(str(source))
             name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
@@ -136,11 +113,11 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         table = Table(columns)
     else:
         hint = "An array has no columns: use times= and a frame of regressors."
-        _refuse_options(None, options, "time value regressors sheet encoding skip_rows", hint)
+        _refuse(options.given("columns", "files"), hint)
         name, table, time = None, _from_values(source, times, options.counts_rows), INDEX_COLUMN
     columns, id = split_id(table.columns, options)
     columns, zones, remarks = split_zones(columns, options)
-    columns, time, value = choose_columns(columns, options._replace(time=time))
+    columns, time, value = choose_columns(columns, replace(options, time=time))
     if table.header is not None and _is_row_of_data(columns[time], time, value, options):
         delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
         example = f'"time{delimiter}value"' if delimiter else '"value"'
@@ -162,12 +139,9 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
     )
 
 
-def _refuse_options(times: Any, options: ReadOptions, refused: str, hint: str) -> None:
-    """Raise ValueError if a refused option is set; "*" refuses all options."""
-    given = {"times": times, **options._asdict()}
-    given["regressors"] = options.regressors or None
-    names = given if refused == "*" else refused.split()
-    unused = [f"{name}=" for name in names if given[name] is not None]
+def _refuse(options: Mapping[str, Any], hint: str) -> None:
+    """Raise ValueError if one of the options is set."""
+    unused = [f"{name}=" for name, value in options.items() if value is not None]
     if unused:
         raise ValueError(f"{', '.join(unused)} cannot be used with this series. {hint}")
 
@@ -236,7 +210,7 @@ def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOp
     return is_readable(parse_times, [time, *map(str, times)], time, options.date_format)
 
 
-def regressors_of(frame: Any, time_name: str, options: ReadOptions | None = None) -> Regressors:
+def regressors_of(frame: Any, time_name: str, options: ReadOptions = INFERRED) -> Regressors:
     """Regressors of a frame, with times in its index or in a column."""
     columns, index = columns_of(frame), getattr(frame, "index", None)
     time = time_name if time_name in columns else None
@@ -245,7 +219,7 @@ def regressors_of(frame: Any, time_name: str, options: ReadOptions | None = None
     else:
         name = choose_time(list(columns), time)
         times = columns.pop(name)
-    return Regressors.of(times, columns, name, options or ReadOptions())
+    return Regressors.of(times, columns, name, options)
 
 
 def _holds_times(

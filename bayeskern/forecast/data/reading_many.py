@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,13 @@ from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.data.cells import AmbiguousError, count_cells, read_numbers
 from bayeskern.forecast.data.columns import (
     NIXTLA_ID,
-    ReadOptions,
     choose_columns,
     choose_time,
     split_zones,
 )
 from bayeskern.forecast.data.dates.times import read_times, read_written_times
 from bayeskern.forecast.data.files.tables import Table
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading import (
     INDEX_COLUMN,
     read_file,
@@ -59,8 +60,8 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     Raises ValueError for an error that concerns all series, such as a missing column.
     """
     is_file = isinstance(series, str | Path)
-    if not is_file and {options.sheet, options.encoding, options.skip_rows} != {None}:
-        raise ValueError("sheet=, encoding= and skip_rows= can only be used with files.")
+    if not is_file and (unused := options.given("files")):
+        raise ValueError(f"{'=, '.join(unused)}= can only be used with files.")
     if is_file:
         readers = _from_table(read_file(series, options), id, options)
     elif hasattr(series, "columns"):
@@ -69,15 +70,13 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
         readers = _from_table(Table(with_index_of_times(series, options)), id, options)
         readers = readers._replace(backend=nw.get_native_namespace(series))
     else:
-        if id is not None or options[:3] != ReadOptions()[:3]:
+        if id is not None or options.given("columns"):
             raise ValueError(
                 "id=, time=, value= and regressors= name columns of a frame or a file; the series "
                 f"are in a {type(series).__name__}."
             )
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        names = ("every", "by", "date_format", "decimal", "timezone")
-        notation = {name: getattr(options, name) for name in names}
-        functions = [partial(read_series, source, **notation) for source in named.values()]
+        functions = [partial(read_series, source, **options.given()) for source in named.values()]
         readers = SeriesReaders([*named], functions, "id", "time", "pandas", ())
     if not readers.ids:
         raise ValueError("there is no series to forecast.")
@@ -98,7 +97,7 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     known_time = INDEX_COLUMN if INDEX_COLUMN in table.columns else options.time
     others = {name: cells for name, cells in table.columns.items() if name != id}
     others, zones, notes = split_zones(others, options)
-    columns, time, value = choose_columns(others, options._replace(time=known_time))
+    columns, time, value = choose_columns(others, replace(options, time=known_time))
     times, values, remarks = columns[time], columns[value], table.remarks + notes
     time = time_label(time, times)
     # Columns are read as a whole, because one series may determine the notation of the others. If

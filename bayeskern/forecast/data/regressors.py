@@ -13,9 +13,9 @@ import numpy as np
 from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.dates.times import parse_times, read_times
 from bayeskern.forecast.data.files.tables import read_table
+from bayeskern.forecast.data.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import count_cells, read_numbers
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.dates.times import parse_times, read_times
 from bayeskern.forecast.data.files.contents import SizeLimit
 from bayeskern.forecast.data.frequency import infer_calendar
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.zones import to_utc, to_wall

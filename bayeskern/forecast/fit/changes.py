@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import priors_of_changes
+from bayeskern.forecast.model.trends import priors_of_changes
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 
 # Log prior odds of one more change: the data must be three times as probable with it, which is
@@ -46,7 +46,7 @@ def scan(evidence: NumpyEvidence, z: np.ndarray, trend: str, margin: int = 0) ->
     Args:
         evidence: Log joint density of n values.
         z: Hyperparameters, (d,).
-        trend: Trend of the structure; the level alone changes if it is STEADY.
+        trend: Trend of the structure, which says whether the slope changes too.
         margin: Smallest number of values before and after a change.
     """
     with evidence.threads():

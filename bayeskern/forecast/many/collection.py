@@ -16,8 +16,8 @@ from bayeskern.core.memory import Memory
 from bayeskern.core.plotting import legend_below, panels
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import forecast_plot
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading_many import tables_by_name
 from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
 from bayeskern.forecast.predicted_series import LEVELS

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
@@ -154,21 +154,10 @@ def forecast_many(
     horizon: int | str,
     *,
     id: str | None = None,
-    time: str | None = None,
-    value: str | None = None,
-    regressors: Sequence[str] = (),
     level: float | Sequence[float] = (0.8, 0.95),
     verdict: bool = True,
     workers: int | None = None,
     scheduler: str | None = None,
-    every: str | None = None,
-    by: str | None = None,
-    date_format: str | None = None,
-    decimal: str | None = None,
-    sheet: str | None = None,
-    encoding: str | None = None,
-    timezone: str | None = None,
-    skip_rows: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -185,28 +174,18 @@ def forecast_many(
         horizon: Number of steps; or "90 days", or "until 2025-12".
         id: Column that names the series, for frames and files. None for unique_id. Without this
             column and without `value`, each column besides the times is a series.
-        time: Time column; guessed if None.
-        value: Value column; required if there are several, as in `read_series`.
-        regressors: Columns of regressors. Their future values are in rows whose value is empty.
         level: Probabilities of the central intervals.
         verdict: Compute the verdict of each forecast.
         workers: Number of processes; None for one per core, 1 to run in this process.
         scheduler: Address of a Dask scheduler, "tcp://host:8786", whose machines share the series;
             or "local" to start one on this machine (`pip install bayeskern[dask]`).
-        every: Period of aggregation, as in `read_series`.
-        by: How values are aggregated, as in `read_series`.
-        date_format: Format of the times, if they are ambiguous.
-        decimal: Decimal mark, if the numbers are ambiguous.
-        sheet: Sheet of a workbook.
-        encoding: Encoding of a text file.
-        timezone: Time zone of local times, or the column that holds it, as in `read_series`.
-        skip_rows: Number of rows above the header.
         folder: Folder to which each forecast is written as soon as it is finished; `bk.load` reads
             it. None keeps the forecasts in memory, about 30 kB each.
         resume: Continue a run that was stopped: series whose forecast is in the folder, with the
             same values and options, are not fitted again.
         progress: Show a progress bar.
-        **options: Further arguments of `forecast`: season, trend, model, seed, ...
+        **options: Options of `read_series`, such as time, value, regressors and every; and further
+            arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
         The forecasts by name, in the order of the series.
@@ -228,11 +207,10 @@ def forecast_many(
     import narwhals as nw  # slow to import
 
     levels = tuple(validation.level(p) for p in np.ravel(level))
+    reading, options = ReadOptions.split(options)
     # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
-    reading = (time, value, tuple(regressors), every, by, date_format, decimal, sheet, encoding)
-    reading += (timezone, skip_rows)
-    readers = read_many(series, id, ReadOptions(*reading))
+    readers = read_many(series, id, reading)
     work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
     backend = nw.Implementation.from_backend(readers.backend).value
     names = readers.id_name, readers.time_name, backend, readers.remarks

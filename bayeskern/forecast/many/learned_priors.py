@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
@@ -54,12 +54,8 @@ def learn_priors(
     series: Any,
     *,
     id: str | None = None,
-    time: str | None = None,
-    value: str | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
-    sheet: str | None = None,
-    encoding: str | None = None,
     model: StructuralModel = StructuralModel(),
     progress: bool = True,
     **options: Any,
@@ -72,16 +68,12 @@ def learn_priors(
     Args:
         series: The series, as in `forecast_many`.
         id: Column that names the series, for frames and files.
-        time: Time column; guessed if None.
-        value: Value column; required if there are several.
         workers: Number of processes, as in `forecast_many`.
         scheduler: Dask scheduler, as in `forecast_many`.
-        sheet: Sheet of a workbook.
-        encoding: Encoding of a text file.
         model: Options of the structural model; pass the same to the forecasts.
         progress: Show a progress bar.
-        **options: Options for reading the series (every, by, date_format, decimal, regressors), and
-            further arguments of `forecast` (season, trend, ...); pass the same to the forecasts.
+        **options: Options of `read_series` (time, value, every, by, ...), and further arguments of
+            `forecast` (season, trend, ...); pass the same to the forecasts.
 
     Returns:
         The priors, for `StructuralModel(priors=...)`.
@@ -97,10 +89,8 @@ def learn_priors(
         bk.forecast_many(sales, 28, id="store", value="units", model=model)
         ```
     """
-    reading: dict[str, Any] = {"time": time, "value": value, "sheet": sheet, "encoding": encoding}
-    reading |= {name: options.pop(name) for name in ReadOptions._fields if name in options}
-    reading["regressors"] = tuple(reading.get("regressors", ()))
-    readers = read_many(series, id, ReadOptions(**reading))
+    reading, options = ReadOptions.split(options)
+    readers = read_many(series, id, reading)
 
     def em_round(priors: Priors | None) -> Priors:
         work = partial(

@@ -54,7 +54,7 @@ def forecast_mixed(
         horizon: Number of totals after the last finished period; or a duration, "6 months", or an
             end, "until 2025-12".
         season: Season of the totals, as in `forecast`.
-        trend: "slope", "drift", "reverting" or "smooth", to use this trend only.
+        trend: Name of a trend, such as "slope", to use this trend only.
         model: Further options. Only `priors`, `last` and bounds of 0 are available.
         seed: Random seed.
 

@@ -8,21 +8,20 @@ from functools import lru_cache
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.kernels import (
-    LINE,
-    NOISE,
-    STEADY,
-    default_kernel,
-    default_noise,
-    in_units,
-    priors_of_changes,
-)
+from bayeskern.forecast.model.kernels import NOISE, default_noise
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.processes.mixed_prior import MixedPrior, fast_prior
 from bayeskern.forecast.model.processes.state_prior import StatePrior
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
+from bayeskern.forecast.model.trends import (
+    ALL_TRENDS,
+    START_VARIANCE,
+    default_kernel,
+    in_units,
+    priors_of_changes,
+)
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.time_series.base import Evidence
 from bayeskern.gp.time_series.evidence import NumpyEvidence
@@ -120,8 +119,8 @@ def _fixed_values(
     choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
 ) -> dict[str, float]:
     """Hyperparameters fixed from the series: a wide initial level, and the center of the drift."""
-    values = {"trend.start.variance": 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
-    if structure.trend not in ("slope", STEADY):
+    values = {START_VARIANCE: 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
+    if ALL_TRENDS[structure.trend].has_drift:
         values["trend.drift.center"] = float(np.mean(x))
     return values
 
@@ -139,9 +138,8 @@ def _priors(
     """
     size = _step_size(choices, z)
     priors = priors_of_changes(structure.trend, len(structure.changes), float(np.ptp(x)))
-    # A line is a level with drift whose level does not wander.
-    trend = "drift" if structure.trend in (STEADY, LINE) else structure.trend
-    for name, (location, scale) in choices.learned.priors[trend].items():
+    trend = ALL_TRENDS[structure.trend]
+    for name, (location, scale) in choices.learned.priors_of(trend).items():
         # The learned prior of a season applies to each season.
         first, _, rest = name.partition(".")
         names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.dates.times import parse_times
 from bayeskern.forecast.data.series import MIN_VALUES, Series
-from bayeskern.forecast.model.effects import effects_of
-from bayeskern.forecast.model.kernels import (
-    AVERAGED,
-    CYCLES,
-    LEVEL,
-    LINE,
-    STEADY,
-    TRENDS,
-    name_seasons,
-)
+from bayeskern.forecast.model.effects import Effects, effects_of
+from bayeskern.forecast.model.kernels import CYCLES, LEVEL, name_seasons
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -33,6 +26,7 @@ from bayeskern.forecast.model.transformation import (
     require_all,
     require_possible,
 )
+from bayeskern.forecast.model.trends import AVERAGED, CHANGING, TRENDS
 from bayeskern.likelihoods.analytic import Analytic
 
 # Longest forecast, in steps; with 1000 fitted values it takes gigabytes.
@@ -83,91 +77,35 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     likelihood = _likelihood(request.likelihood, model)
     trends = _trends(request)
     seasons = name_seasons(series.calendar, request.season)
-    series = _plausible_series(series)
-    latest = series.values[series.observed][-(model.last or DEFAULT_FITTED_VALUES) :]
-    ranks = likelihood is None and _suits_ranks(latest, model)
-    # Number of values that span `MIN_PERIODS` of the longest season; ranks have no minimum.
-    longest = max(seasons.values(), default=0.0)
-    needed = 0.0 if ranks else MIN_PERIODS * longest / series.calendar.step
-    on_grid = _suits_filter(series, request) and not ranks
-    most = DEFAULT_FILTERED_VALUES if on_grid else DEFAULT_DENSE_VALUES
-    limit = int(np.clip(np.ceil(needed - 1e-6), DEFAULT_FITTED_VALUES, most))
-    limit = limit if likelihood is None else DEFAULT_VALUES_WITH_LIKELIHOOD
-    series, on_grid = _fitted_values(series, model, limit, on_grid)
-    require_within_reach(series, horizon)
-    calendar, labels = series.calendar, _labels_of(series)
-    y, bounds, logs = series.values[series.observed], (-np.inf, np.inf), (False,)
-    if likelihood is not None:
-        require_possible(y, likelihood, labels)
-    else:
-        bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
-        series = series.with_remarks(*remarks)
-        if model.log:
-            needs = "the logarithm (StructuralModel(log=True), --log, --positive) needs values"
-            require_all(y > 0, y, labels, f"{needs} above zero")
-        logs = (False, True) if np.all(y > 0) else (False,)
-        logs = logs if model.log is None else (model.log,)
-    span = calendar.step * (int(calendar.steps()[-1]) + 1)
-    visible = {name: period for name, period in seasons.items() if period < span}
-    for name in seasons.keys() - visible.keys():
-        season = calendar.in_words(seasons[name])
-        series = series.with_remarks(
-            f"the season of {season} is left out: the series does not span more than one"
-        )
-    shortest_season = min((period / calendar.step for period in seasons.values()), default=None)
-    step_in_years = calendar.step if calendar.unit == "years" else None
-    effects = effects_of(
-        series, horizon, request.holidays, model.holiday_window, request.events,
-        model.effect_kernels,
-    )  # fmt: skip
-    if effects is not None:
-        _require_built_in(effects.names, model, visible)
+    fitted = _fitted_values(_plausible_series(series), request, trends, seasons)
+    require_within_reach(fitted.series, horizon)
+    scales = _scales(fitted.series, model, likelihood)
+    visible, hidden = _visible_seasons(fitted.series, seasons)
+    effects = _effects(fitted.series, horizon, request, visible)
     if model.priors is not None:
-        model.priors.require_step(calendar.step)
-    finds_changes = isinstance(model.changes, str) and model.changes == "find"
-    # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
-    # from a single step. A regressor or an event may explain the step.
-    # The search fits dense covariance matrices.
-    is_large = on_grid and len(y) > DEFAULT_FITTED_VALUES
-    has_default_structures = not (is_large or ranks or likelihood or effects or model.kernels)
-    has_few_seasons = span < MIN_PERIODS * max(visible.values(), default=0.0)
-    if has_default_structures and has_few_seasons and model.changes is None:
-        at = level_shift(np.log(y) if True in logs else y)
-        if at is not None:
-            finds_changes = True
-            series = series.with_remarks(
-                f"the level shifts near {labels()[at]}, far more than elsewhere, so change points "
-                "are searched for; StructuralModel(changes=()) turns this off"
-            )
-    if finds_changes and request.trend is None:
-        trends = (*trends, STEADY, LINE)
+        model.priors.require_step(series.calendar.step)
+    # The search for changes fits dense covariance matrices. A regressor or an event may explain a
+    # shift of the level.
+    excludes_search = fitted.is_long or fitted.ranks or likelihood or effects or model.kernels
+    changes = _changes(fitted.series, model, visible, any(scales.logs), not excludes_search)
     choices = Choices(
-        trends=trends,
+        trends=(*trends, *CHANGING) if changes.find and request.trend is None else trends,
         seasons=visible,
-        logs=logs,
-        learned=learned(frequency_of(step_in_years, shortest_season, bool(visible))),
-        step=calendar.step,
-        ranks=ranks,
-        changes=() if finds_changes else _changes(series, model.changes),
-        find_changes=finds_changes,
+        logs=scales.logs,
+        learned=learned(_frequency(series.calendar, seasons, visible)),
+        step=series.calendar.step,
+        ranks=fitted.ranks,
+        changes=changes.known,
+        find_changes=changes.find,
         robust=model.robust,
         kernels=model.kernels,
         effects=effects,
-        bounds=bounds,
+        bounds=scales.bounds,
         likelihood=likelihood,
         priors=model.priors,
-        on_grid=on_grid and not finds_changes,
+        on_grid=fitted.on_grid and not changes.find,
     )
-    return series, choices
-
-
-def _suits_filter(series: Series, request: Request) -> bool:
-    """True if the times are a regular grid and a filter supports all options."""
-    model = request.model
-    dense = (request.likelihood, model.kernel, model.changes, model.effect_kernels)
-    is_supported = all(option is None for option in dense) and not model.robust
-    is_averaged = model.method is None or model.is_map
-    return series.calendar.regular and is_supported and is_averaged
+    return fitted.series.with_remarks(*scales.remarks, *hidden, *changes.remarks), choices
 
 
 def _labels_of(series: Series) -> Callable[[], list[str]]:
@@ -238,21 +176,44 @@ def _trends(request: Request) -> tuple[str, ...]:
     return tuple(kernels)
 
 
-def _fitted_values(
-    series: Series, model: StructuralModel, limit: int, on_grid: bool
-) -> tuple[Series, bool]:
-    """Most recent values of a series, and whether a filter applies to them.
+class FittedValues(NamedTuple):
+    """The values to fit.
 
-    Args:
-        series: The series.
-        model: Options; `last` replaces the limit, and a kernel removes it.
-        limit: Default number of values.
+    Attributes:
+        series: The most recent values of the series.
+        ranks: True to model their ranks.
         on_grid: True if a filter supports the options and the times.
+    """
+
+    series: Series
+    ranks: bool
+    on_grid: bool
+
+    @property
+    def is_long(self) -> bool:
+        """True for more values than are fitted with dense matrices by default."""
+        return self.on_grid and int(self.series.observed.sum()) > DEFAULT_FITTED_VALUES
+
+
+def _fitted_values(
+    series: Series, request: Request, trends: Sequence[str], seasons: Mapping[str, float]
+) -> FittedValues:
+    """Most recent values of a series; `last` replaces the limits, and a kernel removes them.
 
     Raises:
         ValueError: The number of values of a dense fit exceeds `MAX_VALUES`.
     """
-    count = int(series.observed.sum())
+    model, count = request.model, int(series.observed.sum())
+    latest = series.values[series.observed][-(model.last or DEFAULT_FITTED_VALUES) :]
+    ranks = request.likelihood is None and _suits_ranks(latest, model)
+    on_grid = not ranks and _suits_filter(series, request, trends)
+    # Number of values that span `MIN_PERIODS` of the longest season; ranks have no minimum.
+    longest = 0.0 if ranks else max(seasons.values(), default=0.0)
+    needed = np.ceil(MIN_PERIODS * longest / series.calendar.step - 1e-6)
+    most = DEFAULT_FILTERED_VALUES if on_grid else DEFAULT_DENSE_VALUES
+    limit = int(np.clip(needed, DEFAULT_FITTED_VALUES, most))
+    if request.likelihood is not None:
+        limit = DEFAULT_VALUES_WITH_LIKELIHOOD
     wanted = min(count, model.last or (limit if model.kernel is None else count))
     if on_grid and (filtered := _count_on_grid(series)) < wanted:
         # Too many values are missing between the values wanted.
@@ -266,7 +227,21 @@ def _fitted_values(
             "example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
             "solvers for more values."
         )
-    return series.last(wanted) if count > wanted else series, on_grid
+    return FittedValues(series.last(wanted) if count > wanted else series, ranks, on_grid)
+
+
+def _suits_filter(series: Series, request: Request, trends: Sequence[str]) -> bool:
+    """True if the times are a regular grid and a filter supports all options."""
+    model = request.model
+    dense = (request.likelihood, model.kernel, model.changes, model.effect_kernels)
+    is_supported = all(option is None for option in dense) and not model.robust
+    is_averaged = model.method is None or model.is_map
+    return (
+        series.calendar.regular
+        and is_supported
+        and is_averaged
+        and all(TRENDS[trend].states is not None for trend in trends)
+    )
 
 
 def _count_on_grid(series: Series) -> int:
@@ -276,25 +251,130 @@ def _count_on_grid(series: Series) -> int:
     return int(np.sum(missing <= MAX_MISSING_VALUES))
 
 
-def _require_built_in(
-    names: tuple[str, ...], model: StructuralModel, seasons: dict[str, float]
-) -> None:
-    """Raise ValueError if effects meet a custom kernel or method, or share a component's name."""
+class ScaleOptions(NamedTuple):
+    """Transformations to compare, and possible values.
+
+    Attributes:
+        logs: True for the logarithm, False for the values.
+        bounds: Smallest and largest possible value.
+        remarks: Remark on an inferred bound.
+    """
+
+    logs: tuple[bool, ...]
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    remarks: tuple[str, ...] = ()
+
+
+def _scales(series: Series, model: StructuralModel, likelihood: Analytic | None) -> ScaleOptions:
+    """Scales for the values of a series. Raises ValueError for an impossible value."""
+    y, labels = series.values[series.observed], _labels_of(series)
+    if likelihood is not None:
+        require_possible(y, likelihood, labels)
+        return ScaleOptions((False,))
+    bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
+    if model.log:
+        needs = "the logarithm (StructuralModel(log=True), --log, --positive) needs values"
+        require_all(y > 0, y, labels, f"{needs} above zero")
+    logs = (False, True) if np.all(y > 0) else (False,)
+    return ScaleOptions(logs if model.log is None else (model.log,), bounds, remarks)
+
+
+def _span(series: Series) -> float:
+    """Time span of a series, in the unit of its positions."""
+    return series.calendar.step * (int(series.calendar.steps()[-1]) + 1)
+
+
+def _visible_seasons(
+    series: Series, seasons: Mapping[str, float]
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Seasons shorter than the series, and remarks on the others."""
+    visible = {name: period for name, period in seasons.items() if period < _span(series)}
+    hidden = [series.calendar.in_words(seasons[name]) for name in seasons if name not in visible]
+    return visible, tuple(
+        f"the season of {season} is left out: the series does not span more than one"
+        for season in hidden
+    )
+
+
+def _frequency(
+    calendar: Calendar, seasons: Mapping[str, float], visible: Mapping[str, float]
+) -> str:
+    """Frequency whose learned quantities apply."""
+    step = calendar.step if calendar.unit == "years" else None
+    shortest = min((period / calendar.step for period in seasons.values()), default=None)
+    return frequency_of(step, shortest, bool(visible))
+
+
+def _effects(
+    series: Series, horizon: int, request: Request, seasons: Mapping[str, float]
+) -> Effects | None:
+    """Effects of regressors, holidays and events.
+
+    Raises ValueError if they meet a custom kernel or method, or share a component's name.
+    """
+    model = request.model
+    effects = effects_of(
+        series, horizon, request.holidays, model.holiday_window, request.events,
+        model.effect_kernels,
+    )  # fmt: skip
+    if effects is None:
+        return None
     if model.kernel is not None or not (model.method is None or model.is_map):
         raise ValueError(
             "regressors=, events= and holidays= apply to the built-in structures, averaged or with "
             "StructuralModel(method='map'), not to a kernel or another method."
         )
-    taken = {LEVEL, CYCLES, *seasons} & {*names}
+    taken = {LEVEL, CYCLES, *seasons} & {*effects.names}
     if taken:
         raise ValueError(
             f"{taken.pop()!r} is the name of a component; rename the regressor or event."
         )
+    return effects
 
 
-def _changes(series: Series, changes: Any) -> tuple[float, ...]:
+class ChangeOptions(NamedTuple):
+    """Change points of level and slope.
+
+    Attributes:
+        known: Their positions, if the user knows them.
+        find: True to search for them.
+        remarks: Remark on a level shift that is a reason to search.
+    """
+
+    known: tuple[float, ...] = ()
+    find: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def _changes(
+    series: Series,
+    model: StructuralModel,
+    seasons: Mapping[str, float],
+    log: bool,
+    may_search: bool,
+) -> ChangeOptions:
+    """Change points by the options of the model, or by a level shift if `may_search`."""
+    if isinstance(model.changes, str) and model.changes == "find":
+        return ChangeOptions(find=True)
+    if model.changes is not None:
+        return ChangeOptions(_positions_of(model.changes, series))
+    # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
+    # from a single step.
+    if may_search and _span(series) < MIN_PERIODS * max(seasons.values(), default=0.0):
+        y = series.values[series.observed]
+        at = level_shift(np.log(y) if log else y)
+        if at is not None:
+            remark = (
+                f"the level shifts near {_labels_of(series)()[at]}, far more than elsewhere, so "
+                "change points are searched for; StructuralModel(changes=()) turns this off"
+            )
+            return ChangeOptions(find=True, remarks=(remark,))
+    return ChangeOptions()
+
+
+def _positions_of(changes: Any, series: Series) -> tuple[float, ...]:
     """Positions of change points at given times. Raises ValueError outside the series."""
-    if changes is None or not np.size(changes):
+    if not np.size(changes):
         return ()
     times = np.sort(parse_times(np.atleast_1d(changes), "StructuralModel(changes=...)"))
     positions = series.calendar.positions(times)

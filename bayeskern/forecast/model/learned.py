@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from bayeskern.forecast.model.trends import ALL_TRENDS, SeriesTrend
+
 # Frequency -> range (from, to) of its step in years, and of its shortest season in steps.
 FREQUENCIES = {
     "yearly": ((0.9, 100.0), None),
@@ -108,13 +110,24 @@ class Weighing:
             features: Their features.
             count: Number of past values that were forecast; 0 if the errors are unknown.
         """
-        # A line between changes has no learned intercept.
-        neutral = float(np.mean([*self.intercepts.values()]))
-        intercepts = np.array([self.intercepts.get(name, neutral) for name in names])
-        prior = intercepts + self.by_evidence * features.evidence
+        prior = np.array([self._intercept(name) for name in names])
+        prior += self.by_evidence * features.evidence
         prior += self.by_evidence_on_scale * features.evidence_on_scale
         share = count / (count + self.half_count)
         return (1.0 - share) * prior + share * self.by_error * features.error
+
+    def _intercept(self, name: str) -> float:
+        """Intercept of a structure; the mean of all for a trend that declares no learned weight."""
+        if name in self.intercepts:
+            return self.intercepts[name]
+        trend = ALL_TRENDS.get(name.removesuffix(LOG))
+        if trend is not None and trend.is_averaged:
+            raise ValueError(
+                f"learned.json has no intercept of {name!r}: run "
+                "`python -m benchmarks.learn_default_priors --priors`, or register the trend with "
+                "is_averaged=False, which gives it the mean intercept."
+            )
+        return float(np.mean([*self.intercepts.values()]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +231,23 @@ class Learned:
     width: Width
     reliability: Reliability
     frequency: str = ANY
+
+    def priors_of(self, trend: SeriesTrend) -> dict[str, tuple[float, float]]:
+        """Name of a hyperparameter -> location and scale of its logarithm, for one trend.
+
+        Raises:
+            ValueError: A prior of the trend was not learned.
+        """
+        learned_as = trend.learned_as or trend.name
+        known = self.priors.get(learned_as, {})
+        missing = [name for name in trend.learned if name not in known]
+        if missing:
+            raise ValueError(
+                f"learned.json has no prior of {missing[0]} for the trend {learned_as!r} "
+                f"({self.frequency}): run `python -m benchmarks.learn_default_priors --priors "
+                f"{learned_as}`, or register the trend with learned_as='drift' or another trend."
+            )
+        return {name: known[name] for name in trend.learned}
 
 
 def roughness(y: np.ndarray) -> float:

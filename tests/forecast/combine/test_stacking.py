@@ -25,10 +25,11 @@ from bayeskern.forecast.combine.stacking import (
 )
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import Features, Weighing
 from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.trends import TRENDS
 from tests.forecast.tables import INTERCEPTS, TABLE, WIDTH, choices_for
+from tests.forecast.trend_cases import CASES, simulate
 from tests.marks import few
 
 N = 60
@@ -323,37 +324,8 @@ def test_contradictory_options_are_refused():
 # -- series simulated from each structure ----------------------------------------------------------
 
 
-def autoregression(phi, rng, n):
-    values = np.zeros(n)
-    for i in range(1, n):
-        values[i] = phi * values[i - 1] + rng.standard_normal()
-    return values
-
-
-def simulate(trend, rng, n=120):
-    """A series of one structure with distinctive hyperparameters."""
-    t, noise, walk = np.arange(n), rng.standard_normal(n), np.cumsum(rng.standard_normal(n))
-    if trend == "smooth":
-        return 5.0 * np.sin(t / 20.0 + rng.uniform(0, 6)) + noise
-    if trend == "drift":
-        return 0.2 * t + 2.0 * walk + noise
-    if trend == "slope":
-        return np.cumsum(autoregression(0.85, rng, n)) + walk + 0.3 * noise
-    return 0.2 * t + 3.0 * autoregression(0.6, rng, n)
-
-
-# A slope that is forgotten at once is a level with drift, so that `slope` contains `drift`. A slow
-# wave is a slope that wanders.
-EQUIVALENT = {
-    "slope": {"slope"},
-    "drift": {"drift", "slope"},
-    "reverting": {"reverting"},
-    "smooth": {"smooth", "slope"},
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("trend", EQUIVALENT)
+@pytest.mark.parametrize("trend", CASES)
 def test_weights_by_evidence_recover_true_structure(trend):
     """Equal prior probabilities; 16 of 20 trials."""
     # Past errors never count.
@@ -363,5 +335,5 @@ def test_weights_by_evidence_recover_true_structure(trend):
     for _ in range(20):
         fits = candidates(steps.astype(float), simulate(trend, rng), choices)
         parts = combine(fits, origins_of(steps, 12), seed=0).parts
-        right += sum(p.weight for p in parts if p.structure.trend in EQUIVALENT[trend]) > 0.5
+        right += sum(p.weight for p in parts if p.structure.trend in CASES[trend].equivalent) > 0.5
     assert right >= 16

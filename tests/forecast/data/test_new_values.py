@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.new_values import NoNewValuesError, new_values
+from bayeskern.forecast.data.read_options import ReadOptions
 
 MONTHS = pd.date_range("2020-01-01", periods=24, freq="MS")
 VALUES = 50.0 + np.arange(24.0)

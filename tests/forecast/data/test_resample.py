@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeskern.forecast.data.columns import ReadOptions
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.reading_many import read_many
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.frequency import infer_calendar
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of

@@ -11,16 +11,16 @@ from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.fit.changes import LOG_PRIOR_ODDS, scan, with_change
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_kernel_and_noise
-from bayeskern.forecast.model.kernels import (
+from bayeskern.forecast.model.level_shift import level_shift
+from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import (
     CHANGING,
     JUMP_VARIANCE,
     STEADY,
     TRENDS,
     priors_of_changes,
 )
-from bayeskern.forecast.model.level_shift import level_shift
-from bayeskern.forecast.model.structure import Structure
-from bayeskern.forecast.model.transformation import Scale
 from tests.forecast.tables import choices_for
 
 N, AT = 60, 36

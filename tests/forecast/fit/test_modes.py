@@ -13,9 +13,9 @@ from bayeskern import kernels
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_evidence, build_scale
-from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.trends import TRENDS
 from tests.forecast.tables import choices_for
 from tests.marks import few
 

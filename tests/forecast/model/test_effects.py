@@ -12,7 +12,8 @@ from scipy.stats import multivariate_normal, norm
 import bayeskern as bk
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.model.effects import effects_of
-from bayeskern.forecast.model.kernels import default_kernel, default_noise
+from bayeskern.forecast.model.kernels import default_noise
+from bayeskern.forecast.model.trends import default_kernel
 from bayeskern.gp import GPRegression
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.gp.time_series.prior import LogNormalPrior, NumpyPrior

@@ -1,85 +1,21 @@
-"""The kernels of the structures against formulas by hand, and the units of their priors."""
+"""Seasons of the kernels against formulas by hand, and the units of their priors."""
 
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.special import i0e
 
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.model.building import build_kernel_and_noise
-from bayeskern.forecast.model.kernels import (
-    TRENDS,
-    default_kernel,
-    default_noise,
-    name_seasons,
-)
+from bayeskern.forecast.model.kernels import default_noise, name_seasons
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import TRENDS, default_kernel
 from bayeskern.gp.time_series.prior import LogNormalPrior
 from tests.forecast.tables import choices_for
+from tests.forecast.trend_cases import DRIFT, LEAST, LEVEL, R, S, T, seasonal
 from tests.marks import slow
 
 SEASONS = {"season_daily": 1 / 365.25, "season": 1.0}
-T = np.linspace(0.2, 5.0, 13)
-S, R = np.meshgrid(T, T)
-
-
-def seasonal(period, lengthscale):
-    """The periodic kernel less its mean over a period, of variance one."""
-    mean = i0e(lengthscale**-2)
-    periodic = np.exp(-2.0 * np.sin(np.pi * (S - R) / period) ** 2 / lengthscale**2)
-    return (periodic - mean) / (1.0 - mean)
-
-
-def integrated_ou(lengthscale, variance):
-    """Covariance of an integral of an Ornstein-Uhlenbeck process from 0, in closed form."""
-    least, lag = np.minimum(S, R), np.abs(S - R)
-    ends = np.exp(-S / lengthscale) + np.exp(-R / lengthscale) - np.exp(-lag / lengthscale) - 1.0
-    return variance * (2.0 * lengthscale * least + lengthscale**2 * ends)
-
-
-LEVEL, DRIFT = 0.3 * np.minimum(S, R), 0.7 * (S - 2.0) * (R - 2.0)
-MEMORY, BEND = 0.4 * np.exp(-np.abs(S - R) / 1.7), 0.6 * np.exp(-0.5 * np.square(S - R) / 0.9**2)
-CYCLES = sum(
-    v * np.exp(-0.5 * np.square((S - R) / scale)) * np.cos(2.0 * np.pi * (S - R) / period)
-    for v, scale, period in ((0.2, 2.0, 8.0), (0.1, 0.5, 3.0))
-)
-DRIFTING = (0.5 + 0.05 * np.minimum(S, R)) * seasonal(1.0, 0.8)
-BY_HAND = {
-    "slope": LEVEL + integrated_ou(2.5, 0.9) + MEMORY + DRIFTING,
-    "drift": LEVEL + DRIFT + DRIFTING,
-    "reverting": MEMORY + DRIFT + DRIFTING,
-    "smooth": DRIFT + BEND + DRIFTING + CYCLES,
-}
-VALUES = {
-    "trend.start.variance": 1.1,
-    "trend.level.variance": 0.3,
-    "trend.slope.lengthscale": 2.5,
-    "trend.slope.variance": 0.9,
-    "trend.memory.lengthscale": 1.7,
-    "trend.memory.variance": 0.4,
-    "trend.drift.variance": 0.7,
-    "trend.drift.center": 2.0,
-    "trend.bend.lengthscale": 0.9,
-    "trend.bend.variance": 0.6,
-    "season.size.constant.variance": 0.5,
-    "season.size.brownian.variance": 0.05,
-    "season.seasonal.lengthscale": 0.8,
-    "cycles.long.rbf.lengthscale": 2.0,
-    "cycles.long.rbf.variance": 0.2,
-    "cycles.long.cosine.period": 8.0,
-    "cycles.short.rbf.lengthscale": 0.5,
-    "cycles.short.rbf.variance": 0.1,
-    "cycles.short.cosine.period": 3.0,
-}
-
-
-@pytest.mark.parametrize("trend", TRENDS)
-def test_kernels_match_formulas(trend):
-    kernel = default_kernel(trend, {"season": 1.0})
-    own = {name: VALUES[name] for name in kernel.hyperparameters() if name in VALUES}
-    gram = np.asarray(kernel.at(own)(T))
-    np.testing.assert_allclose(gram, 1.1 + BY_HAND[trend], rtol=1e-9, atol=1e-12)
 
 
 def test_the_shape_of_a_day_differs_between_the_days_of_a_week():
@@ -91,7 +27,7 @@ def test_the_shape_of_a_day_differs_between_the_days_of_a_week():
         own |= {f"{season}.{name}": value for name, value in sizes.items()}
         own[f"{season}.seasonal.lengthscale"] = 0.8
     shape = np.exp(-2.0 * np.sin(np.pi * (S - R) / 0.5) ** 2 / 0.9**2)
-    drifting = (0.5 + 0.05 * np.minimum(S, R)) * (seasonal(0.5, 0.8) + seasonal(3.5, 0.8) * shape)
+    drifting = (0.5 + 0.05 * LEAST) * (seasonal(0.5, 0.8) + seasonal(3.5, 0.8) * shape)
     gram = np.asarray(kernel.at(own)(T))
     np.testing.assert_allclose(gram, 1.1 + LEVEL + DRIFT + drifting, rtol=1e-9, atol=1e-12)
 

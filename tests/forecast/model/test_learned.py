@@ -1,7 +1,5 @@
 """The learned table: what it holds for every structure, and which entry a series has."""
 
-import json
-from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
@@ -9,38 +7,29 @@ import pytest
 
 from bayeskern.forecast.model import learned as module
 from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
-from bayeskern.forecast.model.kernels import AVERAGED, TRENDS, UNITS, default_kernel
 from bayeskern.forecast.model.learned import (
     ANY,
     Growth,
     frequency_of,
     learned,
     roughness,
+    table,
 )
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import default_kernel
 from bayeskern.gp.time_series.prior import LogNormalPrior
 from bayeskern.hyperparameters import is_specified
 from tests.forecast.tables import PRIORS, TABLE, choices_for
 
-FREQUENCIES = json.loads(files(module.__package__).joinpath("learned.json").read_text())
-NAMES = {*AVERAGED, *(f"{trend} log" for trend in AVERAGED)}
+FREQUENCIES = table()
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
 def test_learned_quantities_are_possible(frequency):
-    table = learned(frequency)
-    for trend in TRENDS:
-        kernel = default_kernel(trend, {"season": 1.0})
-        free = [name for name, v in kernel.hyperparameters().items() if is_specified(v)]
-        priors = table.priors[trend]
-        assert {*free, "noise"} <= priors.keys()
-        for name, (location, scale) in priors.items():
-            assert np.isfinite(location) and 0.0 < scale < 10.0
-            assert ".".join(name.split(".")[-2:]) in UNITS
-    weighing, width, growth = table.weighing, table.width, table.growth
-    assert weighing.intercepts.keys() == NAMES
+    entry = learned(frequency)
+    weighing, width, growth = entry.weighing, entry.width, entry.growth
     assert np.all(np.isfinite([*weighing.intercepts.values()]))
     coefficients = weighing.by_evidence, weighing.by_evidence_on_scale, weighing.by_error
     assert min(coefficients) >= 0.0 and weighing.half_count > 0.0
@@ -120,8 +109,8 @@ def test_frequency_by_step_or_season(step, season, has_season, frequency):
 
 
 def test_frequencies_do_not_overlap():
-    for table in zip(*module.FREQUENCIES.values(), strict=True):
-        ranges = sorted(interval for interval in table if interval is not None)
+    for intervals in zip(*module.FREQUENCIES.values(), strict=True):
+        ranges = sorted(interval for interval in intervals if interval is not None)
         assert all(a[1] <= b[0] for a, b in pairwise(ranges))
 
 

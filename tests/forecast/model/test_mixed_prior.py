@@ -6,11 +6,12 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
 from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise
-from bayeskern.forecast.model.kernels import NOISE, TRENDS
+from bayeskern.forecast.model.kernels import NOISE
 from bayeskern.forecast.model.learned import learned
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.model.trends import TRENDS
 
 MONTHS, DAYS_SEEN = 16, 40
 

@@ -8,7 +8,8 @@ import pytest
 import scipy.stats
 
 import bayeskern as bk
-from bayeskern.forecast.model.kernels import TRENDS, default_kernel, default_noise
+from bayeskern.forecast.model.kernels import default_noise
+from bayeskern.forecast.model.trends import TRENDS, default_kernel
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.posterior import ProcessPredictive
 from bayeskern.gp.time_series.evidence import NumpyEvidence

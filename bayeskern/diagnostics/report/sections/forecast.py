@@ -22,7 +22,8 @@ from bayeskern.forecast.combine.stacking import Part
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.forecast_text import value_table
-from bayeskern.forecast.model.kernels import CHANGING, CYCLES, GIVEN, STEADY, TRENDS
+from bayeskern.forecast.model.kernels import CYCLES
+from bayeskern.forecast.model.trends import ALL_TRENDS, in_words
 from bayeskern.forecast.result import Forecast
 from bayeskern.kernels.description import InputAxis
 
@@ -121,10 +122,9 @@ def structures(subject: ForecastSubject) -> Iterator[Block]:
 def _structure(f: Forecast, part: Part) -> tuple[str, ...]:
     """Cells of a table row: trend, transformation and weight of a structure."""
     trend, log, changes = part.structure
-    names = {GIVEN: "the kernel as given", **TRENDS, **CHANGING}
-    name = str(names.get(trend, trend))
+    name = in_words(trend)
     if changes:
-        what = "of the level" if trend == STEADY else "of level and slope"
+        what = "of level and slope" if ALL_TRENDS[trend].changes_slope else "of the level"
         name += f", {counted(len(changes), 'change')} {what}"
     scale = "as given" if f.choices.likelihood is None else f.choices.likelihood.scale
     return name, "logarithm" if log else scale, percent(part.weight)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing, require_scalars
-from bayeskern.forecast.data.columns import ReadOptions
 from bayeskern.forecast.data.dates.date_forms import (
     FORMS,
     HOURS_OF_DIGITS,
@@ -26,6 +25,7 @@ from bayeskern.forecast.data.dates.date_forms import (
     split_weekday,
 )
 from bayeskern.forecast.data.dates.point_months import read_point_months, texts_of_decimals
+from bayeskern.forecast.data.read_options import ReadOptions
 from bayeskern.forecast.data.zones import (
     has_offset,
     is_aware,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, above, default_noise, in_units
+from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, above, default_noise
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
+from bayeskern.forecast.model.trends import TRENDS, in_units
 from bayeskern.gp.time_series.prior import Gradient, NumpyPrior
 from bayeskern.kernels import Matern12, Seasonal
 from bayeskern.kernels.pairs import Pairs
 
 # Trend whose learned priors describe the deviations of fine steps from a level.
-LEARNED_FROM = "reverting"
+LEARNED_FROM = TRENDS["reverting"]
 # Minimum step size, in sds of the totals.
 MIN_STEP_SIZE = 1e-3
 
@@ -90,19 +91,19 @@ def fast_prior(steps: FineSteps, step_size: float) -> NumpyPrior:
         step_size: Typical change between consecutive fine steps, after multiplication by the
             average number of fine steps in a period, in sds of the totals.
     """
-    learned, size = steps.learned.priors[LEARNED_FROM], max(step_size, MIN_STEP_SIZE)
+    learned, size = steps.learned.priors_of(LEARNED_FROM), max(step_size, MIN_STEP_SIZE)
 
-    def prior(name: str, learned_name: str, least: float = 0.0) -> dist.Distribution:
-        location, scale = learned[learned_name]
+    def prior(name: str, least: float = 0.0) -> dist.Distribution:
+        location, scale = learned[name]
         return above(least, in_units(location, name, size, 1.0), scale)
 
     kernel = Matern12(
-        prior("memory.lengthscale", "trend.memory.lengthscale", 1.0),
-        prior("memory.variance", "trend.memory.variance"),
+        prior("trend.memory.lengthscale", 1.0),
+        prior("trend.memory.variance"),
     ).named(SHORT_TERM)
     for name, period in steps.seasons.items():
-        lengthscale = prior("seasonal.lengthscale", "season.seasonal.lengthscale")
-        variance = prior("constant.variance", "season.size.constant.variance")
+        lengthscale = prior("season.seasonal.lengthscale")
+        variance = prior("season.size.constant.variance")
         kernel += Seasonal(period, lengthscale, variance).named(name)
     location, scale = learned[NOISE]
     # The noise of an average period: n_bar squared times the variance of a step, over n_bar.

@@ -4,57 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from bayeskern.forecast.model.kernels import CYCLES, NOISE, longest_factor
-from bayeskern.forecast.model.processes.state_blocks import (
-    BlockMatrices,
-    LevelStates,
-    SeasonStates,
-    StateBlock,
-    StationaryStates,
-)
+from bayeskern.forecast.model.kernels import NOISE, longest_factor
+from bayeskern.forecast.model.state_blocks import BlockMatrices, SeasonStates, StateBlock
+from bayeskern.forecast.model.trends import ALL_TRENDS, DRIFT_VARIANCE, START_VARIANCE, StateTrend
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.gp.time_series.steady.evidence import GridModel
 from bayeskern.gp.time_series.steady.filter import System
 from bayeskern.gp.time_series.steady.regression import SystemSlopes
-from bayeskern.kernels.families.markov_rbf import unit_process
-
-
-class StateTrend(NamedTuple):
-    """State-space form of a trend.
-
-    Attributes:
-        blocks: Blocks of its states.
-        lines: Names of the prior variances of a constant and of a straight line.
-    """
-
-    blocks: tuple[StateBlock, ...]
-    lines: tuple[str, ...] = ()
-
-
-@lru_cache
-def state_trend(name: str) -> StateTrend:
-    """State-space form of a trend of `default_kernel`, by name."""
-    start, walk, drift = (f"trend.{n}.variance" for n in ("start", "level", "drift"))
-    # Rates of the states of `Matern12`, and of the smallest approximation of `RBF`.
-    memory = StationaryStates("trend.memory", np.array([[-1.0]]))
-    smooth = unit_process(6).F
-    cycles = [
-        StationaryStates(f"cycles.{n}.rbf", smooth, f"cycles.{n}.cosine.period", CYCLES)
-        for n in ("long", "short")
-    ]
-    trends = {
-        "slope": StateTrend((LevelStates(start, walk, "trend.slope"), memory)),
-        "drift": StateTrend((LevelStates(start, walk),), (drift,)),
-        "reverting": StateTrend((memory,), (start, drift)),
-        "smooth": StateTrend((StationaryStates("trend.bend", smooth), *cycles), (start, drift)),
-    }
-    return trends[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +24,13 @@ class StatePrior:
 
     Attributes:
         hyperparameters: Hyperparameters and their priors.
-        trend: One of the trends of `state_trend`.
+        trend: State-space form of the trend.
         seasons: The seasons, shortest first.
         step: Step of the grid.
     """
 
     hyperparameters: NumpyPrior
-    trend: str
+    trend: StateTrend
     seasons: tuple[SeasonStates, ...]
     step: float
 
@@ -84,7 +45,7 @@ class StatePrior:
 
         Args:
             hyperparameters: Hyperparameters of the kernel.
-            trend: One of the trends of `state_trend`.
+            trend: Name of a trend with a state-space form.
             periods: Name -> period of each season.
             step: Step of the grid.
         """
@@ -99,23 +60,25 @@ class StatePrior:
                 outer = min(ratio // 2, 6)
                 inner = min(int(0.5 * shorter / step + 1e-6), 3)
                 seasons.append(SeasonStates(name, length, outer, ratio, inner))
-        return cls(hyperparameters, trend, tuple(seasons), step)
+        states = ALL_TRENDS[trend].states
+        assert states is not None
+        return cls(hyperparameters, states, tuple(seasons), step)
 
     @cached_property
     def blocks(self) -> tuple[StateBlock, ...]:
         """Blocks of the states."""
-        return (*state_trend(self.trend).blocks, *self.seasons)
+        return (*self.trend.blocks, *self.seasons)
 
     @property
     def line_count(self) -> int:
         """Number of lines, p."""
-        return len(state_trend(self.trend).lines)
+        return len(self.trend.lines)
 
     def lines(self, x: np.ndarray) -> np.ndarray:
         """Constant and straight line of the trend at times x (n,): (n, p)."""
         center = self.hyperparameters.fixed_values.get("trend.drift.center", 0.0)
-        columns = {"trend.start.variance": np.ones(len(x)), "trend.drift.variance": x - center}
-        names = state_trend(self.trend).lines
+        columns = {START_VARIANCE: np.ones(len(x)), DRIFT_VARIANCE: x - center}
+        names = self.trend.lines
         return np.reshape([columns[name] for name in names], (-1, len(x))).T
 
     def state_space(self, z: np.ndarray) -> GridModel:
@@ -133,14 +96,14 @@ class StatePrior:
             functions.setdefault(block.component, np.zeros(len(observation)))[rows] = observation[
                 rows
             ]
-        variances = [values[name] for name in state_trend(self.trend).lines]
+        variances = [values[name] for name in self.trend.lines]
         return GridModel(system, np.array(variances), functions)
 
     def gradient(self, z: np.ndarray, slopes: SystemSlopes) -> np.ndarray:
         """Gradient in z of a log density and log p(z), from slopes in the system: (d,)."""
         values = self.hyperparameters.all_values(z)
         by_name = {NOISE: slopes.noise}
-        by_name |= dict(zip(state_trend(self.trend).lines, slopes.variances, strict=False))
+        by_name |= dict(zip(self.trend.lines, slopes.variances, strict=False))
         parts = slopes.transition, slopes.state_noise, slopes.start
         rows = self._rows([block.observation(values) for block in self.blocks])
         for block, own in zip(self.blocks, rows, strict=True):
