@@ -87,7 +87,7 @@ def compare(
         report: Also write a report to this HTML file.
     """
     if not methods:
-        raise ValueError(f"methods is empty; choose from {NAMES}.")
+        raise ValueError(f"methods is empty; choose from {METHOD_NAMES}.")
     for method in methods:
         validation.one_of("methods", method, METHODS)
         if methods.count(method) > 1:
