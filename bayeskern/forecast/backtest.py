@@ -20,7 +20,7 @@ from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
+from bayeskern.forecast.model.configuration import MAX_HORIZON, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import html, plot
 from bayeskern.forecast.show.record import record_of_backtest
@@ -215,7 +215,7 @@ def backtest(
         ```
     """
     series = read_series(series, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
+    horizon = steps_ahead(horizon, series.calendar, MAX_HORIZON)
     require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(

@@ -23,7 +23,7 @@ from bayeskern.forecast.result import Forecast
 if TYPE_CHECKING:
     import pandas as pd
 
-MEASURES: tuple[str, ...] = (
+FORECAST_SCORES: tuple[str, ...] = (
     "mae",
     "rmse",
     "crps",
@@ -67,18 +67,18 @@ class ForecastComparison:
         """The table as a pandas data frame, with a row for each model."""
         import pandas as pd  # slow to import
 
-        return pd.DataFrame.from_dict(self.table, orient="index", columns=list(MEASURES))
+        return pd.DataFrame.from_dict(self.table, orient="index", columns=list(FORECAST_SCORES))
 
     def __repr__(self) -> str:
         head = (
             f"{printable(self.series)}: forecasts of {counted(self.steps, 'step')} from "
             f"{counted(self.origins, 'past date')}, {counted(self.count, 'value')}"
         )
-        rows = [("", *MEASURES)]
+        rows = [("", *FORECAST_SCORES)]
         for name, row in self.table.items():
             cells = [
                 f"{100.0 * row[m]:.0f} %" if m.startswith("coverage") else f"{row[m]:.4g}"
-                for m in MEASURES
+                for m in FORECAST_SCORES
             ]
             rows.append((name, *cells))
         return "\n".join([head, "", *aligned(rows)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bayeskern.core import netcdf
-from bayeskern.forecast.saved.state import CLASSES, state_of
+from bayeskern.forecast.saved.state import STORED_CLASSES, state_of
 from bayeskern.inference.posterior.netcdf import state_of as state_of_posterior
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bayeskern.forecast.result import Forecast
 
-FORMAT = netcdf.Format("bayeskern forecast", version=1, classes=CLASSES)
+FORMAT = netcdf.Format("bayeskern forecast", version=1, classes=STORED_CLASSES)
 
 
 def contents(f: Forecast, with_tables: bool = True) -> bytes:
