@@ -87,7 +87,7 @@ def chains() -> dict:
 
 def search() -> dict:
     """Its mode; the first process saves a checkpoint after each step."""
-    lbfgs.STRETCH_STEPS = 1
+    lbfgs.STEPS_PER_UPDATE = 1
     path = os.environ["CHECKPOINT"]
     mode = bk.infer(MODEL, *rows(), method=MAP(starts=2, checkpoint=path), progress=False)
     return {"z": mode.z}

@@ -1,4 +1,4 @@
-"""Docstrings, comments and pages keep to the terms of the glossary."""
+"""Docstrings, messages, comments and pages keep to the terms of the glossary."""
 
 import ast
 import io
@@ -30,14 +30,13 @@ OPENINGS = re.compile(r"(What|Which|Whether|Those|Where|How|Why|Of|The same|That
 
 
 def prose(path):
-    """Docstrings and comments of a module, or the text of a page, as (line, text)."""
+    """Docstrings, messages and comments of a module, or the text of a page, as (line, text)."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield from enumerate(source.splitlines(), 1)
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
-        if token.type == tokenize.COMMENT or is_docstring:
+        if token.type in (tokenize.COMMENT, tokenize.STRING, tokenize.FSTRING_MIDDLE):
             yield token.start[0], token.string
 
 
@@ -67,36 +66,3 @@ def test_docstrings_begin_with_a_noun_phrase_or_an_imperative():
         if OPENINGS.match(text)
     ]
     assert riddles == []
-
-
-def public_names(path):
-    """Classes, functions and annotated fields without a leading underscore, as (line, name)."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names = [node.name, *(
-                field.target.id for field in node.body
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            )]  # fmt: skip
-            yield from ((node.lineno, name) for name in names if not name.startswith("_"))
-
-
-def test_public_names_use_no_retired_phrase():
-    pattern = re.compile(rf"({'|'.join(RETIRED)}|found)", re.IGNORECASE)
-    uses = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in MODULES
-        for line, name in public_names(path)
-        if pattern.fullmatch(name.replace("_", " "))
-    ]
-    assert uses == []
-
-
-def test_class_names_are_unique():
-    """Public classes of namespaces, such as `likelihoods.Laplace` and `bk.Laplace`, aside."""
-    namespaced = {"Categorical", "Gaussian", "Laplace"}
-    names = {}
-    for path in (ROOT / "bayeskern").rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name not in namespaced:
-                names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}

@@ -28,7 +28,7 @@ from bayeskern.forecast.evaluate.scores import (
 )
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
+from bayeskern.forecast.model.configuration import MAX_HORIZON, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import html
 from bayeskern.forecast.show.plot import (
@@ -283,7 +283,7 @@ def backtest(
         ```
     """
     series = read_series(series, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
+    horizon = steps_ahead(horizon, series.calendar, MAX_HORIZON)
     require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(

@@ -16,7 +16,7 @@ from bayeskern.forecast.model.kernels import CYCLES, LEVEL
 from bayeskern.forecast.predicted_series import PredictedSeries
 from bayeskern.forecast.show.printing import rounded
 
-MONTHS = [name.capitalize() for name in MONTH_NAMES]
+MONTH_TITLES = [name.capitalize() for name in MONTH_NAMES]
 WEEKDAYS = [name.capitalize() for name in WEEKDAY_NAMES]
 # Width of a central 80 % interval of a normal distribution, in sds.
 WIDTH_80 = 2.56
@@ -186,7 +186,7 @@ def _phases(f: PredictedSeries, times: np.ndarray, period: float) -> list[str]:
     wall = calendar.wall(times).astype("M8[s]")
     if np.isclose(period, 1.0):
         months = wall.astype("M8[M]").astype(int) % 12
-        return [f" ({MONTHS[month]})" for month in months]
+        return [f" ({MONTH_TITLES[month]})" for month in months]
     if np.isclose(period, 7.0 / DAYS_PER_YEAR):
         days = (wall.astype("M8[D]").astype(int) + 3) % 7
         return [f" ({WEEKDAYS[day]})" for day in days]
@@ -227,4 +227,4 @@ def moments(f: PredictedSeries, times: np.ndarray) -> list[str]:
     years, numbers = months.astype("M8[Y]").astype(int) + 1970, months.astype(int) % 12
     if calendar.every % 12 == 0:
         return [str(year) for year in years]
-    return [f"{MONTHS[n]} {year}" for n, year in zip(numbers, years, strict=True)]
+    return [f"{MONTH_TITLES[n]} {year}" for n, year in zip(numbers, years, strict=True)]

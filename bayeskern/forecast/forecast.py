@@ -34,7 +34,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIHOOD, origins_of
-from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
+from bayeskern.forecast.model.configuration import MAX_HORIZON, Request, configure
 from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
 from bayeskern.forecast.model.structure import Choices
@@ -144,7 +144,7 @@ def forecast(
     require_structural_model(model)
     regressors, uncertain = table_of(regressors)
     series = read_series(series, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
+    horizon = steps_ahead(horizon, series.calendar, MAX_HORIZON)
     request = Request(model, season, trend, holidays, events, likelihood)
     series, choices = configure(series, horizon, request)
     result = _fitted_forecast(series, horizon, choices, model, seed)

@@ -32,11 +32,11 @@ from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 
 # Kinds of simple kernels. A season has a known period, a repeating kernel has an estimated period.
-SMOOTH, LINE, REPEATING = "smooth", "line", "repeating"
+SMOOTH, LINEAR, REPEATING = "smooth", "line", "repeating"
 # Smallest number of values of a search; fewer values do not distinguish kernels.
-MIN_VALUES = 20
+MIN_SEARCHED_VALUES = 20
 # Number of last values that are searched; each kernel takes cubic time.
-MAX_VALUES = 500
+MAX_SEARCHED_VALUES = 500
 
 
 class Leaf(NamedTuple):
@@ -195,8 +195,8 @@ def search_kernel(
     """
     if y is None:
         series = read_series(series)
-        if series.observed.sum() > MAX_VALUES:
-            series = series.last(MAX_VALUES)
+        if series.observed.sum() > MAX_SEARCHED_VALUES:
+            series = series.last(MAX_SEARCHED_VALUES)
         x = series.calendar.positions(series.times[series.observed])
         y, step = series.values[series.observed], series.calendar.step
         seasons = name_seasons(series.calendar, season)
@@ -204,17 +204,17 @@ def search_kernel(
         x, y, seasons, step = _from_arrays(series, y, season)
         series = None
     x = x - x[0]
-    if len(y) < MIN_VALUES or not x[-1] > 0.0:
+    if len(y) < MIN_SEARCHED_VALUES or not x[-1] > 0.0:
         raise ValueError(
             f"got {len(y)} values at {len(np.unique(x))} distinct times; a kernel search needs at "
-            f"least {MIN_VALUES} values and two distinct times."
+            f"least {MIN_SEARCHED_VALUES} values and two distinct times."
         )
     if is_constant(y):
         raise ValueError("the series is constant: it has no kernel to search for.")
     _, unusable = plausible_values(y, lambda: [str(row) for row in range(len(y))])
     if unusable:
         raise ValueError(f"{unusable[0]}: leave it out of the search.")
-    leaves = [Leaf(SMOOTH), Leaf(LINE), *(Leaf(name, period) for name, period in seasons.items())]
+    leaves = [Leaf(SMOOTH), Leaf(LINEAR), *(Leaf(name, period) for name, period in seasons.items())]
     search = _Search(x, y, leaves, season is None and not seasons, changes, step)
     return replace(search.run(progress), series=series)
 
@@ -229,9 +229,9 @@ def _from_arrays(
             f"X has {X.shape[1]} columns; the search takes one column. Choose a column, or "
             "compare GPRegression models of several columns by log_evidence."
         )
-    if len(X) > MAX_VALUES:
+    if len(X) > MAX_SEARCHED_VALUES:
         raise ValueError(
-            f"X has {len(X)} rows; the search takes at most {MAX_VALUES}: select rows."
+            f"X has {len(X)} rows; the search takes at most {MAX_SEARCHED_VALUES}: select rows."
         )
     y = np.asarray(validation.targets(y, len(X)))
     order = np.argsort(X[:, 0], kind="stable")
@@ -242,9 +242,9 @@ def _from_arrays(
 
 
 # Number of kernels that are extended in the next round, and largest number of rounds.
-BEAM_SIZE, MAX_ROUNDS = 3, 4
+BEAM_SIZE, MAX_EXTENSIONS = 3, 4
 # Largest number of factors of a term.
-MAX_FACTORS = 3
+MAX_TERM_FACTORS = 3
 # Candidate times of a change, as shares of the time span.
 CHANGE_SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Width of a change, in steps.
@@ -283,8 +283,8 @@ class _Search:
         """Extend the best kernels by one leaf at a time, until the beam stays the same."""
         known: dict[tuple, Candidate] = {}
         beam: list[Candidate] = []
-        with Progress("kernels", MAX_ROUNDS, progress, even=False) as bar:
-            for _ in range(MAX_ROUNDS):
+        with Progress("kernels", MAX_EXTENSIONS, progress, even=False) as bar:
+            for _ in range(MAX_EXTENSIONS):
                 self._fit_new([*self._extensions(beam)], known)
                 ranked = sorted(known.values(), key=_score, reverse=True)[:BEAM_SIZE]
                 bar.advance()
@@ -326,12 +326,12 @@ class _Search:
         for leaf in leaves:
             yield (*terms, (leaf,))
         for i, term in enumerate(terms):
-            for leaf in leaves if len(term) < MAX_FACTORS else ():
+            for leaf in leaves if len(term) < MAX_TERM_FACTORS else ():
                 # A product of two smooth functions is a smooth function.
-                if leaf.name == LINE or leaf.name not in {factor.name for factor in term}:
+                if leaf.name == LINEAR or leaf.name not in {factor.name for factor in term}:
                     # Smooth factors come first, then periodic ones, and lines last.
                     factors = sorted(
-                        (*term, leaf), key=lambda leaf: (leaf.name == LINE, leaf.name != SMOOTH)
+                        (*term, leaf), key=lambda leaf: (leaf.name == LINEAR, leaf.name != SMOOTH)
                     )
                     yield (*terms[:i], tuple(factors), *terms[i + 1 :])
 
@@ -430,7 +430,7 @@ class _Search:
         variance = dist.LogNormal(-1.5, 1.0) if is_first else 1.0
         if leaf.name == SMOOTH:
             return RBF(dist.LogNormal(np.log(0.2) + log_span, 1.0), variance)
-        if leaf.name == LINE:
+        if leaf.name == LINEAR:
             growth = dist.LogNormal(np.log(4.0) - 2.0 * log_span, 1.0)
             return Linear(growth, 0.0) + Constant(variance)
         period = leaf.period

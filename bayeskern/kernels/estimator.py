@@ -9,7 +9,7 @@ from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeskern.core import validation
+from bayeskern.core.frames import with_numbered_levels
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.rbf import RBF
@@ -60,7 +60,7 @@ class KernelEstimator(BaseEstimator):
         """
         if hasattr(X, "columns"):
             known = None if options.get("reset", True) else self._frame_columns
-            X, self._frame_columns = validation.with_numbered_levels(X, "X", known)
+            X, self._frame_columns = with_numbered_levels(X, "X", known)
         elif options.get("reset", True):
             self._frame_columns = None
         return validate_data(self, X, y, dtype=np.float64, **options)  # pyright: ignore[reportReturnType]
@@ -69,7 +69,7 @@ class KernelEstimator(BaseEstimator):
         """Points (m, d) for a fitted estimator, with the columns that `fit` saw."""
         check_is_fitted(self)
         if hasattr(X, "columns"):
-            X, _ = validation.with_numbered_levels(X, "X", self._frame_columns or ())
+            X, _ = with_numbered_levels(X, "X", self._frame_columns or ())
         return validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportReturnType]
 
     def _concrete_kernel(self, positive_definite: bool = True, allow_free: bool = False) -> Kernel:

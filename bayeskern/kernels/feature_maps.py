@@ -16,12 +16,12 @@ import numpy as np
 from jax import Array
 
 # Largest number of elements of an array of features: 2 GiB.
-MAX_NUMBERS = 2**28
+MAX_FEATURE_NUMBERS = 2**28
 
 
 def check_size(kernel: object, n: int, count: int) -> None:
     """Raise ValueError if an array of features is too large for memory."""
-    if max(n, 256) * count > MAX_NUMBERS:
+    if max(n, 256) * count > MAX_FEATURE_NUMBERS:
         raise ValueError(
             f"{kernel!r} has {count:,} features, too many to store for {n:,} points. "
             "Use the kernel itself, which does not need them, or NystromFeatures."

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
+from bayeskern.core.frames import TextColumn
 from bayeskern.hyperparameters import Parametrized
 from bayeskern.kernels import plot, registry, spectral_density
 from bayeskern.kernels.description import InputAxis
@@ -219,7 +220,7 @@ class CovarianceFunction(Parametrized):
 
     def _require_numbers(self, columns: tuple[str, ...] | None) -> None:
         """Raise ValueError for columns of text, unless the kernel takes levels."""
-        text = [c for c in columns or () if isinstance(c, validation.TextColumn)]
+        text = [c for c in columns or () if isinstance(c, TextColumn)]
         if text and not self.takes_levels:
             raise ValueError(
                 f"{self!r} reads numbers, but the column {text[0]!r} is text. Select the columns "
@@ -258,7 +259,7 @@ class CovarianceFunction(Parametrized):
         kernel, X, columns = self._read(X)
         if Z is None:
             return kernel.evaluate(X)
-        has_text = any(isinstance(c, validation.TextColumn) for c in columns or ())
+        has_text = any(isinstance(c, TextColumn) for c in columns or ())
         Z, z_columns = validation.inputs(Z, "Z", columns if has_text else None)
         if X.shape[1] != Z.shape[1] or (columns and z_columns and columns != z_columns):
             raise ValueError(

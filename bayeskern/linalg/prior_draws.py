@@ -14,7 +14,7 @@ from bayeskern.linalg.factor import AnyArray
 
 # Frequencies of each term: prior covariances have an error of about 1 / sqrt(1,000) of the
 # variance, and posterior sds given 500 points in two dimensions one of 5 to 10 %.
-FREQUENCIES = 1_000
+TERM_FREQUENCIES = 1_000
 
 
 class TermDraws(NamedTuple):
@@ -39,7 +39,7 @@ class TermDraws(NamedTuple):
         """Draws of a term at points with d columns."""
         key_frequencies, key_weights = jax.random.split(key)
         try:
-            frequencies = kernel.frequencies(key_frequencies, FREQUENCIES, d, orthogonal=True)
+            frequencies = kernel.frequencies(key_frequencies, TERM_FREQUENCIES, d, orthogonal=True)
         except ValueError:  # It is not stationary, but may have finitely many features.
             if kernel.series():
                 raise

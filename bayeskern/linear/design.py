@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.frames import has_columns
 
 
 class OpaqueStatic:
@@ -77,7 +78,7 @@ class Design:
         if self.transformer is not None:
             X = _read_rows(X, name)
             if self.columns is not None and hasattr(X, "columns"):
-                validation.has_columns(name, X.columns, self.columns)
+                has_columns(name, X.columns, self.columns)
             return _transform(self.transformer, X, name)
         X, _ = _read_matrix(X, name, self.columns)
         if X.shape[1] != self.width:

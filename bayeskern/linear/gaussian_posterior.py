@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from bayeskern.linear.statistics import LOG_2PI
+from bayeskern.core.constants import LOG_2PI
 
 
 class LinearGaussian(eqx.Module):

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bayeskern.core import sharding
+from bayeskern.core.constants import LOG_2PI
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 # Rows are summed in chunks of this size, which stay in the processor's cache.
 CHUNK_ROWS = 4096
 

@@ -17,7 +17,7 @@ from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
 
 # Numbers of equally likely values of all parts: at each time, and at most at all times.
-VALUES_PER_TIME, MAX_VALUES = 20_000, 4_000_000
+VALUES_PER_TIME, MAX_MIXTURE_VALUES = 20_000, 4_000_000
 
 
 class AverageMixture(Quantiles):
@@ -49,7 +49,7 @@ class AverageMixture(Quantiles):
     def _values(self) -> np.ndarray:
         """Equally likely values at each time, (G S, m)."""
         S, m = self.count, len(self.parts.errors.scales) // self.count
-        G = max(16, min(VALUES_PER_TIME, MAX_VALUES // m) // S)
+        G = max(16, min(VALUES_PER_TIME, MAX_MIXTURE_VALUES // m) // S)
         # Part s has the quantiles (g + u_s) / G: the probabilities of all parts are evenly spaced.
         offsets = np.random.default_rng(0).permutation((np.arange(S) + 0.5) / S)
         errors = self.parts.errors.quantile((np.arange(G)[:, None] + offsets) / G)

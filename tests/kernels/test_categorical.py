@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge as TheirKernelRidge
 
 import bayeskern as bk
 from bayeskern.core import validation
-from bayeskern.core.validation import TextColumn
+from bayeskern.core.frames import TextColumn
 from bayeskern.kernels import RBF, Categorical, Constant, Coregion, Matern12, Precomputed, White
 from tests.kernels.compare import close
 

@@ -26,7 +26,7 @@ from bayeskern.protocols import (
     classes_of,
 )
 
-#: Errors of single data sets; compiled code raises RuntimeError.
+#: Errors of single fits; compiled code raises RuntimeError.
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
 # Number of fits at once; `benchmarks.calibration` measures the gain.
 FITS_AT_ONCE = 8

@@ -155,7 +155,7 @@ class Comparison:
             for name, differences in self.parameters.items()
             for parameter, measures in differences.items()
         }
-        frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(MEASURES))
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(DISTANCES))
         frame.index = pd.MultiIndex.from_tuples(list(rows), names=["posterior", "parameter"])
         return frame
 
@@ -186,7 +186,7 @@ class Comparison:
         if self.parameters:
             worst = [self.worst(name) for name in self.parameters]
             lines += ["", f"against {self.reference}, the worst parameter of each:"]
-            lines += aligned([("", *MEASURES.values()), *worst])
+            lines += aligned([("", *DISTANCES.values()), *worst])
         for remark in self.remarks:
             lines += ["", *textwrap.wrap(remark, WIDTH)]
         return "\n".join(lines)
@@ -209,7 +209,7 @@ class Comparison:
         )
 
 
-MEASURES = {"mean_error": "mean, sds off", "sd_ratio": "sd, ratio", "wasserstein": "Wasserstein"}
+DISTANCES = {"mean_error": "mean, sds off", "sd_ratio": "sd, ratio", "wasserstein": "Wasserstein"}
 NO_WEIGHTS = "The stacking weights are unknown, because their optimisation did not converge."
 STACKING = ("weight", "elpd, difference from the largest")
 HEADINGS = (
@@ -357,7 +357,7 @@ def _difference(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
 
     sd = np.std(y)
     if not sd > 0:
-        return dict.fromkeys(MEASURES, np.nan)
+        return dict.fromkeys(DISTANCES, np.nan)
     return {
         "mean_error": float((np.mean(x) - np.mean(y)) / sd),
         "sd_ratio": float(np.std(x) / sd),

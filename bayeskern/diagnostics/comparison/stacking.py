@@ -19,7 +19,7 @@ from bayeskern.inference.posterior.netcdf import log_density
 # Number of bootstrap samples of the observations.
 BOOTSTRAPS = 100
 # Tolerance by which a derivative of the mean log score may exceed its bound at the optimum.
-GRADIENT_TOL = 1e-3
+OPTIMALITY_TOL = 1e-3
 
 
 class Stacked(NamedTuple):
@@ -98,7 +98,7 @@ def stacking_weights(densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
     weights = weights / np.sum(weights)
     # At the maximum, no derivative exceeds the average of all derivatives with these weights, 1.
     _, gradient = score(weights)
-    return weights if -np.min(gradient) < 1.0 + GRADIENT_TOL else np.full(models, np.nan)
+    return weights if -np.min(gradient) < 1.0 + OPTIMALITY_TOL else np.full(models, np.nan)
 
 
 def are_one_model(posteriors: list[Posterior]) -> bool:

@@ -11,6 +11,7 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import abbreviated, message_of
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.core.scalars import scalar_name
+from bayeskern.diagnostics.calibration.refit import FAILURES
 from bayeskern.diagnostics.leave_one_out.estimates import (
     MATCHED,
     PSIS,
@@ -41,8 +42,6 @@ from bayeskern.protocols import HasLogLikelihood
 
 # Maximum number of observations that a report or a comparison matches, most influential first.
 MAX_MATCHED = 20
-#: Errors of single refits; compiled code raises RuntimeError.
-FAILURES = (ValueError, ArithmeticError, RuntimeError)
 
 
 def loo(

@@ -16,7 +16,7 @@ from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import has_even_tail
 
 # Log likelihoods that are smoothed at a time, 16 MB of them.
-CHUNK_NUMBERS = 2**21
+CHUNK_LOG_LIKELIHOODS = 2**21
 
 
 def why_unavailable(by_draw: np.ndarray) -> str | None:
@@ -39,7 +39,7 @@ def why_unavailable(by_draw: np.ndarray) -> str | None:
 def in_chunks(by_draw: np.ndarray) -> Iterator[slice]:
     """Observations of log likelihoods (S, n), a chunk at a time."""
     count, observations = by_draw.shape
-    step = max(1, CHUNK_NUMBERS // count)
+    step = max(1, CHUNK_LOG_LIKELIHOODS // count)
     return (slice(start, start + step) for start in range(0, observations, step))
 
 

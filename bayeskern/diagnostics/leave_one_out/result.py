@@ -24,8 +24,6 @@ GOOD = (
     "refitted without the observation.",
 )
 
-# Maximum number of observation names in a sentence.
-MAX_NAMES = 5
 # Above this k-hat, the estimate of an observation by importance sampling has no finite mean.
 MAX_KHAT = 1.0
 # Smaller errors of the elpd do not matter.
@@ -113,7 +111,7 @@ class CrossValidation:
         remedy = "Refit the model without such observations: bk.loo(posterior, refit='auto')."
         if np.all(self.estimates.how[rows] == REFITTED):
             remedy = "Take more draws in the refits, as in refit=bk.NUTS(draws=4000)."
-        names = abbreviated((self.labels[i] for i in rows), MAX_NAMES)
+        names = abbreviated((self.labels[i] for i in rows), 5)
         advice = (
             f"{counted(len(rows), 'observation')} ({names}) cannot be left "
             f"out by weighting draws: k-hat {largest:.2f}, above {self.threshold:.2f}. {remedy}"

@@ -32,7 +32,7 @@ COSTLY_REPLICATES = 100
 # Minimum number of observations for shares to be shown.
 MIN_OBSERVATIONS = 20
 # Outcomes whose values are classes.
-CLASSES = ("binary", "ordinal", "categorical")
+CLASS_OUTCOMES = ("binary", "ordinal", "categorical")
 
 How = Literal["left_out", "fitted_with", "in_sample"]
 
@@ -76,7 +76,7 @@ class Observations:
     @property
     def has_classes(self) -> bool:
         """True if the observations are classes."""
-        return self.outcome in CLASSES
+        return self.outcome in CLASS_OUTCOMES
 
     @property
     def discrete(self) -> bool:
@@ -113,7 +113,7 @@ def observations(subject: Subject) -> list[Observations]:
                 site = replace(site, replicates=replicates)
         else:
             outcome = _outcome(kinds.get(name), y, replicates)
-            predicted = _predicted(subject, name, y, replicates, outcome in CLASSES)
+            predicted = _predicted(subject, name, y, replicates, outcome in CLASS_OUTCOMES)
             site = Observations(name, y, labels, replicates, outcome=outcome, **predicted)
         all_observations.append(replace(site, site=name, loo=loo, why_no_loo=why_no_loo))
     return all_observations

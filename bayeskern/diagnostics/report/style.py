@@ -22,7 +22,7 @@ from bayeskern.core.plotting import BLUE, figure
 
 INK, GREY, RULE = "#000000", "#8a8a8a", "#dddddd"
 # Inches; text of this size can be read on a phone.
-WIDTH = 5.2
+FIGURE_INCHES = 5.2
 
 
 def as_svg(draw: Callable, *args, **options) -> Markup:
@@ -48,7 +48,7 @@ def _inline(text: str) -> str:
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1 role="img"', text, count=1)
     # The page sizes the figure by this width, so that all figures have one size of text.
     box = re.search(r'viewBox="0 0 ([\d.]+)', text)
-    width = float(box[1]) if box else 72.0 * WIDTH
+    width = float(box[1]) if box else 72.0 * FIGURE_INCHES
     text = text.replace("<svg", f'<svg style="--width: {width:.0f}"', 1)
     # A hundredth of a point is finer than any screen.
     text = re.sub(r' (d|points)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), text)
@@ -93,7 +93,7 @@ def panels(count: int, columns: int = 2, height: float = 1.9, **options) -> tupl
     """A figure with `count` panels, and their axes."""
     columns = min(columns, count)
     rows = -(-count // columns)
-    fig = figure((WIDTH, 0.3 + height * rows))
+    fig = figure((FIGURE_INCHES, 0.3 + height * rows))
     axes = fig.subplots(rows, columns, squeeze=False, **options).ravel()
     for ax in axes[count:]:
         ax.set_visible(False)

@@ -27,7 +27,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import MODE_GRADIENT_TOL, Optimum
 
 # Lower bound on the curvature along an eigenvector: a proposal sd of 2, twice most prior sds.
-MIN_CURVATURE = 0.25
+MIN_PROPOSAL_CURVATURE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class Fitted:
         """Log marginal likelihood log p(y) by Laplace's method; -inf if `log_joint` is."""
         curvatures = np.linalg.eigvalsh(np.nan_to_num(self.hessian))
         volume = len(self.mode) * np.log(2.0 * np.pi)
-        volume -= np.sum(np.log(np.maximum(curvatures, MIN_CURVATURE)))
+        volume -= np.sum(np.log(np.maximum(curvatures, MIN_PROPOSAL_CURVATURE)))
         return self.log_joint + 0.5 * float(volume)
 
     @property
@@ -284,7 +284,7 @@ class Fitted:
             return Draws(self, self.mode[None], np.array([self.log_density]))
         # Where the curvature is small or negative, the proposal is wide; the weights correct it.
         eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
-        curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
+        curvature = (vectors * np.maximum(eigenvalues, MIN_PROPOSAL_CURVATURE)) @ vectors.T
         # Unlike eigenvectors, the Cholesky factor is a continuous function of the data.
         factor = np.linalg.cholesky(curvature)
         standard = np.random.default_rng(seed).standard_normal((count, d))

@@ -19,7 +19,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.mixed.aligned import aligned
 from bayeskern.forecast.mixed.result import MixedForecast
-from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
+from bayeskern.forecast.model.configuration import MAX_HORIZON, Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
 from bayeskern.forecast.model.transformation import is_constant
 
@@ -77,7 +77,7 @@ def forecast_mixed(
     series = read_series(totals)
     _require_supported(series, model)
     pair = aligned(series, read_series(recent), model.last)
-    horizon = steps_ahead(horizon, pair.totals.calendar, MAX_STEPS)
+    horizon = steps_ahead(horizon, pair.totals.calendar, MAX_HORIZON)
     # Totals are sums of their fine values, and sums are linear: no logarithm and no ranks. The
     # model of two frequencies has no change points, neither given nor searched for.
     model = replace(model, log=False, last=None, changes=())

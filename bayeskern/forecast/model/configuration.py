@@ -19,7 +19,7 @@ from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
-    MAX_SIZE,
+    MAX_VALUE,
     bounds_of,
     is_constant,
     plausible_values,
@@ -30,10 +30,10 @@ from bayeskern.forecast.model.trends import AVERAGED, CHANGING, TRENDS
 from bayeskern.likelihoods.analytic import Analytic
 
 # Longest forecast, in steps; with 1000 fitted values it takes gigabytes.
-MAX_STEPS = 100_000
+MAX_HORIZON = 100_000
 # Most values of a fit with dense covariance matrices. More take gigabytes, and minutes for each
 # step.
-MAX_VALUES = 10_000
+MAX_DENSE_VALUES = 10_000
 # Last values fitted by default. Level, slope, seasons and their hyperparameters change, so that
 # older values tell little about the next ones.
 DEFAULT_FITTED_VALUES = 600
@@ -124,7 +124,7 @@ def _plausible_series(series: Series) -> Series:
     count = int(np.sum(np.isfinite(usable)))
     if count < MIN_VALUES:
         raise ValueError(
-            f"{series.value_name} must have at least {MIN_VALUES} values below {MAX_SIZE:g} in "
+            f"{series.value_name} must have at least {MIN_VALUES} values below {MAX_VALUE:g} in "
             f"absolute value; got {count}."
         )
     values = series.values.copy()
@@ -201,7 +201,7 @@ def _fitted_values(
     """Most recent values of a series; `last` replaces the limits, and a kernel removes them.
 
     Raises:
-        ValueError: The number of values of a dense fit exceeds `MAX_VALUES`.
+        ValueError: The number of values of a dense fit exceeds `MAX_DENSE_VALUES`.
     """
     model, count = request.model, int(series.observed.sum())
     latest = series.values[series.observed][-(model.last or DEFAULT_FITTED_VALUES) :]
@@ -220,9 +220,9 @@ def _fitted_values(
         on_grid = model.last is None and filtered > DEFAULT_FITTED_VALUES
         if model.last is None:
             wanted = min(wanted, filtered if on_grid else DEFAULT_DENSE_VALUES)
-    if not on_grid and wanted > MAX_VALUES:
+    if not on_grid and wanted > MAX_DENSE_VALUES:
         raise ValueError(
-            f"a forecast with these options can be fitted to at most {MAX_VALUES} "
+            f"a forecast with these options can be fitted to at most {MAX_DENSE_VALUES} "
             f"values; got {wanted} of {series.value_name}. Aggregate them, hours to days for "
             "example, or use StructuralModel(last=1000). For some kernels, GPRegression has "
             "solvers for more values."
@@ -391,8 +391,8 @@ def _positions_of(changes: Any, series: Series) -> tuple[float, ...]:
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError if the horizon takes too much memory or exceeds the year 9999."""
-    count = min(int(np.sum(series.observed)), MAX_VALUES)
-    max_steps = min(MAX_STEPS, MAX_VALUES**2 // count)
+    count = min(int(np.sum(series.observed)), MAX_DENSE_VALUES)
+    max_steps = min(MAX_HORIZON, MAX_DENSE_VALUES**2 // count)
     if horizon > max_steps:
         raise ValueError(
             f"horizon can be at most {max_steps} steps from {count} values; got {horizon}. Take "

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from bayeskern.likelihoods.analytic import Analytic
 
 # Absolute value above which a number in a series is an error.
-MAX_SIZE = 1e100
+MAX_VALUE = 1e100
 # Logarithms of two factors, of the median forecast and of the largest value. Above the smaller
 # product, a forecast of the logarithm grows linearly instead of exponentially in its error.
 MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
@@ -180,8 +180,8 @@ def plausible_values(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Replace values of implausible magnitude, and remark on them.
 
-    A value above MAX_SIZE in absolute value is taken as an error and becomes NaN; a value below
-    1 / MAX_SIZE becomes 0.
+    A value above MAX_VALUE in absolute value is taken as an error and becomes NaN; a value below
+    1 / MAX_VALUE becomes 0.
 
     Args:
         y: Values, (n,).
@@ -193,13 +193,13 @@ def plausible_values(
     Raises:
         ValueError: The median magnitude is implausible.
     """
-    sizes, min_size = np.abs(y), 1.0 / MAX_SIZE
-    huge = sizes > MAX_SIZE
+    sizes, min_size = np.abs(y), 1.0 / MAX_VALUE
+    huge = sizes > MAX_VALUE
     tiny = (sizes < min_size) & (sizes > 0.0)
     median_size = np.median(sizes)
-    if median_size > MAX_SIZE or 0.0 < median_size < min_size:
+    if median_size > MAX_VALUE or 0.0 < median_size < min_size:
         raise ValueError(
-            f"most values must lie between {min_size:g} and {MAX_SIZE:g} in absolute value; the "
+            f"most values must lie between {min_size:g} and {MAX_VALUE:g} in absolute value; the "
             f"median is {median_size:.3g}: give them in another unit."
         )
     remarks = []

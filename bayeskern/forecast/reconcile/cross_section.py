@@ -23,8 +23,8 @@ from bayeskern.forecast.reconcile.coupling import (
 from bayeskern.forecast.reconcile.hierarchy import Hierarchy
 from bayeskern.forecast.reconcile.reconciled import CoherentForecast, Reconciled
 from bayeskern.forecast.reconcile.weights import (
-    METHODS,
     MIN_ERRORS,
+    RECONCILIATION_METHODS,
     Projector,
 )
 from bayeskern.forecast.result import Forecast
@@ -92,7 +92,7 @@ def reconcile(
         reconciled.scores
         ```
     """
-    method = validation.one_of("method", method, METHODS)
+    method = validation.one_of("method", method, RECONCILIATION_METHODS)
     draws, seed = validation.positive_integer(draws, "draws"), validation.seed(seed)
     tree = Hierarchy.read(hierarchy)
     tree.require_forecasts(forecasts)

@@ -13,7 +13,6 @@ from bayeskern.core.formatting import abbreviated, counted, short, suggestion
 
 # Names of the levels of the sum of all series and of the bottom series.
 TOTAL, BOTTOM = "total", "bottom"
-MAX_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,7 @@ class Hierarchy:
 
 def _listed(names: Sequence[Any]) -> str:
     """Number of series and the first names: "3 series ('a', 'b', 'c')"."""
-    shown = abbreviated((short(repr(name), 60) for name in names), MAX_NAMES)
+    shown = abbreviated((short(repr(name), 60) for name in names), 5)
     return f"{counted(len(names), 'series')} ({shown})"
 
 

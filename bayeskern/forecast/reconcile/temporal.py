@@ -29,21 +29,21 @@ from bayeskern.forecast.reconcile.coupling import in_rank_order, require_draws, 
 from bayeskern.forecast.reconcile.hierarchy import Hierarchy
 from bayeskern.forecast.reconcile.past import PastPoint, past_quantiles, score_table
 from bayeskern.forecast.reconcile.reconciled import CoherentForecast, CoherentForecasts
-from bayeskern.forecast.reconcile.weights import METHODS, Projector, spreads_of
+from bayeskern.forecast.reconcile.weights import RECONCILIATION_METHODS, Projector, spreads_of
 from bayeskern.forecast.result import Forecast
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TEMPORAL_METHODS = tuple(method for method in METHODS if method != "top-down")
+TEMPORAL_METHODS = tuple(method for method in RECONCILIATION_METHODS if method != "top-down")
 # Unit of a calendar -> name of a period -> its length in this unit.
-PERIODS = {
+PERIOD_LENGTHS = {
     "month": {"month": 1, "quarter": 3, "half-year": 6, "year": 12},
     "day": {"day": 1, "week": 7},
     "business": {"day": 1, "week": 5},
     "second": {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800},
 }
-PERIODS["business month"] = PERIODS["month"]
+PERIOD_LENGTHS["business month"] = PERIOD_LENGTHS["month"]
 # Correlation between the forecast errors of a block and of the sum of its steps: 0.80 to 0.99 in
 # simulations (benchmarks/results/agreement.txt).
 AGREEMENT = 0.9
@@ -258,7 +258,7 @@ def reconcile_temporal(
 
 
 def _units(calendar: Calendar) -> float:
-    """Length of a step in the unit of `PERIODS`."""
+    """Length of a step in the unit of `PERIOD_LENGTHS`."""
     if calendar.kind == "second":
         return calendar.step * SECONDS_PER_YEAR
     return float(calendar.every)
@@ -266,7 +266,7 @@ def _units(calendar: Calendar) -> float:
 
 def _name_of_step(calendar: Calendar) -> str:
     """Name of the period of a single step, "step" if it has none."""
-    lengths = PERIODS.get(calendar.kind, {})
+    lengths = PERIOD_LENGTHS.get(calendar.kind, {})
     names = (name for name, n in lengths.items() if abs(n - _units(calendar)) < 1e-6 * n)
     return next(names, "step")
 
@@ -277,7 +277,7 @@ def _size_of(period: str | int, calendar: Calendar, horizon: int) -> int:
     Raises ValueError unless it is between 2 and the horizon.
     """
     if isinstance(period, str):
-        lengths = PERIODS.get(calendar.kind, {})
+        lengths = PERIOD_LENGTHS.get(calendar.kind, {})
         steps = {name: length / _units(calendar) for name, length in lengths.items()}
         whole = {name: n for name, n in steps.items() if n > 1.5 and abs(n - round(n)) < 1e-6}
         if not whole:

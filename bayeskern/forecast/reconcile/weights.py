@@ -19,7 +19,7 @@ import numpy as np
 
 from bayeskern.forecast.reconcile.hierarchy import Hierarchy
 
-METHODS = ("mint", "wls", "ols", "bottom-up", "top-down")
+RECONCILIATION_METHODS = ("mint", "wls", "ols", "bottom-up", "top-down")
 # Minimum number of common errors from which correlations between series are estimated.
 MIN_ERRORS = 8
 # Ends of the 68 % interval, one standard deviation from the mean of a normal distribution.
@@ -79,7 +79,7 @@ def bottom_weights(
     """Weights of all base forecasts in each bottom series at one time, (b, n).
 
     Args:
-        method: A name in `METHODS`.
+        method: A name in `RECONCILIATION_METHODS`.
         hierarchy: The hierarchy.
         medians: Medians of the base forecasts, (n,).
         spreads: Standard deviations of the base forecasts, or a common multiple of them, (n,).
@@ -125,7 +125,7 @@ class Projector:
 
     Attributes:
         hierarchy: The hierarchy.
-        method: A name in `METHODS`.
+        method: A name in `RECONCILIATION_METHODS`.
         nonnegative: Set negative values of bottom series to 0 before they are summed: Di Fonzo and
             Girolimetto (2023), "Spatio-temporal reconciliation of solar forecasts", section 3.2.
     """

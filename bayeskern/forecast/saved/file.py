@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from bayeskern.core import netcdf
 from bayeskern.forecast.predicted_series import PredictedSeries
-from bayeskern.forecast.saved.state import CLASSES, state_of
+from bayeskern.forecast.saved.state import STORED_CLASSES, state_of
 from bayeskern.inference.posterior.netcdf import state_of as state_of_posterior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = netcdf.Format("bayeskern forecast", version=1, classes=CLASSES)
+FORMAT = netcdf.Format("bayeskern forecast", version=1, classes=STORED_CLASSES)
 
 
 def contents(f: PredictedSeries, with_tables: bool = True) -> bytes:

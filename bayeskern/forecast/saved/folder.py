@@ -17,7 +17,7 @@ from typing import Any
 
 from bayeskern.core.files import atomic_write, remove_stale, require_writable
 
-FORMAT, VERSION = "bayeskern forecasts", 1
+INDEX_FORMAT, INDEX_VERSION = "bayeskern forecasts", 1
 INDEX = "forecasts.jsonl"
 
 
@@ -120,10 +120,10 @@ class Folder:
         lines = self.index.read_bytes().split(b"\n")
         # The last line is empty, or incomplete after a crash.
         parsed = [self._parsed(line) for line in lines[:-1]]
-        if not parsed or parsed[0].get("format") != FORMAT:
+        if not parsed or parsed[0].get("format") != INDEX_FORMAT:
             raise self._damaged()
         header, *entries = parsed
-        if header["version"] > VERSION:
+        if header["version"] > INDEX_VERSION:
             raise ValueError(
                 f"{self.path} was written by a newer version of bayeskern: update bayeskern."
             )
@@ -152,7 +152,7 @@ class Folder:
         )
 
     def _write_index(self, header: dict[str, Any], entries: Iterable[Entry]) -> None:
-        first = {"format": FORMAT, "version": VERSION, "header": header}
+        first = {"format": INDEX_FORMAT, "version": INDEX_VERSION, "header": header}
         with atomic_write(self.index) as path:
             others = (_line({"record": e.record, "file": e.file}) for e in entries)
             path.write_bytes(b"".join([_line(first), *others]))

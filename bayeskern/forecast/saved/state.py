@@ -29,14 +29,14 @@ from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.likelihoods.analytic import Analytic
 
 # Classes whose instances a file stores by the name of the class.
-CLASSES = (
+STORED_CLASSES = (
     Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors,
     Reliability, Series, Structure, Weighing, Width,
 )  # fmt: skip
 
 
 def state_of(f: FittedSeries) -> dict[str, Any]:
-    """State of a fitted series, from plain values and instances of `CLASSES`.
+    """State of a fitted series, from plain values and instances of `STORED_CLASSES`.
 
     Raises:
         ValueError: A kernel of the user cannot be saved.

@@ -68,7 +68,7 @@ class LatentMode(NamedTuple):
 # Below this decrement, rounding errors dominate.
 CONVERGED_DECREMENT = 1e-20
 # Largest number of factorizations.
-MAX_FACTORS = 60
+MAX_FACTORIZATIONS = 60
 # Smallest step length of the line search.
 MIN_STEP_LENGTH = 0.5**40
 
@@ -130,7 +130,7 @@ def find_mode(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelih
         # Near convergence rounding errors make the decrement fluctuate: stop if it does not shrink.
         stalled = (mode.decrement < MAX_DECREMENT) & (mode.decrement > 0.25 * first)
         again = (mode.decrement > CONVERGED_DECREMENT) & ~stalled & rose
-        again &= mode.factors + 1 < MAX_FACTORS
+        again &= mode.factors + 1 < MAX_FACTORIZATIONS
         return mode._replace(factors=mode.factors + 1), again
 
     nan = jnp.full((), jnp.nan, m.dtype)

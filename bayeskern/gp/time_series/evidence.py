@@ -16,8 +16,8 @@ from typing import Protocol, Self
 import numpy as np
 from scipy.linalg import block_diag, get_blas_funcs
 
+from bayeskern.core.constants import LOG_2PI
 from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
-from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.kernels.pairs import Pairs
 from bayeskern.linalg import lapack

@@ -46,7 +46,7 @@ class LaplaceMode(NamedTuple):
 
 
 # Largest number of steps of the search for the mode, and of halvings of a step.
-MAX_SEARCH_STEPS, MAX_STEP_HALVINGS = 50, 30
+MAX_NEWTON_STEPS, MAX_STEP_HALVINGS = 50, 30
 # Expected gain, in nats, below which the search ends.
 CONVERGED_GAIN = 1e-18
 # Expected gain, in nats, below which a step is taken without a line search, since the gain is
@@ -156,7 +156,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         if not np.isfinite(value):
             a, g = np.zeros(n), np.zeros(n)
             value = objective(g, a)
-        for _ in range(MAX_SEARCH_STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             slope, information = self._slope(g, theta), self._information(g, theta)
             root = np.sqrt(information)
             L = lapack.cholesky(np.eye(n) + root[:, None] * K * root)

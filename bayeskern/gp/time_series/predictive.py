@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LOG_2PI = float(np.log(2.0 * np.pi))
+from bayeskern.core.constants import LOG_2PI
 
 
 @dataclass(frozen=True, eq=False)

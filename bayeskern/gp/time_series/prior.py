@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 from numpyro.distributions.transforms import AffineTransform, ExpTransform
 
-from bayeskern.gp.time_series.predictive import LOG_2PI
+from bayeskern.core.constants import LOG_2PI
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names

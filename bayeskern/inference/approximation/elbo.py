@@ -21,7 +21,7 @@ from bayeskern.inference.approximation.stopping import StoppingRule
 from bayeskern.inference.model.target import Target
 
 # Steps between two tests of the stopping rule.
-STRETCH_STEPS = 100
+STEPS_PER_TEST = 100
 # Draws for each step: the score-function gradient is noisier.
 PARTICLES = {"pathwise": 8, "score": 64}
 
@@ -104,10 +104,10 @@ class LearningRateSchedule:
         """Learning rate and steps of the next stretch; 0 and 0 if the fit is finished."""
         if self.finished:
             return 0.0, 0
-        return self.rates[0], min(STRETCH_STEPS, self.steps - self.steps_taken)
+        return self.rates[0], min(STEPS_PER_TEST, self.steps - self.steps_taken)
 
     def add(self, average: Any, elbo: np.ndarray) -> None:
-        """Record a stretch: mean of the parameters, and the ELBO (STRETCH_STEPS,)."""
+        """Record a stretch: mean of the parameters, and the ELBO (STEPS_PER_TEST,)."""
         if self.finished:
             return
         count = self.next[1]
@@ -206,7 +206,7 @@ def _better_start(
 def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, gradient):
     """State of each fit after `counts` steps, its mean parameters, and its ELBO by step.
 
-    length: Number of ELBO values to compute, from the largest count to STRETCH_STEPS.
+    length: Number of ELBO values to compute, from the largest count to STEPS_PER_TEST.
     """
 
     def run_fit(family, target, state, rate, count):
@@ -243,7 +243,7 @@ def _adam_steps(family, target, state, rate, count, length, gradient):
         return params, optimiser, total, elbos.at[i].set(elbo)
 
     zero = jax.tree.map(jnp.zeros_like, state.params)
-    begin = state.params, state.optimiser, zero, jnp.zeros(STRETCH_STEPS)
+    begin = state.params, state.optimiser, zero, jnp.zeros(STEPS_PER_TEST)
     params, optimiser, total, elbos = jax.lax.fori_loop(0, length, step, begin)
     mean = jax.tree.map(lambda t: t / jnp.maximum(count, 1), total)
     return AdamState(params, optimiser, new_key), mean, elbos

@@ -326,7 +326,7 @@ def _missed(posterior: Fit, evidence: dict) -> list[Optimum]:
 
 
 # Number of heaviest draws that chains visit after a bad verdict.
-MAX_PLACES = 20
+MAX_VISITED_DRAWS = 20
 
 
 def with_places(trust: Trust, posterior: Fit, wider: OverdispersedSample) -> Trust:
@@ -338,7 +338,7 @@ def with_places(trust: Trust, posterior: Fit, wider: OverdispersedSample) -> Tru
     if trust.verdict != "bad" or not wider.weights.khat < 1.0:
         return trust
     coordinates = posterior.fitted_target.coordinates
-    return replace(trust, findings=Findings.at(coordinates, wider.heaviest(MAX_PLACES)))
+    return replace(trust, findings=Findings.at(coordinates, wider.heaviest(MAX_VISITED_DRAWS)))
 
 
 def missed_advice(count: int) -> str:

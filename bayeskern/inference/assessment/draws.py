@@ -44,7 +44,7 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit, Moved, Region
 from bayeskern.inference.verdict import Trust, worst_entry
 
-REMEDY = (
+FIT_REMEDY = (
     "Check that the draws belong to this model, with these priors and data; if they do, fit again, "
     "for example by bk.infer(..., method='nuts')."
 )
@@ -218,12 +218,12 @@ def _verdict_on_differences(posterior: Fit, evidence: dict, median_log_p: float)
     z, log_p = posterior.z, posterior.sample_stats["lp"]
     gap = float((median_log_p - np.median(log_p)) / z.shape[-1])
     evidence["log_density_gap"] = gap
-    trust = difference_verdict(evidence, REMEDY)
+    trust = difference_verdict(evidence, FIT_REMEDY)
     if gap < GOOD_LOG_DENSITY_GAP or (trust and trust.verdict == "bad"):
         return trust
     advice = (
         f"The density of the model at the draws is too low, by {gap:.2g} nats for each coordinate: "
-        f"they miss the dependence between parameters, or belong to another model. {REMEDY}"
+        f"they miss the dependence between parameters, or belong to another model. {FIT_REMEDY}"
     )
     is_bad = not gap < BAD_LOG_DENSITY_GAP
     return Trust("bad" if is_bad else "caution", advice, evidence)

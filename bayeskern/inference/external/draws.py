@@ -12,7 +12,7 @@ from bayeskern.inference.model.evaluation import constrain, join_chains, unconst
 from bayeskern.inference.model.target import Target
 
 # Minimum number of draws of a chain; shorter chains have no R-hat.
-MIN_DRAWS = 4
+MIN_LENGTH = 4
 
 
 class ExternalDraws(NamedTuple):
@@ -51,11 +51,11 @@ def read_draws(target: Target, draws: Mapping[str, Any]) -> ExternalDraws:
         )
     arrays = {str(name): np.asarray(values) for name, values in draws.items()}
     rows = _rows(target, arrays)
-    if rows[-1] < MIN_DRAWS:
+    if rows[-1] < MIN_LENGTH:
         raise ValueError(
             f"draws has {counted(rows[-1], 'draw')} in each chain, and a verdict needs at least "
-            f"{MIN_DRAWS} (some hundreds are useful). Pass all draws after the warmup; for a point "
-            "estimate, see bk.infer(..., method='map')."
+            f"{MIN_LENGTH} (some hundreds are useful). Pass all draws after the warmup; for a "
+            "point estimate, see bk.infer(..., method='map')."
         )
     chains = rows if len(rows) == 2 else (1, *rows)
     latents = {

@@ -34,7 +34,7 @@ from bayeskern.inference.verdict import Trust
 GUIDE_DRAWS = 4_000
 # Number of starts of the search for modes near a guide, as for SVI, and its maximum number of
 # steps.
-SEARCH_STARTS, MAX_SEARCH_STEPS = 8, 1_000
+GUIDE_SEARCH_STARTS, MAX_GUIDE_SEARCH_STEPS = 8, 1_000
 
 
 def fit_guide(
@@ -65,9 +65,9 @@ def fit_guide(
     search = partial(
         find_optimum,
         target,
-        SEARCH_STARTS,
+        GUIDE_SEARCH_STARTS,
         seed,
-        MAX_SEARCH_STEPS,
+        MAX_GUIDE_SEARCH_STEPS,
         progress,
         title="modes",
     )

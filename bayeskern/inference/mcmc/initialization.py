@@ -49,7 +49,7 @@ class Candidates(NamedTuple):
 # Maximum number of coordinates for a search, which needs Hessians.
 MAX_SEARCH_SIZE = 1000
 # Number of starts of the search for modes, and of draws from the prior for each of them.
-SEARCH_STARTS, CANDIDATES_PER_START = 16, 64
+SEARCH_STARTS, DRAWS_PER_SEARCH_START = 16, 64
 # Maximum number of steps of the search.
 MAX_SEARCH_STEPS = 200
 
@@ -79,7 +79,7 @@ def find_modes(
         MAX_SEARCH_STEPS,
         progress,
         title="NUTS: starts",
-        candidates=CANDIDATES_PER_START,
+        candidates=DRAWS_PER_SEARCH_START,
     )
     return optimum.bounded()
 

@@ -12,7 +12,7 @@ import numpy as np
 from bayeskern.core.batching import evenly
 
 # Weight of unit covariance in an update, in draws.
-PRIOR_DRAWS = 5.0
+UNIT_DRAWS = 5.0
 # A metric of low rank leaves out vectors whose stretch and its inverse are smaller: they may be
 # noise.
 MIN_STRETCH = 1.4
@@ -163,7 +163,7 @@ class Metric(eqx.Module):
         posterior density and of the log density of a normal distribution. It is least for the
         covariance C with C G C = X, where X is the covariance of the draws and G that of the
         gradients: C is the geometric mean of X and G^-1. A diagonal C has the entries
-        sqrt(X_ii / G_ii). In coordinates u, PRIOR_DRAWS draws with unit covariance are added.
+        sqrt(X_ii / G_ii). In coordinates u, UNIT_DRAWS draws with unit covariance are added.
 
         Args:
             z: Draws, (n, d).
@@ -180,7 +180,7 @@ class Metric(eqx.Module):
         metric = self
         if self.matrix is None:
             sums = [np.sum(np.square(x), axis=0) for x in (z / self.scale, gradient * self.scale)]
-            factor = np.sqrt(np.sqrt((sums[0] + PRIOR_DRAWS) / (sums[1] + PRIOR_DRAWS)))
+            factor = np.sqrt(np.sqrt((sums[0] + UNIT_DRAWS) / (sums[1] + UNIT_DRAWS)))
             metric = replace(self, scale=self.scale * factor)
         if not self.rank:
             return metric
@@ -190,7 +190,7 @@ class Metric(eqx.Module):
             some = evenly(len(x), BASIS_DRAWS)
             basis = _basis_of(np.concatenate([self.vectors, x[some].T, g[some].T], axis=1))
         x, g = x @ basis, g @ basis
-        unit = PRIOR_DRAWS * np.eye(basis.shape[1])
+        unit = UNIT_DRAWS * np.eye(basis.shape[1])
         (root,) = _powers(_geometric_mean(x.T @ x + unit, g.T @ g + unit, self.blocks), 0.5)
         inner = basis.T @ _inner(basis.T, self.vectors, self.stretch).T
         vectors, stretch, _ = np.linalg.svd(inner @ root)
@@ -216,12 +216,12 @@ class Metric(eqx.Module):
         if self.rank and self.matrix is None:
             return self
         x = self.to_u(z - np.mean(z, axis=0))
-        count = len(x) + PRIOR_DRAWS
+        count = len(x) + UNIT_DRAWS
         if not self.rank:
-            variances = (np.sum(np.square(x), axis=0) + PRIOR_DRAWS) / count
+            variances = (np.sum(np.square(x), axis=0) + UNIT_DRAWS) / count
             return replace(self, scale=self.scale * _wider_sds(variances))
         unit = np.eye(len(self.scale))
-        covariance = (x.T @ x + PRIOR_DRAWS * unit) / count
+        covariance = (x.T @ x + UNIT_DRAWS * unit) / count
         if self.blocks is not None:
             covariance = _within_blocks(covariance, self.blocks)
         variances, vectors = np.linalg.eigh(covariance)

@@ -39,7 +39,7 @@ MOVE_STEPS = (2, 4, 8, 16, 32)
 # Number of array elements, computed by all densities, above which no further steps are taken.
 MAX_COMPUTED_NUMBERS = 2**32
 # Coordinates up to which the mass matrix is full.
-MAX_DENSE_SIZE = 200
+MAX_FULL_MASS_SIZE = 200
 
 
 def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterator[Moved]:
@@ -58,7 +58,7 @@ def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterato
     """
     n, d = MOVED_DRAWS_IF_COSTLY if is_costly(target) else MOVED_DRAWS, z.shape[1]
     start = np.resize(z[(evenly(len(z), n) + batch) % len(z)], (n, d))
-    is_dense = d <= MAX_DENSE_SIZE
+    is_dense = d <= MAX_FULL_MASS_SIZE
     root = robust_cholesky(shrunk_covariance(start)) if is_dense else np.std(start, axis=0)
     metric = Metric.of_root(root, d if is_dense else 0)
     run = partial(_step, target, metric)

@@ -13,7 +13,7 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.information import KINDS, require_information
+from bayeskern.inference.optimization.information import CURVATURES, require_information
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 
@@ -80,7 +80,7 @@ class Laplace(Method):
 
     def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")
-        validation.one_of("hessian", self.hessian, ("exact", *KINDS))
+        validation.one_of("hessian", self.hessian, ("exact", *CURVATURES))
         validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 

@@ -42,7 +42,7 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import REGION, Fit
 
 # Share of divergent draws above which smaller steps are not tried.
-MAX_DIVERGENT_SHARE = 0.1
+MAX_RETRY_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class NUTS(Method):
         if not divergent_draws(stages).any():
             return stages, {}
         accept, max_accept = self.target_accept, 0.99
-        while 0.0 < np.mean(divergent_draws(stages)) < MAX_DIVERGENT_SHARE and accept < max_accept:
+        while 0.0 < np.mean(divergent_draws(stages)) < MAX_RETRY_SHARE and accept < max_accept:
             accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
             # Only the step size adapts anew.

@@ -21,7 +21,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
-from bayeskern.inference.smc.sampler import COLUMNS, ParticleState, Sampler
+from bayeskern.inference.smc.sampler import HISTORY_COLUMNS, ParticleState, Sampler
 from bayeskern.inference.smc.start import StartDistribution
 
 
@@ -132,7 +132,7 @@ class SMC(Method):
         self, sampler: Sampler, first: ParticleState, state: ParticleState, optimum: Optimum
     ) -> Fit:
         chosen = sampler.draws(state)
-        history = {name: state.history[:, i] for i, name in enumerate(COLUMNS)}
+        history = {name: state.history[:, i] for i, name in enumerate(HISTORY_COLUMNS)}
         record = ParticleRecord(
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),

@@ -52,7 +52,7 @@ from bayeskern.protocols import Marginal
 # Suffix of the name of x', as in NumPyro's LocScaleReparam.
 SUFFIX = "_decentered"
 # Number of coordinates above which a model keeps its form, because Hessians are too large.
-MAX_SIZE = 1000
+MAX_CENTRED_SIZE = 1000
 
 
 class PartlyCentred(eqx.Module):
@@ -148,7 +148,7 @@ def noncentred(target: Target) -> Marginal | None:
     model = target.model
     if isinstance(model, (*OWN_COMPUTATIONS, Imputed)) or target.discrete or target.subsampled:
         return None
-    if not 0 < target.size <= MAX_SIZE or is_costly(target):
+    if not 0 < target.size <= MAX_CENTRED_SIZE or is_costly(target):
         return None
     shapes = {s.name: s.shape for s in target.latents}
     funnels, standardised, positive = _candidates(target)

@@ -42,7 +42,7 @@ def hessian_at(
     Args:
         objective: -log p.
         z: A point, (d,).
-        kind: "exact" for the Hessian, or one of `information.KINDS`.
+        kind: "exact" for the Hessian, or one of `CURVATURES`.
     """
     function = objective if kind == "exact" else LocalDensity.of(objective.target, z, kind)
     return derivatives(function, z)[2]

@@ -41,7 +41,7 @@ from bayeskern.likelihoods.distributions import (
 from bayeskern.likelihoods.ordered import OrderedCategorical
 from bayeskern.protocols import DoesNotApplyError
 
-KINDS = ("gauss_newton", "fisher")
+CURVATURES = ("gauss_newton", "fisher")
 
 # -- E[log q(y)] over y ~ p, up to terms that do not depend on q -----------------------------------
 
@@ -191,7 +191,7 @@ class LocalDensity(eqx.Module):
     Attributes:
         target: The model.
         z0: The point of the expansion, (d,).
-        kind: One of `KINDS`.
+        kind: One of `CURVATURES`.
         sites: Observed sites that depend on latents.
     """
 
@@ -276,7 +276,7 @@ def require_information(target: Target, kind: str) -> None:
 
     Args:
         target: The model.
-        kind: One of `KINDS`.
+        kind: One of `CURVATURES`.
 
     Raises:
         DoesNotApplyError: The message names the site.
@@ -287,7 +287,7 @@ def require_information(target: Target, kind: str) -> None:
             f"{', '.join(map(repr, target.discrete))} is summed out of it. Take hessian='exact'."
         )
     for name, type_ in _observed_types(target).items():
-        kinds = [k for k in KINDS if type_ in EXPONENTIAL_FAMILIES | FURTHER_FAMILIES[k]]
+        kinds = [k for k in CURVATURES if type_ in EXPONENTIAL_FAMILIES | FURTHER_FAMILIES[k]]
         if kind not in kinds:
             others = " or ".join(f"hessian={other!r}" for other in [*kinds, "exact"])
             raise DoesNotApplyError(

@@ -98,7 +98,7 @@ class SearchState(NamedTuple):
 
 
 # Steps between two updates of the progress bar.
-STRETCH_STEPS = 25
+STEPS_PER_UPDATE = 25
 
 
 def minimise(
@@ -122,7 +122,7 @@ def minimise(
         infinite if a search found no finite value.
     """
     current = SearchState.at(np.asarray(starts, float)) if state is None else state
-    taken, stretch = max(0, int(np.max(current.taken))), STRETCH_STEPS
+    taken, stretch = max(0, int(np.max(current.taken))), STEPS_PER_UPDATE
     for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
         current = jax.device_get(_stretch(objective, current, np.array(min(end, steps))))
         report(min(end, steps), current)

@@ -274,9 +274,9 @@ MAX_PRIOR_DRAWS = 2_000
 # Excess of the log density below which a draw is explained.
 MIN_EXCESS_NATS = 1.0
 # Maximum number of rounds of searches; each uses the modes of earlier rounds.
-MAX_ROUNDS = 4
+MAX_SEARCH_ROUNDS = 4
 # Maximum number of unexplained draws to keep, those of highest density.
-MAX_PLACES = 4
+MAX_UNEXPLAINED_DRAWS = 4
 # Draws at which exchanges of members are tried.
 EXCHANGE_DRAWS = 3
 
@@ -295,11 +295,11 @@ def _search_unexplained(
     rng = stream(seed, "unexplained")
     draws = wide_draws(objective.target, rng, count, MAX_PRIOR_DRAWS)
     log_density = -objective.values(draws)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_SEARCH_ROUNDS):
         modes = (optimum, *optimum.others)
         excess = excess_log_density(draws, log_density, modes)
         unexplained = np.flatnonzero(excess > MIN_EXCESS_NATS)
-        places = draws[highest(log_density, unexplained, MAX_PLACES)]
+        places = draws[highest(log_density, unexplained, MAX_UNEXPLAINED_DRAWS)]
         positions = draws[highest(excess, unexplained, ends.rows)]
         if not len(positions):
             break

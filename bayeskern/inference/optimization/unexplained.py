@@ -14,12 +14,12 @@ from bayeskern.inference.optimization.modes import Optimum
 # Minimum and maximum number of draws.
 MIN_DRAWS, MAX_DRAWS = 250, 20_000
 # Array elements that the density may compute for all draws together.
-MAX_NUMBERS = 2**24
+MAX_DENSITY_NUMBERS = 2**24
 
 
 def affordable_draws(numbers_made: int) -> int:
     """Number of draws for a density that computes this number of array elements."""
-    return min(max(MAX_NUMBERS // max(1, numbers_made), MIN_DRAWS), MAX_DRAWS)
+    return min(max(MAX_DENSITY_NUMBERS // max(1, numbers_made), MIN_DRAWS), MAX_DRAWS)
 
 
 def wide_draws(

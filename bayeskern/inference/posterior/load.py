@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from bayeskern.core.frames import TextColumn
 from bayeskern.core.json_arrays import NotStored
 from bayeskern.core.netcdf import Stored, read
-from bayeskern.core.validation import TextColumn
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model import forms

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from bayeskern.core.files import require_file
+from bayeskern.core.frames import TextColumn
 from bayeskern.core.netcdf import Format, to_bytes, write
-from bayeskern.core.validation import TextColumn
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.result import Fit

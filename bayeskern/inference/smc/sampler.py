@@ -43,7 +43,7 @@ class ParticleState(NamedTuple):
         counter: Number of steps of the sampler so far, ().
         evaluations: Number of gradients for each particle so far, ().
         settled: True if the moves at this temperature are complete, ().
-        history: A row for each completed temperature, (temperatures, len(COLUMNS)).
+        history: A row for each completed temperature, (temperatures, len(HISTORY_COLUMNS)).
         ess: Effective sample size of the last reweighting, as a share of the particles, ().
     """
 
@@ -82,7 +82,7 @@ class ParticleState(NamedTuple):
 
 
 # Columns of `ParticleState.history`.
-COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors")
+HISTORY_COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors")
 
 
 # Target acceptance probability of the step size.
@@ -103,7 +103,7 @@ MIN_MOVES, MIN_LAST_MOVES = 2, 8
 MIN_DISTANCE_GROWTH = 0.05
 # Moves continue, up to the maximum number, while more than this share of the particles has not
 # moved.
-MAX_UNMOVED_SHARE = 0.05
+MAX_RESTING_SHARE = 0.05
 # Smallest step size of the second move of a pair, as a share of the common step size; small steps
 # move the particles of narrow modes.
 MIN_STEP_SHARE = 0.05
@@ -162,7 +162,7 @@ class Sampler:
             counter=np.zeros((), int),
             evaluations=np.zeros((), int),
             settled=np.ones((), bool),
-            history=np.zeros((0, len(COLUMNS))),
+            history=np.zeros((0, len(HISTORY_COLUMNS))),
             ess=np.ones(()),
         )
 
@@ -274,7 +274,7 @@ class Sampler:
         if m >= self.max_moves:
             return True
         growing = distances[-1] >= (1.0 + MIN_DISTANCE_GROWTH) * distances[-2]
-        return bool(not (growing or unmoved > MAX_UNMOVED_SHARE))
+        return bool(not (growing or unmoved > MAX_RESTING_SHARE))
 
     def draws(self, state: ParticleState) -> np.ndarray:
         """Indices (n,) of equally weighted draws from all islands.

@@ -20,7 +20,7 @@ from bayeskern.kernels.state_space.terms import horner
 # Arguments of K below this number use the series, others the integral. With these numbers of terms
 # and nodes, the relative error of both is below 1e-14, apart from the rounding of exp(-s).
 SERIES_MAX_ARGUMENT = 2.0
-SERIES_TERMS = 16
+BESSEL_SERIES_TERMS = 16
 INTEGRAL_NODES = 24
 
 
@@ -137,7 +137,7 @@ def _series(s: jax.Array, mu: float) -> tuple[jax.Array, jax.Array]:
     p, q = jnp.exp(mu * log) / (2.0 * size), jnp.exp(-mu * log) / (2.0 * size)
     f = jnp.sinh(mu * log) / (mu * size) if mu else log
     lower, upper, factor = f, p, 1.0
-    for k in range(1, SERIES_TERMS + 1):
+    for k in range(1, BESSEL_SERIES_TERMS + 1):
         f = (k * f + p + q) / (k * k - mu * mu)
         p, q, factor = p / (k - mu), q / (k + mu), factor * 0.25 * s * s / k
         lower, upper = lower + factor * f, upper + factor * (p - k * f)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.frames import has_columns
 from bayeskern.hyperparameters import at_medians
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.measured.kernel import Measured, RowArrays, RowKinds, as_rows, measured
@@ -239,7 +240,7 @@ def _are_rows(X: np.ndarray | jax.Array) -> bool:
 def _rows_of(part: Any, name: str, required: Columns) -> tuple[jax.Array, Columns]:
     if isinstance(part, Functional):
         if required is not None and part.names is not None and part.names != required:
-            validation.has_columns(name, part.names, required)
+            has_columns(name, part.names, required)
         return part.rows(), part.names
     points, names = validation.inputs(part, name, required)
     return as_rows(points), names

@@ -10,7 +10,11 @@ import pytest
 import bayeskern as bk
 from bayeskern.forecast.reconcile.coupling import past_errors
 from bayeskern.forecast.reconcile.past import crps, past_points
-from bayeskern.forecast.reconcile.weights import METHODS, bottom_weights, shrunk_correlation
+from bayeskern.forecast.reconcile.weights import (
+    RECONCILIATION_METHODS,
+    bottom_weights,
+    shrunk_correlation,
+)
 
 QUICK = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 N, HORIZON = 48, 4
@@ -45,7 +49,7 @@ def reconciled(base):
     return bk.reconcile(base, GROUPS, "mint")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RECONCILIATION_METHODS)
 def test_draws_add_up(base, method):
     r = bk.reconcile(base, GROUPS, method, draws=200)
     assert [*r] == ["total", "N", "S", "a", "b", "c"] and len(r) == 6

@@ -28,7 +28,7 @@ def search(path=None, method=MAP, model=counts, y=Y, seed=0, **options):
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch):
-    monkeypatch.setattr(lbfgs, "STRETCH_STEPS", 2)
+    monkeypatch.setattr(lbfgs, "STEPS_PER_UPDATE", 2)
 
 
 @pytest.fixture

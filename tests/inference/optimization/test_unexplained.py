@@ -10,8 +10,8 @@ import bayeskern as bk
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.optimization.unexplained import (
+    MAX_DENSITY_NUMBERS,
     MAX_DRAWS,
-    MAX_NUMBERS,
     MIN_DRAWS,
     affordable_draws,
     excess_log_density,
@@ -91,7 +91,7 @@ def test_wide_draws_have_the_moments_of_the_prior():
 def test_costly_densities_have_fewer_draws():
     assert affordable_draws(1) == MAX_DRAWS
     assert affordable_draws(2**40) == MIN_DRAWS
-    assert affordable_draws(2**15) == MAX_NUMBERS // 2**15
+    assert affordable_draws(2**15) == MAX_DENSITY_NUMBERS // 2**15
 
 
 # Every mode has a basin of more than one in 5,000 prior draws; those of the last two are smallest.

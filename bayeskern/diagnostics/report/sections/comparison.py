@@ -10,8 +10,8 @@ import numpy as np
 
 from bayeskern.core.verdict import VERDICTS
 from bayeskern.diagnostics.comparison.comparison import (
+    DISTANCES,
     HEADINGS,
-    MEASURES,
     STACKING,
     Comparison,
     compare_posteriors,
@@ -99,6 +99,6 @@ def comparison(compared: Compared) -> Iterator[Block]:
     if result.reference is None:
         yield block("no_reference")
     else:
-        head = ("posterior", *MEASURES.values())
+        head = ("posterior", *DISTANCES.values())
         rows = [result.worst(name) for name in result.parameters]
         yield block("differences", head=head, rows=rows, reference=result.reference)

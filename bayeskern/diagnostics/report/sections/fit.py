@@ -16,7 +16,7 @@ from bayeskern.diagnostics.drawing import density
 from bayeskern.diagnostics.leave_one_out.result import CrossValidation
 from bayeskern.diagnostics.report.blocks import Block, folded, heading, missing, text
 from bayeskern.diagnostics.report.observations import (
-    CLASSES,
+    CLASS_OUTCOMES,
     MIN_OBSERVATIONS,
     Observations,
     observations,
@@ -157,7 +157,7 @@ def predictive_check(y: np.ndarray, replicates: np.ndarray, outcome: Outcome) ->
     low, high = _shown(y, replicates)
     if has_rootogram(y, replicates, outcome):
         rootogram(ax, y, replicates, round(low), round(high))
-    elif outcome in CLASSES and high - low <= MAX_COUNT_RANGE:
+    elif outcome in CLASS_OUTCOMES and high - low <= MAX_COUNT_RANGE:
         _counts(ax, y, replicates, np.arange(round(low), round(high) + 1))
     else:
         _densities(ax, y, replicates, low, high)

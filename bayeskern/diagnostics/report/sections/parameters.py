@@ -15,8 +15,8 @@ from bayeskern.core.plotting import BLUE, ORANGE, figure
 from bayeskern.diagnostics.drawing import density, interval
 from bayeskern.diagnostics.report.blocks import Block, folded
 from bayeskern.diagnostics.report.style import (
+    FIGURE_INCHES,
     GREY,
-    WIDTH,
     as_svg,
     curve,
     legend_above,
@@ -203,7 +203,7 @@ def forest(draws: dict[str, np.ndarray]) -> Figure:
     quantiles = {name: np.quantile(x, levels) for name, x in draws.items()}
     groups = _by_size(quantiles)
     heights = [len(names) + 1.5 for names in groups]
-    fig = figure((WIDTH, 0.3 + 0.21 * sum(heights)))
+    fig = figure((FIGURE_INCHES, 0.3 + 0.21 * sum(heights)))
     axes = fig.subplots(len(groups), 1, squeeze=False, height_ratios=heights).ravel()
     for ax, names in zip(axes, groups, strict=True):
         for i, name in enumerate(names):
@@ -228,7 +228,7 @@ def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None) -> Figur
     """Plot draws (S,) of all pairs of parameters; divergent draws are marked."""
     names = list(columns)
     n = len(names) - 1
-    fig, axes = panels(n * n, columns=n, height=min(1.5, WIDTH / n))
+    fig, axes = panels(n * n, columns=n, height=min(1.5, FIGURE_INCHES / n))
     for i, row in enumerate(names[1:]):
         for j, column in enumerate(names[:-1]):
             ax = axes[n * i + j]

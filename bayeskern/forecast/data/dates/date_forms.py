@@ -26,7 +26,7 @@ WEEKDAY_BESIDE_DATE = re.compile(
     re.IGNORECASE,
 )
 # Parts of dates by name, for the patterns below.
-PARTS = {
+DATE_PARTS = {
     "name": rf"(?P<name>{'|'.join(MONTH_NAMES)}|{'|'.join(n[:3] for n in MONTH_NAMES)}|sept)\.?",
     "year": r"(?P<y>\d{4})",
     "short": r"(?P<y>\d{4}|'?\d\d)",
@@ -44,7 +44,7 @@ PARTS = {
 
 
 def _form(template: str) -> re.Pattern[str]:
-    return re.compile(template.format(**PARTS), re.ASCII | re.IGNORECASE)
+    return re.compile(template.format(**DATE_PARTS), re.ASCII | re.IGNORECASE)
 
 
 # Ten digits, which may also be seconds since 1970.

@@ -16,8 +16,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from bayeskern.core.constants import LOG_2PI
 from bayeskern.gp.time_series.base import ConditionedProcess, Moments
-from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.gp.time_series.steady.grid import GridColumns, TimeGrid
 from bayeskern.gp.time_series.steady.regression import Regression, solve_normal
 

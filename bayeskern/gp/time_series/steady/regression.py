@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bayeskern.gp.time_series.predictive import LOG_2PI
+from bayeskern.core.constants import LOG_2PI
 from bayeskern.gp.time_series.steady.filter import SteadyFilter
 from bayeskern.gp.time_series.steady.grid import GridData
 
