@@ -130,8 +130,12 @@ def offering(capability: str, *left_out: str) -> dict[str, Kernel]:
 
 def public_kernels() -> list[str]:
     """Names of all kernels of the package that are no base classes."""
-    bases = {"Wrapper", "Proportional", "CompoundKernel", "Measured"}
-    return [n for n, kind in KERNELS.items() if not inspect.isabstract(kind) and n not in bases]
+    return [
+        name
+        for name, kind in KERNELS.items()
+        if not inspect.isabstract(kind)
+        and (".families." in kind.__module__ or name in kernels.__all__)
+    ]
 
 
 def exported(name: str) -> type[Kernel]:
