@@ -21,6 +21,9 @@ from urllib.parse import unquote, urlsplit
 import griffe
 from latex2mathml.converter import convert
 
+from bayeskern import kernels
+from bayeskern.kernels.registry import CAPABILITIES, KERNELS
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
@@ -46,7 +49,7 @@ def main() -> int:
     for page in [*(ROOT / name for name in TOP_LEVEL), *(ROOT / "docs").rglob("*.md")]:
         (PAGES / place(page)).write_text(typeset(relinked(page.read_text(), page)))
     for page in (PAGES / "api").glob("*.md"):
-        page.write_text(with_summaries(page.read_text()))
+        page.write_text(with_summaries(with_kernels(page.read_text())))
     for notebook in NOTEBOOKS:
         write_notebook(notebook, PAGES / place(notebook))
     for chart in (ROOT / "benchmarks" / "results").glob("*.png"):
@@ -120,6 +123,25 @@ def mathml(formula: str, display: str = "inline") -> str:
     """A formula in MathML, with a space between the name of a function and its argument."""
     function = r"(?<!<msub>)(?<!<msup>)(<mi>(?:log|exp|sin|cos|tan|det|arccos)</mi>)(?=<m(?!o\b))"
     return re.sub(function, r'\1<mspace width="0.17em" />', convert(formula, display=display))
+
+
+def with_kernels(text: str) -> str:
+    """A page of the reference in which two comments are replaced by lists of all kernels."""
+    kinds = [KERNELS[name] for name in kernels.__all__ if name in KERNELS and name != "Kernel"]
+    rows = [("kernel", *CAPABILITIES.values()), ["---"] * (1 + len(CAPABILITIES))]
+    by_file = {}
+    for kind in kinds:
+        if kind.offers:
+            marks = ("yes" if capability in kind.offers else "" for capability in CAPABILITIES)
+            rows.append((f"`{kind.__name__}`", *marks))
+        by_file.setdefault(kind.__module__, []).append(f"::: bayeskern.kernels.{kind.__name__}\n")
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    sections = (
+        "\n".join([f"## {sys.modules[module].__doc__.partition('\n')[0].rstrip('.')}\n", *objects])
+        for module, objects in by_file.items()
+    )
+    text = text.replace("<!-- table of kernels -->", table)
+    return text.replace("<!-- kernels by file -->", "\n".join(sections))
 
 
 def with_summaries(text: str) -> str:

@@ -6,8 +6,7 @@ from bayeskern.hyperparameters import Free, from_sd, hyperparameter, sample
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, components
 from bayeskern.kernels.compound import Product, Sum
-from bayeskern.kernels.constant import Constant
-from bayeskern.kernels.families.brownian import Brownian, IntegratedBrownian
+from bayeskern.kernels.constant import Constant, White
 from bayeskern.kernels.families.categorical import Categorical, Precomputed
 from bayeskern.kernels.families.change_point import ChangePoint
 from bayeskern.kernels.families.coregion import Coregion
@@ -18,19 +17,18 @@ from bayeskern.kernels.families.integrated_ornstein_uhlenbeck import IntegratedO
 from bayeskern.kernels.families.markov_rbf import MarkovRBF
 from bayeskern.kernels.families.matern import Matern, Matern12, Matern32, Matern52
 from bayeskern.kernels.families.periodic import Cosine, Periodic, Seasonal
-from bayeskern.kernels.families.power_exponential import PowerExponential
-from bayeskern.kernels.families.rational_quadratic import (
+from bayeskern.kernels.families.rbf import (
+    RBF,
     InverseMultiquadric,
     Multiquadric,
+    PowerExponential,
     RationalQuadratic,
 )
-from bayeskern.kernels.families.rbf import RBF
 from bayeskern.kernels.families.spectral_mixture import SpectralMixture
 from bayeskern.kernels.families.stationary import Stationary
-from bayeskern.kernels.families.white import White
+from bayeskern.kernels.families.trend import Brownian, IntegratedBrownian
 from bayeskern.kernels.psd import check_psd
-from bayeskern.kernels.transformed import Modulated, Select, Warped
-from bayeskern.kernels.wrappers import Exp, Named, Power, Scaled
+from bayeskern.kernels.wrappers import Exp, Modulated, Named, Power, Scaled, Select, Warped
 
 if TYPE_CHECKING:
     from bayeskern.kernels.approximation import NystromFeatures, RadialBasis, RandomFourierFeatures

@@ -38,9 +38,9 @@ class Kernel(CovarianceFunction):
     `k.named(name)`.
 
     To write a kernel, subclass it, declare its hyperparameters with `hyperparameter(default)`, and
-    define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `frequencies` too if
-    it has a spectral density, `features` if it has finitely many features, `state_space` if it has
-    a state-space model, and `by_columns` if it is a product over columns.
+    define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `by_columns` too if it
+    is a product over columns, and the methods of what it `offers`; docs/howto/write_a_kernel.md
+    lists them.
 
     Attributes:
         positive_definite: False if k is not positive definite; Gaussian processes refuse it.

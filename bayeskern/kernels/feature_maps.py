@@ -52,18 +52,6 @@ def multinomial(kernel: object, phi: Array, power: int) -> Array:
     return multiply_out(phi, factors, jnp.sqrt(coefficients))
 
 
-def gaussian_series(kernel: object, X: Array, degree: int, variance: Array) -> Array:
-    """Features of variance exp(-|x - z|^2 / 2), the series truncated at a degree."""
-    # The column of ones makes monomials of lower degree a choice of `degree` factors too.
-    phi = jnp.concatenate([jnp.ones_like(X[:, :1]), X], axis=1)
-    n, m = phi.shape
-    factors, repeats = monomials(kernel, n, m, degree)
-    factorials = np.prod(np.where(factors == 0, 1.0, repeats), axis=1)
-    bump = jnp.sqrt(variance) * jnp.exp(-0.5 * jnp.sum(X * X, axis=1))
-    # The bump comes first: it keeps high powers of distant points from overflowing.
-    return multiply_out(phi, factors, bump[:, None] / np.sqrt(factorials))
-
-
 def monomials(kernel: object, n: int, m: int, power: int) -> tuple[np.ndarray, np.ndarray]:
     """Every multiset of `power` out of m factors, and the running count of each factor.
 

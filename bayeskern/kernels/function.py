@@ -16,6 +16,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.frames import TextColumn
 from bayeskern.hyperparameters import Parametrized
+from bayeskern.hyperparameters.parametrized import Path
 from bayeskern.kernels import plot, registry, spectral_density
 from bayeskern.kernels.description import InputAxis
 from bayeskern.kernels.pairs import Evaluation, Pairs, Part
@@ -183,16 +184,14 @@ class CovarianceFunction(Parametrized):
 
     def series(self) -> list[CovarianceFunction]:
         """Parts of the kernel whose features are an infinite series."""
-        children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
-        in_children = [part for child in children for part in child.series()]
+        in_children = [part for _, child in self._kernels() for part in child.series()]
         return [self, *in_children] if self.features_are_a_series else in_children
 
     def rough_parts(self, column: int, d: int) -> list[CovarianceFunction]:
         """Parts of the kernel without a derivative along a column of points with d columns."""
         if not self.is_differentiable:
             return [self]
-        children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
-        return [part for child in children for part in child.rough_parts(column, d)]
+        return [part for _, child in self._kernels() for part in child.rough_parts(column, d)]
 
     def resolve(self, columns: tuple[str, ...] | None) -> Self:
         """Copy of the kernel with column names replaced by column indices.
@@ -208,15 +207,15 @@ class CovarianceFunction(Parametrized):
                 column of text as numbers.
         """
         self._require_numbers(columns)
-        children = [
-            (path, child)
-            for path, child in self.children()
-            if isinstance(child, CovarianceFunction)
-        ]
+        children = self._kernels()
         resolved = [child.resolve(columns) for _, child in children]
         if all(new is old for new, (_, old) in zip(resolved, children, strict=True)):
             return self
         return hyper.replace(self, [path for path, _ in children], resolved)
+
+    def _kernels(self) -> list[tuple[Path, CovarianceFunction]]:
+        """Children that are kernels: (path, child)."""
+        return [(p, k) for p, k in self.children() if isinstance(k, CovarianceFunction)]
 
     def _require_numbers(self, columns: tuple[str, ...] | None) -> None:
         """Raise ValueError for columns of text, unless the kernel takes levels."""

@@ -9,8 +9,9 @@ the lag alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -23,48 +24,55 @@ Pullback = Callable[["PairWeights"], list[Slope]]
 Evaluation = tuple[np.ndarray, Pullback]
 
 
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Pairs of times s and t, arrays that broadcast, with a cache that kernels share.
 
     Attributes:
         s: First times.
         t: Second times.
-        lag: s - t of all pairs; if `index` is not None, only the distinct lags.
-        index: Index in `lag` of each pair, if there are few distinct lags; otherwise None.
+        distinct_lags: The distinct lags s - t, if there are few of them; otherwise None.
+        index: Index in `distinct_lags` of each pair; None without them.
         are_same: True if s and t are the same points; False if at most their times agree.
     """
 
     #: Lags that differ by less than this share of the longest lag are treated as equal.
-    LAG_TOL = 1e-9
+    LAG_TOL: ClassVar[float] = 1e-9
     #: Functions are evaluated at the distinct lags if there are at most this many per time.
-    MAX_LAGS_PER_TIME = 8
+    MAX_LAGS_PER_TIME: ClassVar[int] = 8
 
-    are_same = False
-
-    def __init__(self, s: np.ndarray, t: np.ndarray):
-        self.s, self.t, self.lag, self.index = s, t, s - t, None
-        self._cache = {}
+    s: np.ndarray
+    t: np.ndarray
+    distinct_lags: np.ndarray | None = None
+    index: np.ndarray | None = None
+    are_same: bool = False
+    # Arguments and result of the latest call of each function by `cached`.
+    _latest: dict = field(default_factory=dict, repr=False)
 
     @classmethod
-    def between(cls, x: np.ndarray, x_new: np.ndarray) -> Pairs:
+    def between(cls, x: np.ndarray, x_new: np.ndarray, are_same: bool = False) -> Pairs:
         """All pairs of times x (n,) and x_new (m,): (n, m).
 
         If the steps are regular, with or without gaps, each distinct lag is computed once.
         """
-        pairs = cls(x[:, None], x_new[None, :])
-        longest = np.abs(pairs.lag).max(initial=0.0)
-        steps = np.rint(pairs.lag / (cls.LAG_TOL * longest or 1.0))
+        s, t = x[:, None], x_new[None, :]
+        lag = s - t
+        longest = np.abs(lag).max(initial=0.0)
+        steps = np.rint(lag / (cls.LAG_TOL * longest or 1.0))
         lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
-        if len(lags) <= cls.MAX_LAGS_PER_TIME * max(steps.shape):
-            pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
-        return pairs
+        if len(lags) > cls.MAX_LAGS_PER_TIME * max(steps.shape):
+            return cls(s, t, are_same=are_same)
+        return cls(s, t, lag.ravel()[first], index.reshape(steps.shape), are_same)
 
     @classmethod
     def among(cls, x: np.ndarray) -> Pairs:
         """All pairs of times x (n,) with themselves: (n, n)."""
-        pairs = cls.between(x, x)
-        pairs.are_same = True
-        return pairs
+        return cls.between(x, x, are_same=True)
+
+    @cached_property
+    def lag(self) -> np.ndarray:
+        """s - t of all pairs; if `index` is not None, only the distinct lags."""
+        return self.s - self.t if self.distinct_lags is None else self.distinct_lags
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Values at the pairs, from values at the lags; other values are returned unchanged."""
@@ -79,10 +87,10 @@ class Pairs:
 
     def cached(self, function: Callable, *values: float):
         """function(pairs, *values), cached until the function is called with other values."""
-        entry = self._cache.get(function)
+        entry = self._latest.get(function)
         if entry is None or entry[0] != values:
             # A single assignment: several threads may use the same pairs.
-            entry = self._cache[function] = values, function(self, *values)
+            entry = self._latest[function] = values, function(self, *values)
         return entry[1]
 
 

@@ -13,8 +13,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters.parametrized import Path
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.compound import Sum
-from bayeskern.kernels.transformed import Select, Warped
-from bayeskern.kernels.wrappers import Named, Wrapper
+from bayeskern.kernels.wrappers import Named, Select, Warped, Wrapper
 
 # Points whose distances are compared: 45,000 pairs are enough for a median.
 MAX_POINTS = 300

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.families.periodic import Periodic
-from bayeskern.kernels.state_space.harmonics import (
+from bayeskern.kernels.families.harmonics import (
     MAX_HARMONIC_ERROR,
     count_harmonics,
     least_lengthscale,
 )
+from bayeskern.kernels.families.periodic import Periodic
 
 
 def harmonics_of(kernel: Kernel) -> tuple[int | None, ...]:

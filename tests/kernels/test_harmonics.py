@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from bayeskern import Free
 from bayeskern.kernels import Matern32, Periodic
-from bayeskern.kernels.state_space.harmonics import (
+from bayeskern.kernels.families.harmonics import (
     MAX_EXCLUDED_PROBABILITY,
     MAX_HARMONIC_ERROR,
     MAX_HARMONICS,

@@ -5,11 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bayeskern as bk
 from bayeskern import kernels
+from bayeskern.kernels.measured.rows import Rows
 from bayeskern.kernels.numpy_gram import Formula
-from bayeskern.kernels.registry import CAPABILITIES
+from bayeskern.kernels.registry import CAPABILITIES, KERNELS
 from bayeskern.kernels.state_space.space import NoStateSpaceError
 from tests.kernels import cases
+from tests.marks import few
 
 X = jnp.linspace(0.3, 2.0, 5)[:, None]
 # How a capability is used, and the error without it. Means are by quadrature without closed form.
@@ -37,9 +40,18 @@ def test_kernels_offer_what_they_state_and_refuse_the_rest_by_name(name, capabil
             use(kernel)
 
 
+WITH_MEANS = [name for name in cases.CASES if name not in cases.SPECIAL]
+
+
+@pytest.mark.parametrize("name", few(WITH_MEANS, *cases.offering("means")))
+def test_means_in_closed_form_are_stated(name):
+    kernel, rows = cases.CASES[name], Rows.read(bk.Interval([0.3, 0.5], [1.2, 0.5]))
+    assert rows.kernel(kernel).uses_nodes(rows.X) == ("means" not in kernel.offers)
+
+
 @pytest.mark.parametrize("name", cases.public_kernels())
 def test_offers_are_known(name):
-    assert set(cases.exported(name).offers) <= CAPABILITIES.keys()
+    assert set(KERNELS[name].offers) <= CAPABILITIES.keys()
 
 
 @pytest.mark.parametrize("name", cases.offering("features"))

@@ -28,8 +28,8 @@ from bayeskern.kernels import (
     Seasonal,
     White,
 )
+from bayeskern.kernels.families.harmonics import MAX_HARMONIC_ERROR, coefficients
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space.harmonics import MAX_HARMONIC_ERROR, coefficients
 from bayeskern.kernels.state_space.space import NoStateSpaceError
 from bayeskern.kernels.state_space.terms import lower_gammas
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics

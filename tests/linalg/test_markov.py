@@ -25,7 +25,7 @@ from bayeskern.kernels import (
     Periodic,
     White,
 )
-from bayeskern.kernels.state_space.harmonics import MAX_HARMONIC_ERROR
+from bayeskern.kernels.families.harmonics import MAX_HARMONIC_ERROR
 from bayeskern.linalg import Fits, NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver

@@ -139,7 +139,7 @@ class Polynomial(Kernel):
          [1. 8.]]
     """
 
-    offers: ClassVar[tuple[str, ...]] = ("features", "state_space", "means")
+    offers: ClassVar[tuple[str, ...]] = ("features", "state_space")
     sentence: ClassVar[str] = "follows a polynomial of degree {kernel.degree}"
     means_from_features: ClassVar[bool] = True
 

@@ -160,6 +160,8 @@ class HilbertSpace(Wrapper):
                 f"and m must each be a number, or {d} numbers."
             ) from None
 
+    describe = CovarianceFunction.describe
+
     def __repr__(self):
         corners = f"{_shown(self.lower)}, {_shown(self.upper)}"
         return f"HilbertSpace({self.inner!r}, {corners}, m={_shown(self.m)})"

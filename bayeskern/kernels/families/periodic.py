@@ -21,15 +21,15 @@ from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
-from bayeskern.kernels.families.trend import time_of
-from bayeskern.kernels.means.boxes import Boxes
-from bayeskern.kernels.pairs import with_slopes
-from bayeskern.kernels.state_space.harmonics import (
+from bayeskern.kernels.families.harmonics import (
     MAX_HARMONICS,
     coefficients,
     count_harmonics,
     least_lengthscale,
 )
+from bayeskern.kernels.families.trend import time_of
+from bayeskern.kernels.means.boxes import Boxes
+from bayeskern.kernels.pairs import with_slopes
 from bayeskern.kernels.state_space.integrals import Integral
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace, number
 from bayeskern.kernels.state_space.terms import CoefficientsTerm

