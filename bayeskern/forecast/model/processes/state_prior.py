@@ -19,8 +19,8 @@ from bayeskern.forecast.model.processes.state_blocks import (
     StationaryStates,
 )
 from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.evidence import GridModel
 from bayeskern.gp.time_series.steady.filter import System
+from bayeskern.gp.time_series.steady.log_marginal import GridModel
 from bayeskern.gp.time_series.steady.regression import SystemSlopes
 from bayeskern.kernels.families.markov_rbf import unit_process
 
