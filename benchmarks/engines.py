@@ -17,7 +17,7 @@ from os import environ
 import bayeskern as bk
 from bayeskern.core.formatting import aligned
 from bayeskern.forecast.model.trends import TRENDS
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 
 SCRIPT = """
 import statistics, sys, time
@@ -26,16 +26,16 @@ import bayeskern as bk
 from bayeskern.forecast.model.target import bound
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.trends import default_kernel
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from bayeskern.forecast.model.processes.state_prior import StatePrior
 
 n, engine = int(sys.argv[1]), sys.argv[2]
 x = np.arange(n) / 12.0
 y = np.sin(2.0 * np.pi * x) + 0.1 * np.random.default_rng(0).normal(size=n).cumsum()
 model = bk.GPRegression(default_kernel("slope", {"season": 1.0}), default_noise())
-in_numpy = NumpyEvidence(NumpyPrior(model.kernel, model.noise), x, y)
+in_numpy = DenseLogMarginal(NumpyPrior(model.kernel, model.noise), x, y)
 
 def called_back(z):
     shapes = jax.ShapeDtypeStruct((), z.dtype), jax.ShapeDtypeStruct(z.shape, z.dtype)
@@ -46,7 +46,7 @@ def evaluation():
         return in_numpy.value_and_gradient
     if engine == "filter":
         states = StatePrior.of(in_numpy.prior, "slope", {"season": 1.0}, 1.0 / 12.0)
-        return SteadyEvidence(states, x, y).value_and_gradient
+        return SteadyLogMarginal(states, x, y).value_and_gradient
     if engine == "callback":
         return jax.jit(called_back)
     density = jax.value_and_grad(bound(model, x, y).log_density)
@@ -90,15 +90,15 @@ def seconds(n: int, engine: str, cache: str) -> tuple[float, float]:
 
 def evaluations() -> int:
     """Evaluations of densities with their gradients in a forecast of the airline data."""
-    evaluate, calls = NumpyEvidence.value_and_gradient, []
+    evaluate, calls = DenseLogMarginal.value_and_gradient, []
 
     def counted(evidence, z):
         calls.append(z)
         return evaluate(evidence, z)
 
-    NumpyEvidence.value_and_gradient = counted
+    DenseLogMarginal.value_and_gradient = counted
     bk.forecast("airline", 12)
-    NumpyEvidence.value_and_gradient = evaluate
+    DenseLogMarginal.value_and_gradient = evaluate
     return len(calls)
 
 

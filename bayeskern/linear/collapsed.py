@@ -39,7 +39,7 @@ class CollapsedModel(eqx.Module):
 
     def __call__(self, data: LinearGaussian | SeveralOutputs):
         loc, sd, noise = self.scales()
-        numpyro.factor("evidence", jnp.asarray(data.log_evidence(loc, sd, noise)))
+        numpyro.factor("evidence", jnp.asarray(data.log_marginal(loc, sd, noise)))
 
     def scales(self) -> tuple:
         """Sample the scales inside a NumPyro model.
@@ -113,7 +113,7 @@ def _recover_coefficients(collapsed, data, draws, keys, mean):
 def condition(collapsed, data, draw: dict) -> tuple:
     """The scales at one draw, and p(b | y, scales) and log p(y | scales) given them."""
     scales = collapsed.scales_at(draw)
-    return scales, data.posterior(*scales), data.log_evidence(*scales)
+    return scales, data.posterior(*scales), data.log_marginal(*scales)
 
 
 @eqx.filter_jit

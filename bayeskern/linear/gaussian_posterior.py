@@ -108,7 +108,7 @@ class LinearGaussian(eqx.Module):
         """p(b | y, scales); sd is (p,), and infinite for coefficients with a flat prior."""
 
     @abstractmethod
-    def log_evidence(self, loc, sd, noise) -> jax.Array:
+    def log_marginal(self, loc, sd, noise) -> jax.Array:
         """log p(y | scales), with b integrated out; a flat prior has density 1."""
 
 
@@ -141,7 +141,7 @@ class WeightSpace(LinearGaussian):
         R, projected_targets = R[:, :-1], R[:, -1]
         return PrecisionPosterior(loc + solve_triangular(R, projected_targets), R)
 
-    def log_evidence(self, loc, sd, noise) -> jax.Array:
+    def log_marginal(self, loc, sd, noise) -> jax.Array:
         shift, logdet = self._posterior_shift(loc, sd, noise)
         proper = jnp.isfinite(sd)
         standardized = jnp.where(proper, shift / jnp.where(proper, sd, 1.0), 0.0)
@@ -210,7 +210,7 @@ class FunctionSpace(LinearGaussian):
         mean = loc + jnp.square(sd) * (B.T @ solve_triangular(L, whitened, lower=True, trans=1))
         return MatheronPosterior(mean, sd, B, L, noise)
 
-    def log_evidence(self, loc, sd, noise) -> jax.Array:
+    def log_marginal(self, loc, sd, noise) -> jax.Array:
         L, whitened, _ = self._factor_covariance(loc, sd, noise)
         k = len(self.S)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) + (self.n - k) * jnp.log(noise)
@@ -290,9 +290,9 @@ class SeveralOutputs(eqx.Module):
         """p(b | y, scales) of every output."""
         return SeveralPosteriors(self._map(lambda data, loc: data.posterior(loc, sd, noise), loc))
 
-    def log_evidence(self, loc, sd, noise) -> jax.Array:
+    def log_marginal(self, loc, sd, noise) -> jax.Array:
         """log p(Y | scales): the sum over the outputs, which are independent."""
-        return jnp.sum(self._map(lambda data, loc: data.log_evidence(loc, sd, noise), loc))
+        return jnp.sum(self._map(lambda data, loc: data.log_marginal(loc, sd, noise), loc))
 
     def _map(self, function, per_output):
         """Map function(data of an output, value of the output) over the outputs."""

@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.forecast.model.configuration import Request, configure
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from tests.marks import few
 
 N = 1_600
@@ -29,7 +29,7 @@ def test_five_weeks_are_fitted_with_both_seasons(whole):
     # Five weeks.
     assert len(whole.leading.y) == 840
     assert any("only the last 840" in remark for remark in whole.remarks)
-    assert isinstance(whole.leading.evidence, SteadyEvidence)
+    assert isinstance(whole.leading.evidence, SteadyLogMarginal)
     assert {"season_daily", "season_weekly"} <= set(whole.components)
     # The error of the median is that of the noise, from which nobody can foretell more.
     assert np.mean(np.abs(whole.median - TRUTH[N:])) < 0.6

@@ -10,7 +10,7 @@ from scipy import stats
 
 import bayeskern as bk
 from bayeskern.core import validation
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import RBF
 from tests.forecast.shop import AHEAD, CHANGES, DAYS, MAP, QUANTILES, N, fit, shop
 
@@ -71,7 +71,7 @@ def test_scenario_of_long_series_equals_fit_with_changed_future():
         bk.forecast(bk.read_series(source, value="y", regressors=["price"]), AHEAD)
         for source in (frame, changed)
     )
-    assert isinstance(f.leading.evidence, SteadyEvidence)
+    assert isinstance(f.leading.evidence, SteadyLogMarginal)
     scenario = f.scenario(price=CHANGES["price"])
     np.testing.assert_allclose(scenario.quantile(QUANTILES), again.quantile(QUANTILES), rtol=1e-8)
     np.testing.assert_allclose(scenario.sample(5), again.sample(5), rtol=1e-6)

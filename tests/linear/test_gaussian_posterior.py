@@ -45,7 +45,7 @@ def test_evidence_mean_and_variance_against_function_space(n, p, relative_sds):
     assert type(model) is (FunctionSpace if n < p else WeightSpace)
     evidence, mean, covariance = truth(X, y, loc, sd, noise)
     posterior, new = model.posterior(loc, sd, noise), rng.normal(size=(3, p))
-    np.testing.assert_allclose(model.log_evidence(loc, sd, noise), evidence, rtol=1e-10)
+    np.testing.assert_allclose(model.log_marginal(loc, sd, noise), evidence, rtol=1e-10)
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
     expected = np.einsum("ij,jk,ik->i", new, covariance, new)
     np.testing.assert_allclose(posterior.variance(new), expected, atol=1e-9)
@@ -62,8 +62,8 @@ def test_shared_scale_equals_weight_space(first, factor):
     )
     assert type(fast) is SharedScale and type(slow) is WeightSpace
     now = sd * np.array([first, factor, factor, factor])
-    expected = slow.log_evidence(loc, now, noise)
-    np.testing.assert_allclose(fast.log_evidence(loc, now, noise), expected, rtol=1e-10)
+    expected = slow.log_marginal(loc, now, noise)
+    np.testing.assert_allclose(fast.log_marginal(loc, now, noise), expected, rtol=1e-10)
     np.testing.assert_allclose(
         fast.posterior(loc, now, noise).mean, slow.posterior(loc, now, noise).mean
     )
@@ -91,12 +91,12 @@ def test_draws_have_posterior_mean_and_covariance(n, p):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), SIZES)
-def test_gradient_of_the_log_evidence(n, p):
+def test_gradient_of_the_log_marginal(n, p):
     X, y, loc, sd, noise = problem(n, p)
     model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), np.ones(p))
 
     def evidence(v):
-        return model.log_evidence(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
+        return model.log_marginal(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
 
     at = np.log(np.append(sd, noise))
     step = 1e-5 * np.eye(p + 1)
@@ -121,7 +121,7 @@ def test_tiny_prior_sd_of_one_weight_keeps_precision(tiny, apart):
     assert abs(found[2]) < tiny**2 * 1e4
 
     def evidence(log_sd):
-        return model.log_evidence(zero, jnp.exp(log_sd), noise)
+        return model.log_marginal(zero, jnp.exp(log_sd), noise)
 
     np.testing.assert_allclose(evidence(np.log(sd)), expected, rtol=1e-10)
     # d log p(y) / d log sd_j = (E[b_j^2] / sd_j^2) - 1 under the posterior.
@@ -148,7 +148,7 @@ def test_flat_priors_give_least_squares():
     squares = np.sum(np.square(y - X @ posterior.mean))
     limit = -0.5 * (squares / noise + 26 * np.log(2 * np.pi * noise))
     limit -= 0.5 * np.linalg.slogdet(X.T @ X)[1]
-    np.testing.assert_allclose(model.log_evidence(zero, flat, noise), limit, rtol=1e-10)
+    np.testing.assert_allclose(model.log_marginal(zero, flat, noise), limit, rtol=1e-10)
 
 
 def test_flat_intercept_with_more_weights_than_rows():

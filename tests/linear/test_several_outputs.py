@@ -74,7 +74,7 @@ def one_by_one(model, scales):
     for y in SEVERAL.T:
         prepared, _ = model.prepare(X, y)
         collapsed = CollapsedModel(prepared)
-        total += linear_gaussian(prepared).log_evidence(*collapsed.scales_at(scales))
+        total += linear_gaussian(prepared).log_marginal(*collapsed.scales_at(scales))
     return total
 
 
@@ -103,7 +103,7 @@ def test_log_evidence_is_the_sum_over_outputs(name):
     scales = {"noise": jnp.asarray(0.7), **dict.fromkeys(more, jnp.asarray(1.3))}
     model = blr(**options)
     prepared, _ = model.prepare(X, SEVERAL)
-    together = linear_gaussian(prepared).log_evidence(*CollapsedModel(prepared).scales_at(scales))
+    together = linear_gaussian(prepared).log_marginal(*CollapsedModel(prepared).scales_at(scales))
     assert float(together) == pytest.approx(float(one_by_one(model, scales)), rel=1e-10)
 
 

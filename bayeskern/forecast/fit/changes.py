@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.trends import priors_of_changes
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 
 # Log prior odds of one more change: the data must be three times as probable with it, which is
 # "positive evidence" in Kass and Raftery (1995), "Bayes factors".
@@ -35,7 +35,7 @@ class ChangeScan(NamedTuple):
         return float(self.times[np.argmax(self.log_factors)])
 
 
-def scan(evidence: NumpyEvidence, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
+def scan(evidence: DenseLogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
     """Bayes factors of a change of level and slope at every time between two values.
 
     A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
@@ -124,7 +124,7 @@ def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> F
 def _scan_of(fitted: Fitted, at: Fitted, margin: int) -> ChangeScan:
     """Scan of `fitted` at the hyperparameters of `at`."""
     z = np.array([at.mode_by_name[name] for name in fitted.evidence.names])
-    return scan(cast("NumpyEvidence", fitted.evidence), z, fitted.structure.trend, margin)
+    return scan(cast("DenseLogMarginal", fitted.evidence), z, fitted.structure.trend, margin)
 
 
 def _sums_after(a: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.time_series.base import Evidence
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.base import LogMarginal
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import MODE_GRADIENT_TOL, Optimum
 
@@ -52,7 +52,7 @@ class Fitted:
     scale: Scale
     x: np.ndarray
     y: np.ndarray
-    evidence: Evidence
+    evidence: LogMarginal
     mode: np.ndarray
     value: float | None = None
     curvature: np.ndarray | None = None
@@ -111,9 +111,9 @@ class Fitted:
         evidence = self.evidence.given(x, self.scale.forward(y))
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.
-            old = cast("NumpyEvidence", self.evidence).noise_factors
+            old = cast("DenseLogMarginal", self.evidence).noise_factors
             factors = np.append(old, np.ones(len(y) - len(self.y)))
-            provisional = cast("NumpyEvidence", evidence).with_noise_factors(factors, 0.0)
+            provisional = cast("DenseLogMarginal", evidence).with_noise_factors(factors, 0.0)
             evidence = self._with_noise_factors(provisional, x)
         return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
 
@@ -121,12 +121,12 @@ class Fitted:
         """Copy with the effects of `choices`, which must be the same at the times of the data."""
         return replace(self, choices=choices, evidence=self.evidence.with_effects(choices.effects))
 
-    def _with_noise_factors(self, evidence: Evidence, x: np.ndarray) -> NumpyEvidence:
+    def _with_noise_factors(self, evidence: LogMarginal, x: np.ndarray) -> DenseLogMarginal:
         """Log joint density with noise factors computed from the residuals at the mode.
 
         Values on events and holidays keep a factor of 1.
         """
-        evidence = cast("NumpyEvidence", evidence)
+        evidence = cast("DenseLogMarginal", evidence)
         effects = self.choices.effects
         on_events = np.zeros(len(x), bool) if effects is None else effects.on_events(x)
         noise = float(evidence.values(self.mode)["noise"])
@@ -302,14 +302,14 @@ class Fitted:
 
 def _scale_and_evidence(
     structure: Structure, choices: Choices, x: np.ndarray, y: np.ndarray
-) -> tuple[Scale, Evidence]:
+) -> tuple[Scale, LogMarginal]:
     """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
     scale = build_scale(choices, structure, choices.of_series(x, y))
     return scale, build_evidence(choices, structure, x, scale, y)
 
 
 def optimise(
-    evidence: Evidence,
+    evidence: LogMarginal,
     start: np.ndarray,
     unit: np.ndarray | None = None,
     gain_tol: float = 1e-5,

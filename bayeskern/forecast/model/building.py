@@ -23,11 +23,11 @@ from bayeskern.forecast.model.trends import (
     priors_of_changes,
 )
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.time_series.base import Evidence
-from bayeskern.gp.time_series.evidence import NumpyEvidence
-from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
+from bayeskern.gp.time_series.base import LogMarginal
+from bayeskern.gp.time_series.laplace_log_marginal import LaplaceLogMarginal
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import Kernel
 
 # Location of the log-normal prior of the noise variance where no prior was learned.
@@ -57,12 +57,12 @@ def build_model(
 
 def build_evidence(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
-) -> Evidence:
+) -> LogMarginal:
     """Log joint density of the hyperparameters and values y (n,) at times x (n,), on `scale`."""
     z = scale.forward(y)
     if choices.kernels is not None:
         prior = _prior_of(*build_kernel_and_noise(choices, structure, x, scale, y))
-        return NumpyEvidence(prior, x, z)
+        return DenseLogMarginal(prior, x, z)
     steps = choices.fine_steps
     totals, times = choices.of_series(x, y), choices.of_series(x, x)
     standardised = _standardised(choices, scale, totals)
@@ -82,13 +82,13 @@ def build_evidence(
         is_period = steps.are_periods(x)
         size = step_size(z[~is_period], list(steps.seasons.values()))
         mixed = MixedPrior(prior, fast_prior(steps, size), steps)
-        return NumpyEvidence(mixed, x, z).with_average_over(is_period)
+        return DenseLogMarginal(mixed, x, z).with_average_over(is_period)
     if choices.likelihood is None:
         if not choices.takes_filter(len(x)):
-            return NumpyEvidence(prior, x, z, choices.effects)
+            return DenseLogMarginal(prior, x, z, choices.effects)
         states = StatePrior.of(prior, structure.trend, choices.seasons, choices.step)
-        return SteadyEvidence(states, x, z, choices.effects)
-    return NumpyLatentEvidence(
+        return SteadyLogMarginal(states, x, z, choices.effects)
+    return LaplaceLogMarginal(
         prior, choices.likelihood, x, z, scale.shift, scale.size, choices.effects
     )
 

@@ -25,7 +25,7 @@ from bayeskern.forecast.model.learned import Growth, Learned, Reliability, Weigh
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.likelihoods.analytic import Analytic
 
 # Classes whose instances a file stores by the name of the class.
@@ -116,7 +116,7 @@ def _effects(state: tuple[Effects, list[Any]] | None) -> Effects | None:
 def _part_state(part: Part) -> dict[str, Any]:
     draws, fitted = part.draws, part.fitted
     evidence = fitted.evidence
-    robust = cast("NumpyEvidence", evidence) if fitted.choices.robust else None
+    robust = cast("DenseLogMarginal", evidence) if fitted.choices.robust else None
     return {
         "structure": fitted.structure,
         "mode": fitted.mode,
@@ -147,7 +147,7 @@ def _part(
     if before is not None:
         evidence = evidence.given(x, fitted.scale.forward(y))
     if state["noise"] is not None:
-        evidence = cast("NumpyEvidence", evidence).with_noise_factors(*state["noise"])
+        evidence = cast("DenseLogMarginal", evidence).with_noise_factors(*state["noise"])
     fitted = replace(fitted, x=x, y=y, evidence=evidence, log_prior=state["log_prior"])
     with evidence.threads():
         value = evidence.log_density(mode)

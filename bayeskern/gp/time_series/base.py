@@ -76,10 +76,12 @@ class ConditionedProcess(ABC):
         """Means and variances of the coefficients of linear effects: (k,) each."""
 
 
-class Evidence(ABC):
-    """log p(y, hyperparameters) of a process in time, at unconstrained z (d,).
+class LogMarginal(ABC):
+    """Log marginal likelihood of a process in time, plus the log prior, at unconstrained z (d,).
 
-    `NumpyEvidence` uses covariances, `SteadyEvidence` a filter. Only `NumpyEvidence` has the
+    The process is integrated out: this is log p(y, hyperparameters).
+
+    `DenseLogMarginal` uses covariances, `SteadyLogMarginal` a filter. Only `DenseLogMarginal` has
     methods for change points and robust noise.
 
     Attributes:

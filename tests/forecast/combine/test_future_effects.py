@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import bayeskern as bk
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import RBF
 from tests.forecast.test_scenarios import AHEAD, DAYS, MAP, N, fit, shop
 
@@ -178,7 +178,7 @@ def test_update_of_long_series_with_regressors():
     new = frame["y"][n : n + 3].to_numpy(copy=True)
     frame.loc[n:, "y"] = np.nan
     f = bk.forecast(bk.read_series(frame, value="y", regressors=["price"]), AHEAD, model=MAP)
-    assert isinstance(f.leading.evidence, SteadyEvidence)
+    assert isinstance(f.leading.evidence, SteadyLogMarginal)
     prices = np.append([4.2, 5.7, 5.0], frame["price"][n + 3 :])
     planned = f.scenario(price=prices)
     mean, _ = conditional(planned, 3, new)

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.kernels import RBF, Brownian, Constant
 
 MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")
@@ -248,7 +248,7 @@ def test_update_factors_no_covariance(walk, monkeypatch):
 
     with monkeypatch.context() as patch:
         for name in ("predictive", "log_density", "moments", "_covariance"):
-            patch.setattr(NumpyEvidence, name, refused)
+            patch.setattr(DenseLogMarginal, name, refused)
         g = f
         for value in walk[40:50]:
             g = g.update(value)

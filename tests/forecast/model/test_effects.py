@@ -15,7 +15,7 @@ from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.trends import default_kernel
 from bayeskern.gp import GPRegression
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import LogNormalPrior, NumpyPrior
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import RBF
@@ -95,7 +95,7 @@ def test_density_and_predictions_with_effects_match_scipy(shop):
     z = (y - y.mean()) / y.std()
     model = GPRegression(default_kernel("smooth", {"season": 7.0 / 365.25}), default_noise())
     prior = NumpyPrior(model.kernel, model.noise)
-    plain, evidence = NumpyEvidence(prior, x, z), NumpyEvidence(prior, x, z, effects)
+    plain, evidence = DenseLogMarginal(prior, x, z), DenseLogMarginal(prior, x, z, effects)
     at = plain.middle
     Z = effects.rows(x)
     values = {name: float(v) for name, v in plain.values(at).items()}
@@ -331,7 +331,7 @@ def test_density_with_a_kernel_matches_scipy():
     model = GPRegression(default_kernel("drift", {}), default_noise())
     y = frame["y"].to_numpy()[:25]
     prior = NumpyPrior(model.kernel, model.noise)
-    evidence = NumpyEvidence(prior, x, y, effects)
+    evidence = DenseLogMarginal(prior, x, y, effects)
     values = evidence.values(evidence.middle)
     own = (z - z[:25].mean()) / z[:25].std()
     others = z[::-1]

@@ -12,7 +12,7 @@ from bayeskern import kernels
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.gp.components import centered_components
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from tests.marks import few
@@ -34,7 +34,7 @@ KERNELS = {
 def evidence_and_target(kernel):
     model = bk.GPRegression(kernel, default_noise())
     target = BoundModel.of(model, (T, Y), {}).target()
-    return NumpyEvidence(CompiledPrior(model), T, Y), target
+    return DenseLogMarginal(CompiledPrior(model), T, Y), target
 
 
 @pytest.mark.parametrize("name", few(KERNELS, "other kernel", "named twice"))
@@ -98,7 +98,7 @@ def test_white_noise_is_known_at_its_own_points_only():
 def test_jax_matches_formulas_in_numpy():
     kernel = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
     by_jax, _ = evidence_and_target(kernel)
-    in_numpy = NumpyEvidence(NumpyPrior(kernel, default_noise()), T, Y)
+    in_numpy = DenseLogMarginal(NumpyPrior(kernel, default_noise()), T, Y)
     # The median of 64 draws from the prior, for the median itself.
     np.testing.assert_allclose(by_jax.middle, in_numpy.middle, atol=0.5)
     z = in_numpy.middle + 0.2

@@ -1,4 +1,4 @@
-"""The mode and Laplace's evidence against scikit-learn, SciPy, dense algebra and differences."""
+"""Mode and log marginal likelihood by Laplace against scikit-learn, SciPy and differences."""
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def log_marginal(K, m, log_likelihood):
     return laplace.log_marginal(DenseCovariance(K), m, log_likelihood)
 
 
-log_evidence = jax.jit(log_marginal)
+log_marginal_jit = jax.jit(log_marginal)
 value_and_grads = jax.jit(jax.value_and_grad(log_marginal, argnums=(0, 1)))
 
 
@@ -64,13 +64,13 @@ def test_binary_log_marginal_and_gradient_against_scikit_learn(n):
 
     @jax.jit
     @jax.value_and_grad
-    def evidence(theta):
+    def log_density(theta):
         kernel = RBF(variance=jnp.exp(theta[0]), lengthscale=jnp.exp(theta[1]))
         return log_marginal(kernel.evaluate(jnp.asarray(X))[None], jnp.zeros((1, n)), data)
 
     for theta in np.log([[2.0, 0.8], [50.0, 0.4], [0.2, 3.0]]):
         value, gradient = peer.log_marginal_likelihood(theta, eval_gradient=True)
-        found = evidence(jnp.asarray(theta))
+        found = log_density(jnp.asarray(theta))
         # It stops when a step gains less than 1e-10, we when nothing is left to gain.
         np.testing.assert_allclose(found[0], value, rtol=0, atol=2e-9)
         np.testing.assert_allclose(found[1], gradient, rtol=0, atol=2e-8)
@@ -112,7 +112,7 @@ def test_gaussian_likelihood_takes_one_step_and_is_exact():
     exact = 0.3 + K @ np.linalg.solve(K + 0.2 * np.eye(20), y - 0.3)
     np.testing.assert_allclose(mode.f[0], exact, rtol=0, atol=1e-10)
     wanted = multivariate_normal(np.full(20, 0.3), K + 0.2 * np.eye(20)).logpdf(y)
-    found = log_evidence(jnp.asarray(K)[None], jnp.full((1, 20), 0.3), data)
+    found = log_marginal_jit(jnp.asarray(K)[None], jnp.full((1, 20), 0.3), data)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
 
 
@@ -131,7 +131,7 @@ def test_student_t_ends_at_a_maximum_with_negative_curvature_kept():
     assert np.linalg.eigvalsh(np.linalg.inv(K) + np.diag(W))[0] > 0.0
     assert mode.decrement < 1e-14
     wanted = mode.value - 0.5 * np.linalg.slogdet(np.eye(25) + K * W)[1]
-    found = log_evidence(jnp.asarray(K)[None], jnp.zeros((1, 25)), data)
+    found = log_marginal_jit(jnp.asarray(K)[None], jnp.zeros((1, 25)), data)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
 
 
@@ -165,7 +165,7 @@ def test_two_latent_functions_against_scipy():
     zero = np.zeros((12, 12))
     whole = np.block([[K[0], zero], [zero, K[1]]])
     logdet = np.linalg.slogdet(np.eye(24) + whole @ joined)[1]
-    found = log_evidence(jnp.asarray(K), jnp.zeros((2, 12)), data)
+    found = log_marginal_jit(jnp.asarray(K), jnp.zeros((2, 12)), data)
     np.testing.assert_allclose(found, mode.value - 0.5 * logdet, rtol=0, atol=1e-9)
 
 
@@ -215,7 +215,7 @@ def test_gradient_and_hessian_against_finite_differences(name):
     y = draw(*wave(X))
     C = make(values).outputs or 1
 
-    def evidence(theta):
+    def log_density(theta):
         each = [
             RBF(variance=jnp.exp(theta[0]), lengthscale=jnp.exp(theta[1] + c / 2)) for c in (0, 1)
         ]
@@ -230,7 +230,7 @@ def test_gradient_and_hessian_against_finite_differences(name):
     @jax.jit
     def derivatives(theta):
         # As the Laplace backend takes them.
-        (value, gradient), push = jax.linearize(jax.value_and_grad(evidence), theta)
+        (value, gradient), push = jax.linearize(jax.value_and_grad(log_density), theta)
         return value, gradient, jax.vmap(push)(jnp.eye(len(theta)))[1]
 
     value, gradient, hessian = derivatives(theta)

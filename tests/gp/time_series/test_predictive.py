@@ -5,7 +5,7 @@ import numpyro.distributions as dist
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.kernels import RBF, Linear
@@ -28,13 +28,13 @@ class Tides:
         return np.outer(np.cos(9.0 * x), np.cos(9.0 * x_new))
 
 
-PLAIN = NumpyEvidence(NumpyPrior(KERNEL, dist.LogNormal(-2.0, 0.5)), X, Y)
-# Each evidence, the covariance beside the kernel and the factors of the noise.
-EVIDENCES = {
+PLAIN = DenseLogMarginal(NumpyPrior(KERNEL, dist.LogNormal(-2.0, 0.5)), X, Y)
+# Each series, the covariance beside the kernel and the factors of the noise.
+SERIES = {
     "plain": (PLAIN, np.zeros((36, 36)), np.ones(30)),
     "factors": (PLAIN.with_noise_factors(FACTORS, 0.0), np.zeros((36, 36)), FACTORS),
     "effects": (
-        NumpyEvidence(PLAIN.prior, PLAIN.x, PLAIN.y, Tides()),
+        DenseLogMarginal(PLAIN.prior, PLAIN.x, PLAIN.y, Tides()),
         Tides().covariance(ALL, ALL),
         np.ones(30),
     ),
@@ -60,11 +60,11 @@ def conditioned(K, known, y, at):
     return solved.T @ y, K[np.ix_(at, at)] - K[np.ix_(at, known)] @ solved
 
 
-@pytest.mark.parametrize("name", EVIDENCES)
+@pytest.mark.parametrize("name", SERIES)
 @pytest.mark.parametrize("came", [[0], [0, 1, 2], [1, 3, 4]], ids=str)
 def test_joint_predictive_equals_conditional_normal(name, came):
-    evidence, *rest = EVIDENCES[name]
-    first = evidence.predictive(Z, NEW)
+    series, *rest = SERIES[name]
+    first = series.predictive(Z, NEW)
     then = first.given(NEW[came], LATER[: len(came)])
     np.testing.assert_array_equal(then.x, NEW[came[-1] + 1 :])
     assert then.covers(NEW[5:]) and not then.covers(NEW[came])

@@ -11,10 +11,10 @@ from bayeskern.forecast.model.kernels import LEVEL, default_noise
 from bayeskern.forecast.model.processes.state_prior import StatePrior
 from bayeskern.forecast.model.state_blocks import _integrated
 from bayeskern.forecast.model.trends import BEND, TRENDS, default_kernel
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.evidence import SteadyEvidence
 from bayeskern.gp.time_series.steady.filter import SteadyFilter, System, steady_covariance
+from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from tests.marks import few
 
 N, AHEAD, STEP = 130, 9, 1.0 / 12.0
@@ -41,14 +41,14 @@ def prior_of(trend, seasons):
 
 
 def pair(trend, seasons, missing=(), effects=EFFECTS):
-    """The dense and the filtered evidence of the same data, and a point."""
+    """The dense and the filtered density of the same data, and a point."""
     prior, known = prior_of(trend, seasons), np.setdiff1d(np.arange(N), missing)
     states = StatePrior.of(prior, trend, seasons, STEP)
     data = X[known], VALUES[known], effects
     z = prior.middle + 0.6 * np.cos(np.arange(len(prior.names))) - 0.5
     # The shape of a year has no more harmonics than 12 months determine.
     z = np.where([name.endswith("seasonal.lengthscale") for name in prior.names], -0.2, z)
-    return NumpyEvidence(prior, *data), SteadyEvidence(states, *data), z
+    return DenseLogMarginal(prior, *data), SteadyLogMarginal(states, *data), z
 
 
 @DATA
@@ -152,11 +152,11 @@ def test_density_equals_that_of_the_states(seasons):
     prior = prior_of("slope", seasons)
     states = StatePrior.of(prior, "slope", seasons, 1.0)
     z = prior.middle + 0.3
-    evidence = SteadyEvidence(states, np.arange(90.0), VALUES[:90])
+    series = SteadyLogMarginal(states, np.arange(90.0), VALUES[:90])
     K = covariance(states.state_space(z).system, 90)
     expected = stats.multivariate_normal(np.zeros(90), K).logpdf(VALUES[:90])
     expected += prior.log_density(z)
-    assert evidence.log_density(z) == pytest.approx(expected, rel=1e-9)
+    assert series.log_density(z) == pytest.approx(expected, rel=1e-9)
     for season in states.seasons:
         assert np.sum(lagged(season, prior.all_values(z))) == pytest.approx(0.0, abs=1e-9)
 
@@ -233,9 +233,9 @@ def test_overflow_is_a_density_of_zero(trend, shift):
 
 def test_values_off_the_grid_are_refused():
     prior = StatePrior.of(prior_of("slope", {}), "slope", {}, STEP)
-    evidence = SteadyEvidence(prior, np.array([0.0, STEP, 2.4 * STEP]), VALUES[:3])
+    series = SteadyLogMarginal(prior, np.array([0.0, STEP, 2.4 * STEP]), VALUES[:3])
     with pytest.raises(ValueError, match="must lie on the grid"):
-        evidence.log_density(evidence.middle)
+        series.log_density(series.middle)
 
 
 @pytest.mark.parametrize("r", [1e-6, 0.01, 0.0199, 0.0201, 1.0, 5.0])

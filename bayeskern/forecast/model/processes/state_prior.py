@@ -13,8 +13,8 @@ from bayeskern.forecast.model.kernels import NOISE, longest_factor
 from bayeskern.forecast.model.state_blocks import BlockMatrices, SeasonStates, StateBlock
 from bayeskern.forecast.model.trends import ALL_TRENDS, DRIFT_VARIANCE, START_VARIANCE, StateTrend
 from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.evidence import GridModel
 from bayeskern.gp.time_series.steady.filter import System
+from bayeskern.gp.time_series.steady.log_marginal import GridModel
 from bayeskern.gp.time_series.steady.regression import SystemSlopes
 
 

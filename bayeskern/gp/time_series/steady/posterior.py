@@ -220,7 +220,7 @@ class SteadyPosterior(ConditionedProcess):
         return reading.mean, covariance + rows @ self.regression.covariance @ rows.T
 
     def elements(self, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
-        # All effects are linear: `SteadyEvidence` takes no others.
+        # All effects are linear: `SteadyLogMarginal` takes no others.
         are_effects = ~self.columns.are_lines
         function = self._whole._replace(columns=self.columns.are_lines)
         reading, covariance = self._joint(function, x_new)

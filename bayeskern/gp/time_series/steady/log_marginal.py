@@ -1,7 +1,7 @@
 """Log joint density of a structural model on a regular grid, by a steady filter.
 
-The density equals that of `NumpyEvidence` for a kernel that the states represent exactly. Its time
-is linear in the number of values.
+The density equals that of `DenseLogMarginal` for a kernel that the states represent exactly. Its
+time is linear in the number of values.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Protocol, Self
 import numpy as np
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.gp.time_series.base import Evidence, Moments
-from bayeskern.gp.time_series.evidence import LinearEffects
+from bayeskern.gp.time_series.base import LogMarginal, Moments
+from bayeskern.gp.time_series.log_marginal import LinearEffects
 from bayeskern.gp.time_series.prior import LogNormalPriors
 from bayeskern.gp.time_series.steady.filter import SteadyFilter, System
 from bayeskern.gp.time_series.steady.grid import GridColumns, GridData, TimeGrid
@@ -70,7 +70,7 @@ class GridPrior(Protocol):
         ...
 
 
-class SteadyEvidence(Evidence):
+class SteadyLogMarginal(LogMarginal):
     """log p(y, hyperparameters) of a structural model, at unconstrained z (d,).
 
     Random walks and seasons start at the first time. Missing values between the first and the last

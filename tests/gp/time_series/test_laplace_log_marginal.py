@@ -1,4 +1,4 @@
-"""Evidence of latent processes in NumPy against `LatentGP`, differences and quadrature."""
+"""Log density of latent processes in NumPy against `LatentGP`, differences and quadrature."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
-from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
+from bayeskern.gp.time_series.laplace_log_marginal import LaplaceLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import RBF, Constant, Linear
@@ -46,8 +46,8 @@ def prior():
     return NumpyPrior(kernel(), 0.0)
 
 
-def evidence(name):
-    return NumpyLatentEvidence(prior(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
+def series(name):
+    return LaplaceLogMarginal(prior(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
 
 
 @pytest.mark.parametrize("name", few(NAMES, "negative_binomial", "beta"))
@@ -109,8 +109,8 @@ def target(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
-def test_evidence_and_gradient_equal_latent_gp(name):
-    ours, theirs = evidence(name), target(name)
+def test_log_density_and_gradient_equal_latent_gp(name):
+    ours, theirs = series(name), target(name)
     assert tuple(theirs.coordinates) == ours.names
     for shift in (0.0, 0.4):
         z = ours.middle + shift
@@ -122,7 +122,7 @@ def test_evidence_and_gradient_equal_latent_gp(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradient_equals_finite_differences(name):
-    ours = evidence(name)
+    ours = series(name)
     z, step = ours.middle + 0.3, 1e-4
     _, gradient = ours.value_and_gradient(z)
     for i, e in enumerate(step * np.eye(len(z))):
@@ -131,11 +131,11 @@ def test_gradient_equals_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", ["zero_inflated", "beta"])
-def test_evidence_is_close_to_quadrature(name):
+def test_log_density_is_close_to_quadrature(name):
     """A single value, with p(y) by quadrature over f."""
     ours, y = LIKELIHOODS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
     theta = THETAS[name]
-    one = NumpyLatentEvidence(
+    one = LaplaceLogMarginal(
         NumpyPrior(Constant(0.5), 0.0), ours, np.zeros(1), np.array([y]), SHIFT, SIZE
     )
 
@@ -150,7 +150,7 @@ def test_evidence_is_close_to_quadrature(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
 def test_predictions_and_loo_equal_latent_gp(name):
-    ours, y = evidence(name), observations(name)
+    ours, y = series(name), observations(name)
     z, x_new = ours.middle, np.array([0.1, 4.5, 7.0])
     values = {key: float(v) for key, v in ours.values(z).items()}
     model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name], mean=SHIFT).at(values)
@@ -169,22 +169,22 @@ def test_predictions_and_loo_equal_latent_gp(name):
 
 @pytest.mark.parametrize("name", few(NAMES, "poisson"))
 def test_rolling_forecasts_equal_forecasts_of_shorter_series(name):
-    ours, y, z = evidence(name), observations(name), evidence(name).middle
+    ours, y, z = series(name), observations(name), series(name).middle
     pairs = ours.rolling(z, [8, 20], [3, 5])
     for n, k, (means, variances) in zip([8, 20], [3, 5], pairs, strict=True):
-        first = NumpyLatentEvidence(prior(), LIKELIHOODS[name], X[:n], y[:n], SHIFT, SIZE)
+        first = LaplaceLogMarginal(prior(), LIKELIHOODS[name], X[:n], y[:n], SHIFT, SIZE)
         expected = first.moments(z[None], X[n : n + k])
         np.testing.assert_allclose(means, expected[0][0], rtol=1e-8)
         np.testing.assert_allclose(variances, expected[1][0], rtol=1e-8)
 
 
 def test_mode_is_independent_of_start():
-    first, second = evidence("negative_binomial"), evidence("negative_binomial")
+    first, second = series("negative_binomial"), series("negative_binomial")
     second.log_density(second.middle + 2.0)
     assert second.log_density(second.middle) == pytest.approx(first.log_density(first.middle))
 
 
 def test_overflowing_mean_has_density_zero():
-    ours = NumpyLatentEvidence(prior(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
+    ours = LaplaceLogMarginal(prior(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
     value, gradient = ours.value_and_gradient(ours.middle)
     assert value == -np.inf and not gradient.any()

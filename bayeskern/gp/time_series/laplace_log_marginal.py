@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.gp.time_series.base import Moments
-from bayeskern.gp.time_series.evidence import ConditionedSeries, LinearEffects, NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import ConditionedSeries, DenseLogMarginal, LinearEffects
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.likelihoods.analytic import Analytic
@@ -58,7 +58,7 @@ NEWTON_GAIN = 1.0
 ACCEPTED_GAIN = 1e-8
 
 
-class NumpyLatentEvidence(NumpyEvidence):
+class LaplaceLogMarginal(DenseLogMarginal):
     """log q(y, hyperparameters) of y ~ likelihood(shift + size g), g ~ GP(0, kernel).
 
     As in a `LatentGP`, the hyperparameters of the likelihood are the first coordinates of z. All
@@ -287,12 +287,12 @@ class ConditionedLatentSeries(ConditionedSeries):
         Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for Gaussian
         latent variable models", section 3.2.
         """
-        evidence = cast("NumpyLatentEvidence", self.evidence)
+        series = cast("LaplaceLogMarginal", self.series)
         nodes, weights = np.polynomial.hermite_e.hermegauss(16)
         mean, variance = self._loo()
         variance = np.maximum(variance - self.value_noise, 0.0)
-        f = evidence._f(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
-        density = evidence.likelihood.log_density(f, evidence.y[:, None], self.theta)
+        f = series._f(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
+        density = series.likelihood.log_density(f, series.y[:, None], self.theta)
         density = np.asarray(logsumexp(density + np.log(weights / weights.sum()), axis=1))
         return mean, variance, density
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import block_diag, get_blas_funcs
 
 from bayeskern.core.constants import LOG_2PI
-from bayeskern.gp.time_series.base import ConditionedProcess, Evidence, Moments
+from bayeskern.gp.time_series.base import ConditionedProcess, LogMarginal, Moments
 from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.kernels.pairs import Pairs
 from bayeskern.linalg import lapack
@@ -62,7 +62,7 @@ class LinearEffects(Protocol):
         ...
 
 
-class NumpyEvidence(Evidence):
+class DenseLogMarginal(LogMarginal):
     """log p(y, hyperparameters) of a Gaussian process in time, at unconstrained z (d,).
 
     Args:
@@ -236,7 +236,7 @@ class ConditionedSeries(ConditionedProcess):
     """Posterior of a process given Gaussian values y (n,): the data, or pseudo-data.
 
     Attributes:
-        evidence: The process and its data.
+        series: The process and its data.
         factor: L, the Cholesky factor of the covariance of y.
         weights: L^-1 y.
         y: The values.
@@ -244,7 +244,7 @@ class ConditionedSeries(ConditionedProcess):
         noise: Variance of the noise of new values.
     """
 
-    evidence: NumpyEvidence
+    series: DenseLogMarginal
     factor: np.ndarray
     weights: np.ndarray
     y: np.ndarray
@@ -254,7 +254,7 @@ class ConditionedSeries(ConditionedProcess):
     @property
     def log_density(self) -> float:
         quadratic = float(self.weights @ self.weights)
-        return self.evidence._log_joint(self.z, self.factor, quadratic)
+        return self.series._log_joint(self.z, self.factor, quadratic)
 
     def after(self, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean (k,) of the values after the first n, and a root R (k, k) of their covariance R R'.
@@ -267,15 +267,15 @@ class ConditionedSeries(ConditionedProcess):
 
     def _covariance(self, pairs: Pairs) -> np.ndarray:
         """Prior covariance at the pairs, without effects."""
-        return pairs.spread(self.evidence.prior.covariance(self.z, pairs)[0])
+        return pairs.spread(self.series.prior.covariance(self.z, pairs)[0])
 
     def _components(self, pairs: Pairs) -> dict[str, np.ndarray]:
         """Prior covariance of each component at the pairs, without effects."""
-        return self.evidence.prior.components(self.z, pairs)
+        return self.series.prior.components(self.z, pairs)
 
     def _cross(self, x_new: np.ndarray) -> np.ndarray:
         """Prior covariance of the data with x_new (m,), effects included: (n, m)."""
-        x, effects = self.evidence.x, self.evidence.effects
+        x, effects = self.series.x, self.series.effects
         cross = self._covariance(_pairs_between(x.tobytes(), x_new.tobytes()))
         return cross if effects is None else cross + effects.covariance(x, x_new)
 
@@ -290,18 +290,18 @@ class ConditionedSeries(ConditionedProcess):
         return mean, np.maximum(prior_variance - np.sum(np.square(half), axis=0), 0.0)
 
     def moments(self, x_new: np.ndarray) -> Moments:
-        effects, prior = self.evidence.effects, self._covariance(Pairs(x_new, x_new))
+        effects, prior = self.series.effects, self._covariance(Pairs(x_new, x_new))
         prior = prior if effects is None else prior + effects.variance(x_new)
         return self._moments(self._cross(x_new), prior)
 
     def joint(self, x_new: np.ndarray) -> Moments:
-        effects, prior = self.evidence.effects, self._covariance(_pairs_among(x_new.tobytes()))
+        effects, prior = self.series.effects, self._covariance(_pairs_among(x_new.tobytes()))
         prior = prior if effects is None else prior + effects.covariance(x_new, x_new)
         half, mean = self._project(self._cross(x_new))
         return mean, prior - half.T @ half
 
     def elements(self, x_new: np.ndarray, values: Sequence[np.ndarray]) -> Moments:
-        x, effects = self.evidence.x, self.evidence.effects
+        x, effects = self.series.x, self.series.effects
         cross = self._covariance(_pairs_between(x.tobytes(), x_new.tobytes()))
         prior = self._covariance(_pairs_among(x_new.tobytes()))
         if effects is not None:
@@ -329,7 +329,7 @@ class ConditionedSeries(ConditionedProcess):
         return mean, variance, density
 
     def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
-        cross = np.diff(self._components(Pairs.between(self.evidence.x, ends))[name])
+        cross = np.diff(self._components(Pairs.between(self.series.x, ends))[name])
         prior = self._components(Pairs.among(ends))[name]
         mean, variance = self._moments(cross, prior[0, 0] + prior[1, 1] - 2.0 * prior[0, 1])
         return mean[0], variance[0]
@@ -337,11 +337,11 @@ class ConditionedSeries(ConditionedProcess):
     def components(
         self, x_new: np.ndarray, level: str, merged: Sequence[str] = ()
     ) -> dict[str, Moments]:
-        evidence, n, m = self.evidence, len(self.y), len(x_new)
-        shares = evidence.averaged / evidence.averaged.sum()
+        series, n, m = self.series, len(self.y), len(x_new)
+        shares = series.averaged / series.averaged.sum()
         new_variances = self._components(Pairs(x_new, x_new))
-        new_covariances = self._components(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
-        data_covariances = self._components(evidence._pairs)
+        new_covariances = self._components(_pairs_between(series.x.tobytes(), x_new.tobytes()))
+        data_covariances = self._components(series._pairs)
         cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
         for name, K in new_covariances.items():
             if name == level or name in merged:
@@ -354,16 +354,16 @@ class ConditionedSeries(ConditionedProcess):
             prior[name] = new_variances[name] - 2.0 * shares @ K + average_variance
             cross[level] = cross[level] + average_cross[:, None]
             prior[level] = prior[level] + average_variance
-        if evidence.effects is not None:
-            for name in evidence.effects.names:
-                cross[name] = evidence.effects.covariance(evidence.x, x_new, name)
-                prior[name] = evidence.effects.variance(x_new, name)
+        if series.effects is not None:
+            for name in series.effects.names:
+                cross[name] = series.effects.covariance(series.x, x_new, name)
+                prior[name] = series.effects.variance(x_new, name)
         return {name: self._moments(cross[name], prior[name]) for name in cross}
 
     def coefficients(self) -> Moments:
-        effects = self.evidence.effects
+        effects = self.series.effects
         assert effects is not None
-        return self._moments(effects.rows(self.evidence.x), 1.0)
+        return self._moments(effects.rows(self.series.x), 1.0)
 
 
 @lru_cache(maxsize=4)

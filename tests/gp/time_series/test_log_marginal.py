@@ -1,4 +1,4 @@
-"""Evidence in NumPy against the same model in JAX."""
+"""Log density in NumPy against the same model in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.trends import TRENDS, default_kernel
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.posterior import ProcessPredictive
-from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import (
@@ -68,61 +68,61 @@ TIMES = {"irregular": X, "regular": np.flatnonzero(np.arange(46) % 9 != 4)[:40] 
 
 def both(kernel, noise, x=X):
     model = bk.GPRegression(kernel, noise)
-    evidence = NumpyEvidence(NumpyPrior(kernel, noise), x, Y)
-    return evidence, BoundModel.of(model, (x, Y), {}, None, None).target()
+    series = DenseLogMarginal(NumpyPrior(kernel, noise), x, Y)
+    return series, BoundModel.of(model, (x, Y), {}, None, None).target()
 
 
 @pytest.mark.parametrize("times", few(TIMES, "regular"))
 @pytest.mark.parametrize("noise", few(NOISES, "default"))
 @pytest.mark.parametrize("name", few(KERNELS, "slope", "smooth"))
 def test_density_and_gradient_equal_jax(name, noise, times):
-    evidence, target = both(KERNELS[name], NOISES[noise], TIMES[times])
-    assert evidence.names == tuple(site.name for site in target.latents)
+    series, target = both(KERNELS[name], NOISES[noise], TIMES[times])
+    assert series.names == tuple(site.name for site in target.latents)
     density = jax.jit(jax.value_and_grad(target.log_density))
     rng = np.random.default_rng(3)
-    for z in evidence.middle + 0.7 * rng.normal(size=(3, len(evidence.names))):
-        value, gradient = evidence.value_and_gradient(z)
-        assert evidence.log_density(z) == value
+    for z in series.middle + 0.7 * rng.normal(size=(3, len(series.names))):
+        value, gradient = series.value_and_gradient(z)
+        assert series.log_density(z) == value
         expected, slope = density(jnp.asarray(z))
         np.testing.assert_allclose(value, expected, rtol=1e-9)
         np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-8 * abs(slope).max())
 
 
-def by_hand(name, evidence, z, x=X):
+def by_hand(name, series, z, x=X):
     """Covariance of the function (n, n) by the kernel in JAX, and the noise variance at z."""
-    values = {key: float(v) for key, v in evidence.values(z).items()}
+    values = {key: float(v) for key, v in series.values(z).items()}
     noise = values.pop("noise")
     return np.asarray(KERNELS[name].at(values)(x)), noise
 
 
 @pytest.mark.parametrize("name", few(STRUCTURES, "slope"))
 def test_predictions_equal_gaussian_process(name):
-    evidence, _ = both(KERNELS[name], NOISES["default"])
-    z = evidence.middle + 0.3
-    model = bk.GPRegression(KERNELS[name], NOISES["default"]).at(evidence.values(z))
+    series, _ = both(KERNELS[name], NOISES["default"])
+    z = series.middle + 0.3
+    model = bk.GPRegression(KERNELS[name], NOISES["default"]).at(series.values(z))
     new = np.linspace(5.0, 8.0, 7)
     process = model.condition(X, Y)
     expected = process.predict(new, noise=model.noise)
     covariance = np.asarray(process.covariance(new))
-    mean, joint = evidence.joint(z, new)
+    mean, joint = series.joint(z, new)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-10)
     noise = float(model.noise) * np.eye(7)
     np.testing.assert_allclose(joint, covariance + noise, rtol=1e-7, atol=1e-9)
-    (mean,), (variance,) = evidence.moments(z[None], new)
+    (mean,), (variance,) = series.moments(z[None], new)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(variance, expected.variance, rtol=1e-8)
-    predictive = evidence.predictive(z[None], new)
-    np.testing.assert_allclose(predictive.log_densities, [evidence.log_density(z)], rtol=1e-12)
+    predictive = series.predictive(z[None], new)
+    np.testing.assert_allclose(predictive.log_densities, [series.log_density(z)], rtol=1e-12)
     np.testing.assert_allclose(predictive.means, [expected.mean], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(predictive.covariances, [covariance], rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(predictive.noise, [float(model.noise)], rtol=1e-12)
 
 
 def test_new_values_do_not_have_the_noise_factors_of_the_data():
-    evidence, _ = both(KERNELS["slope"], NOISES["default"])
-    z, new, factors = evidence.middle, np.array([5.0, 8.0]), np.linspace(0.5, 4.0, len(Y))
-    predictive = evidence.with_noise_factors(factors, -2.0).predictive(z[None], new)
-    K, noise = by_hand("slope", evidence, z, np.append(X, new))
+    series, _ = both(KERNELS["slope"], NOISES["default"])
+    z, new, factors = series.middle, np.array([5.0, 8.0]), np.linspace(0.5, 4.0, len(Y))
+    predictive = series.with_noise_factors(factors, -2.0).predictive(z[None], new)
+    K, noise = by_hand("slope", series, z, np.append(X, new))
     n = len(Y)
     data = K[:n, :n] + noise * np.diag(factors)
     weights = np.linalg.solve(data, K[:n, n:])
@@ -130,7 +130,7 @@ def test_new_values_do_not_have_the_noise_factors_of_the_data():
     covariance = K[n:, n:] - K[:n, n:].T @ weights
     np.testing.assert_allclose(predictive.covariances, [covariance], rtol=1e-8, atol=1e-10)
     marginal = scipy.stats.multivariate_normal.logpdf(Y, cov=data)
-    expected = marginal + evidence.prior.log_density(z) - 2.0
+    expected = marginal + series.prior.log_density(z) - 2.0
     np.testing.assert_allclose(predictive.log_densities, [expected], rtol=1e-10)
 
 
@@ -138,11 +138,11 @@ def test_new_values_do_not_have_the_noise_factors_of_the_data():
 @pytest.mark.parametrize("name", few(STRUCTURES, "reverting"))
 def test_rolling_forecasts_condition_on_earlier_values(name, times):
     """Direct conditional distribution of the next values given the first n."""
-    evidence, _ = both(KERNELS[name], NOISES["default"], TIMES[times])
-    z = evidence.middle - 0.4
-    K, noise = by_hand(name, evidence, z, TIMES[times])
+    series, _ = both(KERNELS[name], NOISES["default"], TIMES[times])
+    z = series.middle - 0.4
+    K, noise = by_hand(name, series, z, TIMES[times])
     counts, reach = [5, 17, 30, 39], [4, 12, 6, 1]
-    pairs = evidence.rolling(z, counts, reach)
+    pairs = series.rolling(z, counts, reach)
     for n, k, (means, variances) in zip(counts, reach, pairs, strict=True):
         ahead = slice(n, n + k)
         weights = np.linalg.solve(K[:n, :n] + noise * np.eye(n), K[:n, ahead])
@@ -150,17 +150,17 @@ def test_rolling_forecasts_condition_on_earlier_values(name, times):
         expected = np.diag(K[ahead, ahead]) - np.sum(weights * K[:n, ahead], axis=0) + noise
         np.testing.assert_allclose(variances, expected, rtol=1e-7)
     # What comes after an origin does not matter to it.
-    later = evidence.given(TIMES[times], np.where(np.arange(40) < 17, Y, 100.0))
+    later = series.given(TIMES[times], np.where(np.arange(40) < 17, Y, 100.0))
     for ours, theirs in zip(later.rolling(z, [17], [12])[0], pairs[1], strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_rolling_forecasts_ignore_noise_factors_of_new_values():
     """Noise factors are known only after the value."""
-    evidence, _ = both(KERNELS["lone"], NOISES["default"])
-    z, factors = evidence.middle, RNG.uniform(0.5, 30.0, 40)
-    K, noise = by_hand("lone", evidence, z)
-    ((means, variances),) = evidence.with_noise_factors(factors, 0.0).rolling(z, [20], [9])
+    series, _ = both(KERNELS["lone"], NOISES["default"])
+    z, factors = series.middle, RNG.uniform(0.5, 30.0, 40)
+    K, noise = by_hand("lone", series, z)
+    ((means, variances),) = series.with_noise_factors(factors, 0.0).rolling(z, [20], [9])
     weights = np.linalg.solve(K[:20, :20] + noise * np.diag(factors[:20]), K[:20, 20:29])
     np.testing.assert_allclose(means, weights.T @ Y[:20], rtol=1e-7)
     expected = np.diag(K)[20:29] - np.sum(weights * K[:20, 20:29], axis=0) + noise
@@ -172,12 +172,12 @@ def test_rolling_forecasts_ignore_noise_factors_of_new_values():
     "name", few([*STRUCTURES, "two seasons", "scaled product", "level"], "smooth")
 )
 def test_components_equal_jax(name, times):
-    evidence, target = both(KERNELS[name], NOISES["default"], TIMES[times])
-    z = evidence.middle + 0.3 * RNG.normal(size=(2, len(evidence.names)))
+    series, target = both(KERNELS[name], NOISES["default"], TIMES[times])
+    z = series.middle + 0.3 * RNG.normal(size=(2, len(series.names)))
     new = np.linspace(2.0, 8.0, 9)
-    parts = evidence.components(z, new, "trend")
+    parts = series.components(z, new, "trend")
     expected = centered_components(
-        target.model, evidence.values(z), target.args, new[:, None], "trend"
+        target.model, series.values(z), target.args, new[:, None], "trend"
     )
     assert list(parts) == list(expected)
     for part, (means, variances) in parts.items():
@@ -186,19 +186,19 @@ def test_components_equal_jax(name, times):
 
 
 def test_loo_equals_gaussian_process():
-    evidence, _ = both(KERNELS["smooth"], NOISES["default"])
-    z = evidence.middle + 0.3
-    model = bk.GPRegression(KERNELS["smooth"], NOISES["default"]).at(evidence.values(z))
+    series, _ = both(KERNELS["smooth"], NOISES["default"])
+    z = series.middle + 0.3
+    model = bk.GPRegression(KERNELS["smooth"], NOISES["default"]).at(series.values(z))
     expected = model.condition(X, Y).loo()
-    for ours, theirs in zip(evidence.loo(z[None]), expected, strict=True):
+    for ours, theirs in zip(series.loo(z[None]), expected, strict=True):
         np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
 
 
 def test_changes_of_component_equal_posterior_covariance():
-    evidence, target = both(KERNELS["smooth"], NOISES["default"])
-    z, ends = evidence.middle + 0.3, np.array([0.5, 5.2])
-    (mean,), (variance,) = evidence.changes(z[None], "season", ends)
-    process = target.model.at(evidence.values(z)).condition(X, Y)
+    series, target = both(KERNELS["smooth"], NOISES["default"])
+    z, ends = series.middle + 0.3, np.array([0.5, 5.2])
+    (mean,), (variance,) = series.changes(z[None], "season", ends)
+    process = target.model.at(series.values(z)).condition(X, Y)
     K = process.solver.covariance(process.matrix, "season", process.factor, ends[:, None])
     expected = ProcessPredictive(process, "season", ends[:, None], 0.0, 0.0).mean()
     np.testing.assert_allclose(mean, expected[1] - expected[0], rtol=1e-7)
@@ -206,14 +206,14 @@ def test_changes_of_component_equal_posterior_covariance():
 
 
 def test_noise_factors_scale_noise_of_each_value():
-    evidence, _ = both(KERNELS["lone"], NOISES["plain"])
-    factors, z = RNG.uniform(0.5, 3.0, len(X)), evidence.middle
-    values = evidence.values(z)
+    series, _ = both(KERNELS["lone"], NOISES["plain"])
+    factors, z = RNG.uniform(0.5, 3.0, len(X)), series.middle
+    values = series.values(z)
     noise = values.pop("noise")
     kernel = KERNELS["lone"].at(values)
     expected = bk.GaussianProcess(kernel, X, noise * factors).log_prob(Y)
     prior = -0.5 * len(z) * np.log(2.0 * np.pi) - np.log(0.5)
-    weighted = evidence.with_noise_factors(factors, 1.5)
+    weighted = series.with_noise_factors(factors, 1.5)
     np.testing.assert_allclose(weighted.log_density(z), expected + prior + 1.5, rtol=1e-10)
     step = 1e-5 * np.eye(len(z))
     slopes = [weighted.log_density(z + h) - weighted.log_density(z - h) for h in step]
@@ -222,17 +222,17 @@ def test_noise_factors_scale_noise_of_each_value():
 
 
 def test_density_without_factor_is_zero():
-    evidence, _ = both(RBF(ln(), ln()), 0.0)
+    series, _ = both(RBF(ln(), ln()), 0.0)
     z = np.array([9.0, 3.0])
-    value, gradient = evidence.value_and_gradient(z)
+    value, gradient = series.value_and_gradient(z)
     assert value == -np.inf and np.all(gradient == 0.0)
-    assert np.all(np.isnan(evidence.moments(z[None], X[:2])))
-    assert np.all(np.isnan(evidence.rolling(z, [20], [3])))
+    assert np.all(np.isnan(series.moments(z[None], X[:2])))
+    assert np.all(np.isnan(series.rolling(z, [20], [3])))
 
 
 def test_density_without_free_hyperparameters():
-    evidence, _ = both(RBF(0.9, 1.2), 0.1)
-    value, gradient = evidence.value_and_gradient(np.zeros(0))
+    series, _ = both(RBF(0.9, 1.2), 0.1)
+    value, gradient = series.value_and_gradient(np.zeros(0))
     expected = bk.GaussianProcess(RBF(0.9, 1.2), X, 0.1).log_prob(Y)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     assert gradient.shape == (0,)
