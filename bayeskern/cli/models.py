@@ -20,6 +20,7 @@ from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 
 NAMES = ", ".join(METHODS)
+Methods = Annotated[list[str], Parameter(consume_multiple=True)]
 
 
 @app.command
@@ -68,12 +69,12 @@ def fit(
 def compare(
     model: str,
     *,
-    methods: Annotated[list[str], Parameter(consume_multiple=True, help=f"Any of {NAMES}.")] = [
+    methods: Annotated[Methods, Parameter(help=f"Any of {NAMES}.")] = [  # noqa: B006
         "laplace",
         "svi",
         "importance",
         "nuts",
-    ],  # noqa: B006
+    ],
     seed: Whole = 0,
     report: Path | None = None,
 ) -> None:
