@@ -19,7 +19,8 @@ from bayeskern.diagnostics.priors import exact_marginals
 from bayeskern.inference import METHODS
 from bayeskern.inference import load as load_posterior
 
-METHOD_NAMES = ", ".join(METHODS)
+NAMES = ", ".join(METHODS)
+Methods = Annotated[list[str], Parameter(consume_multiple=True)]
 
 
 @app.command
@@ -33,7 +34,7 @@ def models() -> None:
 def fit(
     model: str,
     *,
-    method: Annotated[str, Parameter(help=f"One of {METHOD_NAMES}.")] = "auto",
+    method: Annotated[str, Parameter(help=f"One of {NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),
     report: bool = False,
@@ -68,9 +69,7 @@ def fit(
 def compare(
     model: str,
     *,
-    methods: Annotated[
-        list[str], Parameter(consume_multiple=True, help=f"Any of {METHOD_NAMES}.")
-    ] = [  # noqa: B006
+    methods: Annotated[Methods, Parameter(help=f"Any of {NAMES}.")] = [  # noqa: B006
         "laplace",
         "svi",
         "importance",
@@ -87,7 +86,7 @@ def compare(
         report: Also write a report to this HTML file.
     """
     if not methods:
-        raise ValueError(f"methods is empty; choose from {METHOD_NAMES}.")
+        raise ValueError(f"methods is empty; choose from {NAMES}.")
     for method in methods:
         validation.one_of("methods", method, METHODS)
         if methods.count(method) > 1:

@@ -15,6 +15,7 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.known_marginal import KnownMarginal
 from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import Gap, gaps_of
@@ -68,6 +69,26 @@ class Region(NamedTuple):
     chains: tuple[int, ...]
     z: np.ndarray
     share: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """Result of a search for regions that draws have missed.
+
+    Attributes:
+        regions: Regions of the draws, and further regions found by the search, with exchangeable
+            members sorted into one order.
+        unvisited: Number of points that the search found and no chain visited.
+        exchanges: Exchangeable members of the model.
+        in_one_order: True if the draws do not have all orders of exchangeable members.
+        evidence: Evidence on the search.
+    """
+
+    regions: Sequence[Region] = ()
+    unvisited: int = 0
+    exchanges: Exchanges = field(default_factory=Exchanges)
+    in_one_order: bool = False
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 class Moved(NamedTuple):

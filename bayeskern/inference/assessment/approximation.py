@@ -9,7 +9,7 @@ the prior, and all draws are weighted together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -188,62 +188,62 @@ def _shape(evidence: dict) -> str:
     )
 
 
-def assess_weighted(
-    posterior: Fit,
-    sample: Sample,
-    weights: Weights,
-    distinct: int,
-    changing: str | None = None,
-) -> Trust:
-    """Verdict on draws that were resampled from weighted draws of `posterior.approximation`.
+@dataclass(frozen=True, eq=False)
+class WeightedAssessment:
+    """Assessment of draws that were resampled from weighted draws of an approximation.
 
-    Args:
-        posterior: The resampled draws.
+    Attributes:
         sample: The weighted draws.
         weights: Their weights.
         distinct: Number of distinct draws among the resampled draws.
         changing: Coordinate whose estimate still changed in the last round of adaptation.
-
-    Returns:
-        The verdict.
     """
-    names, delivered = scalar_columns(posterior.fitted_draws)
-    evidence = {
-        "khat": weights.khat,
-        "khat_threshold": weights.threshold,
-        "ess_of_weights": weights.ess,
-        "distinct_draws": int(distinct),
-    }
-    missed = _missed(posterior, evidence)
-    uneven = (
-        f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {effective(weights.ess)}): "
-        "the proposal does not fit. Take more rounds (adapt=), a flow (proposal='svi'), or "
-        "method='nuts'."
-    )
-    trust = _useless(evidence, missed, uneven, [weights])
-    if trust:
-        return trust
-    count = len(sample.z)
-    if is_costly(posterior.fitted_target):
-        count = min(count, MAX_WEIGHTED_DRAWS)
-    wider, difference = _against_overdispersed(posterior, sample, delivered, count)
-    difference = difference._replace(ess=min(difference.ess, weights.ess))
-    evidence = {**differences_evidence(names, weights, [difference]), **evidence}
-    evidence |= {"wider_khat": wider.weights.khat, "wider_ess": wider.weights.ess}
-    outside = (
-        f"A wider sample finds mass where there are no draws (k-hat {wider.weights.khat:.2g}, "
-        f"{effective(wider.weights.ess)}). Take method='nuts'."
-    )
-    good = "The weights are even enough: means, sds and quantiles of these draws can be used."
-    trust = (
-        _useless(evidence, [], outside, [wider.weights])
-        or _caution(evidence, [wider.weights])
-        or _unsettled(evidence, weights, distinct, changing)
-        or unreached_tail(posterior, names, delivered, evidence)
-        or heavy_tail_caution(posterior, names, delivered, evidence)
-        or Trust("good", good, evidence)
-    )
-    return with_places(trust, posterior, wider)
+
+    sample: Sample
+    weights: Weights
+    distinct: int
+    changing: str | None = None
+
+    def __call__(self, posterior: Fit) -> Trust:
+        """Verdict on the resampled draws."""
+        sample, weights = self.sample, self.weights
+        names, delivered = scalar_columns(posterior.fitted_draws)
+        evidence = {
+            "khat": weights.khat,
+            "khat_threshold": weights.threshold,
+            "ess_of_weights": weights.ess,
+            "distinct_draws": self.distinct,
+        }
+        missed = _missed(posterior, evidence)
+        uneven = (
+            f"A few draws carry all the weight (k-hat {weights.khat:.2g}, "
+            f"{effective(weights.ess)}): the proposal does not fit. Take more rounds (adapt=), a "
+            "flow (proposal='svi'), or method='nuts'."
+        )
+        trust = _useless(evidence, missed, uneven, [weights])
+        if trust:
+            return trust
+        count = len(sample.z)
+        if is_costly(posterior.fitted_target):
+            count = min(count, MAX_WEIGHTED_DRAWS)
+        wider, difference = _against_overdispersed(posterior, sample, delivered, count)
+        difference = difference._replace(ess=min(difference.ess, weights.ess))
+        evidence = {**differences_evidence(names, weights, [difference]), **evidence}
+        evidence |= {"wider_khat": wider.weights.khat, "wider_ess": wider.weights.ess}
+        outside = (
+            f"A wider sample finds mass where there are no draws (k-hat {wider.weights.khat:.2g}, "
+            f"{effective(wider.weights.ess)}). Take method='nuts'."
+        )
+        good = "The weights are even enough: means, sds and quantiles of these draws can be used."
+        trust = (
+            _useless(evidence, [], outside, [wider.weights])
+            or _caution(evidence, [wider.weights])
+            or _unsettled(evidence, weights, self.distinct, self.changing)
+            or unreached_tail(posterior, names, delivered, evidence)
+            or heavy_tail_caution(posterior, names, delivered, evidence)
+            or Trust("good", good, evidence)
+        )
+        return with_places(trust, posterior, wider)
 
 
 def _unsettled(

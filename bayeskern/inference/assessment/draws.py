@@ -9,8 +9,7 @@ themselves after steps of NUTS, which leave only draws of the posterior unchange
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,16 +31,17 @@ from bayeskern.inference.assessment.convergence import (
     advice_if_not_finite,
     could_change,
 )
-from bayeskern.inference.assessment.mcmc import assess_mcmc, missing_mass
+from bayeskern.inference.assessment.mcmc import missing_mass
 from bayeskern.inference.assessment.overdispersed import overdispersed_sample
 from bayeskern.inference.assessment.persistence import mode_persistence, rank_persistence
-from bayeskern.inference.assessment.regions import assess_one_order
+from bayeskern.inference.assessment.regions import ChainAssessment
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Fit, Moved, Region
+from bayeskern.inference.result import Explored, Fit, Moved
 from bayeskern.inference.verdict import Trust, worst_entry
 
 FIT_REMEDY = (
@@ -54,132 +54,189 @@ UNMOVED = "steps of NUTS from them change next to nothing"
 # these to confirm them.
 MAX_PERSISTENCE = 0.5
 
-# Function of draws (S, d) and the number of a batch to the draws of this batch after more and more
-# steps of NUTS.
-type Move = Callable[[np.ndarray, int], Iterable[Moved]]
+# Minimum and maximum number of reference draws from the Student t, if the density is not costly.
+MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS = 4000, 8000
+# Batches of draws that are moved if the first batch differs, which may be chance: the sd of a
+# heavy-tailed number is uncertain.
+MOVED_BATCHES = 4
+# Largest correlation of moved draws with their starts below which no further steps are taken.
+GOAL_PERSISTENCE = 0.25
+
+# Function of a target, draws (S, d) and the number of a batch to the draws of this batch after more
+# and more steps of NUTS.
+type Move = Callable[[Target, np.ndarray, int], Iterable[Moved]]
 
 
-class Explored(NamedTuple):
-    """Result of a search for regions that draws have missed.
+@dataclass(frozen=True, eq=False)
+class DrawsAssessment:
+    """Assessment of draws of unknown density: Markov chains, or draws without an order.
 
     Attributes:
-        regions: As in `assess_mcmc`.
-        unvisited: As in `assess_mcmc`.
+        explored: Result of the search for regions.
         modes: Modes with a curvature that may hold much of the posterior, in one order of
             exchangeable members.
-        exchanges: Exchangeable members of the model.
-        in_one_order: True if the draws do not have all orders of exchangeable members.
-        evidence: Evidence on the search.
-    """
-
-    regions: Sequence[Region]
-    unvisited: int
-    modes: Sequence[Optimum]
-    exchanges: Exchanges
-    in_one_order: bool
-    evidence: dict[str, Any]
-
-
-def assess_draws(posterior: Fit, explored: Explored, move: Move) -> Trust:
-    """Verdict on draws of unknown density: Markov chains, or draws without an order.
-
-    Args:
-        posterior: The draws.
-        explored: Result of the search for regions.
         move: Moves draws by steps of NUTS.
-
-    Returns:
-        The worse of two verdicts. The first is on the chains or, for draws without an order, on the
-        regions that they miss; the second is a comparison with the density of the model.
     """
-    first = _assess_chains if posterior.is_mcmc else _assess_unordered
-    trust = first(posterior, explored)
-    if trust.verdict == "bad":
-        other = " Or the draws belong to another model, or to other data."
-        is_elsewhere = "share_elsewhere" in trust.evidence
-        return replace(trust, advice=trust.advice + other) if is_elsewhere else trust
-    density = assess_density(posterior, explored, move)
-    if VERDICTS.index(density.verdict) > VERDICTS.index(trust.verdict):
-        return replace(density, evidence=trust.evidence | density.evidence)
-    advice = trust.advice
-    if trust.verdict == "good":
-        advice = f"{density.advice} {trust.advice}"
-    return replace(trust, advice=advice, evidence=trust.evidence | density.evidence)
 
+    explored: Explored
+    modes: Sequence[Optimum]
+    move: Move
 
-def _assess_chains(posterior: Fit, explored: Explored) -> Trust:
-    regions, unvisited, evidence = explored.regions, explored.unvisited, explored.evidence
-    if explored.in_one_order and len(regions) == 1:
-        stats, exchanges = posterior.sample_stats, explored.exchanges
-        return assess_one_order(posterior, regions, stats, exchanges, unvisited, evidence)
-    return assess_mcmc(posterior, regions, unvisited, evidence)
+    def __call__(self, posterior: Fit) -> Trust:
+        """The worse of two verdicts.
 
+        The first is on the chains or, for draws without an order, on the regions that they miss;
+        the second is a comparison with the density of the model.
+        """
+        first = ChainAssessment(self.explored) if posterior.is_mcmc else self._unordered
+        trust = first(posterior)
+        if trust.verdict == "bad":
+            other = " Or the draws belong to another model, or to other data."
+            is_elsewhere = "share_elsewhere" in trust.evidence
+            return replace(trust, advice=trust.advice + other) if is_elsewhere else trust
+        density = self._compared_with_density(posterior)
+        if VERDICTS.index(density.verdict) > VERDICTS.index(trust.verdict):
+            return replace(density, evidence=trust.evidence | density.evidence)
+        advice = trust.advice
+        if trust.verdict == "good":
+            advice = f"{density.advice} {trust.advice}"
+        return replace(trust, advice=advice, evidence=trust.evidence | density.evidence)
 
-def _assess_unordered(posterior: Fit, explored: Explored) -> Trust:
-    """Verdict on draws without an order, by missed regions and heavy tails."""
-    evidence = dict(explored.evidence)
-    names, flat = scalar_columns(posterior.flat)
-    broken = advice_if_not_finite(names, flat[None])
-    if broken:
-        return Trust("bad", broken, evidence)
-    missing = missing_mass(posterior, explored.regions, explored.unvisited, evidence)
-    if missing:
-        return missing
-    if explored.in_one_order:
-        advice = (
-            f"The {explored.exchanges} can change places without a change of the density, and the "
-            "draws do not have all orders: use only results that do not depend on the order, such "
-            "as predictions."
+    def _unordered(self, posterior: Fit) -> Trust:
+        """Verdict on draws without an order, by missed regions and heavy tails."""
+        explored, evidence = self.explored, dict(self.explored.evidence)
+        names, flat = scalar_columns(posterior.flat)
+        broken = advice_if_not_finite(names, flat[None])
+        if broken:
+            return Trust("bad", broken, evidence)
+        missing = missing_mass(posterior, explored, evidence)
+        if missing:
+            return missing
+        if explored.in_one_order:
+            advice = (
+                f"The {explored.exchanges} can change places without a change of the density, and "
+                "the draws do not have all orders: use only results that do not depend on the "
+                "order, such as predictions."
+            )
+            return Trust("caution", advice, evidence)
+        good = Trust("good", "Means, sds and quantiles can be used.", evidence)
+        return heavy_tail_caution(posterior, names, flat, evidence) or good
+
+    def _compared_with_density(self, posterior: Fit) -> Trust:
+        """Verdict on draws by comparison with the density of the model.
+
+        Exchangeable members are sorted into one order before the comparison. With a bad
+        verdict, the findings are the heaviest weighted draws.
+        """
+        target, exchanges = posterior.fitted_target, self.explored.exchanges
+        z = exchanges.sorted(posterior.z.reshape(-1, posterior.z.shape[-1]))
+        names, values = _numbers(posterior, z)
+        differences = []
+        if exchanges and not self.explored.in_one_order:
+            differences.append(_difference_of_orders(posterior, exchanges))
+        count = int(np.clip(len(z), MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS))
+        if is_costly(target):
+            count = MAX_WEIGHTED_DRAWS
+        no_draws = Sample(z[:0], np.zeros(0), np.zeros(0))
+        reference = overdispersed_sample(target, None, no_draws, z, count, posterior.progress)
+        weights = reference.weights
+        if is_reliable(weights):
+            _, weighted = _numbers(posterior, exchanges.sorted(reference.z))
+            shift = weighted_difference(values, weighted, y_weights=weights.normal)
+            differences.append(Difference(shift, weights.ess))
+            evidence = differences_evidence(names, weights, differences)
+            order = np.argsort(reference.log_p)
+            half = np.searchsorted(np.cumsum(weights.normal[order]), 0.5)
+            trust = _verdict_on_differences(
+                posterior, evidence, float(reference.log_p[order[half]])
+            )
+            trust = trust or Trust("good", f"The draws fit the model: {CONFIRMED}.", evidence)
+        else:
+            trust = self._moved(posterior, (z, values), differences, weights)
+        return with_places(trust, posterior, reference)
+
+    def _moved(
+        self,
+        posterior: Fit,
+        draws: tuple[np.ndarray, np.ndarray],
+        differences: list[Difference],
+        weights: Weights,
+    ) -> Trust:
+        """Verdict from draws after steps of NUTS.
+
+        Args:
+            posterior: The draws.
+            draws: All draws z (S, d) and the numbers of their sites (S, m), sorted into one order.
+            differences: Other differences.
+            weights: Unreliable importance weights.
+        """
+        z, values = draws
+        moved = self._moved_enough(posterior, z, 0)
+        others = (differences, weights)
+        trust, evidence = self._verdict_on_moved(posterior, values, moved, *others)
+        if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
+            batches = range(1, MOVED_BATCHES)
+            further = [self._moved_enough(posterior, z, batch) for batch in batches]
+            moved = Moved.pooled([moved, *further])
+            trust, evidence = self._verdict_on_moved(posterior, values, moved, *others)
+        if trust:
+            return trust
+        if not evidence["persistence"] < MAX_PERSISTENCE:
+            advice = (
+                f"The draws cannot be confirmed: importance weights are not reliable (k-hat "
+                f"{weights.khat:.2g}), and {moved.steps} steps of NUTS hardly change "
+                f"{evidence['persistence_at']}. Compare with bk.infer(..., method='nuts'), or "
+                "reparametrise the model."
+            )
+            return Trust("caution", advice, evidence)
+        if "diverging" not in posterior.sample_stats and moved.diverged.any():
+            hidden = _divergence_caution(posterior, moved, evidence)
+            if hidden:
+                return hidden
+        return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
+
+    def _moved_enough(self, posterior: Fit, z: np.ndarray, batch: int) -> Moved:
+        """Draws of a batch after the first moves that leave hardly any trace of their starts."""
+        for moved in self.move(posterior.fitted_target, z, batch):
+            persistence = np.max(self._persistence(posterior, moved))
+            if not persistence > GOAL_PERSISTENCE:
+                break
+        return moved
+
+    def _persistence(self, posterior: Fit, moved: Moved) -> np.ndarray:
+        """Persistence of the numbers of all sites, and of the nearest mode, (m + 1,)."""
+        points = [self.explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
+        (_, start), (_, end) = (_numbers(posterior, z) for z in points)
+        return np.append(rank_persistence(start, end), mode_persistence(self.modes, *points))
+
+    def _verdict_on_moved(
+        self,
+        posterior: Fit,
+        values: np.ndarray,
+        moved: Moved,
+        differences: list[Difference],
+        weights: Weights,
+    ) -> tuple[Trust | None, dict]:
+        """Verdict `bad` or `caution` if moved draws differ, or None, with the evidence.
+
+        If the moved draws have the correlation r with their starts, the steps reduce the error e of
+        a mean to r e. The mean changes by (1 - r) e, so e is this change divided by 1 - r.
+        """
+        names, end = _numbers(posterior, self.explored.exchanges.sorted(moved.end))
+        persistence = self._persistence(posterior, moved)
+        kept = 1.0 - np.minimum(persistence[:-1], MAX_PERSISTENCE)
+        shift = Shift(*(part / kept for part in weighted_difference(values, end)))
+        effective = len(end) * np.square(np.min(kept))
+        evidence = differences_evidence(
+            names, weights, [*differences, Difference(shift, effective)]
         )
-        return Trust("caution", advice, evidence)
-    good = Trust("good", "Means, sds and quantiles can be used.", evidence)
-    return heavy_tail_caution(posterior, names, flat, evidence) or good
+        evidence["steps_moved"] = moved.steps
+        evidence |= worst_entry("persistence", persistence, [*names, "the nearest mode"])
+        log_p = log_densities(posterior.fitted_target, moved.end)
+        return _verdict_on_differences(posterior, evidence, float(np.median(log_p))), evidence
 
 
 # -- the density of the model ----------------------------------------------------------------------
-
-
-# Minimum and maximum number of reference draws from the Student t, if the density is not costly.
-MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS = 4000, 8000
-
-
-def assess_density(posterior: Fit, explored: Explored, move: Move) -> Trust:
-    """Verdict on draws by comparison with the density of the model.
-
-    Exchangeable members are sorted into one order before the comparison.
-
-    Args:
-        posterior: The draws.
-        explored: Result of the search for regions.
-        move: Moves draws by steps of NUTS.
-
-    Returns:
-        The verdict. With a bad verdict, the findings are the heaviest weighted draws.
-    """
-    target, exchanges = posterior.fitted_target, explored.exchanges
-    z = exchanges.sorted(posterior.z.reshape(-1, posterior.z.shape[-1]))
-    names, values = _numbers(posterior, z)
-    differences = []
-    if exchanges and not explored.in_one_order:
-        differences.append(_difference_of_orders(posterior, exchanges))
-    count = int(np.clip(len(z), MIN_REFERENCE_DRAWS, MAX_REFERENCE_DRAWS))
-    if is_costly(target):
-        count = MAX_WEIGHTED_DRAWS
-    no_draws = Sample(z[:0], np.zeros(0), np.zeros(0))
-    reference = overdispersed_sample(target, None, no_draws, z, count, posterior.progress)
-    weights = reference.weights
-    if is_reliable(weights):
-        _, weighted = _numbers(posterior, exchanges.sorted(reference.z))
-        shift = weighted_difference(values, weighted, y_weights=weights.normal)
-        differences.append(Difference(shift, weights.ess))
-        evidence = differences_evidence(names, weights, differences)
-        order = np.argsort(reference.log_p)
-        half = np.searchsorted(np.cumsum(weights.normal[order]), 0.5)
-        trust = _verdict_on_differences(posterior, evidence, float(reference.log_p[order[half]]))
-        trust = trust or Trust("good", f"The draws fit the model: {CONFIRMED}.", evidence)
-    else:
-        trust = _assess_moved(posterior, (z, values), explored, move, differences, weights)
-    return with_places(trust, posterior, reference)
 
 
 def _difference_of_orders(posterior: Fit, exchanges: Exchanges) -> Difference:
@@ -227,101 +284,6 @@ def _verdict_on_differences(posterior: Fit, evidence: dict, median_log_p: float)
     )
     is_bad = not gap < BAD_LOG_DENSITY_GAP
     return Trust("bad" if is_bad else "caution", advice, evidence)
-
-
-# Batches of draws that are moved if the first batch differs, which may be chance: the sd of a
-# heavy-tailed number is uncertain.
-MOVED_BATCHES = 4
-
-
-def _assess_moved(
-    posterior: Fit,
-    draws: tuple[np.ndarray, np.ndarray],
-    explored: Explored,
-    move: Move,
-    differences: list[Difference],
-    weights: Weights,
-) -> Trust:
-    """Verdict from draws after steps of NUTS.
-
-    Args:
-        posterior: The draws.
-        draws: All draws z (S, d) and the numbers of their sites (S, m), sorted into one order.
-        explored: Result of the search for regions.
-        move: Moves draws by steps of NUTS.
-        differences: Other differences.
-        weights: Unreliable importance weights.
-    """
-    z, values = draws
-    moved = _moved_enough(posterior, explored, move(z, 0))
-    trust, evidence = _verdict_on_moved(posterior, values, explored, moved, differences, weights)
-    if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
-        batches = range(1, MOVED_BATCHES)
-        others = [_moved_enough(posterior, explored, move(z, batch)) for batch in batches]
-        moved = Moved.pooled([moved, *others])
-        trust, evidence = _verdict_on_moved(
-            posterior, values, explored, moved, differences, weights
-        )
-    if trust:
-        return trust
-    if not evidence["persistence"] < MAX_PERSISTENCE:
-        advice = (
-            f"The draws cannot be confirmed: importance weights are not reliable (k-hat "
-            f"{weights.khat:.2g}), and {moved.steps} steps of NUTS hardly change "
-            f"{evidence['persistence_at']}. Compare with bk.infer(..., method='nuts'), or "
-            "reparametrise the model."
-        )
-        return Trust("caution", advice, evidence)
-    if "diverging" not in posterior.sample_stats and moved.diverged.any():
-        hidden = _divergence_caution(posterior, moved, evidence)
-        if hidden:
-            return hidden
-    return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
-
-
-# Largest correlation of moved draws with their starts below which no further steps are taken.
-GOAL_PERSISTENCE = 0.25
-
-
-def _moved_enough(posterior: Fit, explored: Explored, moves: Iterable[Moved]) -> Moved:
-    """The first of `moves` after which draws hardly depend on their starts, or else the last."""
-    for moved in moves:
-        persistence = np.max(_persistence(posterior, explored, moved))
-        if not persistence > GOAL_PERSISTENCE:
-            break
-    return moved
-
-
-def _persistence(posterior: Fit, explored: Explored, moved: Moved) -> np.ndarray:
-    """Persistence of the numbers of all sites, and of the nearest mode, (m + 1,)."""
-    points = [explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
-    (_, start), (_, end) = (_numbers(posterior, z) for z in points)
-    return np.append(rank_persistence(start, end), mode_persistence(explored.modes, *points))
-
-
-def _verdict_on_moved(
-    posterior: Fit,
-    values: np.ndarray,
-    explored: Explored,
-    moved: Moved,
-    differences: list[Difference],
-    weights: Weights,
-) -> tuple[Trust | None, dict]:
-    """Verdict `bad` or `caution` if moved draws differ, or None, with the evidence.
-
-    If the moved draws have the correlation r with their starts, the steps reduce the error e of a
-    mean to r e. The mean changes by (1 - r) e, so e is this change divided by 1 - r.
-    """
-    names, end = _numbers(posterior, explored.exchanges.sorted(moved.end))
-    persistence = _persistence(posterior, explored, moved)
-    kept = 1.0 - np.minimum(persistence[:-1], MAX_PERSISTENCE)
-    shift = Shift(*(part / kept for part in weighted_difference(values, end)))
-    effective = len(end) * np.square(np.min(kept))
-    evidence = differences_evidence(names, weights, [*differences, Difference(shift, effective)])
-    evidence["steps_moved"] = moved.steps
-    evidence |= worst_entry("persistence", persistence, [*names, "the nearest mode"])
-    log_p = log_densities(posterior.fitted_target, moved.end)
-    return _verdict_on_differences(posterior, evidence, float(np.median(log_p))), evidence
 
 
 def _divergence_caution(posterior: Fit, moved: Moved, evidence: dict) -> Trust | None:

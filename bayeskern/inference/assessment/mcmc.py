@@ -25,20 +25,14 @@ from bayeskern.inference.assessment.convergence import (
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.evaluation import constrain, join_chains
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Fit, Region
+from bayeskern.inference.result import Explored, Fit, Region
 from bayeskern.inference.verdict import Trust, worst_entry
 
 # Share of a posterior that good draws may leave out.
 MAX_MISSING_SHARE = 0.03
 
 
-def assess_mcmc(
-    posterior: Fit,
-    regions: Sequence[Region] = (),
-    unvisited: int = 0,
-    search_evidence: dict | None = None,
-    shares_unknown: bool = False,
-) -> Trust:
+def assess_mcmc(posterior: Fit, explored: Explored, shares_unknown: bool = False) -> Trust:
     """Verdict on the draws of several chains, over all latent and deterministic sites.
 
     Constant numbers, such as the diagonal of a correlation matrix, are left out; the evidence has
@@ -46,9 +40,7 @@ def assess_mcmc(
 
     Args:
         posterior: The draws.
-        regions: Regions of the chains, and further regions found by a search.
-        unvisited: Number of points that a search found and no chain visited.
-        search_evidence: Evidence on the search for regions.
+        explored: Result of the search for regions.
         shares_unknown: True if shares of regions were requested and could not be estimated.
 
     Returns:
@@ -62,7 +54,7 @@ def assess_mcmc(
     evidence = worst_convergence(varying_names, x[..., varying])
     evidence |= step_evidence([posterior.sample_stats]) | divergence_evidence(posterior)
     evidence["constants_left_out"] = int(np.sum(~varying))
-    evidence |= search_evidence or {}
+    evidence |= explored.evidence
     broken = (
         advice_if_not_finite(names, x)
         or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
@@ -74,7 +66,7 @@ def assess_mcmc(
     trust = verdict_on_chains(evidence, worst, chains * count)
     if trust.verdict != "good":
         trust = replace(trust, advice=trust.advice + _agreement(posterior, evidence))
-    missing = missing_mass(posterior, regions, unvisited, evidence, shares_unknown)
+    missing = missing_mass(posterior, explored, evidence, shares_unknown)
     if trust.verdict == "bad":
         return trust
     if missing or trust.verdict != "good":
@@ -111,22 +103,18 @@ def _agreement(posterior: Fit, evidence: dict) -> str:
 
 
 def missing_mass(
-    posterior: Fit,
-    regions: Sequence[Region],
-    unvisited: int,
-    evidence: dict,
-    shares_unknown: bool = False,
+    posterior: Fit, explored: Explored, evidence: dict, shares_unknown: bool = False
 ) -> Trust | None:
     """Verdict if much of the posterior may lie in regions without a chain; else None.
 
     Args:
         posterior: The draws.
-        regions: As in `assess_mcmc`.
-        unvisited: As in `assess_mcmc`.
+        explored: As in `assess_mcmc`.
         evidence: Receives the share of these regions.
         shares_unknown: As in `assess_mcmc`.
     """
-    others = [region for region in regions if not region.chains]
+    unvisited = explored.unvisited
+    others = [region for region in explored.regions if not region.chains]
     if unvisited:
         evidence["places_left"] = unvisited
     share, change, name = 0.0, 0.0, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,36 +15,66 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
-from bayeskern.inference.assessment.mcmc import regions_mean_error, unvisited_advice
+from bayeskern.inference.assessment.mcmc import assess_mcmc, regions_mean_error, unvisited_advice
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.exchangeable import Exchanges
-from bayeskern.inference.result import Fit, Region
+from bayeskern.inference.result import Explored, Fit
 from bayeskern.inference.verdict import Trust
 
 
+@dataclass(frozen=True, eq=False)
+class ChainAssessment:
+    """Assessment of chains as they ran.
+
+    Attributes:
+        explored: Result of the search for regions.
+        shares_unknown: True if shares of regions were requested and could not be estimated.
+    """
+
+    explored: Explored
+    shares_unknown: bool = False
+
+    def __call__(self, posterior: Fit) -> Trust:
+        """Verdict on the chains, with exchangeable members sorted if they stay in one order."""
+        if self.explored.in_one_order and len(self.explored.regions) == 1:
+            return assess_one_order(posterior, self.explored)
+        return assess_mcmc(posterior, self.explored, self.shares_unknown)
+
+
+@dataclass(frozen=True, eq=False)
+class RegionAssessment:
+    """Assessment of draws from several regions, in proportion to their shares.
+
+    Attributes:
+        explored: The regions.
+        stats: Sample statistics of the chains of each region.
+    """
+
+    explored: Explored
+    stats: Sequence[dict[str, np.ndarray]]
+
+    def __call__(self, posterior: Fit) -> Trust:
+        """Verdict on the draws."""
+        return assess_regions(posterior, self.explored, self.stats)
+
+
 def assess_regions(
-    posterior: Fit,
-    regions: Sequence[Region],
-    stats: Sequence[dict[str, np.ndarray]],
-    exchanges: Exchanges,
-    unvisited: int = 0,
-    search_evidence: dict | None = None,
+    posterior: Fit, explored: Explored, stats: Sequence[dict[str, np.ndarray]]
 ) -> Trust:
     """Verdict on draws from several regions, in proportion to their shares.
 
-    The chains of each region are judged separately, in unconstrained coordinates.
+    The chains of each region are judged separately, in unconstrained coordinates. Exchangeable
+    members are in random order in the draws.
 
     Args:
         posterior: The draws.
-        regions: The regions, with exchangeable members sorted into one order.
+        explored: The regions.
         stats: Sample statistics of the chains of each region.
-        exchanges: Exchangeable members, which are in random order in the draws.
-        unvisited: Number of points that a search found and no chain visited.
-        search_evidence: Evidence on the search for regions.
 
     Returns:
         The verdict.
     """
+    regions, unvisited = explored.regions, explored.unvisited
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
     coordinates = posterior.fitted_target.coordinates
@@ -56,7 +86,7 @@ def assess_regions(
         variances = np.square(shares) / np.array([c[part] for c in convergence])
         evidence[part] = float(1.0 / np.sum(variances))
         evidence[f"{part}_at"] = convergence[int(np.argmax(variances))][f"{part}_at"]
-    evidence |= step_evidence(stats) | divergence_evidence(posterior) | (search_evidence or {})
+    evidence |= step_evidence(stats) | divergence_evidence(posterior) | explored.evidence
     evidence |= {
         "regions": len(regions),
         "shares": ", ".join(f"{share:.2g}" for share in shares),
@@ -85,43 +115,34 @@ def assess_regions(
         )
         return Trust("caution", uncertain, evidence)
     efficiency = min(1.0, evidence["ess_tail"] / len(flat))
-    good = Trust("good", _good_advice(evidence["shares"], len(regions), exchanges), evidence)
+    good = Trust(
+        "good", _good_advice(evidence["shares"], len(regions), explored.exchanges), evidence
+    )
     return heavy_tail_caution(posterior, names, flat, evidence, efficiency) or good
 
 
-def assess_one_order(
-    posterior: Fit,
-    regions: Sequence[Region],
-    stats: dict[str, np.ndarray],
-    exchanges: Exchanges,
-    unvisited: int,
-    search_evidence: dict,
-) -> Trust:
+def assess_one_order(posterior: Fit, explored: Explored) -> Trust:
     """Verdict on chains that stay in one or a few orders of exchangeable members.
 
     The sorted chains may still agree. The verdict is caution then, together with the advice on any
     other problem. R-hat and effective draws in the evidence belong to the unsorted chains.
 
     Args:
-        posterior: The draws.
-        regions: As in `assess_regions`.
-        stats: Sample statistics of the chains.
-        exchanges: As in `assess_regions`.
-        unvisited: As in `assess_regions`.
-        search_evidence: As in `assess_regions`.
+        posterior: The chains.
+        explored: Result of the search for regions.
 
     Returns:
         The verdict.
     """
-    trust = assess_regions(posterior, regions, [stats], exchanges, unvisited, search_evidence)
+    trust = assess_regions(posterior, explored, [posterior.sample_stats])
     unsorted = worst_convergence(posterior.fitted_target.coordinates, posterior.z)
     evidence = trust.evidence | {"rhat_sorted": trust.evidence["rhat"]} | unsorted
     if trust.verdict == "bad":
         return replace(trust, evidence=evidence)
     advice = (
-        f"The {exchanges} can change places without a change of the density, and the chains do not "
-        "visit every order: use only results that do not depend on the order, such as "
-        "predictions, or take method='importance', whose draws have all orders equally often."
+        f"The {explored.exchanges} can change places without a change of the density, and the "
+        "chains do not visit every order: use only results that do not depend on the order, such "
+        "as predictions, or take method='importance', whose draws have all orders equally often."
     )
     advice += "" if trust.verdict == "good" else f" {trust.advice}"
     return Trust("caution", advice, evidence)

@@ -37,8 +37,8 @@ from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleRecord:
-    """Moves of a particle sampler and its start distribution.
+class ParticleAssessment:
+    """Assessment of particles, by the moves of their sampler and its start distribution.
 
     Attributes:
         acceptance: Mean acceptance probability at the last temperature.
@@ -64,60 +64,54 @@ class ParticleRecord:
     start: Approximation
     first: Sample
 
+    def __call__(self, posterior: Fit) -> Trust:
+        """Verdict on equally weighted draws of a particle sampler, over all sites.
 
-def assess_particles(posterior: Fit, record: ParticleRecord) -> Trust:
-    """Verdict on equally weighted draws of a particle sampler, over all sites.
-
-    Good particles meet the condition for good chains: 400 effective draws of every number in bulk
-    and tails. With K islands, R-hat of their means is about sqrt(1 + K / ESS), so that R-hat below
-    1.01 for eight islands is the same condition. Weighted draws of the start distribution, of a
-    wider Student t and of the prior must agree with the particles wherever their weights are
-    reliable.
-
-    Args:
-        posterior: The draws, with the ancestor and the island of each.
-        record: History of the particles.
-
-    Returns:
-        The verdict.
-    """
-    names, x = scalar_columns(posterior.flat)
-    varying, log_evidence = varies(x[None]), record.log_evidence
-    evidence = _convergence(posterior, names, x, varying) | {
-        "ancestors": len(np.unique(posterior.sample_stats[ANCESTOR])),
-        "log_evidence_error": log_evidence.error,
-        "acceptance": record.acceptance,
-        "unmoved": record.unmoved,
-        "temperatures": record.temperatures,
-        "gradients": record.evaluations,
-        "constants_left_out": int(np.sum(~varying)),
-    }
-    missed = missed_modes(posterior, record.first, log_evidence.value)
-    evidence["modes_missed"] = len(missed)
-    if posterior.optimum is not None:
-        evidence |= posterior.optimum.search_evidence
-    broken = (
-        advice_if_not_finite(names, x[None])
-        or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
-        or _unfinished(record)
-        or (missed_advice(len(missed)) if missed else None)
-    )
-    if broken:
-        return Trust("bad", broken, evidence)
-    drift = _drift(posterior, record, evidence)
-    wider, reliable = _compare(posterior, record, evidence)
-    efficiency = min(1.0, evidence["ess_tail"] / len(x))
-    tail = heavy_tail_caution(posterior, names, x, evidence, efficiency)
-    different = difference_verdict(evidence) if reliable else None
-    good = Trust(
-        "good",
-        "The islands of particles agree, and so do weighted draws from a wider distribution: "
-        "means, sds and quantiles can be used.",
-    )
-    problems = [p for p in (drift, different, _particle_problem(evidence), tail) if p is not None]
-    # `min` returns the first bad verdict or, without a bad verdict, the first caution.
-    trust = min(problems, key=lambda problem: problem.verdict != "bad", default=good)
-    return with_places(replace(trust, evidence=evidence), posterior, wider)
+        Good particles meet the condition for good chains: 400 effective draws of every number in
+        bulk and tails. With K islands, R-hat of their means is about sqrt(1 + K / ESS), so that
+        R-hat below 1.01 for eight islands is the same condition. Weighted draws of the start
+        distribution, of a wider Student t and of the prior must agree with the particles wherever
+        their weights are reliable.
+        """
+        names, x = scalar_columns(posterior.flat)
+        varying, log_evidence = varies(x[None]), self.log_evidence
+        evidence = _convergence(posterior, names, x, varying) | {
+            "ancestors": len(np.unique(posterior.sample_stats[ANCESTOR])),
+            "log_evidence_error": log_evidence.error,
+            "acceptance": self.acceptance,
+            "unmoved": self.unmoved,
+            "temperatures": self.temperatures,
+            "gradients": self.evaluations,
+            "constants_left_out": int(np.sum(~varying)),
+        }
+        missed = missed_modes(posterior, self.first, log_evidence.value)
+        evidence["modes_missed"] = len(missed)
+        if posterior.optimum is not None:
+            evidence |= posterior.optimum.search_evidence
+        broken = (
+            advice_if_not_finite(names, x[None])
+            or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
+            or _unfinished(self)
+            or (missed_advice(len(missed)) if missed else None)
+        )
+        if broken:
+            return Trust("bad", broken, evidence)
+        drift = _drift(posterior, self, evidence)
+        wider, reliable = _compare(posterior, self, evidence)
+        efficiency = min(1.0, evidence["ess_tail"] / len(x))
+        tail = heavy_tail_caution(posterior, names, x, evidence, efficiency)
+        different = difference_verdict(evidence) if reliable else None
+        good = Trust(
+            "good",
+            "The islands of particles agree, and so do weighted draws from a wider distribution: "
+            "means, sds and quantiles can be used.",
+        )
+        problems = [
+            p for p in (drift, different, _particle_problem(evidence), tail) if p is not None
+        ]
+        # `min` returns the first bad verdict or, without a bad verdict, the first caution.
+        trust = min(problems, key=lambda problem: problem.verdict != "bad", default=good)
+        return with_places(replace(trust, evidence=evidence), posterior, wider)
 
 
 def _convergence(posterior: Fit, names: list[str], x: np.ndarray, varying: np.ndarray) -> dict:
@@ -142,7 +136,7 @@ MAX_DRIFT = 0.1
 BAD_DRIFT = 0.5
 
 
-def _drift(posterior: Fit, record: ParticleRecord, evidence: dict) -> Trust | None:
+def _drift(posterior: Fit, record: ParticleAssessment, evidence: dict) -> Trust | None:
     """Verdict if moves at the last temperature changed the distribution of the particles.
 
     Reweighted particles already have the posterior distribution, which moves do not change. If the
@@ -167,7 +161,7 @@ def _drift(posterior: Fit, record: ParticleRecord, evidence: dict) -> Trust | No
 
 
 def _compare(
-    posterior: Fit, record: ParticleRecord, evidence: dict
+    posterior: Fit, record: ParticleAssessment, evidence: dict
 ) -> tuple[OverdispersedSample, bool]:
     """A wider weighted sample, and True if its weights are reliable.
 
@@ -230,7 +224,7 @@ def _particle_problem(e: dict) -> Trust | None:
     return None
 
 
-def _unfinished(record: ParticleRecord) -> str | None:
+def _unfinished(record: ParticleAssessment) -> str | None:
     if record.temperature == 1.0:
         return None
     return (

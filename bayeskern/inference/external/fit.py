@@ -8,7 +8,7 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import counted
-from bayeskern.inference.assessment.draws import Explored, assess_draws
+from bayeskern.inference.assessment.draws import DrawsAssessment
 from bayeskern.inference.external.draws import ExternalDraws
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.chains import Plan
@@ -70,16 +70,11 @@ def fit_draws(
         evidence |= optimum.search_evidence
     if external.ignored:
         evidence["sites_ignored"] = ", ".join(external.ignored)
-    explored = Explored(
-        exploration.regions,
-        exploration.unvisited,
+    assess = DrawsAssessment(
+        exploration.explored(evidence),
         [] if optimum is None else _modes(optimum),
-        exploration.exchanges,
-        exploration.hold_one_order,
-        evidence,
+        partial(moved_draws, seed=seed),
     )
-    move = partial(moved_draws, target, seed=seed)
-    assess = partial(assess_draws, explored=explored, move=move)
     return Fit(assess=assess, findings=exploration.findings, **fields)
 
 

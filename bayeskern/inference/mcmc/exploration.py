@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -38,7 +39,7 @@ from bayeskern.inference.optimization.factors import (
 )
 from bayeskern.inference.optimization.modes import RADIUS_SDS, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.result import MAX_COORDINATE, Region
+from bayeskern.inference.result import MAX_COORDINATE, Explored, Region
 
 # Effect of a mode, by Laplace's method, below which it is not visited.
 MIN_MODE_EFFECT = 0.003
@@ -124,6 +125,11 @@ class Exploration:
             "empty_necks": self.empty_necks,
         }
         return {name: count for name, count in counts.items() if count}
+
+    def explored(self, evidence: dict[str, Any]) -> Explored:
+        """The result for an assessment, with the evidence on the search."""
+        state = (self.regions, self.unvisited, self.exchanges, self.hold_one_order)
+        return Explored(*state, evidence)
 
     def explore(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
         """Visit ends of a search and points of earlier fits that chains have missed.

@@ -11,7 +11,7 @@ from bayeskern.core.random import stream
 from bayeskern.inference.approximation.adaptive import AdaptedProposal
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import resample
-from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
+from bayeskern.inference.assessment.approximation import WeightedAssessment, assess_approximation
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit
 
@@ -57,22 +57,16 @@ def fit_from_weights(
         count: Number of draws.
         replace: True to resample with replacement; False for count // 4 draws without replacement.
         seed: Seed of the resampling.
-        changing: As in `assess_weighted`.
+        changing: As in `WeightedAssessment`.
     """
     q, sample, weights, _ = weighted
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
-    assess = partial(
-        assess_weighted,
-        sample=sample,
-        weights=weights,
-        distinct=len(np.unique(chosen)),
-        changing=changing,
-    )
+    distinct = len(np.unique(chosen))
     return Fit(
         z=sample.z[chosen][None],
         weighted_z=(sample.z, weights.log),
-        assess=assess,
+        assess=WeightedAssessment(sample, weights, distinct, changing),
         log_evidence=weights.log_evidence,
         approximation=q,
         trace={"khat": np.array([weights.khat])},

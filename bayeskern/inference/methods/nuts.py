@@ -14,8 +14,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.timing import Stopwatch
-from bayeskern.inference.assessment.mcmc import assess_mcmc
-from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
+from bayeskern.inference.assessment.regions import ChainAssessment, RegionAssessment
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc import first_chains
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
@@ -367,11 +366,6 @@ class NUTS(Method):
         self, rows: Transitions, exploration: Exploration, evidence: dict[str, Any], seed: int
     ) -> Fit:
         """Fit with the draws of the chains as they ran."""
-        stats, regions = _sample_stats(rows, self.max_tree_depth), exploration.regions
-        if exploration.hold_one_order and len(regions) == 1:
-            assess = partial(assess_one_order, stats=stats, exchanges=exploration.exchanges)
-        else:
-            assess = partial(assess_mcmc, shares_unknown=self._wants_shares(exploration))
         log_evidence = None
         if self.evidence and exploration.hold_one_order:
             log_evidence = exploration.log_evidence(seed)
@@ -379,13 +373,10 @@ class NUTS(Method):
             log_evidence = bridge_log_evidence(exploration.target, rows.z, seed)
         return Fit(
             z=rows.z,
-            assess=partial(
-                assess,
-                regions=regions,
-                unvisited=exploration.unvisited,
-                search_evidence=evidence,
+            assess=ChainAssessment(
+                exploration.explored(evidence), shares_unknown=self._wants_shares(exploration)
             ),
-            sample_stats=stats,
+            sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=log_evidence,
             findings=exploration.findings,
         )
@@ -410,14 +401,7 @@ class NUTS(Method):
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=exchanges.shuffled(mixed.z[0], rng)[None],
-            assess=partial(
-                assess_regions,
-                regions=regions,
-                stats=stats,
-                exchanges=exchanges,
-                unvisited=exploration.unvisited,
-                search_evidence=evidence,
-            ),
+            assess=RegionAssessment(exploration.explored(evidence), stats),
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: region_of_draw},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,
             findings=exploration.findings,

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
-from bayeskern.inference.assessment.smc import ParticleRecord, assess_particles
+from bayeskern.inference.assessment.smc import ParticleAssessment
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
@@ -133,7 +133,7 @@ class SMC(Method):
     ) -> Fit:
         chosen = sampler.draws(state)
         history = {name: state.history[:, i] for i, name in enumerate(HISTORY_COLUMNS)}
-        record = ParticleRecord(
+        assess = ParticleAssessment(
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
             exhausted=bool(history["moves"][-1] >= self.max_moves),
@@ -147,8 +147,8 @@ class SMC(Method):
         )
         return Fit(
             z=state.z[chosen][None],
-            assess=partial(assess_particles, record=record),
-            log_evidence=record.log_evidence,
+            assess=assess,
+            log_evidence=assess.log_evidence,
             optimum=optimum,
             sample_stats={
                 "lp": state.log_p[chosen][None],

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bayeskern.inference.assessment.mcmc import assess_mcmc
+from bayeskern.inference.result import Explored
 
 
 def chains_of(x, **changes):
@@ -74,7 +75,7 @@ SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
     ],
 )
 def test_verdicts(posterior, verdict, advice):
-    trust = assess_mcmc(posterior)
+    trust = assess_mcmc(posterior, Explored())
     assert trust.verdict == verdict, trust
     assert re.search(advice, trust.advice), trust
     if not np.all(posterior.z == 0.3):
@@ -83,9 +84,9 @@ def test_verdicts(posterior, verdict, advice):
 
 def test_advice_leaves_out_what_was_done():
     """Smaller steps and the non-centred form are not advised where NUTS has taken them."""
-    done = {"target_accept": 0.99, "centredness": "theta 0.1 to 0.4"}
-    diverging = assess_mcmc(chains_of(INDEPENDENT, diverging=some(5)), search_evidence=done)
-    slow = assess_mcmc(chains_of(INDEPENDENT, energy=walk(0.95)), search_evidence=done)
+    done = Explored(evidence={"target_accept": 0.99, "centredness": "theta 0.1 to 0.4"})
+    diverging = assess_mcmc(chains_of(INDEPENDENT, diverging=some(5)), done)
+    slow = assess_mcmc(chains_of(INDEPENDENT, energy=walk(0.95)), done)
     for trust in (diverging, slow):
         assert "tighter priors" in trust.advice
         assert not re.search("target_accept|non-centred", trust.advice)
@@ -99,12 +100,13 @@ def with_deterministic(f):
 
 
 def test_agreement_on_deterministics_is_reported():
-    trust = assess_mcmc(with_deterministic(np.random.default_rng(3).normal(size=(4, 1000))))
+    independent = np.random.default_rng(3).normal(size=(4, 1000))
+    trust = assess_mcmc(with_deterministic(independent), Explored())
     assert trust.verdict == "bad" and trust.evidence["rhat_computed"] < 1.01
     assert re.search(r"in different regions.*The chains do agree on f \(R-hat 1", trust.advice)
 
 
 @pytest.mark.parametrize("f", [SHIFTED, walk(0.95), np.full((4, 1000), np.nan)])
 def test_disagreement_on_deterministics_is_not_reported_as_agreement(f):
-    trust = assess_mcmc(with_deterministic(f))
+    trust = assess_mcmc(with_deterministic(f), Explored())
     assert trust.verdict == "bad" and "do agree" not in trust.advice

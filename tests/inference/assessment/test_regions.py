@@ -9,9 +9,8 @@ import pytest
 
 from bayeskern.inference.assessment.regions import assess_regions
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Region
+from bayeskern.inference.result import Explored, Region
 
 
 def normal():
@@ -42,7 +41,7 @@ def assessed(diverging=0, saturated=0, share_error=0.001, left=0):
         fitted_target=Target.of(normal, (), {}),
     )
     each = [stats(diverging, saturated), stats(0, 0)]
-    return assess_regions(posterior, regions, each, Exchanges(), left)
+    return assess_regions(posterior, Explored(regions, left), each)
 
 
 @pytest.mark.parametrize(
