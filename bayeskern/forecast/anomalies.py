@@ -14,7 +14,8 @@ from bayeskern.core.formatting import short
 from bayeskern.core.plotting import figure
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.series_intervals import SeriesIntervals
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.interval_table import IntervalTable
 from bayeskern.forecast.show.plot import (
     FORECAST_COLOR,
     HISTORY_COLOR,
@@ -22,6 +23,7 @@ from bayeskern.forecast.show.plot import (
     finish,
     short_name,
 )
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Anomalies(SeriesIntervals):
+class Anomalies:
     """Values of a series with their leave-one-out intervals. Returned by `anomalies`.
 
     Each value is predicted from all earlier and later values, by the average over the structures of
@@ -43,7 +45,8 @@ class Anomalies(SeriesIntervals):
         level: Probability of the central intervals.
     """
 
-    file_name = "anomalies"
+    forecast: Forecast
+    level: float
 
     @cached_property
     def _predictive(self) -> QuantileAverage | ResponseMixture:
@@ -81,30 +84,23 @@ class Anomalies(SeriesIntervals):
         return (self.values < lower) | (self.values > upper)
 
     @property
-    def _selected(self) -> np.ndarray:
-        return self.outside
-
-    @property
-    def _columns(self) -> dict[str, np.ndarray]:
-        return {"value": self.values, "median": self.median}
-
-    @property
     def _title(self) -> str:
         return f"{self.outside.sum()} of {len(self.values)} values stand out"
 
     @property
-    def _facts(self) -> tuple[str, str]:
-        count, name = len(self.values), short(self.forecast.series.value_name, 80)
-        head = f"{self.outside.sum()} of {count} values of {name} stand out"
-        by_chance = f"{(1.0 - self.level) * count:.2g} would by chance"
-        return head, f"outside of {100 * self.level:.6g} % intervals given all others; {by_chance}"
+    def _table(self) -> IntervalTable:
+        """Table of the values outside."""
+        rows, (lower, upper) = self.outside, self.interval
+        columns = {"value": self.values[rows], "median": self.median[rows]}
+        ends = lower[rows], upper[rows]
+        return IntervalTable(self.forecast.series, self.times[rows], columns, ends, self.values)
 
     def to_frame(self) -> pd.DataFrame:
         """Data frame of the values outside, with columns value, median, lower and upper."""
         import pandas as pd  # slow to import
 
         (lower, upper), series = self.interval, self.forecast.series
-        columns = self._columns | {"lower": lower, "upper": upper}
+        columns = {"value": self.values, "median": self.median, "lower": lower, "upper": upper}
         index = series.calendar.index(self.times, series.time_name)
         return pd.DataFrame(columns, index=index).loc[self.outside]
 
@@ -125,7 +121,24 @@ class Anomalies(SeriesIntervals):
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write anomalies.csv and anomalies.png; return their paths."""
-        return self._write(folder, self.times[self.outside])
+        table = self.to_frame()
+        table.index = self.forecast.time_labels(self.times[self.outside])
+        table.index.name = self.forecast.series.time_name
+        contents = {"anomalies.csv": csv_text(table), "anomalies.png": self.plot()}
+        return write_files(folder, contents)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return self._table.page(self._title, self.plot())
+
+    def __repr__(self) -> str:
+        f, count = self.forecast, len(self.values)
+        head = (
+            f"{self.outside.sum()} of {count} values of {short(f.series.value_name, 80)} stand out"
+        )
+        by_chance = f"{(1.0 - self.level) * count:.2g} would by chance"
+        level = f"outside of {100 * self.level:.6g} % intervals given all others; {by_chance}"
+        return self._table.text(head, level, f.problem)
 
 
 def anomalies(series: Any, level: float = 0.999, **options: Any) -> Anomalies:

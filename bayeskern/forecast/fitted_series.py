@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.memory import Memory
+from bayeskern.core.cache import Cache
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Cache of the latest components, which reports show at several levels.
-_components = Memory(4)
+_components = Cache(4)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,8 +41,8 @@ class FittedSeries:
         combination: The structures with their weights and their forecasts from earlier origins;
             None for a constant series.
         seed: Random seed.
-        fit: Posterior by the method of `StructuralModel(method=...)`; None by default and for
-            "map".
+        method_posterior: Posterior by the method of `StructuralModel(method=...)`; None by default
+            and for "map".
     """
 
     series: Series
@@ -50,7 +50,7 @@ class FittedSeries:
     choices: Choices
     combination: Combination | None
     seed: int = 0
-    fit: Posterior | None = None
+    method_posterior: Posterior | None = None
 
     @cached_property
     def times(self) -> np.ndarray:
@@ -113,8 +113,8 @@ class FittedSeries:
     @cached_property
     def posterior(self) -> Posterior | None:
         """Posterior of the hyperparameters of the leading structure; None if constant."""
-        if self.fit is not None or not self.parts:
-            return self.fit
+        if self.method_posterior is not None or not self.parts:
+            return self.method_posterior
         return self.parts[0].draws.posterior(self.seed)
 
     @cached_property

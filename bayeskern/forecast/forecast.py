@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.cache import Cache
 from bayeskern.core.formatting import printable_errors
-from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.candidates import RECENT_VALUES, candidates
 from bayeskern.forecast.combine.stacking import alone, combine
 from bayeskern.forecast.combine.updating import likely_times
@@ -44,7 +44,7 @@ from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.prediction.mixture import thin
 
 # Caches: users often repeat a forecast with another horizon, or for a figure.
-_fits, _combinations = Memory(4), Memory(4)
+_fits, _combinations = Cache(4), Cache(4)
 
 
 @printable_errors()

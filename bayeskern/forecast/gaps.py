@@ -19,8 +19,10 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel
-from bayeskern.forecast.series_intervals import SeriesIntervals
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.interval_table import IntervalTable
 from bayeskern.forecast.show.plot import FORECAST_COLOR, HISTORY_COLOR, finish, short_name
+from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FilledSeries(SeriesIntervals):
+class FilledSeries:
     """A series with predictions of its missing values. Returned by `fill_gaps`.
 
     The predictive distribution of the missing values conditions on all observed values, before and
@@ -42,7 +44,8 @@ class FilledSeries(SeriesIntervals):
         level: Probability of the central intervals.
     """
 
-    file_name = "filled"
+    forecast: Forecast
+    level: float
 
     @property
     def series(self) -> Series:
@@ -126,23 +129,15 @@ class FilledSeries(SeriesIntervals):
         return pd.DataFrame(columns, index=index)
 
     @property
-    def _selected(self) -> np.ndarray:
-        return self.missing
-
-    @property
-    def _columns(self) -> dict[str, np.ndarray]:
-        return {"median": self.values}
-
-    @property
     def _title(self) -> str:
         return f"{counted(int(self.missing.sum()), 'missing value')} filled"
 
     @property
-    def _facts(self) -> tuple[str, str]:
-        count, name = int(self.missing.sum()), short(self.series.value_name, 80)
-        head = f"{counted(count, 'missing value')} of {name} filled"
-        level = f"{100 * self.level:.6g} % intervals given all observed values"
-        return f"{head}, {len(self.values) - count} observed", level
+    def _table(self) -> IntervalTable:
+        """Table of the predictions."""
+        rows, (lower, upper) = self.missing, self.interval
+        columns, ends = {"median": self.values[rows]}, (lower[rows], upper[rows])
+        return IntervalTable(self.series, self.times[rows], columns, ends, self.values)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Plot the series, and the predictions of its missing values with their intervals."""
@@ -164,7 +159,21 @@ class FilledSeries(SeriesIntervals):
 
     def export(self, folder: str | Path) -> list[Path]:
         """Write filled.csv and filled.png; return their paths."""
-        return self._write(folder, self.times)
+        table = self.to_frame()
+        table.index = self.forecast.time_labels(self.times)
+        table.index.name = self.series.time_name
+        return write_files(folder, {"filled.csv": csv_text(table), "filled.png": self.plot()})
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return self._table.page(self._title, self.plot())
+
+    def __repr__(self) -> str:
+        count, name = int(self.missing.sum()), short(self.series.value_name, 80)
+        filled = f"{counted(count, 'missing value')} of {name} filled"
+        level = f"{100 * self.level:.6g} % intervals given all observed values"
+        head = f"{filled}, {len(self.values) - count} observed"
+        return self._table.text(head, level, self.forecast.problem)
 
 
 # Maximum number of values in a fit that includes the first gap; the time of a fit is cubic in it.

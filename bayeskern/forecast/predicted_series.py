@@ -118,8 +118,9 @@ class PredictedSeries(FittedSeries, Quantiles):
     @cached_property
     def problem(self) -> str | None:
         """Reason not to use the fit or its predictions; None if there is none."""
-        if self.fit is not None and self.fit.trust.verdict == "bad":
-            return self.fit.trust.advice
+        posterior = self.method_posterior
+        if posterior is not None and posterior.trust.verdict == "bad":
+            return posterior.trust.advice
         # With fewer than two effective draws, a single draw dominates the forecast.
         if self.before is not None and self.parts and self.effective_draws < 2.0:
             return (

@@ -152,7 +152,7 @@ class Forecast(PredictedSeries):
             series=series,
             choices=choices,
             combination=replace(combination, parts=parts),
-            fit=None,
+            method_posterior=None,
             before=self.before or self,
         )
 
@@ -363,4 +363,5 @@ def forecast_in(stored: netcdf.Stored) -> Forecast:
     if state["fit"] is None or forecast.leading is None:
         return forecast
     groups = stored.groups.children["fit"]
-    return replace(forecast, fit=restored(state["fit"], groups, forecast.leading.target))
+    posterior = restored(state["fit"], groups, forecast.leading.target)
+    return replace(forecast, method_posterior=posterior)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeskern.core import netcdf, validation
+from bayeskern.core.cache import Cache
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
-from bayeskern.core.memory import Memory
 from bayeskern.core.plotting import legend_below, panels
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import forecast_plot
@@ -115,9 +115,9 @@ class Forecasts(Mapping[Any, Forecast]):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @cached_property
-    def _latest(self) -> Memory:
+    def _latest(self) -> Cache:
         """Cache of the forecasts that were read last."""
-        return Memory(8)
+        return Cache(8)
 
     @cached_property
     def _indices(self) -> dict[Any, int]:

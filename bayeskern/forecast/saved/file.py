@@ -34,9 +34,9 @@ def contents(f: PredictedSeries, with_tables: bool = True) -> bytes:
         "fit": None,
     }
     tree = xr.DataTree.from_dict(groups)
-    if f.fit is not None:
-        tree["fit"] = f.fit.to_arviz()
-        state["fit"] = state_of_posterior(f.fit)
+    if f.method_posterior is not None:
+        tree["fit"] = f.method_posterior.to_arviz()
+        state["fit"] = state_of_posterior(f.method_posterior)
     return netcdf.to_bytes(tree, state, FORMAT)
 
 

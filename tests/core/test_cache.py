@@ -1,17 +1,17 @@
-"""Memory keeps the results of the last few calls."""
+"""A cache keeps the results of the last few calls."""
 
 import copy
 
 import pytest
 
-from bayeskern.core.memory import Memory
+from bayeskern.core.cache import Cache
 
 
 def test_recent_results_are_kept():
-    memory, made = Memory(2), []
+    cache, made = Cache(2), []
 
     def ask(key):
-        return memory.recall(key, lambda: made.append(key) or f"of {key}")
+        return cache.recall(key, lambda: made.append(key) or f"of {key}")
 
     assert [ask(key) for key in "abac"] == ["of a", "of b", "of a", "of c"]
     assert made == ["a", "b", "c"]
@@ -21,14 +21,14 @@ def test_recent_results_are_kept():
 
 
 def test_errors_are_not_kept():
-    memory = Memory(2)
+    cache = Cache(2)
     with pytest.raises(ZeroDivisionError):
-        memory.recall("key", lambda: 1 / 0)
-    assert memory.recall("key", lambda: 1) == 1
+        cache.recall("key", lambda: 1 / 0)
+    assert cache.recall("key", lambda: 1) == 1
 
 
 def test_copies_are_empty():
     """A cache that is sent to another process starts without results."""
-    memory = Memory(2)
-    assert memory.recall("key", lambda: 1) == 1
-    assert copy.deepcopy(memory).recall("key", lambda: 2) == 2
+    cache = Cache(2)
+    assert cache.recall("key", lambda: 1) == 1
+    assert copy.deepcopy(cache).recall("key", lambda: 2) == 2
