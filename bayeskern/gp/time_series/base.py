@@ -75,12 +75,16 @@ class ConditionedProcess(ABC):
     def coefficients(self) -> Moments:
         """Means and variances of the coefficients of linear effects: (k,) each."""
 
+    def precision(self) -> Moments:
+        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y; dense covariances only."""
+        raise NotImplementedError(f"{type(self).__name__} has no dense covariance matrix.")
+
 
 class Evidence(ABC):
     """log p(y, hyperparameters) of a process in time, at unconstrained z (d,).
 
-    `NumpyEvidence` uses covariances, `SteadyEvidence` a filter. Only `NumpyEvidence` has the
-    methods for change points and robust noise.
+    `NumpyEvidence` uses covariances, `SteadyEvidence` a filter. Change points and robust noise need
+    `ConditionedProcess.precision` and `with_noise_factors`, which only covariances offer.
 
     Attributes:
         x: Times, (n,).
@@ -89,6 +93,7 @@ class Evidence(ABC):
         component_names: Names of the additive components other than effects.
         middle: Prior median of z, (d,).
         prior_sd: Prior sd of z, (d,); 1 where it is unknown.
+        noise_factors: Factors of the noise variance of the values, (n,).
     """
 
     x: np.ndarray
@@ -97,6 +102,16 @@ class Evidence(ABC):
     component_names: tuple[str, ...]
     middle: np.ndarray
     prior_sd: np.ndarray
+    noise_factors: np.ndarray
+
+    @property
+    def noise_state(self) -> tuple[np.ndarray, float]:
+        """Noise factors (n,), and the constant that is added to the log density."""
+        return self.noise_factors, 0.0
+
+    def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
+        """Copy with noise factors (n,) and a constant added to the log density."""
+        raise NotImplementedError(f"{type(self).__name__} has no noise factors.")
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
