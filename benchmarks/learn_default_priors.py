@@ -39,7 +39,7 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.learned import ANY
 from bayeskern.forecast.model.trends import HYPERPARAMETERS, TRENDS
@@ -79,7 +79,7 @@ def posterior_moments(
     return {trend: row for trend, (_, row) in rows.items()}
 
 
-def _shared(name: str, fitted: Fitted) -> str:
+def _shared(name: str, fitted: FittedStructure) -> str:
     """Name of a hyperparameter in the table, which is the same for all seasons."""
     first, _, rest = name.partition(".")
     # The shape of a day within the week has the prior of all seasons.

@@ -10,7 +10,8 @@ from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
 from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin, origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
@@ -77,7 +78,7 @@ def table_of(priors) -> Learned:
     return Learned(priors, weighing, Growth(0.0, 0.0), width, Reliability(0.0, 0.0, 0.0))
 
 
-def fits_of(lesson: Lesson, priors, trends) -> list[Fitted]:
+def fits_of(lesson: Lesson, priors, trends) -> list[FittedStructure]:
     """Structures with these trends at their modes."""
     choices = replace(lesson.choices, learned=table_of(priors), trends=tuple(trends))
     with one_blas_thread():
@@ -126,7 +127,9 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     with one_blas_thread():
         past = [fitted.rolling(origins) for fitted in fits]
         moments = [
-            fitted.draws(stacking.MIN_PART_DRAWS, 0, lesson.x_new).moments(lesson.x_new)
+            Draws.from_laplace(fitted, stacking.MIN_PART_DRAWS, 0, lesson.x_new).moments(
+                lesson.x_new
+            )
             for fitted in fits
         ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]

@@ -14,7 +14,7 @@ from bayeskern.core.cache import Cache
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale
@@ -74,7 +74,7 @@ class FittedSeries:
         return self.choices.seasons
 
     @property
-    def leading(self) -> Fitted | None:
+    def leading(self) -> FittedStructure | None:
         """Fitted structure with the largest weight; None for a constant series."""
         return self.parts[0].fitted if self.parts else None
 

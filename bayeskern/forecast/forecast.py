@@ -32,7 +32,7 @@ from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIHOOD, origins_of
 from bayeskern.forecast.model.configuration import MAX_HORIZON, Request, configure
 from bayeskern.forecast.model.future_values import table_of
@@ -165,7 +165,7 @@ def _fitted_forecast(
         max_origins = MAX_ORIGINS_WITH_LIKELIHOOD
     origins = origins_of(series.calendar.steps()[series.observed], horizon, season, max_origins)
 
-    def fit() -> tuple[Fitted, ...]:
+    def fit() -> tuple[FittedStructure, ...]:
         return tuple(candidates(x, y, choices, origins))
 
     # Only in a long series do forecasts from earlier origins choose structures. Kernels of the user
@@ -182,7 +182,7 @@ def _fitted_forecast(
         best = max(fits, key=lambda fitted: fitted.log_evidence)
         if model.is_map:
             key = (best, model.method, horizon)
-            combination = _combinations.recall(key, lambda: alone(best.at_mode(), origins))
+            combination = _combinations.recall(key, lambda: alone(Draws.at_mode(best), origins))
         else:
             posterior = fit_target(as_method(model.method), best.target, seed, progress=True)
             # Equally weighted draws, at most 200.

@@ -23,7 +23,7 @@ from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN, name_seasons
 from bayeskern.forecast.model.learned import ANY, learned
 from bayeskern.forecast.model.structure import Choices, Structure
@@ -94,7 +94,7 @@ class Expression(NamedTuple):
                 yield i, name if counts[name] == 1 else f"{name}_{counts[name]}", term
 
 
-Candidate = tuple[Expression, Fitted]
+Candidate = tuple[Expression, FittedStructure]
 
 
 # Smallest posterior probability of a kernel in the table and in `KernelSearch.kernels`.
@@ -112,7 +112,7 @@ class KernelSearch:
         series: The series, or its last 500 values if it is longer; None for X and y.
     """
 
-    fits: tuple[Fitted, ...]
+    fits: tuple[FittedStructure, ...]
     expressions: tuple[Expression, ...]
     tried: int
     series: Series | None = None
@@ -124,7 +124,7 @@ class KernelSearch:
         shares = np.exp(scores - logsumexp(scores))
         return dict(zip(map(str, self.expressions), shares.tolist(), strict=True))
 
-    def _probable(self) -> list[tuple[str, float, Fitted]]:
+    def _probable(self) -> list[tuple[str, float, FittedStructure]]:
         """Expression, probability and fit of kernels with a probability of 1 % or more."""
         pairs = zip(self.probabilities.items(), self.fits, strict=True)
         return [(name, p, f) for (name, p), f in pairs if p >= MIN_SHARE]
@@ -347,11 +347,13 @@ class _Search:
                 best = known.get(expression.form, candidate)
                 known[expression.form] = max(best, candidate, key=_score)
 
-    def _fit(self, expression: Expression, start: dict[str, float]) -> Fitted:
+    def _fit(self, expression: Expression, start: dict[str, float]) -> FittedStructure:
         kernels = {GIVEN: self._kernel(expression)}
         choices = Choices((GIVEN,), {}, (False,), learned(ANY), kernels=kernels)
         start = self._first_periods(expression) | start
-        fitted = Fitted.of(Structure(GIVEN, False), choices, self.x, self.y, start)
+        fitted = FittedStructure.from_values(
+            Structure(GIVEN, False), choices, self.x, self.y, start
+        )
         return fitted.rescaled() if self.repeats else fitted
 
     # -- periods ------------------------------------------------------------------------------

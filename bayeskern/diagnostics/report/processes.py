@@ -16,7 +16,7 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.forecast.combine.components import equal_draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.result import Forecast
 from bayeskern.gp.components import centered_components
@@ -141,7 +141,7 @@ class ForecastProcess(NamedTuple):
     """
 
     forecast: Forecast
-    fitted: Fitted
+    fitted: FittedStructure
     z: np.ndarray
     kernels: Kernel
 

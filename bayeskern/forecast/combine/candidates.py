@@ -13,7 +13,7 @@ from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.stacking import learned_weights
 from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.forecast.model.structure import Choices, Structure
@@ -36,7 +36,7 @@ def candidates(
     y: np.ndarray,
     choices: Choices,
     origins: Sequence[Origin] = (),
-) -> list[Fitted]:
+) -> list[FittedStructure]:
     """Structures at their modes, best first.
 
     Of a longer series, structures of small weight are left out.
@@ -86,7 +86,7 @@ def _fit_all(
     y: np.ndarray,
     advance: Callable[[], None],
     start: Mapping[Structure, dict[str, float]] = MappingProxyType({}),
-) -> list[Fitted]:
+) -> list[FittedStructure]:
     """Structures at their modes, best first, fitted in parallel if faster.
 
     Args:
@@ -98,8 +98,8 @@ def _fit_all(
         start: Structure -> starting hyperparameters by name.
     """
 
-    def fit(structure: Structure) -> Fitted:
-        fitted = Fitted.of(structure, choices, x, y, start.get(structure))
+    def fit(structure: Structure) -> FittedStructure:
+        fitted = FittedStructure.from_values(structure, choices, x, y, start.get(structure))
         advance()
         return fitted
 
@@ -141,7 +141,7 @@ def _fit_on_grid(
     choices: Choices,
     origins: Sequence[Origin],
     advance: Callable[[], None],
-) -> list[Fitted]:
+) -> list[FittedStructure]:
     """Structures with enough weight, best first.
 
     The seasons and the noise of the first structure are the start for those of other trends; the
@@ -165,7 +165,7 @@ def _fit_on_grid(
 MIN_RECENT_WEIGHT = 0.05
 
 
-def _with_weight(fits: list[Fitted], origins: Sequence[Origin]) -> list[Fitted]:
+def _with_weight(fits: list[FittedStructure], origins: Sequence[Origin]) -> list[FittedStructure]:
     """Fits whose forecasts from earlier origins give them enough weight; all without origins."""
     if not origins or len(fits) == 1:
         return fits
@@ -175,7 +175,9 @@ def _with_weight(fits: list[Fitted], origins: Sequence[Origin]) -> list[Fitted]:
     return [fits[i] for i in np.flatnonzero(weights >= MIN_RECENT_WEIGHT)]
 
 
-def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:
+def best_first(
+    fits: Iterable[FittedStructure], max_log_gap_nats: float = np.inf
+) -> list[FittedStructure]:
     """Fits within `max_log_gap_nats` of the best, sorted best first."""
     fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
     return [fit for fit in fits if fit.log_joint >= fits[0].log_joint - max_log_gap_nats]
@@ -190,7 +192,7 @@ CHANGE_MARGIN = 5
 CHANGE_STARTS = 3
 
 
-def _with_changes(fits: list[Fitted]) -> list[Fitted]:
+def _with_changes(fits: list[FittedStructure]) -> list[FittedStructure]:
     """Fits with and without new change points, added while they gain log evidence."""
     newest = fits
     for _ in range(MAX_CHANGES):
@@ -212,6 +214,6 @@ def _with_changes(fits: list[Fitted]) -> list[Fitted]:
     return [fitted for fitted in fits if fitted.structure.trend not in CHANGING] or fits
 
 
-def _log_evidence(fits: Sequence[Fitted]) -> float:
+def _log_evidence(fits: Sequence[FittedStructure]) -> float:
     """Log marginal likelihood of all structures together, up to a constant."""
     return float(logsumexp([fitted.log_evidence for fitted in fits]))

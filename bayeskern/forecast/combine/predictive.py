@@ -10,7 +10,7 @@ import numpy as np
 from bayeskern.forecast.combine.alternatives import alternatives_of
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.forecast.fit.draws import Draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
@@ -105,7 +105,7 @@ def _response_mixture(
 
 
 def _latent_paths(
-    fits: Sequence[Fitted],
+    fits: Sequence[FittedStructure],
     zs: Sequence[np.ndarray],
     x_new: np.ndarray,
     i: int,

@@ -22,7 +22,7 @@ from scipy.special import logsumexp, softmax
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin
 from bayeskern.forecast.model.learned import LOG, Features, Width
 from bayeskern.forecast.model.structure import Choices, Structure
@@ -47,7 +47,7 @@ class Part(NamedTuple):
         return self.draws.fitted.structure
 
     @property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> FittedStructure:
         """The structure at its mode."""
         return self.draws.fitted
 
@@ -141,7 +141,7 @@ MAX_PART_DRAWS, MIN_PART_DRAWS = 24, 6
 
 
 def combine(
-    fits: Sequence[Fitted],
+    fits: Sequence[FittedStructure],
     origins: Sequence[Origin],
     seed: int,
     x_new: np.ndarray = NO_TIMES,
@@ -152,7 +152,7 @@ def combine(
         fits: Structures at their modes.
         origins: Earlier origins to forecast from.
         seed: Seed of the draws.
-        x_new: As in `Fitted.draws`.
+        x_new: As in `Draws.from_laplace`.
 
     Raises:
         FloatingPointError: No fit has a finite log marginal likelihood.
@@ -177,7 +177,7 @@ def combine(
 
     def draw(i: int) -> Draws:
         count = max(MIN_PART_DRAWS, int(np.ceil(MAX_PART_DRAWS * weights[i] / weights.max())))
-        return fits[i].draws(count, seed, x_new)
+        return Draws.from_laplace(fits[i], count, seed, x_new)
 
     draws = side_by_side(draw, order, n)
     parts = [Part(d, float(weights[i])) for d, i in zip(draws, order, strict=True)]
@@ -191,7 +191,11 @@ def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
 
 
 def response_mixture(
-    fits: Sequence[Fitted], weights: np.ndarray, zs: Sequence[np.ndarray], moments, paths=None
+    fits: Sequence[FittedStructure],
+    weights: np.ndarray,
+    zs: Sequence[np.ndarray],
+    moments,
+    paths=None,
 ) -> ResponseMixture:
     """Predictive distribution of counts or shares, a mixture over S draws.
 
@@ -213,7 +217,7 @@ def response_mixture(
 
 
 def _past(
-    fits: Sequence[Fitted], weights: np.ndarray, moments: Sequence[list[Moments]]
+    fits: Sequence[FittedStructure], weights: np.ndarray, moments: Sequence[list[Moments]]
 ) -> QuantileAverage | ResponseMixture | None:
     """Forecasts from all earlier origins, by means and sds of each fit at each origin."""
     if not moments[0]:
@@ -234,7 +238,7 @@ LEARNING_RATE = 0.5
 
 
 def _weights(
-    fits: Sequence[Fitted],
+    fits: Sequence[FittedStructure],
     origins: Sequence[Origin],
     by_part: Sequence[list[Moments]],
 ) -> np.ndarray:
@@ -257,7 +261,7 @@ def _weights(
 
 
 def learned_weights(
-    fits: Sequence[Fitted],
+    fits: Sequence[FittedStructure],
     log_evidence: np.ndarray,
     origins: Sequence[Origin],
     by_part: Sequence[list[Moments]],
@@ -287,7 +291,7 @@ def past_count(origins: Sequence[Origin]) -> int:
     return len(np.unique(Ahead.of(origins).rows))
 
 
-def error_of(fitted: Fitted, past: Sequence[Moments], origins: Sequence[Origin]) -> float:
+def error_of(fitted: FittedStructure, past: Sequence[Moments], origins: Sequence[Origin]) -> float:
     """Mean loss of the nine deciles of past forecasts; NaN if there are none.
 
     Args:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.trends import priors_of_changes
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
+from bayeskern.gp.time_series.base import LogMarginal
 
 # Log prior odds of one more change: the data must be three times as probable with it, which is
 # "positive evidence" in Kass and Raftery (1995), "Bayes factors".
@@ -35,7 +35,7 @@ class ChangeScan(NamedTuple):
         return float(self.times[np.argmax(self.log_factors)])
 
 
-def scan(evidence: DenseLogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
+def scan(evidence: LogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
     """Bayes factors of a change of level and slope at every time between two values.
 
     A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
@@ -76,7 +76,7 @@ def scan(evidence: DenseLogMarginal, z: np.ndarray, trend: str, margin: int = 0)
     return ChangeScan((times + evidence.x[-1])[inner], 0.5 * (gain - occam)[inner])
 
 
-def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
+def with_change(fitted: FittedStructure, time: float, margin: int) -> FittedStructure:
     """Fit with one more change of level and slope, from the mode of a fit.
 
     All times of the change are equally probable a priori. The log prior of the result accounts for
@@ -85,7 +85,9 @@ def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
     """
     changes = (*fitted.structure.changes, time)
     structure = fitted.structure._replace(changes=changes)
-    changed = Fitted.of(structure, fitted.choices, fitted.x, fitted.y, fitted.mode_by_name)
+    changed = FittedStructure.from_values(
+        structure, fitted.choices, fitted.x, fitted.y, fitted.mode_by_name
+    )
     candidates = _scan_of(fitted, changed, margin)
     at = int(np.argmin(np.abs(candidates.times - time)))
     log_share = float(candidates.log_factors[at] - logsumexp(candidates.log_factors))
@@ -94,7 +96,9 @@ def with_change(fitted: Fitted, time: float, margin: int) -> Fitted:
     return replace(changed, log_prior=log_prior)
 
 
-def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> Fitted | None:
+def with_likeliest_change(
+    fits: Sequence[FittedStructure], margin: int, starts: int
+) -> FittedStructure | None:
     """Fit with a further change at its most probable time; None for a short series.
 
     The hyperparameters of a fit without the change explain it by a wandering level. Its time is
@@ -121,10 +125,10 @@ def with_likeliest_change(fits: Sequence[Fitted], margin: int, starts: int) -> F
     return max(changed, key=lambda fitted: fitted.log_evidence)
 
 
-def _scan_of(fitted: Fitted, at: Fitted, margin: int) -> ChangeScan:
+def _scan_of(fitted: FittedStructure, at: FittedStructure, margin: int) -> ChangeScan:
     """Scan of `fitted` at the hyperparameters of `at`."""
     z = np.array([at.mode_by_name[name] for name in fitted.evidence.names])
-    return scan(cast("DenseLogMarginal", fitted.evidence), z, fitted.structure.trend, margin)
+    return scan(fitted.evidence, z, fitted.structure.trend, margin)
 
 
 def _sums_after(a: np.ndarray) -> np.ndarray:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.forecast.fit.modes import MIN_CURVATURE, FittedStructure
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
@@ -16,9 +16,6 @@ from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 from bayeskern.prediction.mixture import NOT_FACTORED
-
-if TYPE_CHECKING:
-    from bayeskern.forecast.fit.modes import Fitted
 
 NO_TIMES = np.zeros(0)
 
@@ -35,11 +32,44 @@ class Draws:
         computed: Joint distribution of the values at `next_times`, if already computed.
     """
 
-    fitted: Fitted
+    fitted: FittedStructure
     z: np.ndarray
     log_ratios: np.ndarray
     next_times: np.ndarray = field(default_factory=lambda: NO_TIMES)
     computed: JointPredictive | None = None
+
+    @classmethod
+    def from_laplace(
+        cls, fitted: FittedStructure, count: int, seed: int, x_new: np.ndarray = NO_TIMES
+    ) -> Draws:
+        """Draws from the normal approximation at the mode, with importance weights.
+
+        Args:
+            fitted: The structure at its mode.
+            count: Number of draws.
+            seed: Random seed.
+            x_new: Sorted times of likely predictions or new values, (m,), to be precomputed.
+        """
+        d = len(fitted.mode)
+        if d == 0:
+            return cls(fitted, fitted.mode[None], np.array([fitted.log_density]))
+        # Where the curvature is small or negative, the proposal is wide; the weights correct it.
+        eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(fitted.hessian))
+        curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
+        # Unlike eigenvectors, the Cholesky factor is a continuous function of the data.
+        factor = np.linalg.cholesky(curvature)
+        standard = np.random.default_rng(seed).standard_normal((count, d))
+        z = fitted.mode + np.linalg.solve(factor.T, standard.T).T
+        log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
+        log_q += np.sum(np.log(np.diag(factor)))
+        predictive = fitted.evidence.predictive(z, x_new)
+        return cls(fitted, z, predictive.log_densities - log_q, x_new, predictive)
+
+    @classmethod
+    def at_mode(cls, fitted: FittedStructure) -> Draws:
+        """Single draw at the polished mode."""
+        polished = fitted.polished()
+        return cls(polished, polished.mode[None], np.zeros(1))
 
     @cached_property
     def predictive(self) -> JointPredictive | None:
@@ -88,7 +118,7 @@ class Draws:
         """Leave-one-out mean and sd of each transformed value, over all draws: (n,) each."""
         means, variances, _ = self.fitted.evidence.loo(self.z)
         # A left-out value has a noise factor of 1: its fitted factor was computed from the value.
-        factors = getattr(self.fitted.evidence, "noise_factors", 1.0)
+        factors = self.fitted.evidence.noise_factors
         noise = np.reshape(self.fitted.evidence.values(self.z)["noise"], -1)
         excess = self.fitted.excess_noise(self.z)[:, None] - noise[:, None] * (factors - 1.0)
         return self.averaged(means, variances + excess)

@@ -8,7 +8,7 @@ value in the file, so that a file is never read with a model other than the fitt
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.regressors import Regressors, days_of
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.effects import Effects, EffectSources
@@ -25,7 +25,6 @@ from bayeskern.forecast.model.learned import Growth, Learned, Reliability, Weigh
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.likelihoods.analytic import Analytic
 
 # Classes whose instances a file stores by the name of the class.
@@ -115,15 +114,13 @@ def _effects(state: tuple[Effects, list[Any]] | None) -> Effects | None:
 
 def _part_state(part: Part) -> dict[str, Any]:
     draws, fitted = part.draws, part.fitted
-    evidence = fitted.evidence
-    robust = cast("DenseLogMarginal", evidence) if fitted.choices.robust else None
     return {
         "structure": fitted.structure,
         "mode": fitted.mode,
         "log_density": fitted.log_density,
         "curvature": fitted.curvature,
         "log_prior": fitted.log_prior,
-        "noise": None if robust is None else robust.noise_state,
+        "noise": fitted.evidence.noise_state if fitted.choices.robust else None,
         "z": draws.z,
         "log_ratios": draws.log_ratios,
         "next_times": draws.next_times,
@@ -139,7 +136,7 @@ def _part(
     Raises ValueError if its log density at the mode differs from the saved one.
     """
     structure, mode = state["structure"], state["mode"]
-    fitted = Fitted.at(
+    fitted = FittedStructure.at_mode(
         structure, choices, *_data(before.series if before else series), mode,
         state["log_density"], state["curvature"],
     )  # fmt: skip
@@ -147,7 +144,7 @@ def _part(
     if before is not None:
         evidence = evidence.given(x, fitted.scale.forward(y))
     if state["noise"] is not None:
-        evidence = cast("DenseLogMarginal", evidence).with_noise_factors(*state["noise"])
+        evidence = evidence.with_noise_factors(*state["noise"])
     fitted = replace(fitted, x=x, y=y, evidence=evidence, log_prior=state["log_prior"])
     with evidence.threads():
         value = evidence.log_density(mode)

@@ -75,14 +75,17 @@ class ConditionedProcess(ABC):
     def coefficients(self) -> Moments:
         """Means and variances of the coefficients of linear effects: (k,) each."""
 
+    def precision(self) -> Moments:
+        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y; dense covariances only."""
+        raise NotImplementedError(f"{type(self).__name__} has no dense covariance matrix.")
+
 
 class LogMarginal(ABC):
     """Log marginal likelihood of a process in time, plus the log prior, at unconstrained z (d,).
 
-    The process is integrated out: this is log p(y, hyperparameters).
-
-    `DenseLogMarginal` uses covariances, `SteadyLogMarginal` a filter. Only `DenseLogMarginal` has
-    methods for change points and robust noise.
+    `DenseLogMarginal` uses covariances, `SteadyLogMarginal` a filter. Change points and robust
+    noise need `ConditionedProcess.precision` and `with_noise_factors`, which only covariances
+    offer.
 
     Attributes:
         x: Times, (n,).
@@ -91,6 +94,7 @@ class LogMarginal(ABC):
         component_names: Names of the additive components other than effects.
         middle: Prior median of z, (d,).
         prior_sd: Prior sd of z, (d,); 1 where it is unknown.
+        noise_factors: Factors of the noise variance of the values, (n,).
     """
 
     x: np.ndarray
@@ -99,6 +103,16 @@ class LogMarginal(ABC):
     component_names: tuple[str, ...]
     middle: np.ndarray
     prior_sd: np.ndarray
+    noise_factors: np.ndarray
+
+    @property
+    def noise_state(self) -> tuple[np.ndarray, float]:
+        """Noise factors (n,), and the constant that is added to the log density."""
+        return self.noise_factors, 0.0
+
+    def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
+        """Copy with noise factors (n,) and a constant added to the log density."""
+        raise NotImplementedError(f"{type(self).__name__} has no noise factors.")
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:

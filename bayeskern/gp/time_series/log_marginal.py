@@ -120,11 +120,9 @@ class DenseLogMarginal(LogMarginal):
 
     @property
     def noise_state(self) -> tuple[np.ndarray, float]:
-        """Noise factors (n,), and the constant that is added to the log density."""
         return self.noise_factors, self._constant
 
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
-        """Copy with noise factors (n,) and a constant added to the log density."""
         clone = copy(self)
         clone.noise_factors, clone._constant = noise_factors, constant
         return clone
@@ -311,7 +309,6 @@ class ConditionedSeries(ConditionedProcess):
         return mean, prior - half.T @ half
 
     def precision(self) -> Moments:
-        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y."""
         return lapack.inverse(self.factor.copy(order="F")), lapack.solve(self.factor, self.y)
 
     def _loo(self) -> Moments:

@@ -23,7 +23,8 @@ from bayeskern.forecast.combine.stacking import (
     past_count,
     structure_name,
 )
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.draws import Draws
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.learned import Features, Weighing
 from bayeskern.forecast.model.structure import Structure
@@ -43,7 +44,7 @@ ORIGINS = origins_of(np.arange(N), 4)
 
 def given(kernel=KERNEL, y=Y):
     choices = choices_for(trends=("given",), kernels={"given": kernel})
-    return Fitted.of(Structure("given", False), choices, T, y)
+    return FittedStructure.from_values(Structure("given", False), choices, T, y)
 
 
 def of_walk(origins=ORIGINS, **options):
@@ -176,7 +177,7 @@ def test_weight_of_a_change_is_its_posterior_probability(monkeypatch):
     learned = replace(TABLE, weighing=Weighing(INTERCEPTS, 0.0, 0.0, 0.0, 50.0))
     choices = choices_for(find_changes=True, learned=learned)
     structures = [Structure(t, False, c) for c in ((), (29.5,)) for t in ("drift", "reverting")]
-    fits = [Fitted.of(s, choices, np.arange(float(N)), WALK) for s in structures]
+    fits = [FittedStructure.from_values(s, choices, np.arange(float(N)), WALK) for s in structures]
     fits[2:] = [replace(fitted, log_prior=-1.0) for fitted in fits[2:]]
     monkeypatch.setattr(stacking, "MIN_WEIGHT", 0.0)
     parts = combine(fits, (), seed=0).parts
@@ -275,7 +276,7 @@ def test_interval_scale_is_learned_from_residuals(fits):
 
 
 def test_errors_of_given_kernels_are_normal():
-    combination = alone(given().at_mode(), ORIGINS)
+    combination = alone(Draws.at_mode(given()), ORIGINS)
     assert combination.errors(np.arange(3)).degrees == np.inf
     np.testing.assert_array_equal(combination.errors(np.arange(3)).scales, 1.0)
     assert len(combination.residuals) == sum(len(origin.steps) for origin in ORIGINS)

@@ -9,7 +9,7 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.fit.changes import LOG_PRIOR_ODDS, scan, with_change
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structure import Structure
@@ -43,7 +43,9 @@ def features(x, at):
 def test_bayes_factors_equal_ratios_of_two_processes(trend):
     x = np.delete(T, [3, 20, 21])
     y = np.delete(jumped(0.8), [3, 20, 21])
-    fitted = Fitted.of(Structure(trend, False), choices_for(trends=(trend,), step=1 / 12), x, y)
+    fitted = FittedStructure.from_values(
+        Structure(trend, False), choices_for(trends=(trend,), step=1 / 12), x, y
+    )
     times, log_factors = scan(fitted.evidence, fitted.mode, trend)
     np.testing.assert_allclose(times, 0.5 * (x[1:] + x[:-1]))
     values = fitted.evidence.values(fitted.mode)
@@ -58,7 +60,9 @@ def test_bayes_factors_equal_ratios_of_two_processes(trend):
 
 
 def test_margin_leaves_out_ends():
-    fitted = Fitted.of(Structure("drift", False), choices_for(step=1 / 12), T, jumped())
+    fitted = FittedStructure.from_values(
+        Structure("drift", False), choices_for(step=1 / 12), T, jumped()
+    )
     everywhere = scan(fitted.evidence, fitted.mode, "drift")
     inner = scan(fitted.evidence, fitted.mode, "drift", margin=5)
     assert inner.times[0] == pytest.approx(4.5 / 12) and np.sum(inner.times[-1] < T) == 5
@@ -82,7 +86,9 @@ def test_kernel_of_change_has_features_of_its_priors(trend):
 
 def test_fitted_prior_of_a_slope_is_that_of_the_search():
     """After half the span, a change of slope has the variance of a jump."""
-    fitted = Fitted.of(Structure("drift", False, (2.9,)), choices_for(step=1 / 12), T, jumped())
+    fitted = FittedStructure.from_values(
+        Structure("drift", False, (2.9,)), choices_for(step=1 / 12), T, jumped()
+    )
     middle = dict(zip(fitted.evidence.names, fitted.evidence.middle, strict=True))
     jump, slope = (
         middle[f"trend.changepoint.sum.{name}.variance"] for name in ("constant", "linear")
@@ -95,7 +101,7 @@ def test_evidence_of_a_change_has_no_unit_of_time():
     structure, y = Structure("drift", False, (30.2,)), jumped(1.0)
     x = np.arange(float(N))
     values = [
-        Fitted.of(
+        FittedStructure.from_values(
             structure._replace(changes=(30.2 * unit,)), choices_for(step=unit), unit * x, y
         ).log_density
         for unit in (1.0, 1.0 / 52.0)
@@ -105,7 +111,9 @@ def test_evidence_of_a_change_has_no_unit_of_time():
 
 def test_prior_of_a_change_counts_its_times():
     """p(y) of a change at any time is the mean over times, at the same hyperparameters."""
-    fitted = Fitted.of(Structure(STEADY, False), choices_for(trends=(STEADY,)), T, jumped(0.3))
+    fitted = FittedStructure.from_values(
+        Structure(STEADY, False), choices_for(trends=(STEADY,)), T, jumped(0.3)
+    )
     changed = with_change(fitted, float(T[AT] - 1 / 24), margin=5)
     z = np.array([changed.mode_by_name[name] for name in fitted.evidence.names])
     times, log_factors = scan(fitted.evidence, z, STEADY, margin=5)

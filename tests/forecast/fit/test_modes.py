@@ -11,7 +11,7 @@ import scipy.stats
 import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.draws import Draws
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.building import build_evidence, build_scale
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
@@ -28,7 +28,7 @@ KERNEL = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0,
 
 def given(kernel=KERNEL, y=Y):
     choices = choices_for(trends=("given",), kernels={"given": kernel})
-    return Fitted.of(Structure("given", False), choices, T, y)
+    return FittedStructure.from_values(Structure("given", False), choices, T, y)
 
 
 def of_airline(trend, **options):
@@ -55,7 +55,7 @@ def test_evidence_and_moments_equal_quadrature():
         return scipy.integrate.simpson(inner, x=grids[0])
 
     total = integral(p)
-    draws = fitted.draws(2000, seed=1)
+    draws = Draws.from_laplace(fitted, 2000, seed=1)
     estimate = draws.weights.log_evidence
     assert estimate.error < 0.05
     truth = np.log(total) + log_p.max()
@@ -98,7 +98,7 @@ def test_mode_equals_map():
     np.testing.assert_allclose(at_mode.hessian, posterior.optimum.hessian, rtol=1e-3, atol=1e-3)
     # The curvature that it keeps is one of near by, of which the evidence is a logarithm.
     assert abs(fitted.optimum.log_evidence - posterior.optimum.log_evidence) < 0.02
-    point = fitted.at_mode().posterior(0)
+    point = Draws.at_mode(fitted).posterior(0)
     assert point.method == "map" and point.trust.verdict == "not assessable"
     for name, value in posterior.point().items():
         np.testing.assert_allclose(point.point()[name], value, rtol=1e-4, err_msg=name)
@@ -108,11 +108,11 @@ def test_mode_equals_map():
 @pytest.mark.slow
 def test_random_starts_find_no_better_mode(trend):
     structure, choices, x, y = of_airline(trend)
-    fitted = Fitted.of(structure, choices, x, y)
+    fitted = FittedStructure.from_values(structure, choices, x, y)
     rng = np.random.default_rng(1)
     for z in fitted.evidence.middle + rng.standard_normal((8, len(fitted.mode))):
         start = dict(zip(fitted.evidence.names, z, strict=True))
-        other = Fitted.of(structure, choices, x, y, start)
+        other = FittedStructure.from_values(structure, choices, x, y, start)
         assert other.log_density < fitted.log_density + 0.01
 
 
@@ -121,7 +121,7 @@ def test_density_is_invariant_to_units_of_time_and_values(trend):
     """Months as steps of 1 or of 1/12, and values in cents."""
     structure, choices, x, y = of_airline(trend)
     in_steps = replace(choices, seasons={"season": 12.0}, step=1.0)
-    one = Fitted.of(structure, choices, x, y)
+    one = FittedStructure.from_values(structure, choices, x, y)
     other = build_evidence(
         choices, structure, x, build_scale(choices, structure, 100.0 * y), 100.0 * y
     )
@@ -158,7 +158,7 @@ def test_draws_agree_with_nuts():
 
 @pytest.fixture(scope="module")
 def draws():
-    return given().draws(40, seed=3, x_new=T[-1] + np.arange(1, 4) / 12.0)
+    return Draws.from_laplace(given(), 40, seed=3, x_new=T[-1] + np.arange(1, 4) / 12.0)
 
 
 def test_moments_equal_mixture_of_draws(draws):
@@ -208,5 +208,5 @@ def test_draws_with_nan_moments_have_no_weight(draws):
 
 
 def test_single_draw_is_a_point():
-    point = given().at_mode()
+    point = Draws.at_mode(given())
     assert point.is_point and point.shares.tolist() == [1.0] and point.ess == 1.0

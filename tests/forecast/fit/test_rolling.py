@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN_VALUES, origins_of
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
@@ -76,7 +76,9 @@ def test_rolling_forecasts_ignore_later_values(log):
     """Hyperparameters and scale are kept."""
     y = np.exp(0.05 * np.cumsum(np.random.default_rng(0).normal(size=40)))
     x, origins = np.arange(40.0), origins_of(np.arange(40), 6)
-    fitted = Fitted.of(Structure("slope", log), choices_for(trends=("slope",)), x, y)
+    fitted = FittedStructure.from_values(
+        Structure("slope", log), choices_for(trends=("slope",)), x, y
+    )
     changed = np.where(np.arange(40) < origins[3].count, y, 3.0 * y)
     other = fitted.given(x, changed)
     for i, (ours, theirs) in enumerate(
@@ -91,7 +93,7 @@ def test_rolling_forecasts_have_student_t_noise():
     rng = np.random.default_rng(1)
     y, x = rng.normal(size=40), np.arange(40.0)
     y[30] = 25.0
-    fitted = Fitted.of(Structure("drift", False), choices_for(robust=True), x, y)
+    fitted = FittedStructure.from_values(Structure("drift", False), choices_for(robust=True), x, y)
     ((mean, sd),) = fitted.rolling(origins_of(np.arange(40), 3)[:1])
     noise = float(fitted.evidence.values(fitted.mode)["noise"])
     n = 20

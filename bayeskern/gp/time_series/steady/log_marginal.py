@@ -98,6 +98,7 @@ class SteadyLogMarginal(LogMarginal):
 
     def _set_data(self, x: np.ndarray, y: np.ndarray, effects: LinearEffects | None) -> None:
         self.x, self.y, self.effects = np.asarray(x, float), np.asarray(y, float), effects
+        self.noise_factors = np.ones(len(self.y))
         self.grid = TimeGrid(float(self.x[0]), self.prior.step)
         rows = None if effects is None else effects.rows
         components = () if effects is None else effects.linear_components
