@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.forecast.fit.modes import MIN_CURVATURE, FittedStructure
+from bayeskern.forecast.fit.modes import MIN_PROPOSAL_CURVATURE, FittedStructure
 from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
@@ -55,7 +55,7 @@ class Draws:
             return cls(fitted, fitted.mode[None], np.array([fitted.log_density]))
         # Where the curvature is small or negative, the proposal is wide; the weights correct it.
         eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(fitted.hessian))
-        curvature = (vectors * np.maximum(eigenvalues, MIN_CURVATURE)) @ vectors.T
+        curvature = (vectors * np.maximum(eigenvalues, MIN_PROPOSAL_CURVATURE)) @ vectors.T
         # Unlike eigenvectors, the Cholesky factor is a continuous function of the data.
         factor = np.linalg.cholesky(curvature)
         standard = np.random.default_rng(seed).standard_normal((count, d))
