@@ -19,7 +19,7 @@ from bayeskern.hyperparameters import Parametrized
 from bayeskern.hyperparameters.parametrized import Path
 from bayeskern.kernels import plot, registry, spectral_density
 from bayeskern.kernels.description import InputAxis
-from bayeskern.kernels.pairs import Evaluation, Pairs, Part
+from bayeskern.kernels.pairs import Evaluation, Pairs, PartGram
 from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class CovarianceFunction(Parametrized):
         raise NoStateSpaceError(f"{self!r} has no state-space form.")
 
     @staticmethod
-    def numpy_gram(parts: Sequence[Part], values: Iterator[float], pairs: Pairs) -> Evaluation:
+    def numpy_gram(parts: Sequence[PartGram], values: Iterator[float], pairs: Pairs) -> Evaluation:
         """Gram matrix in NumPy for points of one column, and its derivatives.
 
         A forecast evaluates it a few hundred times. A kernel without it is compiled by JAX instead.

@@ -147,7 +147,7 @@ class PairWeights:
         )
 
 
-class Part(Protocol):
+class PartGram(Protocol):
     """Gram matrix of one of the kernels of which a kernel is composed."""
 
     def evaluate(self, values: Iterator[float], pairs: Pairs) -> Evaluation:
