@@ -79,7 +79,8 @@ variance=1.0)
         X = metrics.scale(X, self.lengthscale)
         # The column of ones makes monomials of lower degree a choice of `degree` factors too.
         phi = jnp.concatenate([jnp.ones_like(X[:, :1]), X], axis=1)
-        factors, repeats = feature_maps.monomials(self, *phi.shape, degree)
+        n, m = phi.shape
+        factors, repeats = feature_maps.monomials(self, n, m, degree)
         factorials = np.prod(np.where(factors == 0, 1.0, repeats), axis=1)
         bump = jnp.sqrt(self.variance) * jnp.exp(-0.5 * jnp.sum(X * X, axis=1))
         # The bump comes first: it keeps high powers of distant points from overflowing.
