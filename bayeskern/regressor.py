@@ -27,7 +27,7 @@ from bayeskern.kernels import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.families.rbf import RBF
 from bayeskern.kernels.gram_matrix import padded
-from bayeskern.prediction.mixture import Prediction, mixture, thin
+from bayeskern.prediction.mixture import Mixture, Prediction, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 
 type RandomState = int | np.random.RandomState | None
@@ -226,7 +226,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """Distribution of f at X (m, d)."""
         if self._gps is None:
             return self._model.predictive(self._draws(), self._data, X, latent=True)
-        f = mixture(eqx.Partial(_function_at, self._gps), {}, X, len(self.X_train_))
+        f = Mixture(eqx.Partial(_function_at, self._gps), {}, X, len(self.X_train_))
         return f if self.y_train_.ndim == 1 else OutputsPrediction(f, len(self._gps))
 
     def _draws(self) -> dict[str, jax.Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -161,7 +162,7 @@ class ConditionedGP(eqx.Module):
         has_noise = observes_kinds_of(gp.X, rows) if noise is None else jnp.ones(())
         latent = latent or not np.any(has_noise)
         new_noise = gp.new_noise(noise, rows.shape[0], latent) * has_noise
-        return _prediction(gp, rows, new_noise, gp.new_mean(mean, rows))
+        return ProcessPrediction(gp, rows, new_noise, gp.new_mean(mean, rows))
 
     def measured(self, kinds: RowKinds | None) -> ConditionedGP:
         """Copy for predictions of measured rows too.
@@ -243,7 +244,7 @@ class ConditionedGP(eqx.Module):
         points = plot.points(X_new, points_of(self.X), self.columns)
         rows, kinds = new_rows(points, self.kernel, self.X, self.columns)
         gp = self.measured(kinds)
-        f = _prediction(gp, rows, jnp.zeros(()), mean_at(gp.prior_mean, rows))
+        f = ProcessPrediction(gp, rows, jnp.zeros(()), mean_at(gp.prior_mean, rows))
         shown = np.ones(len(self.X), bool) if self.observed is None else np.asarray(self.observed)
         shown = shown & are_in_units_of_f(self.X)
         data = np.asarray(points_of(self.X))[shown, 0], np.asarray(self.y)[shown]
@@ -307,63 +308,56 @@ class ProcessPredictive(eqx.Module):
 
 # -- one conditioned process as a Prediction -------------------------------------------------------
 
-_mean_jit = eqx.filter_jit(ProcessPredictive.mean)
-_moments_jit = eqx.filter_jit(ProcessPredictive.moments)
-_draws_jit = eqx.filter_jit(ProcessPredictive.sample)
+_mean_jit = eqx.filter_jit(lambda predictive: predictive.mean())
+moments_jit = eqx.filter_jit(lambda predictive: predictive.moments())
+sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))
 
 
-def _prediction(
-    gp: ConditionedGP, X_new: AnyArray, noise: Array, mean: Array, part: str | None = None
-) -> Prediction:
-    """Lazy prediction at X_new of the process, or of its component `part` if not None.
+class ProcessPrediction(Prediction):
+    """Lazy prediction at X_new of one conditioned process, or of its component `part`.
 
-    noise, mean: Noise variance and prior mean at X_new, numbers or (m,).
+    Args:
+        gp: The conditioned process.
+        X_new: New points, (m, d), or measured rows, (m, 2, d + 1).
+        noise: Noise variance at X_new, a number or (m,).
+        mean: Prior mean at X_new, a number or (m,).
+        part: Name of the component; None for the whole process.
     """
-    f = _Predicted(gp, X_new, noise, mean, part)
-    if part is not None:
-        return Prediction(f.means, f.moments, f.draw)
-    names = tuple(component_names(gp.kernel))
-    return Prediction(f.means, f.moments, f.draw, f.component, names)
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Predicted:
-    """Functions of a lazy prediction, with the arguments of `_prediction` as attributes."""
-
-    gp: ConditionedGP
-    X_new: AnyArray
-    noise: Array
-    mean: Array
-    part: str | None
+    def __init__(
+        self, gp: ConditionedGP, X_new: AnyArray, noise: Array, mean: Array, part: str | None = None
+    ):
+        self._gp, self._X_new, self._noise, self._mean, self._part = gp, X_new, noise, mean, part
+        if part is None:
+            self._component = partial(_component, gp, X_new)
+            self.components = tuple(component_names(gp.kernel))
 
     @property
     def _numbers_per_point(self) -> int:
         """Array elements that the solver holds for each new point."""
-        return self.gp.solver.numbers_per_point(self.gp.kernel, self.gp.X.shape[0])
+        return self._gp.solver.numbers_per_point(self._gp.kernel, self._gp.X.shape[0])
 
     def _at(self, X: Any) -> ProcessPredictive:
         zero = jnp.zeros(())
-        return ProcessPredictive(self.gp, self.part, X, zero, zero)
+        return ProcessPredictive(self._gp, self._part, X, zero, zero)
 
-    def means(self) -> np.ndarray:
-        """Means, (1, m)."""
-        f = chunked(lambda X: _mean_jit(self._at(X)), self._numbers_per_point, self.X_new)
-        return (f + self.mean)[None]
+    def _means(self) -> np.ndarray:
+        f = chunked(lambda X: _mean_jit(self._at(X)), self._numbers_per_point, self._X_new)
+        return (f + self._mean)[None]
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances, (1, m) each."""
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         n = self._numbers_per_point
-        f = chunked(lambda X: jnp.stack(_moments_jit(self._at(X))), n, self.X_new)
-        return (f[0] + self.mean)[None], (f[1] + self.noise)[None]
+        f = chunked(lambda X: jnp.stack(moments_jit(self._at(X))), n, self._X_new)
+        return (f[0] + self._mean)[None], (f[1] + self._noise)[None]
 
-    def draw(self, key: Array, size: int) -> np.ndarray:
-        """Joint draws, (size, m)."""
-        X_new = jnp.asarray(self.X_new)
-        predictive = ProcessPredictive(self.gp, self.part, X_new, self.mean, self.noise)
-        return np.asarray(_draws_jit(predictive, key, size))
+    def _draw(self, key: Array, size: int) -> np.ndarray:
+        X_new = jnp.asarray(self._X_new)
+        predictive = ProcessPredictive(self._gp, self._part, X_new, self._mean, self._noise)
+        return np.asarray(sample_jit(predictive, key, size))
 
-    def component(self, name: str) -> Prediction:
-        """Prediction of one additive component."""
-        # Raises for an unknown name here, not when the lazy prediction is evaluated.
-        part_of(self.gp.kernel, name)
-        return _prediction(self.gp, self.X_new, jnp.zeros(()), jnp.zeros(()), name)
+
+def _component(gp: ConditionedGP, X_new: AnyArray, name: str) -> ProcessPrediction:
+    """Prediction of one additive component."""
+    # Raises for an unknown name here, not when the lazy prediction is evaluated.
+    part_of(gp.kernel, name)
+    return ProcessPrediction(gp, X_new, jnp.zeros(()), jnp.zeros(()), name)

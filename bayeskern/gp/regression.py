@@ -20,7 +20,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp.noise import Extra, NoiseModel, noise_model, read_noise
 from bayeskern.gp.outputs import IndependentProcesses
-from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
+from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive, moments_jit, sample_jit
 from bayeskern.gp.prior import (
     Inputs,
     evaluate_mean,
@@ -395,10 +395,10 @@ class GPRegression(eqx.Module):
         f = join([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
-            return {"f": _sample_jit(f, key, n).reshape(n, *targets.shape)}
+            return {"f": sample_jit(f, key, n).reshape(n, *targets.shape)}
 
         log_marginal = float(self._distribution_of_y(process).log_prob(targets))
-        mean_of_f, variance = (jnp.reshape(x, targets.shape) for x in _moments_jit(f))
+        mean_of_f, variance = (jnp.reshape(x, targets.shape) for x in moments_jit(f))
         marginals = {"f": dist.Normal(mean_of_f, jnp.sqrt(variance))}
         error = process.kernel.quadrature_error(process.X)
         return ClosedForm(draw, log_marginal, max(error, *(gp.residual for gp in gps)), marginals)
@@ -452,7 +452,3 @@ class GPRegression(eqx.Module):
                 noise = jnp.reshape(noise, (len(noise), -1)) * has_noise
         prediction = predict_over(self, draws, data, rows, noise, kinds=kinds)
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
-
-
-_moments_jit = eqx.filter_jit(lambda predictive: predictive.moments())
-_sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))

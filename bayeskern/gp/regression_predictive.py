@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -21,10 +21,10 @@ from bayeskern.kernels.measured.kernel import RowKinds
 from bayeskern.linalg.select import structure_of
 from bayeskern.prediction.mixture import (
     MAX_MIXTURE_DRAWS,
+    Mixture,
     Prediction,
     count_draws,
     map_draws,
-    mixture,
 )
 from bayeskern.protocols import NewValues
 
@@ -41,22 +41,23 @@ def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> Co
 def predictive_at(
     model: GPRegression,
     data: tuple,
-    name: str | None,
-    draw: dict[str, Array],
     X_new: Array,
-    noise: Array,
-    kinds: RowKinds | None = None,
+    name: str | None,
+    kinds: RowKinds | None,
+    draw_and_noise: tuple[dict[str, Array], Array],
+    rows: Any,
 ) -> NewValues:
-    """Distribution of the process at X_new, given one draw.
+    """Distribution of the process at rows of X_new, given one draw.
 
     `name` selects a component, without the prior mean. `noise` is the noise variance at X_new, a
     number or (m,). `kinds` are the kinds of the rows of X_new; None for points. With several
     outputs, the output index runs fastest.
     """
-    X, y, *rest = data
+    (draw, noise), (X, y, *rest) = draw_and_noise, data
     gps = condition_columns(model.at(draw).process(X, *rest), y)
-    gps = [gp.measured(kinds) for gp in gps]
+    gps, X_new = [gp.measured(kinds) for gp in gps], X_new[rows]
     mean = gps[0].new_mean(None, X_new) if name is None else jnp.zeros(())
+    noise = noise if noise.ndim == 0 else noise[rows]
     return join([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
 
 
@@ -87,30 +88,15 @@ def predict_over(
     kinds: Kinds of the rows of X_new; None for points.
     """
     noise = jnp.zeros(count_draws(draws)) if noise is None else noise
-    conditional_at = eqx.Partial(_predictive_of_rows, model, data, X_new, name, kinds)
+    conditional_at = eqx.Partial(predictive_at, model, data, X_new, name, kinds)
     rows, n = np.arange(X_new.shape[0]), data[0].shape[0]
     if kinds is None and model.prepared is not None:
         n = model.prepared.numbers_per_point(structure_of(model.kernel), n)
     if name is not None:
-        return mixture(conditional_at, (draws, noise), rows, n)
+        return Mixture(conditional_at, (draws, noise), rows, n)
     component = partial(predict_over, model, draws, data, X_new, None, kinds=kinds)
     names = tuple(component_names(model.kernel))
-    return mixture(conditional_at, (draws, noise), rows, n, component, names)
-
-
-def _predictive_of_rows(
-    model: GPRegression,
-    data: tuple,
-    X_new: Array,
-    name: str | None,
-    kinds: RowKinds | None,
-    draw_and_noise: tuple[dict[str, Array], Array],
-    rows: Array,
-) -> NewValues:
-    """Distribution of the process at rows of X_new, given one draw."""
-    draw, noise = draw_and_noise
-    noise = noise if noise.ndim == 0 else noise[rows]
-    return predictive_at(model, data, name, draw, X_new[rows], noise, kinds)
+    return Mixture(conditional_at, (draws, noise), rows, n, component, names)
 
 
 def with_new_noise(

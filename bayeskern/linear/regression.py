@@ -35,7 +35,7 @@ from bayeskern.linear.prediction import linear_predictor, linear_predictors, thi
 from bayeskern.linear.priors import MultivariateGaussian
 from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.linear.whitened import whitened
-from bayeskern.prediction.mixture import Prediction, Quantiles, mixture, thin
+from bayeskern.prediction.mixture import Mixture, Prediction, Quantiles, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
@@ -402,7 +402,7 @@ class BayesianLinearRegression(LinearModel):
             scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
             model = CollapsedModel(self), linear_gaussian(self)
             conditional_at = eqx.Partial(predictive_at, *model, latent)
-            prediction = mixture(conditional_at, thin(scales), X, X.shape[1])
+            prediction = Mixture(conditional_at, thin(scales), X, X.shape[1])
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +162,10 @@ class Prediction(Quantiles):
         array([2.28])
     """
 
+    #: name -> Prediction of one additive component; None if there are no components.
+    _component: Callable[[str], Prediction] | None = None
+    components: tuple[str, ...] = ()
+
     def __init__(
         self,
         means: Callable[[], np.ndarray],
@@ -302,18 +305,35 @@ def quantiles_between(
     ).x
 
 
-# -- the mixture over draws of the hyperparameters -------------------------------------------------
+def bisected(
+    is_above: Callable[[np.ndarray], np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    whole: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Brackets (low, high] of the least x with is_above(x), to the last digit.
+
+    Args:
+        is_above: x (m,) -> True for values of at least the least x, (m,).
+        low: Values below the least x, (m,).
+        high: Values of at least the least x, (m,).
+        whole: True for whole numbers x.
+    """
+    for _ in range(64):
+        if whole and np.all(high - low <= 1.0):
+            break
+        middle = 0.5 * (low + high)
+        middle = np.floor(middle) if whole else middle
+        above = is_above(middle)
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return low, high
 
 
-def mixture(
-    conditional_at: Callable[[Any, Any], NewValues],
-    draws: Any,
-    X_new: jax.Array | np.ndarray,
-    n: int,
-    component: Callable[[str], Prediction] | None = None,
-    components: tuple[str, ...] = (),
-) -> Prediction:
-    """Equally weighted mixture over draws of the hyperparameters, as a `Prediction`.
+# -- mixtures over draws of the hyperparameters ----------------------------------------------------
+
+
+class Mixture(Prediction):
+    """Prediction mixed over draws of the hyperparameters, with equal weights.
 
     Args:
         conditional_at: `conditional_at(draw, X) -> NewValues`, as a pytree such as an
@@ -325,45 +345,39 @@ def mixture(
         component: name -> Prediction of one additive component.
         components: Names of the additive components.
     """
-    parts = _Mixture(conditional_at, draws, X_new, n)
-    return Prediction(parts.means, parts.moments, parts.sample, component, components)
 
+    def __init__(
+        self,
+        conditional_at: Callable[[Any, Any], NewValues],
+        draws: Any,
+        X_new: jax.Array | np.ndarray,
+        n: int,
+        component: Callable[[str], Prediction] | None = None,
+        components: tuple[str, ...] = (),
+    ):
+        self._conditional_at, self._draws, self._X_new, self._n = conditional_at, draws, X_new, n
+        self._component, self.components = component, components
 
-@dataclass(frozen=True, eq=False)
-class _Mixture:
-    """Functions of a `mixture`, with its arguments as attributes, so that it can be pickled."""
+    def _means(self) -> np.ndarray:
+        at = partial(_evaluated, "mean", self._conditional_at, self._draws)
+        return chunked(at, self._n, self._X_new)
 
-    conditional_at: Callable[[Any, Any], NewValues]
-    draws: Any
-    X_new: jax.Array | np.ndarray
-    n: int
-
-    def means(self) -> np.ndarray:
-        """Means of the Gaussians, (S, m)."""
-        return chunked(partial(_means, self.conditional_at, self.draws), self.n, self.X_new)
-
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of the Gaussians, (S, m) each."""
-        at = partial(_moments, self.conditional_at, self.draws)
-        means, variances = chunked(lambda X: jnp.stack(at(X)), self.n, self.X_new)
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        at = partial(_evaluated, "moments", self._conditional_at, self._draws)
+        means, variances = chunked(lambda X: jnp.stack(at(X)), self._n, self._X_new)
         return means, variances
 
-    def sample(self, key: jax.Array, size: int) -> np.ndarray:
-        """Joint draws, (size, m)."""
-        per_draw = -(-size // count_draws(self.draws))
+    def _draw(self, key: jax.Array, size: int) -> np.ndarray:
+        per_draw = -(-size // count_draws(self._draws))
         key, key_order = jax.random.split(key)
-        samples = _samples(self.conditional_at, self.draws, self.X_new, key, per_draw)
+        samples = _samples(self._conditional_at, self._draws, self._X_new, key, per_draw)
         return shuffled(samples, key_order, size)
 
 
 @eqx.filter_jit
-def _means(conditional_at, draws, X):
-    return map_draws(lambda draw: conditional_at(draw, X).mean(), draws)
-
-
-@eqx.filter_jit
-def _moments(conditional_at, draws, X):
-    return map_draws(lambda draw: conditional_at(draw, X).moments(), draws)
+def _evaluated(method: str, conditional_at: Callable, draws: Any, X: Any) -> Any:
+    """Result of a method of `NewValues` at each draw."""
+    return map_draws(lambda draw: getattr(conditional_at(draw, X), method)(), draws)
 
 
 @eqx.filter_jit

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from bayeskern.prediction.mixture import MIN_SD, Quantiles
+from bayeskern.prediction.mixture import MIN_SD, Quantiles, bisected
 from bayeskern.prediction.student_errors import StudentErrors
 
 # Largest absolute error e in a search or an integral.
@@ -123,13 +123,8 @@ class QuantileAverage(Quantiles):
 
     def _errors(self, y: np.ndarray, compare: Callable) -> np.ndarray:
         """Largest errors e with compare(value at e, y), by bisection on arcsinh e: (m,)."""
-        limit = np.arcsinh(MAX_ERROR)
-        low, high = np.full(np.shape(y), -limit), np.full(np.shape(y), limit)
-        # 64 halvings reach the last digit.
-        for _ in range(64):
-            middle = 0.5 * (low + high)
-            holds = compare(self.values(np.sinh(middle)), y)
-            low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+        limit = np.full(np.shape(y), np.arcsinh(MAX_ERROR))
+        low, high = bisected(lambda v: ~compare(self.values(np.sinh(v)), y), -limit, limit)
         return np.sinh(0.5 * (low + high))
 
     def below(self, y: np.ndarray) -> np.ndarray:

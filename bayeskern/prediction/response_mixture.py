@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
-from bayeskern.prediction.mixture import MIN_SD, Quantiles, quantiles_between, without_nan
+from bayeskern.prediction.mixture import (
+    MIN_SD,
+    Quantiles,
+    bisected,
+    quantiles_between,
+    without_nan,
+)
 from bayeskern.prediction.student_errors import StudentErrors
 
 # Largest mean for which counts can be drawn.
@@ -54,23 +60,27 @@ class Response(ABC):
 
         Quantiles of counts are whole numbers, at most about `MAX_MEAN`.
         """
+        mean, variance = self.moments(f, theta)
+        return self.least(lambda y: self.below(y, f, theta), u, mean + np.sqrt(variance))
+
+    def least(
+        self, below: Callable[[np.ndarray], np.ndarray], u: np.ndarray, guess: ArrayLike
+    ) -> np.ndarray:
+        """Least values y with probability below(y) of at least u, in the shape of u.
+
+        guess: Likely values of counts, from which the search goes up.
+        """
         low = np.full(u.shape, self.smallest - (1.0 if self.whole else 0.0))
         high = np.full(u.shape, self.largest)
         if self.whole:
-            mean, variance = self.moments(f, theta)
-            high = np.ceil(mean + np.sqrt(variance) + 1.0)
-            while np.any(too_low := (self.below(high, f, theta) < u) & (high < MAX_MEAN)):
+            high = np.ceil(np.broadcast_to(guess, u.shape) + 1.0)
+            while np.any(too_low := (below(high) < u) & (high < MAX_MEAN)):
                 low, high = np.where(too_low, high, low), np.where(too_low, 4.0 * high, high)
-        # 52 halvings reach the last digit.
-        for _ in range(52):
-            middle = 0.5 * (low + high)
-            middle = np.floor(middle) if self.whole else middle
-            if self.whole and np.all(high - low <= 1.0):
-                break
-            is_above = self.below(middle, f, theta) >= u
-            is_above &= middle >= self.smallest
-            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
-        return high
+
+        def is_above(y: np.ndarray) -> np.ndarray:
+            return (below(y) >= u) & (y >= self.smallest)
+
+        return bisected(is_above, low, high, self.whole)[1]
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -180,8 +190,9 @@ class ResponseMixture(Quantiles):
         The function is evaluated at `points` values. Quantiles of counts are exact if the smallest
         and the largest quantile span at most `points` counts.
         """
-        ends = self._bisected(np.array([np.min(q), np.max(q)]), column)
-        whole = self.likelihood.whole
+        whole, below = self.likelihood.whole, partial(self._below, column=column)
+        extremes, guess = np.array([np.min(q), np.max(q)]), self.mean[column] + self.sd[column]
+        ends = self.likelihood.least(below, extremes, guess)
         if ends[0] == ends[1]:
             return np.full(len(q), ends[0])
         if whole:
@@ -192,33 +203,13 @@ class ResponseMixture(Quantiles):
                 grid = np.unique(np.round(np.expm1(np.linspace(logs[0], logs[1], points))))
         else:
             grid = np.linspace(ends[0], ends[1], points)
-        cdf = self._below(grid, column)
+        cdf = below(grid)
         right = np.searchsorted(cdf, q).clip(1, len(grid) - 1)
         low, high = cdf[right - 1], cdf[right]
         share = (q - low) / np.maximum(high - low, 1e-300)
         step = grid[right] - grid[right - 1]
         values = grid[right - 1] + step * np.clip(share, 0.0, 1.0)
         return np.where(q <= cdf[0], grid[0], np.ceil(values) if whole else values)
-
-    def _bisected(self, q: np.ndarray, column: int) -> np.ndarray:
-        """Quantiles at one time, by bisection."""
-        likelihood = self.likelihood
-        low = np.full(len(q), likelihood.smallest - (1.0 if likelihood.whole else 0.0))
-        high = np.full(len(q), likelihood.largest)
-        if likelihood.whole:
-            guess = self.mean[column] + self.sd[column]
-            high = np.full(len(q), np.ceil(guess + 1.0))
-            while np.any(too_low := (self._below(high, column) < q) & (high < MAX_MEAN)):
-                low, high = np.where(too_low, high, low), np.where(too_low, 4.0 * high, high)
-        # 52 halvings reach the last digit.
-        for _ in range(52):
-            middle = 0.5 * (low + high)
-            middle = np.floor(middle) if likelihood.whole else middle
-            if likelihood.whole and np.all(high - low <= 1.0):
-                break
-            is_above = self._below(middle, column) >= q
-            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
-        return high
 
     def _below(self, y: np.ndarray, column: int) -> np.ndarray:
         """Probability of a value of at most y (k,) at one time, (k,)."""

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bayeskern import Prediction
-from bayeskern.prediction import mixture as over_draws
+from bayeskern.prediction.mixture import Mixture
 
 
 def mixture(means, variances):
@@ -236,7 +236,7 @@ def test_mixture_is_independent_of_chunks(monkeypatch):
     draws, at = {"slope": jnp.asarray(slopes)}, eqx.Partial(line_at, 0.1)
     for chunk in (2**24, 1):
         monkeypatch.setattr("bayeskern.prediction.mixture.CHUNK_NUMBERS", chunk)
-        means, variances = over_draws.mixture(at, draws, X, 10).parts
+        means, variances = Mixture(at, draws, X, 10).parts
         np.testing.assert_allclose(means, slopes[:, None] * X, rtol=1e-14)
         np.testing.assert_allclose(variances, 0.01, rtol=1e-14)
 
@@ -244,7 +244,7 @@ def test_mixture_is_independent_of_chunks(monkeypatch):
 def test_joint_draws_come_from_parts_equally_often():
     slopes, X = np.array([-1.0, 0.5, 2.0]), np.array([1.0, 2.0])
     at = eqx.Partial(line_at, 1e-6)
-    prediction = over_draws.mixture(at, {"slope": jnp.asarray(slopes)}, X, 10)
+    prediction = Mixture(at, {"slope": jnp.asarray(slopes)}, X, 10)
     samples = prediction.sample(300, seed=1)
     found, counts = np.unique(samples[:, 0].round(3), return_counts=True)
     np.testing.assert_allclose(found, slopes, atol=1e-3)
@@ -255,7 +255,7 @@ def test_joint_draws_come_from_parts_equally_often():
 
 def test_mixture_without_draws_has_one_part():
     X = np.array([1.0, 2.0])
-    prediction = over_draws.mixture(eqx.Partial(line_at, 0.5), {}, X, 10)
+    prediction = Mixture(eqx.Partial(line_at, 0.5), {}, X, 10)
     assert prediction.parts[0].shape == (1, 2)
     np.testing.assert_allclose(prediction.mean, X)
     np.testing.assert_allclose(prediction.sd, 0.5)

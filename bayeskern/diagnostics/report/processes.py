@@ -248,7 +248,8 @@ def _loo(model, draws, data):
 @eqx.filter_jit
 def _changes(model, draws, data, ends, name, key):
     def change(draw, key):
-        paths = predictive_at(model, data, name, draw, ends, jnp.zeros(())).sample(key, PATHS)
+        at_ends = predictive_at(model, data, ends, name, None, (draw, jnp.zeros(())), slice(None))
+        paths = at_ends.sample(key, PATHS)
         return paths[:, 1] - paths[:, 0]
 
     return map_draws(change, draws, key)

@@ -23,8 +23,7 @@ from bayeskern.gp.latent.log_likelihood import eta
 from bayeskern.gp.latent.posterior import (
     ConditionedLatent,
     LatentMixture,
-    latent_prediction,
-    response_prediction,
+    predict,
 )
 from bayeskern.gp.latent.process import LatentProcess, check_likelihood, read_solver
 from bayeskern.gp.prior import (
@@ -309,12 +308,9 @@ class LatentGP(eqx.Module):
         draws = {name: value for name, value in draws.items() if name in names}
         data = self._conditioning_data(data)
         condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
-        mixture = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
-        if latent:
-            return latent_prediction(mixture, points)
-        values = self.likelihood.read_extra(extra, points.shape[0])
+        latents = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
         # A thousand draws of each new observation.
-        return response_prediction(mixture, points, values, 1000, seed)
+        return predict(latents, points, latent, extra, 1000, seed)
 
     def prior_predictive(
         self,

@@ -30,10 +30,10 @@ from bayeskern.kernels.components import component_names
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.prediction.empirical import Predictions
 from bayeskern.prediction.mixture import (
+    Mixture,
     Prediction,
     count_draws,
     map_draws,
-    mixture,
     shuffled,
     without_nan,
 )
@@ -118,11 +118,8 @@ class ConditionedLatent(eqx.Module):
             mean_at(self.prior_mean, X_new)
         n = self.X.shape[0]
         condition_at = eqx.Partial(_ignore_draw, self)
-        mixture = LatentMixture(condition_at, {}, self.prior.kernels, self.likelihood, n)
-        if latent:
-            return latent_prediction(mixture, X_new)
-        values = self.likelihood.read_extra(dict(extra or {}), X_new.shape[0])
-        return response_prediction(mixture, X_new, values, draws, seed)
+        latents = LatentMixture(condition_at, {}, self.prior.kernels, self.likelihood, n)
+        return predict(latents, X_new, latent, dict(extra or {}), draws, seed)
 
     @eqx.filter_jit
     def loo(self) -> Array:
@@ -250,7 +247,7 @@ class LatentFunction(eqx.Module):
         return LatentPoints(self.X, None if self.name is None else (self.c, self.name))
 
 
-def latent_prediction(latents: LatentMixture, X_new: Array) -> Prediction | Predictions:
+def _latent_prediction(latents: LatentMixture, X_new: Array) -> Prediction | Predictions:
     """Prediction of the latent function at X_new, or one for each of several.
 
     A latent function is called after its kernel, or f0, f1, ...
@@ -268,11 +265,11 @@ def _predict_latent(
 ) -> Prediction:
     at = eqx.Partial(_latent_at, latents.condition_at, c, name)
     if name is not None:
-        return mixture(at, latents.draws, X_new, latents.n)
+        return Mixture(at, latents.draws, X_new, latents.n)
     kernel = repeat_kernels(latents.kernels, count_latents(latents.likelihood))[c]
     component = partial(_predict_latent, latents, X_new, c)
     names = tuple(component_names(kernel))
-    return mixture(at, latents.draws, X_new, latents.n, component, names)
+    return Mixture(at, latents.draws, X_new, latents.n, component, names)
 
 
 def _latent_at(
@@ -285,19 +282,27 @@ def _latent_at(
 # -- observations ----------------------------------------------------------------------------------
 
 
-def response_prediction(
-    latents: LatentMixture, X_new: Array, extra: dict[str, Array], size: int, seed: int
-) -> ResponsePrediction:
-    """Predict observations at X_new: mean, `size` draws, and probabilities of classes.
+def predict(
+    latents: LatentMixture,
+    X_new: Array,
+    latent: bool,
+    extra: dict[str, ArrayLike],
+    size: int,
+    seed: int,
+) -> Prediction | Predictions | ResponsePrediction:
+    """Predict the latent functions at X_new, or observations: mean, `size` draws, classes.
 
     Draws are joint within chunks of 512 points; chunks are independent given the hyperparameters.
     """
+    if latent:
+        return _latent_prediction(latents, X_new)
+    extra_values = latents.likelihood.read_extra(extra, X_new.shape[0])
     per_draw = -(-size // count_draws(latents.draws))
     key, key_order = jax.random.split(jax.random.key(seed))
     chunks = []
     for i in range(0, X_new.shape[0], 512):
         rows = slice(i, i + 512)
-        chunk_extra = {name: value[rows] for name, value in extra.items()}
+        chunk_extra = {name: value[rows] for name, value in extra_values.items()}
         key, chunk_key = jax.random.split(key)
         chunk = _responses(latents, X_new[rows], chunk_extra, chunk_key, per_draw)
         chunks.append(jax.device_get(chunk))

@@ -27,7 +27,7 @@ from bayeskern.inference.posterior.prediction_check import (
 )
 from bayeskern.inference.result import Fit
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
-from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS, count_draws, mixture, thin
+from bayeskern.prediction.mixture import MAX_MIXTURE_DRAWS, Mixture, count_draws, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive, most_draws
 
 Draws = dict[str, np.ndarray]
@@ -203,7 +203,7 @@ def _predict(
             keys = jax.random.split(jax.random.key(seed), count_draws(thinned))
             conditional_at = eqx.Partial(PredictiveModel.new_values, model, name)
             rows = np.arange(shapes[name][-1])
-            predictions[name] = mixture(conditional_at, (thinned, keys), rows, n)
+            predictions[name] = Mixture(conditional_at, (thinned, keys), rows, n)
     if set(shapes) - set(model.conditional):
         draws = _repeated(draws) if posterior.is_point else draws
         keys = jax.random.split(jax.random.key(seed), _count(posterior))
