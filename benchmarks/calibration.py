@@ -56,7 +56,7 @@ def chains() -> tuple[float, float]:
     all_targets, metrics, states = targets(), [], []
     for target in all_targets:
         point = initial_points(target, None, 1, 0)[0]
-        metrics.append(MetricShape.of(target, "auto").metric(point.root))
+        metrics.append(MetricShape.from_option(target, "auto").metric(point.root))
         states.append(ChainState.at(point, metrics[-1], jax.random.key(0)))
     arrays, others = eqx.partition(all_targets, eqx.is_array)
     stacked = [jax.tree.map(lambda *x: jnp.stack(x), *trees) for trees in (arrays, metrics, states)]

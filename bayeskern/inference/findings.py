@@ -15,7 +15,7 @@ from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import MIN_MODE_SHARE, RADIUS_SDS, Optimum
 
 
-class Places(NamedTuple):
+class PointSet(NamedTuple):
     """Points around which much of a posterior may lie.
 
     Attributes:
@@ -37,22 +37,22 @@ class Findings:
 
     Attributes:
         searches: Best mode of each search; it holds the other modes of the search.
-        places: Other points around which much of the posterior may lie.
+        point_sets: Other points around which much of the posterior may lie.
     """
 
     searches: tuple[Optimum, ...] = ()
-    places: tuple[Places, ...] = ()
+    point_sets: tuple[PointSet, ...] = ()
 
     def __or__(self, other: Findings) -> Findings:
         """Findings of both records."""
         known = set(map(id, self.searches))
         new = tuple(search for search in other.searches if id(search) not in known)
-        return Findings(self.searches + new, self.places + other.places)
+        return Findings(self.searches + new, self.point_sets + other.point_sets)
 
     @classmethod
     def at(cls, coordinates: Iterable[str], z: ArrayLike) -> Findings:
         """Findings at points z (m, d)."""
-        return cls(places=(Places(tuple(coordinates), np.asarray(z)),))
+        return cls(point_sets=(PointSet(tuple(coordinates), np.asarray(z)),))
 
     def search(self, coordinates: Iterable[str]) -> Optimum | None:
         """First search of the posterior density in these coordinates, if there was one."""
@@ -83,7 +83,7 @@ class Findings:
     def points(self, coordinates: Iterable[str]) -> np.ndarray:
         """Points of fits and assessments, (m, d)."""
         names = tuple(coordinates)
-        parts = [places.z for places in self.places if places.coordinates == names]
+        parts = [points.z for points in self.point_sets if points.coordinates == names]
         return np.concatenate([np.zeros((0, len(names))), *parts])
 
     def modes(self, coordinates: Iterable[str]) -> np.ndarray:

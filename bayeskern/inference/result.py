@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +14,7 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.known_marginal import KnownMarginal
-from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
+from bayeskern.inference.model.evaluation import LogDensities, constrain, join_chains
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
@@ -91,7 +91,7 @@ class Explored:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-class Moved(NamedTuple):
+class MovedDraws(NamedTuple):
     """Draws before and after some steps of a Markov chain from each.
 
     Attributes:
@@ -107,20 +107,12 @@ class Moved(NamedTuple):
     diverged: np.ndarray
 
     @classmethod
-    def pooled(cls, batches: Sequence[Moved]) -> Moved:
+    def pooled(cls, batches: Sequence[MovedDraws]) -> MovedDraws:
         """Draws of several batches; the number of steps is the smallest."""
         starts, ends, steps, diverged = zip(*batches, strict=True)
         return cls(
             np.concatenate(starts), np.concatenate(ends), min(steps), np.concatenate(diverged)
         )
-
-
-class Continuable(Protocol):
-    """A finished run that can go on."""
-
-    def extended(self, draws: int, progress: bool) -> Fit:
-        """Fit with further draws of each chain."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +145,8 @@ class Fit:
         timing: Seconds by part, for parts that the method times itself.
         target: Form of the model that was fitted; None for the model as passed.
         marginalized: The marginal that the method ran on; None if it ran on the model itself.
-        continuation: The run, if it can go on.
+        continuation: Function of a number of further draws of each chain, and of True for a
+            progress bar, to the fit with them; None if the run cannot go on.
         weighted: Weighted draws as sites, each (S, *site), and their log weights (S,), normalised;
             None if unweighted, or if they are computed from `weighted_z`.
         coords: Labels along named axes, in ArviZ's form.
@@ -180,7 +173,7 @@ class Fit:
     timing: dict[str, float] = field(default_factory=dict)
     target: Target | None = None
     marginalized: Marginalized | None = None
-    continuation: Continuable | None = None
+    continuation: Callable[[int, bool], Fit] | None = None
     weighted: tuple[dict[str, np.ndarray], np.ndarray] | None = None
     coords: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
@@ -232,20 +225,12 @@ class Fit:
         return None if self.log_q is None else self.log_p_of_first(self.z.shape[1])
 
     def log_p_of_first(self, count: int) -> np.ndarray:
-        """log p(z) of the first `count` draws from a known density, (count,).
-
-        The log density of each draw is computed once.
-        """
-        computed = sum(map(len, self._log_p_parts))
-        if computed < count:
-            z = self.z[0, computed:count]
-            self._log_p_parts.append(log_densities(self.fitted_target, z, self.progress))
-        return np.concatenate(self._log_p_parts)[:count]
+        """log p(z) of the first `count` draws from a known density, (count,)."""
+        return self._log_densities.first(count)
 
     @cached_property
-    def _log_p_parts(self) -> list[np.ndarray]:
-        """log p(z) of consecutive parts of the draws, computed so far."""
-        return []
+    def _log_densities(self) -> LogDensities:
+        return LogDensities(self.fitted_target, self.z[0], self.progress)
 
     @property
     def log_ratios(self) -> np.ndarray | None:

@@ -62,7 +62,7 @@ def maximize_elbo(
         steps: Maximum number of steps of each fit.
         progress: True to show a progress bar.
     """
-    family, target = Batched.of(families), Batched.of(targets)
+    family, target = Batched.from_items(families), Batched.from_items(targets)
     # Two starts for each fit, with sds of 1 and of 0.1 in the coordinates of its family.
     starts = [_states(families, seeds, width) for width in (1.0, 0.1)]
     state = _better_start(family, target, starts, gradient)
@@ -149,7 +149,7 @@ class Batched(eqx.Module):
     shared: Any
 
     @classmethod
-    def of(cls, items: Sequence[Any]) -> Batched:
+    def from_items(cls, items: Sequence[Any]) -> Batched:
         """Stack pytrees that differ in arrays only."""
         arrays, others = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
         if not all(eqx.tree_equal(others[0], other) for other in others):

@@ -33,7 +33,7 @@ class Elliptical:
     tails: float | None = None
 
     @classmethod
-    def of(cls, mean: np.ndarray, tril: np.ndarray, tails: float | None = None) -> Elliptical:
+    def at_mean(cls, mean: np.ndarray, tril: np.ndarray, tails: float | None = None) -> Elliptical:
         """A single distribution: mean (d,), tril (d, d)."""
         return cls(np.asarray(mean)[None], np.asarray(tril)[None], np.zeros(1), tails)
 
@@ -41,7 +41,7 @@ class Elliptical:
     def around(cls, z: np.ndarray, tails: float | None, wider: float = 1.0) -> Elliptical:
         """A single distribution with the moments of draws z (n, d), `wider` times as wide."""
         mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
-        return cls.of(mean, wider * robust_cholesky(covariance), tails)
+        return cls.at_mean(mean, wider * robust_cholesky(covariance), tails)
 
     @classmethod
     def joined(cls, mixtures: Sequence[Elliptical]) -> Elliptical:

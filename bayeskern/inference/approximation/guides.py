@@ -84,7 +84,7 @@ class Guide(eqx.Module):
         """The fitted normal distribution over z; not defined for a flow."""
         mean, factor = jax.device_get(_mean_and_factor(self, params))
         A = np.asarray(self.A)
-        return Elliptical.of(np.asarray(self.centre) + A @ mean, triangular_root(A @ factor))
+        return Elliptical.at_mean(np.asarray(self.centre) + A @ mean, triangular_root(A @ factor))
 
 
 class GaussianGuide(Guide):

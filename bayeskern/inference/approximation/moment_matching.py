@@ -90,7 +90,7 @@ class Matched(NamedTuple):
     khat: float
 
     @classmethod
-    def of(cls, z: np.ndarray, weights: Weights, steps: int) -> Matched:
+    def from_weights(cls, z: np.ndarray, weights: Weights, steps: int) -> Matched:
         """Weighted draws, all moved."""
         sd = np.std(z, axis=0)
         moving = sd > 0.0
@@ -170,7 +170,7 @@ def _moved(proposal: Proposal, log_target: LogDensity, z: np.ndarray, steps: int
     The determinant of the map is a constant factor of the weights, and is left out.
     """
     log_ratios = log_target(z) - proposal.log_density
-    return Matched.of(z, pareto_smooth(log_ratios, proposal.efficiency), steps)
+    return Matched.from_weights(z, pareto_smooth(log_ratios, proposal.efficiency), steps)
 
 
 def _mixture(proposal: Proposal, log_target: LogDensity, moved: Matched, total: Affine) -> Matched:
@@ -181,7 +181,7 @@ def _mixture(proposal: Proposal, log_target: LogDensity, moved: Matched, total: 
     log_own[is_moved] = proposal.at(z[is_moved])
     log_image[~is_moved] = proposal.at(total.inverse(z[~is_moved]))
     log_ratios = log_target(z) - np.logaddexp(log_own, log_image - total.log_det)
-    mixed = Matched.of(z, pareto_smooth(log_ratios, proposal.efficiency), moved.steps)
+    mixed = Matched.from_weights(z, pareto_smooth(log_ratios, proposal.efficiency), moved.steps)
     return mixed._replace(shift=moved.shift)
 
 

@@ -41,7 +41,7 @@ from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Explored, Fit, Moved
+from bayeskern.inference.result import Explored, Fit, MovedDraws
 from bayeskern.inference.verdict import Trust, worst_entry
 
 FIT_REMEDY = (
@@ -64,7 +64,7 @@ GOAL_PERSISTENCE = 0.25
 
 # Function of a target, draws (S, d) and the number of a batch to the draws of this batch after more
 # and more steps of NUTS.
-type Move = Callable[[Target, np.ndarray, int], Iterable[Moved]]
+type Move = Callable[[Target, np.ndarray, int], Iterable[MovedDraws]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class DrawsAssessment:
         if trust and trust.verdict == "caution" and not is_costly(posterior.fitted_target):
             batches = range(1, MOVED_BATCHES)
             further = [self._moved_enough(posterior, z, batch) for batch in batches]
-            moved = Moved.pooled([moved, *further])
+            moved = MovedDraws.pooled([moved, *further])
             trust, evidence = self._verdict_on_moved(posterior, values, moved, *others)
         if trust:
             return trust
@@ -195,7 +195,7 @@ class DrawsAssessment:
                 return hidden
         return Trust("good", f"The draws fit the model: {UNMOVED}.", evidence)
 
-    def _moved_enough(self, posterior: Fit, z: np.ndarray, batch: int) -> Moved:
+    def _moved_enough(self, posterior: Fit, z: np.ndarray, batch: int) -> MovedDraws:
         """Draws of a batch after the first moves that leave hardly any trace of their starts."""
         for moved in self.move(posterior.fitted_target, z, batch):
             persistence = np.max(self._persistence(posterior, moved))
@@ -203,7 +203,7 @@ class DrawsAssessment:
                 break
         return moved
 
-    def _persistence(self, posterior: Fit, moved: Moved) -> np.ndarray:
+    def _persistence(self, posterior: Fit, moved: MovedDraws) -> np.ndarray:
         """Persistence of the numbers of all sites, and of the nearest mode, (m + 1,)."""
         points = [self.explored.exchanges.sorted(z) for z in (moved.start, moved.end)]
         (_, start), (_, end) = (_numbers(posterior, z) for z in points)
@@ -213,7 +213,7 @@ class DrawsAssessment:
         self,
         posterior: Fit,
         values: np.ndarray,
-        moved: Moved,
+        moved: MovedDraws,
         differences: list[Difference],
         weights: Weights,
     ) -> tuple[Trust | None, dict]:
@@ -286,7 +286,7 @@ def _verdict_on_differences(posterior: Fit, evidence: dict, median_log_p: float)
     return Trust("bad" if is_bad else "caution", advice, evidence)
 
 
-def _divergence_caution(posterior: Fit, moved: Moved, evidence: dict) -> Trust | None:
+def _divergence_caution(posterior: Fit, moved: MovedDraws, evidence: dict) -> Trust | None:
     """Verdict `caution` if moves diverge where they could hide mass; else None."""
     change = could_change(moved.end, moved.diverged)
     share = float(np.mean(moved.diverged) / moved.steps)

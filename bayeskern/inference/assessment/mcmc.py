@@ -163,7 +163,9 @@ class RegionMoments(NamedTuple):
     sd: np.ndarray
 
     @classmethod
-    def of(cls, sites: Sequence[dict[str, np.ndarray]], shares: Sequence[float]) -> RegionMoments:
+    def from_regions(
+        cls, sites: Sequence[dict[str, np.ndarray]], shares: Sequence[float]
+    ) -> RegionMoments:
         """Moments of draws of the sites in each region, each (n, *site), and its share."""
         columns = [scalar_columns(region) for region in sites]
         means = np.array([np.mean(x, axis=0) for _, x in columns])
@@ -183,7 +185,7 @@ def _change(posterior: Fit, others: list[Region], share: float) -> tuple[float, 
     own = posterior.fitted_draws
     sites = [own, *(region_draws(posterior.fitted_target, region) for region in others)]
     shares = [1.0 - share, *(region.share.value for region in others)]
-    moments = RegionMoments.of(sites, shares)
+    moments = RegionMoments.from_regions(sites, shares)
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = np.abs(moments.means[0] - moments.mean) / moments.sd
         log_ratio = np.log(moments.sd / np.std(scalar_columns(own)[1], axis=0))
@@ -223,7 +225,7 @@ def regions_mean_error(posterior: Fit, regions: Sequence[Region]) -> dict:
     """Largest error of a mean, in sds, due to errors of the shares of regions."""
     sites = [region_draws(posterior.fitted_target, region) for region in regions]
     errors = np.array([region.share.error for region in regions])
-    moments = RegionMoments.of(sites, [region.share.value for region in regions])
+    moments = RegionMoments.from_regions(sites, [region.share.value for region in regions])
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt(np.square(errors) @ np.square(moments.means - moments.mean))
         errors_in_sds = np.where(moments.sd > 0, spread / moments.sd, 0.0)

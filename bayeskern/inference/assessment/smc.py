@@ -35,6 +35,11 @@ from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
+# Upper limit of the change of a mean, in sds, or of a log sd by the moves at the last temperature.
+MAX_DRIFT = 0.1
+# Such a change at and above which the posterior may have no integral.
+BAD_DRIFT = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class ParticleAssessment:
@@ -91,13 +96,13 @@ class ParticleAssessment:
         broken = (
             advice_if_not_finite(names, x[None])
             or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
-            or _unfinished(self)
+            or self._unfinished()
             or (missed_advice(len(missed)) if missed else None)
         )
         if broken:
             return Trust("bad", broken, evidence)
-        drift = _drift(posterior, self, evidence)
-        wider, reliable = _compare(posterior, self, evidence)
+        drift = self._drift(posterior, evidence)
+        wider, reliable = self._compare(posterior, evidence)
         efficiency = min(1.0, evidence["ess_tail"] / len(x))
         tail = heavy_tail_caution(posterior, names, x, evidence, efficiency)
         different = difference_verdict(evidence) if reliable else None
@@ -112,6 +117,64 @@ class ParticleAssessment:
         # `min` returns the first bad verdict or, without a bad verdict, the first caution.
         trust = min(problems, key=lambda problem: problem.verdict != "bad", default=good)
         return with_places(replace(trust, evidence=evidence), posterior, wider)
+
+    def _unfinished(self) -> str | None:
+        if self.temperature == 1.0:
+            return None
+        return (
+            f"The particles did not reach the posterior: after {self.temperatures} temperatures, "
+            f"the temperature is {self.temperature:.2g}, not 1. The density may have no bound; "
+            "give it tighter priors."
+        )
+
+    def _drift(self, posterior: Fit, evidence: dict) -> Trust | None:
+        """Verdict if moves at the last temperature changed the distribution of the particles.
+
+        Reweighted particles already have the posterior distribution, which moves do not change. If
+        the density has no integral, there is no such distribution, and particles spread without
+        end.
+        """
+        shift = weighted_difference(self.origin, posterior.z[0])
+        changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
+        evidence |= worst_entry("drift", changes, posterior.fitted_target.coordinates)
+        evidence["exhausted"] = self.exhausted
+        if not evidence["drift"] < MAX_DRIFT:
+            advice = (
+                f"The particles still spread at the posterior, most along {evidence['drift_at']}: "
+                "it may have no integral, or tails that the start distribution does not reach. "
+                "Give every site a proper prior, or take more particles."
+            )
+            verdict = "caution" if evidence["drift"] < BAD_DRIFT else "bad"
+            return Trust(verdict, advice, evidence)
+        if self.exhausted:
+            advice = "The moves ended before the particles had moved far enough: raise max_moves."
+            return Trust("caution", advice, evidence)
+        return None
+
+    def _compare(self, posterior: Fit, evidence: dict) -> tuple[OverdispersedSample, bool]:
+        """A wider weighted sample, and True if its weights are reliable.
+
+        The difference between the particles and a reliable sample is added to the evidence.
+        """
+        z, target = posterior.z[0], posterior.fitted_target
+        names, delivered = scalar_columns(posterior.fitted_draws)
+        first = Sample(*(part[:MAX_WEIGHTED_DRAWS] for part in self.first))
+        count = min(len(z), MAX_WEIGHTED_DRAWS)
+        wider = overdispersed_sample(target, self.start, first, z, count, posterior.progress)
+        own = pareto_smooth(self.first.log_p - self.first.log_q)
+        evidence |= {
+            "start_khat": own.khat,
+            "start_ess": own.ess,
+            "wider_khat": wider.weights.khat,
+            "wider_ess": wider.weights.ess,
+        }
+        reliable = is_reliable(wider.weights)
+        if reliable:
+            numbers = scalar_columns(wider.draws)[1]
+            shift = weighted_difference(delivered, numbers, y_weights=wider.weights.normal)
+            difference = Difference(shift, min(wider.weights.ess, evidence["ess_bulk"]))
+            evidence |= differences_evidence(names, wider.weights, [difference])
+        return wider, reliable
 
 
 def _convergence(posterior: Fit, names: list[str], x: np.ndarray, varying: np.ndarray) -> dict:
@@ -128,66 +191,6 @@ def _convergence(posterior: Fit, names: list[str], x: np.ndarray, varying: np.nd
     return worst_entry("ess_bulk", bulk, columns, smallest=True) | worst_entry(
         "ess_tail", tail, columns, smallest=True
     )
-
-
-# Upper limit of the change of a mean, in sds, or of a log sd by the moves at the last temperature.
-MAX_DRIFT = 0.1
-# Such a change at and above which the posterior may have no integral.
-BAD_DRIFT = 0.5
-
-
-def _drift(posterior: Fit, record: ParticleAssessment, evidence: dict) -> Trust | None:
-    """Verdict if moves at the last temperature changed the distribution of the particles.
-
-    Reweighted particles already have the posterior distribution, which moves do not change. If the
-    density has no integral, there is no such distribution, and particles spread without end.
-    """
-    shift = weighted_difference(record.origin, posterior.z[0])
-    changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
-    evidence |= worst_entry("drift", changes, posterior.fitted_target.coordinates)
-    evidence["exhausted"] = record.exhausted
-    if not evidence["drift"] < MAX_DRIFT:
-        advice = (
-            f"The particles still spread at the posterior, most along {evidence['drift_at']}: it "
-            "may have no integral, or tails that the start distribution does not reach. Give every "
-            "site a proper prior, or take more particles."
-        )
-        verdict = "caution" if evidence["drift"] < BAD_DRIFT else "bad"
-        return Trust(verdict, advice, evidence)
-    if record.exhausted:
-        advice = "The moves ended before the particles had moved far enough: raise max_moves."
-        return Trust("caution", advice, evidence)
-    return None
-
-
-def _compare(
-    posterior: Fit, record: ParticleAssessment, evidence: dict
-) -> tuple[OverdispersedSample, bool]:
-    """A wider weighted sample, and True if its weights are reliable.
-
-    The difference between the particles and a reliable sample is added to the evidence.
-    """
-    z = posterior.z[0]
-    names, delivered = scalar_columns(posterior.fitted_draws)
-    max_draws = MAX_WEIGHTED_DRAWS
-    first = Sample(*(part[:max_draws] for part in record.first))
-    wider = overdispersed_sample(
-        posterior.fitted_target, record.start, first, z, min(len(z), max_draws), posterior.progress
-    )
-    own = pareto_smooth(record.first.log_p - record.first.log_q)
-    evidence |= {
-        "start_khat": own.khat,
-        "start_ess": own.ess,
-        "wider_khat": wider.weights.khat,
-        "wider_ess": wider.weights.ess,
-    }
-    reliable = is_reliable(wider.weights)
-    if reliable:
-        numbers = scalar_columns(wider.draws)[1]
-        shift = weighted_difference(delivered, numbers, y_weights=wider.weights.normal)
-        difference = Difference(shift, min(wider.weights.ess, evidence["ess_bulk"]))
-        evidence |= differences_evidence(names, wider.weights, [difference])
-    return wider, reliable
 
 
 # Upper limit of the standard error of the log marginal likelihood; with a larger error the shares
@@ -222,16 +225,6 @@ def _particle_problem(e: dict) -> Trust | None:
         )
         return Trust("caution", advice, e)
     return None
-
-
-def _unfinished(record: ParticleAssessment) -> str | None:
-    if record.temperature == 1.0:
-        return None
-    return (
-        f"The particles did not reach the posterior: after {record.temperatures} temperatures, the "
-        f"temperature is {record.temperature:.2g}, not 1. The density may have no bound; give it "
-        "tighter priors."
-    )
 
 
 # -- modes without particles -----------------------------------------------------------------------

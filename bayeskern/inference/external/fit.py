@@ -59,7 +59,7 @@ def fit_draws(
         return Fit(assess=KnownVerdict(verdict), **fields)
     optimum = find_modes(target, seed, progress)
     exchanges = Exchanges() if optimum is None else optimum.exchanges
-    metric = MetricShape.of(target, "auto").metric(np.std(z, axis=(0, 1)))
+    metric = MetricShape.from_option(target, "auto").metric(np.std(z, axis=(0, 1)))
     visits = ChainVisits(target, VISITS, metric, VISIT_LENGTH, seed)
     some = evenly(len(z), MAX_CHAINS)
     exploration = Exploration(target, _transitions(z[some], log_p[some]), visits, exchanges)

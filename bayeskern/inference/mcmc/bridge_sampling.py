@@ -15,7 +15,7 @@ from bayeskern.inference.model.target import Target
 UNKNOWN = Estimate(np.nan, np.nan)
 
 
-def bridge_log_evidence(
+def bridge_log_integral(
     target: Target,
     z: np.ndarray,
     seed: int,

@@ -31,7 +31,7 @@ class Neighbours:
         self.to_unit = unit_map(shrunk_covariance(self.z))
         self._tree = KDTree(self.z @ self.to_unit)
 
-    def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def near(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nearby draws (m, k, d) of points (m, d), and their distances (m, k)."""
         # Evenly spaced ranks among the nearby draws, from the nearest draw on.
         nearby = max(1, int(NEARBY_SHARE * len(self.z)))
@@ -88,7 +88,7 @@ def connected(
         neighbours: The draws.
         as_normal: True to compare with this curve, False to compare with the straight line.
     """
-    ends, distance = neighbours.of(points)
+    ends, distance = neighbours.near(points)
     t = np.linspace(0.0, 1.0, PATH_POINTS + 2)
     path = points[:, None, None] + t[:, None] * (ends - points[:, None])[:, :, None]
     log_p = -potential_and_gradient(target, path)[0]

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from bayeskern.core.batching import evenly
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.mcmc.bridge_sampling import UNKNOWN, bridge_log_evidence
+from bayeskern.inference.mcmc.bridge_sampling import UNKNOWN, bridge_log_integral
 from bayeskern.inference.mcmc.connectivity import (
     Neighbours,
     agree,
@@ -25,8 +25,8 @@ from bayeskern.inference.mcmc.shares import (
     NearestRegion,
     integral_in_ellipsoid,
     log_sum,
-    normal_log_evidence,
     normal_log_integral,
+    normal_log_integral_of,
     proportions,
     share_in_ellipsoid,
 )
@@ -114,7 +114,7 @@ class Exploration:
         bounded = self.rows if self._bounded else []
         self._neighbours = [Neighbours(np.concatenate(region.z)) for region in bounded]
         # Rough log integral over the largest region.
-        self._normal_evidence = max(map(normal_log_evidence, bounded), default=-np.inf)
+        self._normal_log_integral = max(map(normal_log_integral_of, bounded), default=-np.inf)
 
     @property
     def evidence(self) -> dict[str, int]:
@@ -166,7 +166,7 @@ class Exploration:
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         ends = self.exchanges.sorted(optimum.ends)
         order = order[~self._connected_to_chains(ends[order])]
-        relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
+        relevant = [i for i in order if not _is_negligible(optimum, i, self._normal_log_integral)]
         modes = [i for i in relevant if optimum.at(i).converged]
         self._visit_points(ends[modes])
         others = [i for i in relevant if i not in modes]
@@ -219,7 +219,7 @@ class Exploration:
 
         `_local_log_integral` is wrong by a few nats, more with more coordinates.
         """
-        return self._normal_evidence - ROUGH_NATS - np.sqrt(self.target.size)
+        return self._normal_log_integral - ROUGH_NATS - np.sqrt(self.target.size)
 
     def _local_log_integral(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Log integral around a point (d,), by the derivatives there, and a root of H^-1.
@@ -233,7 +233,7 @@ class Exploration:
         )
         if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
             return np.inf if np.isfinite(value) else -np.inf, np.eye(len(point))
-        tril = ScaledEigen.of(hessian).inverse_root()
+        tril = ScaledEigen.from_hessian(hessian).inverse_root()
         rise = 0.5 * np.sum(np.square(tril.T @ gradient))
         return normal_log_integral(rise - float(value), tril), tril
 
@@ -288,7 +288,7 @@ class Exploration:
             return True
         self.rows.append(rows)
         self.chains.append(())
-        self._normal_evidence = max(self._normal_evidence, normal_log_evidence(rows))
+        self._normal_log_integral = max(self._normal_log_integral, normal_log_integral_of(rows))
         return False
 
     def _sorted_visit(self, visit: Visit, point: np.ndarray) -> Transitions:
@@ -375,13 +375,13 @@ class Exploration:
     ) -> Estimate:
         """Log integral over points inside, in one order of exchangeable members."""
         if not self.exchanges:
-            return bridge_log_evidence(self.target, z, seed, inside)
+            return bridge_log_integral(self.target, z, seed, inside)
 
         def inside_in_order(points: np.ndarray) -> np.ndarray:
             in_order = self.exchanges.are_sorted(points)
             return in_order if inside is None else in_order & inside(points)
 
-        return bridge_log_evidence(self.target, z, seed, inside_in_order)
+        return bridge_log_integral(self.target, z, seed, inside_in_order)
 
 
 def _effect(share: float, steps: np.ndarray) -> float:

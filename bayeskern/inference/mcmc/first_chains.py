@@ -47,7 +47,7 @@ class FirstDraws:
     leapfrog_steps: tuple[int, ...]
 
     @classmethod
-    def of(cls, stages: Sequence[Stage]) -> Self:
+    def from_stages(cls, stages: Sequence[Stage]) -> Self:
         """Draws of chains at their ends."""
         rows = joined_rows(list(stages))
         log_density, steps = -np.mean(rows.potential, axis=1), np.mean(rows.n_steps, axis=1)

@@ -116,11 +116,11 @@ def initial_points(
     ]
     z = np.stack([*boxes, *around_modes])
     evaluated = [Candidates(*x) for x in zip(z, *potential_and_gradient(target, z), strict=True)]
-    box_log_evidence = _box_log_evidence(evaluated[:chains])
+    box_log_integral = _box_log_integral(evaluated[:chains])
     unit = np.ones(target.size)
     points: list[InitialPoint | None] = []
     for mode, box, around in zip(modes, evaluated[:chains], evaluated[chains:], strict=True):
-        point = None if mode is None else _point_at_mode(mode, around, box_log_evidence)
+        point = None if mode is None else _point_at_mode(mode, around, box_log_integral)
         points.append(box.first_below(np.inf, unit) if point is None else point)
     missing = sum(point is None for point in points)
     others = _points_elsewhere(target, optimum, missing, seed, unit) if missing else []
@@ -136,7 +136,7 @@ MIN_PREDICTED_SHARE = 0.9
 
 
 def _point_at_mode(
-    mode: Optimum, around: Candidates, box_log_evidence: float
+    mode: Optimum, around: Candidates, box_log_integral: float
 ) -> InitialPoint | None:
     """Start near a mode; None if the mode is not representative of the posterior.
 
@@ -145,7 +145,7 @@ def _point_at_mode(
     """
     max_potential, (tril, _) = _max_potential(mode), mode.inverse_root
     predicted = np.mean(around.below(max_potential)[:MODE_DRAWS])
-    min_log_evidence = box_log_evidence + np.log(MIN_EVIDENCE_SHARE)
+    min_log_evidence = box_log_integral + np.log(MIN_EVIDENCE_SHARE)
     if predicted < MIN_PREDICTED_SHARE or not mode.log_evidence > min_log_evidence:
         return None
     dispersed = Candidates(*(x[MODE_DRAWS:] for x in around))
@@ -215,7 +215,7 @@ def start_at(
     ]
 
 
-def _box_log_evidence(boxes: list[Candidates]) -> float:
+def _box_log_integral(boxes: list[Candidates]) -> float:
     """Log integral of the density over the box on which the candidates are uniform."""
     d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
     total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))

@@ -33,7 +33,7 @@ class MetricShape(NamedTuple):
     blocks: tuple[int, ...] | None
 
     @classmethod
-    def of(cls, target: Target, mass_matrix: str | SiteBlocks) -> MetricShape:
+    def from_option(cls, target: Target, mass_matrix: str | SiteBlocks) -> MetricShape:
         """Shape that a mass matrix needs.
 
         Args:

@@ -30,7 +30,7 @@ from bayeskern.inference.model.cost import cost, is_costly
 from bayeskern.inference.model.evaluation import points_at_once
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.result import Moved
+from bayeskern.inference.result import MovedDraws
 
 # Number of draws that move, and the same number if the density is costly.
 MOVED_DRAWS, MOVED_DRAWS_IF_COSTLY = 1024, 512
@@ -42,7 +42,7 @@ MAX_COMPUTED_NUMBERS = 2**32
 MAX_FULL_MASS_SIZE = 200
 
 
-def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterator[Moved]:
+def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterator[MovedDraws]:
     """Draws after increasing numbers of steps of NUTS, those of MOVE_STEPS.
 
     The mass matrix is the inverse covariance of the draws. The step size is tuned to the mean
@@ -68,7 +68,7 @@ def moved_draws(target: Target, z: np.ndarray, batch: int, seed: int) -> Iterato
     for total in MOVE_STEPS:
         last = run(states, step_size, total - steps)
         states, steps, diverged = last.states, total, diverged | last.diverged
-        yield Moved(start, metric.to_z(np.asarray(states.u)), steps, diverged)
+        yield MovedDraws(start, metric.to_z(np.asarray(states.u)), steps, diverged)
         numbers += last.gradients * cost(target)
         if numbers > MAX_COMPUTED_NUMBERS:
             return

@@ -92,7 +92,7 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
 
 
-def normal_log_evidence(rows: Transitions) -> float:
+def normal_log_integral_of(rows: Transitions) -> float:
     """Rough log integral of a density, as if its draws were normally distributed."""
     z = np.concatenate(rows.z)
     tril = robust_cholesky(shrunk_covariance(z))

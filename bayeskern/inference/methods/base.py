@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from bayeskern.core import validation
 from bayeskern.inference.model import forms
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
@@ -22,6 +23,7 @@ class Method(ABC):
     Attributes:
         name: Name of the method, in `posterior.method` and in tables.
         use: Problems that the method suits, for tables of methods.
+        counts: Names of the options that are whole numbers of at least 1, or None.
         is_point: True if the method finds a single point, which has no spread.
         takes_marginal: True to run on the marginalised form of a model, if the model offers one.
         runs_side_by_side: True if `run_many` is cheaper than `run` for each target.
@@ -33,6 +35,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     use: ClassVar[str] = ""
+    counts: ClassVar[tuple[str, ...]] = ()
     is_point: ClassVar[bool] = False
     takes_marginal: ClassVar[bool] = True
     runs_side_by_side: ClassVar[bool] = False
@@ -45,6 +48,11 @@ class Method(ABC):
         if "run" in cls.__dict__ and "run_many" not in cls.__dict__:
             cls.run_many = Method.run_many
             cls.runs_side_by_side = False
+
+    def __post_init__(self) -> None:
+        for name in self.counts:
+            if getattr(self, name) is not None:
+                validation.positive_integer(getattr(self, name), name)
 
     @property
     def centres(self) -> bool:

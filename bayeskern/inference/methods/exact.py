@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from bayeskern.core import validation
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.known_marginal import known_marginals
 from bayeskern.inference.methods.base import Method
@@ -37,10 +36,8 @@ class Exact(Method):
 
     name = "exact"
     use = "`GPRegression` with fixed hyperparameters, conjugate models, linear regression"
+    counts = ("draws",)
     takes_marginal = False
-
-    def __post_init__(self) -> None:
-        validation.positive_integer(self.draws, "draws")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         model = target.model

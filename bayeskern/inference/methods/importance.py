@@ -69,9 +69,10 @@ class ImportanceSampling(Method):
 
     name = "importance"
     use = "correcting an approximation; the log marginal likelihood"
+    counts = ("draws",)
 
     def __post_init__(self) -> None:
-        validation.positive_integer(self.draws, "draws")
+        super().__post_init__()
         if isinstance(self.adapt, bool) or not isinstance(self.adapt, int) or self.adapt < 0:
             raise ValueError(f"adapt must be a number of rounds, 0 or more, got {self.adapt!r}.")
         if self.tails is not None and not self.tails > 0:

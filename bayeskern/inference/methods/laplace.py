@@ -77,12 +77,11 @@ class Laplace(Method):
 
     name = "laplace"
     use = "many observations, smooth posteriors"
+    counts = ("draws", "starts", "steps")
 
     def __post_init__(self) -> None:
-        validation.positive_integer(self.draws, "draws")
+        super().__post_init__()
         validation.one_of("hessian", self.hessian, ("exact", *CURVATURES))
-        validation.positive_integer(self.starts, "starts")
-        validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("laplace")
@@ -103,5 +102,5 @@ class Laplace(Method):
         # The assessment, not this check, tests whether the draws cover the other modes.
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
-        q = Elliptical.of(optimum.z, tril)
+        q = Elliptical.at_mean(optimum.z, tril)
         return fit_from_approximation(q, self.draws, seed, optimum, problem, log_evidence=evidence)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bayeskern.core import validation
 from bayeskern.inference.assessment.point import assess_optimum
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
@@ -57,12 +56,8 @@ class MAP(Method):
 
     name = "map"
     use = "a first estimate, large Gaussian processes"
+    counts = ("starts", "steps")
     is_point = True
-
-    def __post_init__(self) -> None:
-        if self.starts is not None:
-            validation.positive_integer(self.starts, "starts")
-        validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         if isinstance(target.model, HasMode):
@@ -100,12 +95,8 @@ class MLE(Method):
 
     name = "mle"
     use = "a fit without priors"
+    counts = ("starts", "steps")
     is_point = True
-
-    def __post_init__(self) -> None:
-        if self.starts is not None:
-            validation.positive_integer(self.starts, "starts")
-        validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         imputed = [gap.site for gap in gaps_of(target.model) if gap.latent]

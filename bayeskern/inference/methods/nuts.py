@@ -17,7 +17,7 @@ from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.regions import ChainAssessment, RegionAssessment
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc import first_chains
-from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
+from bayeskern.inference.mcmc.bridge_sampling import bridge_log_integral
 from bayeskern.inference.mcmc.centring import centred_target
 from bayeskern.inference.mcmc.chain_run import ChainRun
 from bayeskern.inference.mcmc.chains import ChainGroup, Plan, sample
@@ -124,10 +124,10 @@ class NUTS(Method):
     name = "nuts"
     samples_latents = True
     use = "everything else; separate modes get their shares by bridge sampling"
+    counts = ("chains", "warmup", "draws", "thin", "max_tree_depth")
 
     def __post_init__(self) -> None:
-        for name in ("chains", "warmup", "draws", "thin", "max_tree_depth"):
-            validation.positive_integer(getattr(self, name), name)
+        super().__post_init__()
         if self.draws % self.thin:
             raise ValueError(
                 f"draws={self.draws} is not a multiple of thin={self.thin}: the last "
@@ -175,14 +175,16 @@ class NUTS(Method):
         steps, count = first_chains.WARMUP_STEPS, first_chains.DRAWS
         first = replace(self, warmup=steps, draws=count, thin=1)
         starts = first._initial_stages(target, optimum, seed)
-        return FirstDraws.of(first._sample(target, starts, progress, title="NUTS: first steps"))
+        return FirstDraws.from_stages(
+            first._sample(target, starts, progress, title="NUTS: first steps")
+        )
 
     def _stages_after(
         self, draws: FirstDraws, target: Target, sampled: Target, seed: int
     ) -> list[Stage]:
         """First stage of each group, after the first chains."""
         if sampled is not target:
-            shape = MetricShape.of(sampled, self.mass_matrix)
+            shape = MetricShape.from_option(sampled, self.mass_matrix)
             draws = draws.recentred(target, sampled, shape)
         points, metric = draws.starts(sampled, may_be_diagonal=self.mass_matrix == "auto")
         # Another seed than that of the first chains.
@@ -197,7 +199,9 @@ class NUTS(Method):
         if self.checkpoint is None:
             return None, None
         file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
-        return file, read_stages(file, target, MetricShape.of(target, self.mass_matrix).blocks)
+        return file, read_stages(
+            file, target, MetricShape.from_option(target, self.mass_matrix).blocks
+        )
 
     def _finish(
         self, run: ChainRun, stages: list[Stage], progress: bool, file: CheckpointFile | None = None
@@ -210,7 +214,7 @@ class NUTS(Method):
             if ends is stages:
                 # The stages refer to `rows`, so that the draws are stored once.
                 stages = ends = [s.with_rows(rows, i) for i, s in enumerate(stages)]
-            shape = MetricShape.of(run.target, self.mass_matrix)
+            shape = MetricShape.from_option(run.target, self.mass_matrix)
             rows, metric = run.in_form_of_target(rows, ends[0].metrics[0], shape)
             exploration, weighs = method._explore(run, rows, metric)
         evidence |= exploration.evidence | run.evidence
@@ -235,7 +239,7 @@ class NUTS(Method):
         points = initial_points(target, optimum, self.chains, seed)
         if self.init is not None:
             points = start_at(target, points, self.init)
-        shape = MetricShape.of(target, self.mass_matrix)
+        shape = MetricShape.from_option(target, self.mass_matrix)
         return self._stages_at(points, [shape.metric(point.root) for point in points], seed)
 
     def _stages_at(
@@ -370,7 +374,7 @@ class NUTS(Method):
         if self.evidence and exploration.hold_one_order:
             log_evidence = exploration.log_evidence(seed)
         elif self.evidence:
-            log_evidence = bridge_log_evidence(exploration.target, rows.z, seed)
+            log_evidence = bridge_log_integral(exploration.target, rows.z, seed)
         return Fit(
             z=rows.z,
             assess=ChainAssessment(
@@ -444,7 +448,7 @@ class Continuation:
     run: ChainRun
     stages: list[Stage]
 
-    def extended(self, draws: int, progress: bool) -> Fit:
+    def __call__(self, draws: int, progress: bool) -> Fit:
         """Fit of the run with further draws, equal to that of one long run.
 
         Raises:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.core import extras, validation
+from bayeskern.core import extras
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import AdaptedProposal, weighted_sample
 from bayeskern.inference.approximation.elliptical import Elliptical
@@ -53,10 +53,7 @@ class Pathfinder(Method):
     name = "pathfinder"
     samples_latents = True
     use = "a fast approximation from many starts"
-
-    def __post_init__(self) -> None:
-        validation.positive_integer(self.paths, "paths")
-        validation.positive_integer(self.draws, "draws")
+    counts = ("paths", "draws")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")

@@ -80,10 +80,10 @@ class SMC(Method):
 
     name = "smc"
     use = "several modes; the log marginal likelihood"
+    counts = ("particles", "islands", "max_moves")
 
     def __post_init__(self) -> None:
-        for name in ("particles", "islands", "max_moves"):
-            validation.positive_integer(getattr(self, name), name)
+        super().__post_init__()
         validation.level(self.min_ess, "min_ess")
         if self.islands < 2:
             raise ValueError(f"islands must be at least 2, got {self.islands}.")
@@ -103,7 +103,7 @@ class SMC(Method):
             state = file.read_as(ParticleState, partial(_log_densities_of_sample, target))
         # Many starts cost little compared with the particles.
         optimum = find_optimum(target, 32, seed, 1000, progress, title="SMC: modes").bounded()
-        start = StartDistribution.of(target, optimum, seed)
+        start = StartDistribution.at_modes(target, optimum, seed)
         start = start.refitted(target, stream(seed, "pilot"), self.particles // 2)
         sampler = Sampler(
             target=target,

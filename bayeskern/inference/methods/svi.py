@@ -79,10 +79,10 @@ class SVI(Method):
     name = "svi"
     samples_latents = True
     use = "large data (plates that subsample), many coordinates, a guide of your own"
+    counts = ("steps", "draws")
 
     def __post_init__(self) -> None:
-        validation.positive_integer(self.steps, "steps")
-        validation.positive_integer(self.draws, "draws")
+        super().__post_init__()
         validation.one_of("gradient", self.gradient, PARTICLES)
         validation.one_of("objective", self.objective, ("reverse_kl", "forward_kl"))
         if not callable(self.guide):
@@ -194,7 +194,7 @@ class SVI(Method):
         mean, covariance = weighted_moments(sample.z, weights.normal)
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))
-        q = Elliptical.of(mean, robust_cholesky(covariance))
+        q = Elliptical.at_mean(mean, robust_cholesky(covariance))
         problem = None
         if is_useless(weights):
             problem = (

@@ -67,6 +67,28 @@ def log_densities(
         return np.concatenate([first_values, *values])[:total]
 
 
+class LogDensities:
+    """Cache of the log densities of points: each is computed once, when it is first needed.
+
+    Args:
+        target: The log density.
+        z: Points, (n, d).
+        progress: True to show a progress bar.
+    """
+
+    def __init__(self, target: Target, z: np.ndarray, progress: bool):
+        self._target, self._z, self._progress = target, z, progress
+        self._known = np.zeros(0)
+
+    def first(self, count: int) -> np.ndarray:
+        """log p(z) of the first `count` points, (count,)."""
+        missing = self._z[len(self._known) : count]
+        if len(missing):
+            values = log_densities(self._target, missing, self._progress)
+            self._known = np.concatenate([self._known, values])
+        return self._known[:count]
+
+
 @eqx.filter_jit
 def _log_densities(
     target: Target, z: jax.Array, used_rows: jax.Array, jacobian: bool, prior: bool

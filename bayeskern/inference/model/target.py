@@ -445,7 +445,7 @@ def _site_fields(trace: dict[str, dict], subsampled: set[str]) -> dict[str, Any]
     deterministics = tuple(n for n, site in trace.items() if site["type"] == "deterministic")
     nesting = [-f.dim for site in trace.values() for f in site.get("cond_indep_stack", ())]
     return {
-        "latents": tuple(starmap(Latent.of, latent_sites.items())),
+        "latents": tuple(starmap(Latent.from_site, latent_sites.items())),
         "without_prior": tuple(n for n in latent_sites if n in params | improper),
         "without_scale": tuple(n for n in latent_sites if n in params | (improper - unnormalized)),
         # Deterministics may depend on discrete latents, which are summed out.

@@ -41,7 +41,7 @@ def conditional_mode(
     for _ in range(steps):
         if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
             return point, np.nan
-        tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
+        tril = ScaledEigen.from_hessian(hessian[np.ix_(others, others)]).inverse_root()
         white = tril.T @ gradient[others]
         if 0.5 * white @ white < decrement_tol:
             return point, float(np.sum(np.log(np.diag(tril))) - value)

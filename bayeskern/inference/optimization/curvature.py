@@ -44,7 +44,7 @@ def hessian_at(
         z: A point, (d,).
         kind: "exact" for the Hessian, or one of `CURVATURES`.
     """
-    function = objective if kind == "exact" else LocalDensity.of(objective.target, z, kind)
+    function = objective if kind == "exact" else LocalDensity.at_point(objective.target, z, kind)
     return derivatives(function, z)[2]
 
 

@@ -27,7 +27,7 @@ class ScaledEigen(NamedTuple):
     size: np.ndarray
 
     @classmethod
-    def of(cls, hessian: np.ndarray) -> ScaledEigen:
+    def from_hessian(cls, hessian: np.ndarray) -> ScaledEigen:
         """Decomposition of a Hessian (d, d)."""
         size = np.sqrt(np.abs(np.diag(hessian)))
         # A zero on the diagonal gives no scale: use a thousandth of the largest scale.

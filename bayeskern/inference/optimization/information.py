@@ -201,7 +201,7 @@ class LocalDensity(eqx.Module):
     sites: tuple[str, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, target: Target, z0: jax.Array | np.ndarray, kind: str) -> LocalDensity:
+    def at_point(cls, target: Target, z0: jax.Array | np.ndarray, kind: str) -> LocalDensity:
         """The function at the point z0 of a target."""
         return cls(target, z0, kind, tuple(_observed_types(target)))
 

@@ -258,7 +258,7 @@ class Optimum:
 
     @cached_property
     def _scaled_eigen(self) -> ScaledEigen:
-        return ScaledEigen.of(self.hessian)
+        return ScaledEigen.from_hessian(self.hessian)
 
     def evidence(self) -> dict[str, float | int | str]:
         """Evidence for a verdict on this optimum."""

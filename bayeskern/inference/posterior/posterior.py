@@ -148,7 +148,7 @@ class Posterior(Fit):
             )
         draws = validation.positive_integer(draws, "draws")
         with Stopwatch() as watch, blas_threads_for(self.z.shape[-1]):
-            fit = self.continuation.extended(draws, self.progress)
+            fit = self.continuation(draws, self.progress)
             kept = ("target", "marginalized", "attempts", *CALL_FIELDS)
             fit = replace(fit, **{name: getattr(self, name) for name in kept})
             posterior = Posterior.from_fit(fit, self.known_target, self.method)

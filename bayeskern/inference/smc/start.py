@@ -64,7 +64,7 @@ class StartDistribution:
     prior_share: float
 
     @classmethod
-    def of(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
+    def at_modes(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
         """The start distribution for the modes found by a search."""
         modes = student_t_at_modes(optimum)
         largest = modes.largest(MAX_WIDE_MODES)

@@ -173,11 +173,11 @@ def test_batches_with_several_sites():
 
 def test_shared_arrays_are_not_copied():
     table, rows = jnp.zeros(1000), [jnp.full(3, float(i)) for i in range(4)]
-    stack = Batched.of([{"table": table, "row": row, "n": 2} for row in rows])
+    stack = Batched.from_items([{"table": table, "row": row, "n": 2} for row in rows])
     assert stack.shared["table"] is table and stack.stacked["table"] is None
     np.testing.assert_array_equal(stack.stacked["row"], np.stack(rows))
     with pytest.raises(ValueError, match="differ in more than arrays"):
-        Batched.of([{"n": 1}, {"n": 2}])
+        Batched.from_items([{"n": 1}, {"n": 2}])
 
 
 # -- methods without batches -----------------------------------------------------------------------

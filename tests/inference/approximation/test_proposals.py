@@ -41,7 +41,7 @@ def peers(tails):
 @pytest.mark.parametrize("tails", [None, 5.0])
 def test_densities_of_normal_and_student_t_mixtures(tails):
     first, second = peers(tails)
-    single = Elliptical.of(MEAN, np.linalg.cholesky(COVARIANCE), tails)
+    single = Elliptical.at_mean(MEAN, np.linalg.cholesky(COVARIANCE), tails)
     np.testing.assert_allclose(single.log_density(POINTS), first.logpdf(POINTS), rtol=1e-10)
     both = np.stack([np.log(0.7) + first.logpdf(POINTS), np.log(0.3) + second.logpdf(POINTS)])
     np.testing.assert_allclose(
@@ -66,7 +66,7 @@ def test_moments_and_densities_of_draws(tails):
 
 
 def test_radius_of_a_student_t():
-    q = Elliptical.of(MEAN, np.linalg.cholesky(COVARIANCE), 4.0)
+    q = Elliptical.at_mean(MEAN, np.linalg.cholesky(COVARIANCE), 4.0)
     z, _ = q.draw(np.random.default_rng(1), 20_000)
     white = np.linalg.solve(np.linalg.cholesky(COVARIANCE), np.asarray(z - MEAN).T)
     # |white|^2 / d is F with d and 4 degrees of freedom.
@@ -93,7 +93,7 @@ def test_refitting_to_weighted_draws():
     # Draws from N(0, 4) weighted to N(1, 1).
     z = 2.0 * np.random.default_rng(0).normal(size=(20_000, 1))
     w = stats.norm.pdf(z[:, 0], 1.0) / stats.norm.pdf(z[:, 0], 0.0, 2.0)
-    q = Elliptical.of(np.zeros(1), np.eye(1)).refit(z, w / w.sum())
+    q = Elliptical.at_mean(np.zeros(1), np.eye(1)).refit(z, w / w.sum())
     np.testing.assert_allclose(q.means[0, 0], 1.0, atol=0.05)
     np.testing.assert_allclose(q.trils[0, 0, 0], 1.0, atol=0.05)
 

@@ -158,7 +158,7 @@ GAUSSIAN = Target.of(
 
 def judged(mean, sds, target=GAUSSIAN, searches=(), count=4000, **options):
     """The verdict on draws of N(mean, diag sds^2), where the posterior is N(0, I)."""
-    q = Elliptical.of(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
+    q = Elliptical.at_mean(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
     z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), count))
     fit = Fit(
         z=z[None],

@@ -201,6 +201,6 @@ def test_auto_mass_matrix_depends_on_the_number_of_coordinates():
         def normal():
             numpyro.sample("x", dist.Normal(0.0, 1.0).expand([d]).to_event(1))
 
-        return MetricShape.of(Target.of(normal, (), {}), "auto").rank
+        return MetricShape.from_option(Target.of(normal, (), {}), "auto").rank
 
     assert of_size(5) == 5 and 0 < of_size(400) < 100 and of_size(2000) == 0

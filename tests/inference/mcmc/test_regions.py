@@ -65,7 +65,7 @@ def test_shrunk_covariance_equals_scikit_learn(draws, d):
 @pytest.mark.parametrize("spread", [0.0, 1e-16])
 def test_stuck_chain_has_no_neighbours_elsewhere(spread):
     z = np.array([1.0, 2.0, -0.5]) + spread * RNG.standard_normal((20, 3))
-    draws, distance = Neighbours(z).of(np.stack([z[0], z[0] + 0.1]))
+    draws, distance = Neighbours(z).near(np.stack([z[0], z[0] + 0.1]))
     assert np.all(np.isfinite(draws)) and distance[0] < 1.0 and distance[1] > 1e6
 
 

@@ -67,17 +67,6 @@ def test_constant_draws_reach_no_goal():
     assert not Goal(1.0).is_reached(np.full((2, 50, 1), np.nan))
 
 
-@pytest.mark.parametrize("text", ["ess", "ess=0", "rhat=1.01", "ess=100, khat=0.7", "ess=many", ""])
-def test_invalid_goals_are_refused(text):
-    with pytest.raises(ValueError, match="until must be a text such as 'ess=1000'"):
-        NUTS(until=text)
-
-
-def test_goal_of_rhat_must_be_above_one():
-    with pytest.raises(ValueError, match="rhat must be above 1"):
-        NUTS(until="ess=100, rhat=1")
-
-
 def test_only_chains_can_be_extended():
     posterior = bk.infer(regression, *CASE.data, method="laplace", seed=0, progress=False)
     with pytest.raises(ValueError, match="laplace has no chains that can go on"):

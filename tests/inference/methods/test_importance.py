@@ -178,21 +178,6 @@ def test_tempered_weights_have_the_given_ess():
     np.testing.assert_allclose(tempered_weights(even, 50), even.normal, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"proposal": "laplce"}, "Did you mean 'laplace'"),
-        ({"tails": 0.0}, "tails must be degrees of freedom"),
-        ({"tails": np.nan}, "tails must be degrees of freedom"),
-        ({"adapt": -1}, "adapt must be a number of rounds"),
-        ({"draws": 0}, "draws must be a whole number"),
-    ],
-)
-def test_invalid_options_are_refused(options, match):
-    with pytest.raises(ValueError, match=match):
-        ImportanceSampling(**options)
-
-
 def test_invalid_proposals_are_refused():
     with pytest.raises(ValueError, match=r"event shape \(2,\), but there are 1.*: p"):
         fit(coin, HEADS, proposal=dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))

@@ -280,17 +280,6 @@ def test_nan_density_names_the_site():
         fit(model, steps=5)
 
 
-@pytest.mark.parametrize("options", [{"starts": 0}, {"steps": 0}, {"starts": 2.5}])
-def test_invalid_options_are_refused(options):
-    with pytest.raises(ValueError, match="must be a whole number of at least 1"):
-        MAP(**options)
-
-
-def test_unknown_method_suggests_the_nearest_name():
-    with pytest.raises(ValueError, match="'mpa' is not known. Did you mean 'map'"):
-        bk.infer(normal_model, np.zeros(2), method="mpa")
-
-
 # -- Gaussian processes --------------------------------------------------------------------------
 
 

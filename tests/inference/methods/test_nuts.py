@@ -286,7 +286,7 @@ COVARIANCE[0, 3] = COVARIANCE[3, 0] = 0.995
 
 
 def test_blocks_of_a_mass_matrix():
-    shape = MetricShape.of(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
+    shape = MetricShape.from_option(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
     assert shape == (2, (0, -1, -1, 0))
     matrix = shape.metric(np.linalg.cholesky(COVARIANCE)).to_z(np.eye(4))
     np.testing.assert_allclose(matrix @ matrix.T, COVARIANCE, atol=1e-10)
@@ -374,26 +374,6 @@ def test_evidence_equals_arviz():
         np.min(array_stats.bfmi(posterior.sample_stats["energy"]))
     )
     assert evidence["divergences"] == posterior.sample_stats["diverging"].sum()
-
-
-# -- bad input -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chains": 0}, "chains must be a whole number"),
-        ({"warmup": 0}, "warmup must be"),
-        ({"draws": 2.5}, "draws must be"),
-        ({"max_tree_depth": 0}, "max_tree_depth must be"),
-        ({"target_accept": 1.0}, "target_accept must be a probability"),
-        ({"target_accept": 80}, "target_accept must be"),
-        ({"chain_method": "paralel"}, "Did you mean 'parallel'"),
-    ],
-)
-def test_invalid_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        NUTS(**options)
 
 
 def test_free_value_is_refused():

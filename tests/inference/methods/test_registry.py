@@ -23,10 +23,3 @@ def test_method_has_a_case_and_is_documented(name):
 def test_readme_has_the_table_of_methods():
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     assert table() in readme, f"README.md must have this table:\n{table()}"
-
-
-def test_unknown_name_is_refused_with_a_hint():
-    with pytest.raises(ValueError, match="Did you mean 'laplace'"):
-        bk.infer(lambda: None, method="laplas")
-    with pytest.raises(TypeError, match=", ".join(METHODS)):
-        bk.infer(lambda: None, method=3)

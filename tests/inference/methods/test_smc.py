@@ -161,23 +161,6 @@ def test_mean_over_islands():
     np.testing.assert_allclose(found.error, np.std([1.0, 2.0, 3.0, 6.0], ddof=1) / 2.0 / 3.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"particles": 0}, "particles must be a whole number"),
-        ({"particles": 1e3}, "particles must be a whole number"),
-        ({"particles": 1001}, "must be a multiple of islands"),
-        ({"islands": 1}, "islands must be at least 2, got 1"),
-        ({"particles": 8}, "at least 2 for each island; got 8"),
-        ({"min_ess": 1.0}, "min_ess must be a probability"),
-        ({"max_moves": "20"}, "max_moves must be a whole number"),
-    ],
-)
-def test_invalid_options_are_refused(options, match):
-    with pytest.raises(ValueError, match=match):
-        bk.SMC(**options)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_unreached_tails_are_not_good(seed):

@@ -245,23 +245,6 @@ def test_mean_field_funnel_is_not_good():
     assert fit(model, guide="mean_field").trust.verdict != "good"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"guide": "fullrank"}, "Did you mean 'full_rank'"),
-        ({"gradient": "scores"}, "Did you mean 'score'"),
-        ({"objective": "reverse"}, "Did you mean 'reverse_kl'"),
-        ({"guide": "flow", "objective": "forward_kl"}, "moments of a Gaussian"),
-        ({"guide": "flow", "gradient": "score"}, "gradient='pathwise'"),
-        ({"steps": 0}, "steps must be"),
-        ({"draws": 1.5}, "draws must be"),
-    ],
-)
-def test_invalid_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        SVI(**options)
-
-
 @pytest.mark.slow
 def test_flow_needs_two_coordinates():
     with pytest.raises(ValueError, match="two coordinates"):

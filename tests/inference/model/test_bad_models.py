@@ -99,15 +99,6 @@ def test_errors_of_the_model_are_unchanged():
         infer(model, Y)
 
 
-@pytest.mark.parametrize(
-    ("method", "says"),
-    [("hmc", "Choose from auto, exact, map, mle"), ("laplce", "Did you mean 'laplace'")],
-)
-def test_unknown_methods(method, says):
-    with pytest.raises(ValueError, match=f"is not known.*{says}"):
-        infer(line, X, Y, method=method)
-
-
 @pytest.mark.parametrize("method", ["map", "mle", "laplace", "importance", "nuts"])
 def test_model_without_latents(method):
     def model():
@@ -116,22 +107,6 @@ def test_model_without_latents(method):
 
     with pytest.raises(ValueError, match=r"no latent site.*Free\(init\)"):
         infer(model, method=method)
-
-
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: bk.NUTS(draws=1e3), "draws must be a whole number of at least 1, got 1000.0"),
-        (lambda: bk.SVI(guide=None), "guide=None is not known"),
-        (lambda: bk.ImportanceSampling(tails=-1), "tails must be degrees of freedom above 0"),
-        (lambda: bk.ImportanceSampling(adapt=1.5), "adapt must be a number of rounds"),
-        (lambda: bk.Pathfinder(paths=0), "paths must be a whole number of at least 1"),
-        (lambda: bk.Laplace(draws=True), "draws must be a whole number of at least 1, got True"),
-    ],
-)
-def test_bad_options_of_methods(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
 
 
 # -- what is not good ----------------------------------------------------------------------------

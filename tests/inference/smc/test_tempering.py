@@ -65,7 +65,7 @@ def two_modes():
 def test_start_distribution_is_normalised_and_traceable():
     target = Target.of(two_modes, (), {})
     optimum = find_optimum(target, 8, 0, 200, False)
-    start = StartDistribution.of(target, optimum, 0)
+    start = StartDistribution.at_modes(target, optimum, 0)
     z, log_q = start.draw(np.random.default_rng(0), 4000)
     traced = jax.vmap(start.traceable(target))(z)
     np.testing.assert_allclose(traced, log_q, rtol=1e-9, atol=1e-9)

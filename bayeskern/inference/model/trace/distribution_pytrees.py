@@ -22,7 +22,7 @@ class _SortedLeaves(eqx.Module):
     static: Any = eqx.field(static=True)
 
     @classmethod
-    def of(cls, distribution: Distribution) -> _SortedLeaves:
+    def from_distribution(cls, distribution: Distribution) -> _SortedLeaves:
         kind = type(distribution)
         values, static = distribution.tree_flatten()
         # A parameter may be a distribution itself.
@@ -38,7 +38,7 @@ class _SortedLeaves(eqx.Module):
 def sort_leaves(tree: Any) -> Any:
     """Replace every distribution in a tree by its type and its parameters."""
     return jax.tree.map(
-        lambda x: _SortedLeaves.of(x) if isinstance(x, Distribution) else x,
+        lambda x: _SortedLeaves.from_distribution(x) if isinstance(x, Distribution) else x,
         tree,
         is_leaf=lambda x: isinstance(x, Distribution),
     )

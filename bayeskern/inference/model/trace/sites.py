@@ -47,7 +47,7 @@ class Latent(NamedTuple):
     is_log_scale: bool
 
     @classmethod
-    def of(cls, name: str, site: dict) -> Latent:
+    def from_site(cls, name: str, site: dict) -> Latent:
         """The latent at a site of a trace.
 
         Raises:
