@@ -61,7 +61,7 @@ class Forecasts(Mapping[Any, Forecast]):
     results: tuple[ForecastSummary, ...]
     id_name: str
     time_name: str
-    backend: str = "pandas"
+    backend: Any = "pandas"
     remarks: tuple[str, ...] = ()
     sources: tuple[Forecast | Path | bytes | str | None, ...] = field(default=(), kw_only=True)
     update_remarks: tuple[str, ...] = field(default=(), kw_only=True)
@@ -272,8 +272,7 @@ class Forecasts(Mapping[Any, Forecast]):
             columns["problem"] += [result.problem] * n
         if names is not None:
             columns = renamed(columns, names, self.id_name, self.time_name)
-        backend = nw.Implementation.from_backend(self.backend)
-        return nw.from_dict(columns, backend=backend).to_native()
+        return nw.from_dict(columns, backend=self.backend).to_native()
 
     def to_dict(self, levels: float | Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
         """Plain Python values of all series by name, ready for JSON.
