@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 
 
-class Memory:
+class ResultCache:
     """Thread-safe cache of the `max_results` most recently used results."""
 
     def __init__(self, max_results: int):
@@ -33,6 +33,6 @@ class Memory:
                 self._results.popitem(last=False)
         return result
 
-    def __reduce__(self) -> tuple[type[Memory], tuple[int]]:
+    def __reduce__(self) -> tuple[type[ResultCache], tuple[int]]:
         # Another process starts with an empty cache.
-        return Memory, (self._max_results,)
+        return ResultCache, (self._max_results,)

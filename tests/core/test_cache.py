@@ -4,11 +4,11 @@ import copy
 
 import pytest
 
-from bayeskern.core.memory import Memory
+from bayeskern.core.cache import ResultCache
 
 
 def test_recent_results_are_kept():
-    memory, made = Memory(2), []
+    memory, made = ResultCache(2), []
 
     def ask(key):
         return memory.recall(key, lambda: made.append(key) or f"of {key}")
@@ -21,7 +21,7 @@ def test_recent_results_are_kept():
 
 
 def test_errors_are_not_kept():
-    memory = Memory(2)
+    memory = ResultCache(2)
     with pytest.raises(ZeroDivisionError):
         memory.recall("key", lambda: 1 / 0)
     assert memory.recall("key", lambda: 1) == 1
@@ -29,6 +29,6 @@ def test_errors_are_not_kept():
 
 def test_copies_are_empty():
     """A cache that is sent to another process starts without results."""
-    memory = Memory(2)
+    memory = ResultCache(2)
     assert memory.recall("key", lambda: 1) == 1
     assert copy.deepcopy(memory).recall("key", lambda: 2) == 2

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import netcdf
+from bayeskern.core.cache import ResultCache
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
-from bayeskern.core.memory import Memory
 from bayeskern.core.progress import Progress
 from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
 from bayeskern.forecast.data.read_options import ReadOptions
@@ -166,9 +166,9 @@ class Forecasts(Mapping[Any, Forecast]):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @cached_property
-    def _latest(self) -> Memory:
+    def _latest(self) -> ResultCache:
         """Cache of the forecasts that were read last."""
-        return Memory(8)
+        return ResultCache(8)
 
     @cached_property
     def _indices(self) -> dict[Any, int]:

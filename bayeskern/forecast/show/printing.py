@@ -51,7 +51,7 @@ def summary(f: Forecast, rows: int = 36, level: float = 0.95) -> str:
         ("time", series.calendar.description),
         ("seasons", " and ".join(lengths) or "none"),
         ("scale", f.described),
-        *([("structure", f.structure)] if f.parts else []),
+        *([("structure", f.structures_in_words)] if f.parts else []),
         *([("effects", _effects(f))] if f.parts and f.choices.effects is not None else []),
         ("verdict", f"{f.trust.verdict}: {f.trust.advice}"),
         *(("remark", remark) for remark in f.remarks),

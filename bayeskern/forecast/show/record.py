@@ -29,7 +29,7 @@ def record_of_forecast(f: Forecast, levels: float | Sequence[float]) -> dict[str
             "seed": f.seed,
             "seasons": " and ".join(lengths) or "none",
             "scale": f.described,
-            "structure": f.structure if f.parts else "constant",
+            "structure": f.structures_in_words if f.parts else "constant",
             "likelihood": None if likelihood is None else likelihood.title,
         },
         "weights": f.weights,

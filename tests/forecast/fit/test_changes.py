@@ -77,7 +77,7 @@ def test_kernel_of_change_has_features_of_its_priors(trend):
     grams = []
     for changes, values in (((), own), ((at,), own | of_change)):
         structure = Structure(trend, False, changes)
-        kernel, _ = build_kernel_and_noise(choices, structure, T, Scale.of(y, False), y)
+        kernel, _ = build_kernel_and_noise(choices, structure, T, Scale.from_values(y, False), y)
         grams.append(np.asarray(kernel.at(values)(T)))
     H = features(T, at)[:, : len(of_change)]
     expected = (H * list(of_change.values())) @ H.T
@@ -126,7 +126,7 @@ def test_jump_is_located():
     values = pd.Series(jumped(), MONTHS)
     f = bk.forecast(values, 6, trend="smooth", model=FIND)
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
-    assert "level and slope change at 2018-01-01" in f.structure
+    assert "level and slope change at 2018-01-01" in f.structures_in_words
     assert np.all(np.abs(f.median - 3.0 - 0.3 * (T[-1] + 0.3)) < 1.0)
 
 
@@ -134,7 +134,7 @@ def test_jump_is_located():
 def test_no_change_is_found_in_a_line():
     values = pd.Series(LINE, MONTHS)
     f, plain = bk.forecast(values, 6, model=FIND), bk.forecast(values, 6)
-    assert f.changes.size == 0 and "change" not in f.structure
+    assert f.changes.size == 0 and "change" not in f.structures_in_words
     assert "changes of level and slope: searched, and none found" in f.remarks
     np.testing.assert_allclose(f.median, plain.median, rtol=1e-9)
 
@@ -149,7 +149,7 @@ def test_break_of_the_nile_is_found():
     """The flow fell after 1898: Cobb (1978), "The problem of the Nile", Biometrika 65."""
     f = bk.forecast("nile", 10, model=FIND)
     np.testing.assert_array_equal(f.changes, [1899])
-    assert "level changes at 1899 (probability" in f.structure
+    assert "level changes at 1899 (probability" in f.structures_in_words
     assert not any("searched" in remark for remark in f.remarks)
     later = f.series.values[f.series.times >= 1899]
     assert np.all(abs(f.median - later.mean()) < 0.5 * later.std())
