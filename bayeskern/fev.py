@@ -164,7 +164,9 @@ def _readers(
             times = np.concatenate([times, ahead[time_name]])
             y = np.append(y, np.full(len(ahead[time_name]), np.nan))
         readers.append(
-            partial(Series.of, str(i), time_name, target, times, y, ReadOptions(), columns)
+            partial(
+                Series.from_columns, str(i), time_name, target, times, y, ReadOptions(), columns
+            )
         )
     return readers
 

@@ -109,7 +109,7 @@ class BayeskernForecaster(BaseForecaster):
         if self._known_X is not None:
             all_X = self._known_X if X is None else X.combine_first(self._known_X)
             columns = {str(name): column.to_numpy() for name, column in all_X.items()}
-            regressors = Regressors.of(
+            regressors = Regressors.from_columns(
                 _times(all_X.index), columns, "the index of X", ReadOptions()
             )
         series = read_series(y.to_numpy(float), _times(y.index))

@@ -45,7 +45,7 @@ def evaluation():
     if engine == "numpy":
         return in_numpy.value_and_gradient
     if engine == "filter":
-        states = StatePrior.of(in_numpy.prior, "slope", {"season": 1.0}, 1.0 / 12.0)
+        states = StatePrior.for_trend(in_numpy.prior, "slope", {"season": 1.0}, 1.0 / 12.0)
         return SteadyLogMarginal(states, x, y).value_and_gradient
     if engine == "callback":
         return jax.jit(called_back)

@@ -14,12 +14,12 @@ series too short to show its season:
    Laird and Rubin, 1977), from those of the table or, for a new trend, of the register: the next
    prior is the normal distribution with the moments of the Laplace approximations of all series.
    Series with many zeros are left out.
-2. Weights of the structures (`Weighing`), by the least mean log quantile loss of the averaged
+2. `StructureWeights`, by the least mean log quantile loss of the averaged
    forecasts of held-out values. The logarithm limits the effect of single series. All frequencies
    have one set of coefficients, and intercepts of their own with a normal prior, so that few series
    move them little. At the same time, the share of a log-scale forecast that grows linearly above
    the largest value (`Growth`).
-3. Width of the intervals (`Width`): the priors of the squared scale and of the degrees of freedom,
+3. `IntervalWidth`: the priors of the squared scale and of the degrees of freedom,
    and the half-life of past errors, by the highest mean log density of standardised errors of
    held-out values; and the sd of past errors, by the share of past values inside 80 % intervals.
 4. Chance of a smaller error than seasonal naive (`Reliability`), by logistic regression over all

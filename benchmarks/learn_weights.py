@@ -23,7 +23,13 @@ from bayeskern.forecast.combine.width import (
 from bayeskern.forecast.evaluate.chance import gap_to_naive
 from bayeskern.forecast.evaluate.rolling_origin import lost_share
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.model.learned import Growth, Reliability, Weighing, Width, roughness
+from bayeskern.forecast.model.learned import (
+    Growth,
+    IntervalWidth,
+    Reliability,
+    StructureWeights,
+    roughness,
+)
 from bayeskern.forecast.model.trends import AVERAGED
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.student_errors import StudentErrors
@@ -37,12 +43,12 @@ WIDTH_PENALTY = 3e-3
 MIN_LOSS = 1e-3
 
 
-def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
+def weights_of(example: Example, weighing: StructureWeights) -> np.ndarray:
     """Weights of the structures of one series, as in `stacking`."""
     return softmax(weighing.log_weights(example.names, example.features, example.count))
 
 
-def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[Weighing, Growth]]:
+def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[StructureWeights, Growth]]:
     """Frequency -> weights and growth, with the least quantile loss of averaged forecasts."""
     names, frequencies = names_of(AVERAGED), sorted({e.lesson.frequency for e in examples})
     cells = Counter(e.lesson.cell for e in examples)
@@ -93,7 +99,7 @@ def learn_weighing(examples: Sequence[Example]) -> dict[str, tuple[Weighing, Gro
     for i, frequency in enumerate(frequencies):
         part = np.round(optimum[size * i : size * (i + 1)], 3).tolist()
         intercepts = dict(zip(names, part[:-2], strict=True))
-        entries[frequency] = Weighing(intercepts, *coefficients), Growth(*part[-2:])
+        entries[frequency] = StructureWeights(intercepts, *coefficients), Growth(*part[-2:])
     return entries
 
 
@@ -116,7 +122,7 @@ class Errors:
     past: PastErrors
 
     @classmethod
-    def of(cls, example: Example, weighing: Weighing, growth: Growth) -> Errors:
+    def of(cls, example: Example, weighing: StructureWeights, growth: Growth) -> Errors:
         """Errors of one series with these weights."""
         y, residuals = example.lesson.y, np.zeros(0)
         weights, share = weights_of(example, weighing), growth.linear_share(y)
@@ -126,12 +132,12 @@ class Errors:
             residuals = past.errors_of(y[example.ahead.rows])
         return cls(example, weights, share, future, PastErrors(residuals, example.ahead.rows))
 
-    def distribution(self, width: Width) -> StudentErrors:
+    def distribution(self, width: IntervalWidth) -> StudentErrors:
         """Distribution of the errors of held-out values."""
         steps = np.arange(len(self.future))
         return forecast_errors(width, self.past, len(self.example.lesson.y), steps)
 
-    def record(self, width: Width) -> tuple[float, float, float] | None:
+    def record(self, width: IntervalWidth) -> tuple[float, float, float] | None:
         """Features of `Reliability`, and 1 if the error was above that of seasonal naive.
 
         None without past forecasts, or if seasonal naive has no error.
@@ -168,14 +174,14 @@ def learn_reliability(records: Sequence[tuple[float, float, float]]) -> Reliabil
     return Reliability(*np.round([*model.intercept_, *model.coef_[0]], 3).tolist())
 
 
-def learn_width(series: Sequence[Errors], horizon: int) -> Width:
+def learn_width(series: Sequence[Errors], horizon: int) -> IntervalWidth:
     """Priors of scale and degrees with the highest density of the errors of held-out values."""
 
-    def width(p) -> Width:
+    def width(p) -> IntervalWidth:
         log_scale, log_count, log_half_life, log_degrees, widening = p.tolist()
         count, half_life = np.exp(log_count).item(), np.exp(log_half_life).item()
         degrees = MIN_DEGREES + np.exp(log_degrees).item()
-        return Width(log_scale, count, half_life, degrees, widening, horizon, 1.0)
+        return IntervalWidth(log_scale, count, half_life, degrees, widening, horizon, 1.0)
 
     def objective(p):
         total = 0.0
@@ -204,7 +210,7 @@ def learn_width(series: Sequence[Errors], horizon: int) -> Width:
         return np.mean(2.0 * ndtr(np.array(ends) / past_scale) - 1.0) - np.mean(inside)
 
     numbers = asdict(learned_width) | {"past_scale": brentq(excess, 0.1, 10.0)}
-    return Width(**{name: round(float(value), 4) for name, value in numbers.items()})
+    return IntervalWidth(**{name: round(float(value), 4) for name, value in numbers.items()})
 
 
 def learn_weights_and_widths(examples: Sequence[Example]) -> dict[str, dict]:

@@ -15,7 +15,14 @@ from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin, origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
-from bayeskern.forecast.model.learned import Features, Growth, Learned, Reliability, Weighing, Width
+from bayeskern.forecast.model.learned import (
+    Features,
+    Growth,
+    IntervalWidth,
+    Learned,
+    Reliability,
+    StructureWeights,
+)
 from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import corpus
@@ -73,8 +80,8 @@ def names_of(trends) -> list[str]:
 
 def table_of(priors) -> Learned:
     """Table with these priors, equal weights and neutral growth and widths."""
-    weighing = Weighing(dict.fromkeys(names_of(TRENDS), 0.0), *np.exp(COEFFICIENTS))
-    width = Width(0.0, 100.0, 50.0, 8.0, 0.0, 1, 1.0)
+    weighing = StructureWeights(dict.fromkeys(names_of(TRENDS), 0.0), *np.exp(COEFFICIENTS))
+    width = IntervalWidth(0.0, 100.0, 50.0, 8.0, 0.0, 1, 1.0)
     return Learned(priors, weighing, Growth(0.0, 0.0), width, Reliability(0.0, 0.0, 0.0))
 
 
@@ -115,7 +122,7 @@ class Example:
     @property
     def ahead(self) -> Ahead:
         """Values that are forecast from the origins."""
-        return Ahead.of(self.origins)
+        return Ahead.from_origins(self.origins)
 
 
 def example_of(lesson: Lesson, priors) -> Example | None:
@@ -134,7 +141,7 @@ def example_of(lesson: Lesson, priors) -> Example | None:
         ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]
     names = [stacking.structure_name(f.structure) for f in fits]
-    features = Features.of(names, [f.log_evidence for f in fits], errors)
+    features = Features.from_evidence(names, [f.log_evidence for f in fits], errors)
     scales, bounds = [f.scale for f in fits], lesson.choices.bounds
     means, sds = zip(*moments, strict=True)
     average = QuantileAverage(np.ones(len(fits)), scales, means, sds, bounds=bounds)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 
 
-class Cache:
+class ResultCache:
     """Thread-safe cache of the `max_results` most recently used results."""
 
     def __init__(self, max_results: int):
@@ -33,6 +33,6 @@ class Cache:
                 self._results.popitem(last=False)
         return result
 
-    def __reduce__(self) -> tuple[type[Cache], tuple[int]]:
+    def __reduce__(self) -> tuple[type[ResultCache], tuple[int]]:
         # Another process starts with an empty cache.
-        return Cache, (self._max_results,)
+        return ResultCache, (self._max_results,)

@@ -48,7 +48,7 @@ def pack(value: Any, arrays: dict[str, np.ndarray], classes: Collection[type] = 
     if type(value) in classes:
         names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
         pairs = [[name, pack(getattr(value, name), arrays, classes)] for name in names]
-        return {"object": [type(value).__name__, pairs]}
+        return {"object": [_stored_name(type(value)), pairs]}
     if isinstance(value, tuple):
         items = [pack(v, arrays, classes) for v in value]
         # A named tuple keeps only the name and the fields of its class.
@@ -56,6 +56,11 @@ def pack(value: Any, arrays: dict[str, np.ndarray], classes: Collection[type] = 
             return {"named": [type(value).__name__, list(names), items]}
         return {"tuple": items}
     return {"lost": type(value).__name__}
+
+
+def _stored_name(kind: type) -> str:
+    """Name of a class in files; it outlives the name of the class in code."""
+    return getattr(kind, "stored_as", kind.__name__)
 
 
 def _pack_array(
@@ -89,7 +94,7 @@ def unpack(value: Any, arrays: dict[str, np.ndarray], classes: Collection[type] 
         case "object":
             name, pairs = content
             values = {field: unpack(v, arrays, classes) for field, v in pairs}
-            return {known.__name__: known for known in classes}[name](**values)
+            return {_stored_name(known): known for known in classes}[name](**values)
         case "named":
             name, names, items = content
             values = (unpack(v, arrays, classes) for v in items)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.cache import Cache
+from bayeskern.core.cache import ResultCache
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN
-from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.structure import StructureChoices
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.model.trends import ALL_TRENDS, in_words
 from bayeskern.gp import GPRegression, LatentGP
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Cache of the latest components, which reports show at several levels.
-_components = Cache(4)
+_components = ResultCache(4)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class FittedSeries:
 
     series: Series
     horizon: int
-    choices: Choices
+    choices: StructureChoices
     combination: Combination | None
     seed: int = 0
     method_posterior: Posterior | None = None

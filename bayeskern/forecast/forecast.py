@@ -1,7 +1,7 @@
 """Forecast a series by an average of structural models.
 
 1. Each structure is a Gaussian process: one of several trends and all seasons, of the values or of
-   their logarithm (`model/kernels.py`).
+   their logarithm (`model/trends.py`).
 2. The hyperparameters have log-normal priors learned from many series (`model/learned.py`). Each
    structure is fitted at the posterior mode and averaged over draws around it (`fit/modes.py`).
 3. At the full-data hyperparameters, each structure forecasts from earlier origins
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.cache import Cache
+from bayeskern.core.cache import ResultCache
 from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.combine.candidates import RECENT_VALUES, candidates
 from bayeskern.forecast.combine.stacking import alone, combine
@@ -37,14 +37,14 @@ from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIH
 from bayeskern.forecast.model.configuration import MAX_HORIZON, Request, configure
 from bayeskern.forecast.model.future_values import table_of
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
-from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.structure import StructureChoices
 from bayeskern.forecast.model.transformation import is_constant
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.prediction.mixture import thin
 
 # Caches: users often repeat a forecast with another horizon, or for a figure.
-_fits, _combinations = Cache(4), Cache(4)
+_fits, _combinations = ResultCache(4), ResultCache(4)
 
 
 @printable_errors()
@@ -152,7 +152,7 @@ def forecast(
 
 
 def _fitted_forecast(
-    series: Series, horizon: int, choices: Choices, model: StructuralModel, seed: int
+    series: Series, horizon: int, choices: StructureChoices, model: StructuralModel, seed: int
 ) -> Forecast:
     """Fit the structures by the method of the model and combine them; flat if constant."""
     y = series.values[series.observed]

@@ -26,7 +26,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN, name_seasons
 from bayeskern.forecast.model.learned import ANY, learned
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.transformation import is_constant, plausible_values
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
@@ -349,7 +349,7 @@ class _Search:
 
     def _fit(self, expression: Expression, start: dict[str, float]) -> FittedStructure:
         kernels = {GIVEN: self._kernel(expression)}
-        choices = Choices((GIVEN,), {}, (False,), learned(ANY), kernels=kernels)
+        choices = StructureChoices((GIVEN,), {}, (False,), learned(ANY), kernels=kernels)
         start = self._first_periods(expression) | start
         fitted = FittedStructure.from_values(
             Structure(GIVEN, False), choices, self.x, self.y, start

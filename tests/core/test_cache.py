@@ -4,11 +4,11 @@ import copy
 
 import pytest
 
-from bayeskern.core.cache import Cache
+from bayeskern.core.cache import ResultCache
 
 
 def test_recent_results_are_kept():
-    cache, made = Cache(2), []
+    cache, made = ResultCache(2), []
 
     def ask(key):
         return cache.recall(key, lambda: made.append(key) or f"of {key}")
@@ -21,7 +21,7 @@ def test_recent_results_are_kept():
 
 
 def test_errors_are_not_kept():
-    cache = Cache(2)
+    cache = ResultCache(2)
     with pytest.raises(ZeroDivisionError):
         cache.recall("key", lambda: 1 / 0)
     assert cache.recall("key", lambda: 1) == 1
@@ -29,6 +29,6 @@ def test_errors_are_not_kept():
 
 def test_copies_are_empty():
     """A cache that is sent to another process starts without results."""
-    cache = Cache(2)
+    cache = ResultCache(2)
     assert cache.recall("key", lambda: 1) == 1
     assert copy.deepcopy(cache).recall("key", lambda: 2) == 2

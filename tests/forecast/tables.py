@@ -1,7 +1,14 @@
 """A made-up table of learned quantities, so that tests do not depend on the shipped one."""
 
-from bayeskern.forecast.model.learned import LOG, Growth, Learned, Reliability, Weighing, Width
-from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.learned import (
+    LOG,
+    Growth,
+    IntervalWidth,
+    Learned,
+    Reliability,
+    StructureWeights,
+)
+from bayeskern.forecast.model.structure import StructureChoices
 from bayeskern.forecast.model.trends import HYPERPARAMETERS, TRENDS
 from tests.forecast.trend_cases import CASES
 
@@ -12,10 +19,10 @@ INTERCEPTS = {
     for trend, case in CASES.items()
     for log, intercept in zip(("", LOG), case.intercepts, strict=True)
 }
-WEIGHING = Weighing(
+WEIGHING = StructureWeights(
     INTERCEPTS, by_evidence=0.2, by_evidence_on_scale=0.1, by_error=4.5, half_count=50.0
 )
-WIDTH = Width(
+WIDTH = IntervalWidth(
     log_scale=0.1, prior_count=120.0, half_life=40.0, degrees=6.0, widening=0.2, horizon=9,
     past_scale=0.9,
 )  # fmt: skip
@@ -24,7 +31,7 @@ GROWTH = Growth(intercept=-0.5, by_roughness=0.7)
 TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, GROWTH, WIDTH, RELIABILITY)
 
 
-def choices_for(**options) -> Choices:
+def choices_for(**options) -> StructureChoices:
     """Choices by the made-up table, of a local level with drift without seasons unless given."""
     known = {"trends": ("drift",), "seasons": {}, "logs": (False,), "learned": TABLE}
-    return Choices(**(known | options))
+    return StructureChoices(**(known | options))

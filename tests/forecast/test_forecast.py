@@ -128,7 +128,7 @@ def by_hand(f, log):
     values = f.series.values
     y = np.log(values) if log else values
     structure, t = Structure("smooth", log), np.arange(N) / 12
-    model = build_model(f.choices, structure, t, Scale.of(values, log), values)
+    model = build_model(f.choices, structure, t, Scale.from_values(values, log), values)
     fit = bk.infer(model, t, scipy.stats.zscore(y), method=MAP(starts=1, jacobian=True))
     assert fit.optimum.gradient_norm < 1e-4
     jacobian = -N * np.log(y.std()) - (np.log(values).sum() if log else 0.0)

@@ -87,7 +87,7 @@ RAIN = np.repeat([0.0, 1.0, 2.0, 5.0], [40, 30, 20, 10])
 
 @pytest.mark.parametrize(
     ("scale", "bounds"),
-    [(Scale(False, 0.0, 1.3), (0.0, 1.5)), (NormalScores.of(RAIN), (-np.inf, np.inf))],
+    [(Scale(False, 0.0, 1.3), (0.0, 1.5)), (NormalScores.from_values(RAIN), (-np.inf, np.inf))],
     ids=["bounds", "ranks"],
 )
 def test_squared_errors_are_one_on_average(scale, bounds):

@@ -154,7 +154,7 @@ def test_moments_equal_quadrature(kind, errors):
 
 def test_growth_is_linear_above_the_limit():
     """Growth beyond the limit is proportional to the logarithm."""
-    scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True)
+    scale = Scale.from_values(np.array([1.0, 2.0, 4.0]), log=True)
     limit = np.log(4.0) + MAX_LOG_ABOVE_LARGEST
     z = (limit + np.array([-1.0, 0.0, 1.0, 3.0]) - scale.shift) / scale.size
     expected = np.exp(limit) * np.array([np.exp(-1.0), 1.0, 2.0, 4.0])
@@ -163,7 +163,7 @@ def test_growth_is_linear_above_the_limit():
 
 def test_linear_share_of_growth_above_largest_value():
     """Exponential below the largest value."""
-    scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True, linear_share=0.25)
+    scale = Scale.from_values(np.array([1.0, 2.0, 4.0]), log=True, linear_share=0.25)
     beyond = np.array([-2.0, -0.1, 0.0, 0.5, 1.0])
     z = (np.log(4.0) + beyond - scale.shift) / scale.size
     growth = np.where(beyond > 0.0, 0.75 * np.exp(beyond) + 0.25 * (1.0 + beyond), np.exp(beyond))
@@ -300,7 +300,7 @@ RAIN = np.concatenate([np.zeros(40), np.arange(1.0, 61.0)])
 
 def of_ranks(errors=None):
     return QuantileAverage(
-        [1.0], [NormalScores.of(RAIN)], np.zeros((1, 1)), np.ones((1, 1)), errors
+        [1.0], [NormalScores.from_values(RAIN)], np.zeros((1, 1)), np.ones((1, 1)), errors
     )
 
 

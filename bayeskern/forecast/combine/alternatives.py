@@ -49,7 +49,7 @@ class Alternatives:
         """Elements of each future value."""
         effects = self.combination.choices.effects
         assert effects is not None
-        return SumDesign.of(effects, self.Z)
+        return SumDesign.from_columns(effects, self.Z)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -66,7 +66,7 @@ class Alternatives:
         """Moments of the elements of each structure."""
 
         def moments(part: Part) -> ElementMoments:
-            return ElementMoments.of(part.draws, self.x_new, self.design.values)
+            return ElementMoments.from_draws(part.draws, self.x_new, self.design.values)
 
         return side_by_side(moments, self.parts, len(self.parts[0].fitted.y))
 
@@ -167,7 +167,7 @@ class LatentAlternatives(Alternatives):
         known: dict[tuple[int, int], ElementMoments] = {}
         for part, row in self.members:
             if (id(part), row) not in known:
-                moments = ElementMoments.at(
+                moments = ElementMoments.at_draw(
                     part.draws, part.draws.z[row], self.x_new, self.design.values
                 )
                 known[id(part), row] = moments

@@ -16,11 +16,11 @@ from bayeskern.forecast.fit.changes import with_change, with_likeliest_change
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.kernels import LEVEL
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.trends import CHANGING
 
 # Largest difference in log joint density from the best structure, if
-# `Choices.weighed_by_evidence`.
+# `StructureChoices.weighed_by_evidence`.
 MAX_LOG_GAP_NATS = 15.0
 # In a longer series with a dense fit, fits to this number of last values give the starting points,
 # and their weights choose the structures that are fitted to all values.
@@ -34,7 +34,7 @@ COST_OF_REST, COST_OF_SEARCH = 0.3, 15.0
 def candidates(
     x: np.ndarray,
     y: np.ndarray,
-    choices: Choices,
+    choices: StructureChoices,
     origins: Sequence[Origin] = (),
 ) -> list[FittedStructure]:
     """Structures at their modes, best first.
@@ -81,7 +81,7 @@ def candidates(
 
 def _fit_all(
     structures: Sequence[Structure],
-    choices: Choices,
+    choices: StructureChoices,
     x: np.ndarray,
     y: np.ndarray,
     advance: Callable[[], None],
@@ -109,7 +109,7 @@ def _fit_all(
 def _recent_modes(
     x: np.ndarray,
     y: np.ndarray,
-    choices: Choices,
+    choices: StructureChoices,
     origins: Sequence[Origin],
     advance: Callable[[], None],
 ) -> dict[Structure, dict[str, float]]:
@@ -138,7 +138,7 @@ def _recent_modes(
 def _fit_on_grid(
     x: np.ndarray,
     y: np.ndarray,
-    choices: Choices,
+    choices: StructureChoices,
     origins: Sequence[Origin],
     advance: Callable[[], None],
 ) -> list[FittedStructure]:

@@ -39,7 +39,7 @@ class SumDesign:
     linear: int
 
     @classmethod
-    def of(cls, effects: Effects, Z: np.ndarray) -> SumDesign:
+    def from_columns(cls, effects: Effects, Z: np.ndarray) -> SumDesign:
         """Design of standardised columns Z (A, m, k)."""
         A, m, _ = Z.shape
         linear = np.broadcast_to(m + np.arange(effects.linear), (A, m, effects.linear))
@@ -92,7 +92,9 @@ class ElementMoments:
     covariance: np.ndarray
 
     @classmethod
-    def of(cls, draws: Draws, x_new: np.ndarray, values: Sequence[np.ndarray]) -> ElementMoments:
+    def from_draws(
+        cls, draws: Draws, x_new: np.ndarray, values: Sequence[np.ndarray]
+    ) -> ElementMoments:
         """Moments over all draws of the hyperparameters, at times x_new (m,).
 
         Raises:
@@ -115,7 +117,7 @@ class ElementMoments:
         return cls(shift + mean, second / total - np.outer(mean, mean))
 
     @classmethod
-    def at(
+    def at_draw(
         cls, draws: Draws, z: np.ndarray, x_new: np.ndarray, values: Sequence[np.ndarray]
     ) -> ElementMoments:
         """Moments at one draw z (d,) of the hyperparameters."""

@@ -3,9 +3,9 @@
 Stacking of predictive distributions: Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to
 average Bayesian predictive distributions". As in hierarchical stacking (Yao, Pirs, Vehtari and
 Gelman, 2022), the weights are a function of features of the series, with coefficients learned from
-many series (`Weighing`). The features are the log marginal likelihood of each structure, the error
-of its forecasts from earlier origins, and the number of values in that error. A single series thus
-moves the weights only as far as this has improved forecasts of other series.
+many series (`StructureWeights`). The features are the log marginal likelihood of each structure,
+the error of its forecasts from earlier origins, and the number of values in that error. A single
+series thus moves the weights only as far as this has improved forecasts of other series.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin
-from bayeskern.forecast.model.learned import LOG, Features, Width
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.learned import LOG, Features, IntervalWidth
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
@@ -76,20 +76,20 @@ class Combination:
     past: QuantileAverage | ResponseMixture | None = None
 
     @property
-    def width(self) -> Width | None:
+    def width(self) -> IntervalWidth | None:
         """Learned width of the intervals; None with a kernel or a likelihood of the caller."""
         learned = self.choices.kernels is None and self.choices.likelihood is None
         return self.choices.learned.width if learned else None
 
     @property
-    def choices(self) -> Choices:
+    def choices(self) -> StructureChoices:
         """Options of the compared structures."""
         return self.parts[0].fitted.choices
 
     @cached_property
     def ahead(self) -> Ahead:
         """Values that are forecast from the earlier origins."""
-        return Ahead.of(self.origins)
+        return Ahead.from_origins(self.origins)
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -276,7 +276,7 @@ def learned_weights(
     """
     names = [structure_name(fitted.structure) for fitted in fits]
     errors = [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
-    features = Features.of(names, log_evidence, errors)
+    features = Features.from_evidence(names, log_evidence, errors)
     weighing = fits[0].choices.learned.weighing
     return softmax(weighing.log_weights(names, features, past_count(origins)))
 
@@ -288,7 +288,7 @@ def structure_name(structure: Structure) -> str:
 
 def past_count(origins: Sequence[Origin]) -> int:
     """Number of distinct values that are forecast from earlier origins."""
-    return len(np.unique(Ahead.of(origins).rows))
+    return len(np.unique(Ahead.from_origins(origins).rows))
 
 
 def error_of(fitted: FittedStructure, past: Sequence[Moments], origins: Sequence[Origin]) -> float:

@@ -16,7 +16,7 @@ from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.stacking import LEARNING_RATE, MIN_WEIGHT, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
-from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.structure import StructureChoices
 
 # Steps precomputed beyond the horizon after an update, for values that arrive one by one.
 SPARE_STEPS_AFTER_UPDATE = 48
@@ -25,7 +25,7 @@ SPARE_STEPS_AFTER_UPDATE = 48
 def likely_times(
     series: Series,
     horizon: int,
-    choices: Choices,
+    choices: StructureChoices,
     spare_steps: int = 12,
 ) -> tuple[np.ndarray, int]:
     """Positions of the next times to precompute with a fit, so that updates are cheap.

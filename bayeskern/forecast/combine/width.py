@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from bayeskern.forecast.model.learned import Width
+from bayeskern.forecast.model.learned import IntervalWidth
 from bayeskern.prediction.student_errors import StudentErrors
 
 # Limits on residuals, in sds, so that one outlier does not set the scale or the degrees.
@@ -43,7 +43,7 @@ class PastErrors:
     residuals: np.ndarray
     rows: np.ndarray
 
-    def squared_scale(self, width: Width, known: np.ndarray) -> np.ndarray:
+    def squared_scale(self, width: IntervalWidth, known: np.ndarray) -> np.ndarray:
         """Squared scale of forecasts made with `known` (m,) values known, from errors on these."""
         square = np.square(np.clip(self.residuals, -MAX_RESIDUAL, MAX_RESIDUAL))
         age = known[:, None] - self.rows
@@ -51,7 +51,7 @@ class PastErrors:
         prior = width.prior_count * np.exp(2.0 * width.log_scale)
         return (prior + shares @ square) / (width.prior_count + shares.sum(axis=1))
 
-    def degrees(self, width: Width) -> float:
+    def degrees(self, width: IntervalWidth) -> float:
         """Degrees of freedom, by the posterior mean of their log beyond MIN_DEGREES."""
         distance = LOG_DEGREES - np.log(width.degrees - MIN_DEGREES)
         log_posterior = self._log_likelihoods - 0.5 * np.square(distance / LOG_DEGREES_SD)
@@ -78,7 +78,7 @@ class PastErrors:
 
 
 def forecast_errors(
-    width: Width, past: PastErrors, known: ArrayLike, steps: np.ndarray
+    width: IntervalWidth, past: PastErrors, known: ArrayLike, steps: np.ndarray
 ) -> StudentErrors:
     """Distribution of standardised errors, given errors of past forecasts.
 

@@ -125,7 +125,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
             f"{source} has no header: its first line is {table.header}. Put a header such as "
             f"{example} before it."
         )
-    return Series.of(
+    return Series.from_columns(
         id or name or value,
         time_label(time, columns[time]),
         value,
@@ -219,7 +219,7 @@ def regressors_of(frame: Any, time_name: str, options: ReadOptions = INFERRED) -
     else:
         name = choose_time(list(columns), time)
         times = columns.pop(name)
-    return Regressors.of(times, columns, name, options)
+    return Regressors.from_columns(times, columns, name, options)
 
 
 def _holds_times(

@@ -133,7 +133,7 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     rows = _rows_by_name(names)
     functions = [
         partial(
-            Series.of,
+            Series.from_columns,
             str(name),
             time,
             value,
@@ -174,8 +174,8 @@ def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
     label = time_label(time, times)
     functions = [
         partial(
-            Series.of, name, label, name, times, cells, options, {}, table.points_may_group,
-            (), zones,
+            Series.from_columns, name, label, name, times, cells, options, {},
+            table.points_may_group, (), zones,
         )
         for name, cells in named.items()
     ]  # fmt: skip

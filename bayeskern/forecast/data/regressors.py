@@ -34,7 +34,7 @@ class Regressors:
     columns: dict[str, np.ndarray]
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         times: Any,
         columns: Mapping[str, Any],

@@ -47,7 +47,7 @@ class Series:
     regressors: Regressors | None = None
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         name: str,
         time_name: str,
@@ -94,7 +94,7 @@ class Series:
                     "every= cannot be used with columns of regressors: give a frame of regressors "
                     "at the aggregated times."
                 )
-            regressor_columns = Regressors.of(
+            regressor_columns = Regressors.from_columns(
                 times, regressors, time_name, options, points_may_group, zones
             )
         times, tz, notes = read_times(times, time_name, options, zones)

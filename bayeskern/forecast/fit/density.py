@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
@@ -32,13 +32,13 @@ class StructureDensity:
     """
 
     structure: Structure
-    choices: Choices
+    choices: StructureChoices
     scale: Scale
     x: np.ndarray
     y: np.ndarray
     evidence: LogMarginal
 
-    def with_effects(self, choices: Choices) -> Self:
+    def with_effects(self, choices: StructureChoices) -> Self:
         """Copy with the effects of `choices`, which must be the same at the times of the data."""
         return replace(self, choices=choices, evidence=self.evidence.with_effects(choices.effects))
 
@@ -80,7 +80,7 @@ class StructureDensity:
 
 
 def scale_and_evidence(
-    structure: Structure, choices: Choices, x: np.ndarray, y: np.ndarray
+    structure: Structure, choices: StructureChoices, x: np.ndarray, y: np.ndarray
 ) -> tuple[Scale, LogMarginal]:
     """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
     scale = build_scale(choices, structure, choices.of_series(x, y))

@@ -11,7 +11,7 @@ import numpy as np
 from bayeskern.forecast.fit.density import StructureDensity, scale_and_evidence
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fit.search import hessian_at, newton, optimise
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.gp.time_series.base import Moments
 from bayeskern.inference.optimization.modes import Optimum
 
@@ -39,7 +39,7 @@ class FittedStructure(StructureDensity):
     def from_values(
         cls,
         structure: Structure,
-        choices: Choices,
+        choices: StructureChoices,
         x: np.ndarray,
         y: np.ndarray,
         start: Mapping[str, float] | None = None,
@@ -58,7 +58,7 @@ class FittedStructure(StructureDensity):
     def at_mode(
         cls,
         structure: Structure,
-        choices: Choices,
+        choices: StructureChoices,
         x: np.ndarray,
         y: np.ndarray,
         mode: np.ndarray,
@@ -131,7 +131,8 @@ class FittedStructure(StructureDensity):
         """Hessian of -log p at the mode, (d, d)."""
         if self.curvature is not None:
             return self.curvature
-        return hessian_at(self.evidence, self.mode, self.gradient)
+        with self.evidence.threads():
+            return hessian_at(self.evidence, self.mode, self.gradient)
 
     # -- a more precise mode -----------------------------------------------------------------------
 

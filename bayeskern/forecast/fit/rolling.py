@@ -43,7 +43,7 @@ class Ahead(NamedTuple):
     known: np.ndarray
 
     @classmethod
-    def of(cls, origins: Sequence[Origin]) -> Ahead:
+    def from_origins(cls, origins: Sequence[Origin]) -> Ahead:
         """Values that are forecast from `origins`."""
         parts = [(o.steps, np.arange(o.ahead.start, o.ahead.stop)) for o in origins]
         empty = np.zeros(0, int)

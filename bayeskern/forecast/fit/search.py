@@ -78,7 +78,6 @@ def newton(
 def hessian_at(evidence: LogMarginal, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Hessian of -log p at z (d,), (d, d), by forward differences of the gradient."""
     d, step = len(z), 1e-4
-    with evidence.threads():
-        rows = [gradient - evidence.value_and_gradient(near)[1] for near in z + step * np.eye(d)]
+    rows = [gradient - evidence.value_and_gradient(near)[1] for near in z + step * np.eye(d)]
     H = np.reshape(rows, (d, d))
     return 0.5 * (H + H.T) / step

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeskern.core import netcdf, validation
-from bayeskern.core.cache import Cache
+from bayeskern.core.cache import ResultCache
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted, message_of, printable_lines, short, suggestion
 from bayeskern.core.plotting import legend_below, panels
@@ -115,9 +115,9 @@ class Forecasts(Mapping[Any, Forecast]):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @cached_property
-    def _latest(self) -> Cache:
+    def _latest(self) -> ResultCache:
         """Cache of the forecasts that were read last."""
-        return Cache(8)
+        return ResultCache(8)
 
     @cached_property
     def _indices(self) -> dict[Any, int]:

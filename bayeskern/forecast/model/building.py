@@ -13,7 +13,7 @@ from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.processes.mixed_prior import MixedPrior, fast_prior
 from bayeskern.forecast.model.processes.state_prior import StatePrior
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
 from bayeskern.forecast.model.trends import (
     ALL_TRENDS,
@@ -34,19 +34,21 @@ from bayeskern.kernels import Kernel
 LOG_NOISE_VARIANCE = -1.5
 
 
-def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
+def build_scale(choices: StructureChoices, structure: Structure, y: np.ndarray) -> Scale:
     """Scale on which a structure describes values y (n,)."""
     if choices.likelihood is not None:
         return LatentScale(True, *choices.likelihood.location_scale(y))
     if choices.ranks:
-        return NormalScores.of(y)
+        return NormalScores.from_values(y)
     # The learned limit on growth applies to the built-in trends, not to kernels of the user.
     is_limited = structure.log and choices.kernels is None
-    return Scale.of(y, structure.log, choices.learned.growth.linear_share(y) if is_limited else 0.0)
+    return Scale.from_values(
+        y, structure.log, choices.learned.growth.linear_share(y) if is_limited else 0.0
+    )
 
 
 def build_model(
-    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+    choices: StructureChoices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> GPRegression | LatentGP:
     """Model of a structure for values y (n,) at times x (n,), on `scale`."""
     kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
@@ -56,7 +58,7 @@ def build_model(
 
 
 def build_evidence(
-    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+    choices: StructureChoices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> LogMarginal:
     """Log joint density of the hyperparameters and values y (n,) at times x (n,), on `scale`."""
     z = scale.forward(y)
@@ -86,7 +88,7 @@ def build_evidence(
     if choices.likelihood is None:
         if not choices.takes_filter(len(x)):
             return DenseLogMarginal(prior, x, z, choices.effects)
-        states = StatePrior.of(prior, structure.trend, choices.seasons, choices.step)
+        states = StatePrior.for_trend(prior, structure.trend, choices.seasons, choices.step)
         return SteadyLogMarginal(states, x, z, choices.effects)
     return LaplaceLogMarginal(
         prior, choices.likelihood, x, z, scale.shift, scale.size, choices.effects
@@ -94,7 +96,7 @@ def build_evidence(
 
 
 def build_kernel_and_noise(
-    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+    choices: StructureChoices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> tuple[Kernel, dist.Distribution]:
     """Kernel of a structure for standardised values, and prior of the noise variance."""
     if choices.kernels is not None:
@@ -108,7 +110,7 @@ def build_kernel_and_noise(
     return kernel, default_noise(*priors.values[NOISE])
 
 
-def _standardised(choices: Choices, scale: Scale, y: np.ndarray) -> np.ndarray:
+def _standardised(choices: StructureChoices, scale: Scale, y: np.ndarray) -> np.ndarray:
     """Standardised values: on `scale`, or those of y itself if there is a likelihood."""
     if choices.likelihood is None:
         return scale.forward(y)
@@ -116,7 +118,7 @@ def _standardised(choices: Choices, scale: Scale, y: np.ndarray) -> np.ndarray:
 
 
 def _fixed_values(
-    choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
+    choices: StructureChoices, structure: Structure, x: np.ndarray, z: np.ndarray
 ) -> dict[str, float]:
     """Hyperparameters fixed from the series: a wide initial level, and the center of the drift."""
     values = {START_VARIANCE: 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
@@ -126,7 +128,7 @@ def _fixed_values(
 
 
 def _priors(
-    choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
+    choices: StructureChoices, structure: Structure, x: np.ndarray, z: np.ndarray
 ) -> dict[str, tuple[float, float]]:
     """Name of a hyperparameter -> location and scale of its logarithm.
 
@@ -151,7 +153,7 @@ def _priors(
     return priors | (dict(choices.priors.values) if choices.priors is not None else {})
 
 
-def _step_size(choices: Choices, z: np.ndarray) -> float:
+def _step_size(choices: StructureChoices, z: np.ndarray) -> float:
     """Typical change of z (n,) per step."""
     return step_size(z, [period / choices.step for period in choices.seasons.values()])
 

@@ -17,7 +17,7 @@ from bayeskern.forecast.model.kernels import CYCLES, LEVEL, name_seasons
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structural_model import StructuralModel
-from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.structure import StructureChoices
 from bayeskern.forecast.model.transformation import (
     MAX_VALUE,
     bounds_of,
@@ -58,7 +58,7 @@ class Request(NamedTuple):
     likelihood: str | None = None
 
 
-def configure(series: Series, horizon: int, request: Request) -> tuple[Series, Choices]:
+def configure(series: Series, horizon: int, request: Request) -> tuple[Series, StructureChoices]:
     """Values and structures for a request.
 
     Args:
@@ -88,7 +88,7 @@ def configure(series: Series, horizon: int, request: Request) -> tuple[Series, C
     # shift of the level.
     excludes_search = fitted.is_long or fitted.ranks or likelihood or effects or model.kernels
     changes = _changes(fitted.series, model, visible, any(scales.logs), not excludes_search)
-    choices = Choices(
+    choices = StructureChoices(
         trends=(*trends, *CHANGING) if changes.find and request.trend is None else trends,
         seasons=visible,
         logs=scales.logs,

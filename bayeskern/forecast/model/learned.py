@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +50,9 @@ class Features(NamedTuple):
     error: np.ndarray
 
     @classmethod
-    def of(cls, names: Sequence[str], log_evidence: ArrayLike, errors: ArrayLike) -> Features:
+    def from_evidence(
+        cls, names: Sequence[str], log_evidence: ArrayLike, errors: ArrayLike
+    ) -> Features:
         """Features of structures.
 
         The level of the noise decides between values and logarithm, by up to hundreds of nats, but
@@ -76,7 +78,7 @@ class Features(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
+class StructureWeights:
     """Weights of structures, from what is known before and from errors of past forecasts.
 
     The log weight of a structure is
@@ -96,6 +98,7 @@ class Weighing:
         half_count: Number of past values at which s is one half.
     """
 
+    stored_as: ClassVar = "Weighing"
     intercepts: Mapping[str, float]
     by_evidence: float
     by_evidence_on_scale: float
@@ -151,7 +154,7 @@ class Growth:
 
 
 @dataclass(frozen=True, eq=False)
-class Width:
+class IntervalWidth:
     """Priors of the scale of intervals and of the degrees of freedom of the errors.
 
     Past forecasts use hyperparameters that were fitted to the past values, so past errors lack the
@@ -168,6 +171,7 @@ class Width:
         past_scale: Sd of past errors, relative to the scale of future errors at the same step.
     """
 
+    stored_as: ClassVar = "Width"
     log_scale: float
     prior_count: float
     half_life: float
@@ -226,9 +230,9 @@ class Learned:
     """
 
     priors: Mapping[str, Mapping[str, tuple[float, float]]]
-    weighing: Weighing
+    weighing: StructureWeights
     growth: Growth
-    width: Width
+    width: IntervalWidth
     reliability: Reliability
     frequency: str = ANY
 
@@ -277,9 +281,9 @@ def learned(frequency: str) -> Learned:
     }
     return Learned(
         priors,
-        Weighing(**entry["weighing"]),
+        StructureWeights(**entry["weighing"]),
         Growth(**entry["growth"]),
-        Width(**entry["width"]),
+        IntervalWidth(**entry["width"]),
         Reliability(**entry["reliability"]),
         frequency,
     )

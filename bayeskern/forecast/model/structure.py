@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Structure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class StructureChoices:
     """Options of the structures that are compared.
 
     Attributes:
@@ -58,6 +58,7 @@ class Choices:
         fine_steps: Fine steps of the periods of the series, if values of both are observed.
     """
 
+    stored_as: ClassVar = "Choices"
     trends: tuple[str, ...]
     seasons: dict[str, float]
     logs: tuple[bool, ...]

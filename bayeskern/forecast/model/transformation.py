@@ -47,7 +47,7 @@ class Scale:
         return np.zeros(0)
 
     @classmethod
-    def of(cls, y: np.ndarray, log: bool, linear_share: float = 0.0) -> Scale:
+    def from_values(cls, y: np.ndarray, log: bool, linear_share: float = 0.0) -> Scale:
         """Scale on which y has mean 0 and standard deviation 1."""
         g = np.log(y) if log else y
         shift, size, largest = float(np.mean(g)), float(np.std(g)), float(np.max(g))
@@ -135,7 +135,9 @@ class NormalScores(Scale):
         return np.concatenate([tied, ordered[:1], ordered[-1:]]) - self.origin
 
     @classmethod
-    def of(cls, y: np.ndarray, log: bool = False, linear_share: float = 0.0) -> NormalScores:
+    def from_values(
+        cls, y: np.ndarray, log: bool = False, linear_share: float = 0.0
+    ) -> NormalScores:
         """Normal scores of values y (n,)."""
         n = len(y)
         distinct, counts = np.unique(y, return_counts=True)

@@ -21,16 +21,22 @@ from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fitted_series import FittedSeries
 from bayeskern.forecast.model.effects import Effects, EffectSources
-from bayeskern.forecast.model.learned import Growth, Learned, Reliability, Weighing, Width
+from bayeskern.forecast.model.learned import (
+    Growth,
+    IntervalWidth,
+    Learned,
+    Reliability,
+    StructureWeights,
+)
 from bayeskern.forecast.model.priors import Priors
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.likelihoods.analytic import Analytic
 
 # Classes whose instances a file stores by the name of the class.
 STORED_CLASSES = (
-    Calendar, Choices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors,
-    Reliability, Series, Structure, Weighing, Width,
+    Calendar, StructureChoices, Effects, EffectSources, Growth, Learned, Origin, Priors, Regressors,
+    Reliability, Series, Structure, StructureWeights, IntervalWidth,
 )  # fmt: skip
 
 
@@ -86,7 +92,7 @@ def fields_of(state: dict[str, Any], before: FittedSeries | None) -> dict[str, A
     }
 
 
-def _plain_kernels(choices: Choices) -> dict[str, Any]:
+def _plain_kernels(choices: StructureChoices) -> dict[str, Any]:
     return {name: to_plain(kernel) for name, kernel in (choices.kernels or {}).items()}
 
 
@@ -129,7 +135,7 @@ def _part_state(part: Part) -> dict[str, Any]:
 
 
 def _part(
-    state: dict[str, Any], choices: Choices, series: Series, before: FittedSeries | None
+    state: dict[str, Any], choices: StructureChoices, series: Series, before: FittedSeries | None
 ) -> Part:
     """A structure with its draws and its weight.
 

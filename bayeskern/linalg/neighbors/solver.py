@@ -13,7 +13,7 @@ from jax.scipy.linalg import solve
 from jax.sharding import Mesh
 from scipy.spatial import KDTree
 
-from bayeskern.core.cache import Cache
+from bayeskern.core.cache import ResultCache
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
@@ -36,7 +36,7 @@ from bayeskern.linalg.neighbors.factor import (
 from bayeskern.linalg.solver import Cost, Fits, Noise, NoisyGram, Refused, Solver, difference
 
 # Cache of the latest search trees: new points arrive in chunks.
-_trees = Cache(4)
+_trees = ResultCache(4)
 # Predictions use this multiple of `m` neighbours, because each is computed only once. In five
 # dimensions it more than halves the loss of the approximation.
 NEW_POINT_RATIO = 4

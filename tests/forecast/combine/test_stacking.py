@@ -26,7 +26,7 @@ from bayeskern.forecast.combine.stacking import (
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.model.learned import Features, Weighing
+from bayeskern.forecast.model.learned import Features, StructureWeights
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.trends import TRENDS
 from tests.forecast.tables import INTERCEPTS, TABLE, WIDTH, choices_for
@@ -105,7 +105,7 @@ def test_weights_equal_softmax_of_scores(fits):
 
 def test_structures_of_small_weight_are_dropped():
     intercepts = dict.fromkeys(INTERCEPTS, 0.0) | {"drift": -12.0}
-    table = replace(TABLE, weighing=Weighing(intercepts, 0.0, 0.0, 0.0, 50.0))
+    table = replace(TABLE, weighing=StructureWeights(intercepts, 0.0, 0.0, 0.0, 50.0))
     combination = combine(of_walk(learned=table, logs=(False,)), ORIGINS, seed=0)
     trends = {part.structure.trend for part in combination.parts}
     assert trends == set(TRENDS) - {"drift"}
@@ -115,7 +115,7 @@ def test_structures_of_small_weight_are_dropped():
 def test_weights_without_origins_ignore_errors(fits):
     names = [structure_name(fitted.structure) for fitted in fits]
     errors = [error_of(f, (), ()) for f in fits]
-    features = Features.of(names, [f.log_evidence for f in fits], errors)
+    features = Features.from_evidence(names, [f.log_evidence for f in fits], errors)
     assert not features.error.any() and features.evidence.max() == 0.0 > features.evidence.min()
     combination = combine(fits, (), seed=0)
     assert combination.past is None and combination.reach == 0 and len(combination.residuals) == 0
@@ -123,28 +123,30 @@ def test_weights_without_origins_ignore_errors(fits):
 
 @pytest.mark.parametrize("errors", [[1.0, np.nan, 2.0], [1.0, 0.0, 2.0], [np.inf, 1.0, 2.0]])
 def test_features_of_unknown_errors_are_zero(errors):
-    features = Features.of(["slope", "drift", "slope log"], [-500.0, -3.0, -4.5], errors)
+    features = Features.from_evidence(["slope", "drift", "slope log"], [-500.0, -3.0, -4.5], errors)
     np.testing.assert_array_equal(features.evidence, [-6.0, 0.0, -1.5])
     np.testing.assert_array_equal(features.evidence_on_scale, [-20.0, 0.0, 0.0])
     np.testing.assert_array_equal(features.error, 0.0)
 
 
 def test_features_are_gaps_to_the_best_structure():
-    features = Features.of(["slope", "drift", "smooth log"], [2.0, 1.0, -30.0], [0.2, 0.1, 1e9])
+    features = Features.from_evidence(
+        ["slope", "drift", "smooth log"], [2.0, 1.0, -30.0], [0.2, 0.1, 1e9]
+    )
     np.testing.assert_allclose(features.evidence, [0.0, -1.0, -6.0])
     np.testing.assert_allclose(features.evidence_on_scale, [0.0, -1.0, 0.0])
     np.testing.assert_allclose(features.error, [-np.log(2.0), 0.0, -3.0])
 
 
 def test_features_of_a_density_of_zero_are_finite():
-    features = Features.of(["slope", "slope log"], [1.0, -np.inf], [0.2, 0.1])
+    features = Features.from_evidence(["slope", "slope log"], [1.0, -np.inf], [0.2, 0.1])
     np.testing.assert_allclose(features.evidence, [0.0, -6.0])
     np.testing.assert_allclose(features.evidence_on_scale, 0.0)
 
 
 def test_many_past_errors_outweigh_evidence():
     """The weights are those of a normal model whose prior counts as 50 errors."""
-    features = Features.of(["slope", "drift"], [0.0, -4.0], [2.0, 1.0])
+    features = Features.from_evidence(["slope", "drift"], [0.0, -4.0], [2.0, 1.0])
     odds = [
         np.subtract(*TABLE.weighing.log_weights(["slope", "drift"], features, count))
         for count in (0, 50, 5_000_000)
@@ -174,7 +176,7 @@ def test_weights_of_given_kernels_are_roots_of_evidence():
 
 def test_weight_of_a_change_is_its_posterior_probability(monkeypatch):
     """Learned weights divide the probability of each set of changes among its structures."""
-    learned = replace(TABLE, weighing=Weighing(INTERCEPTS, 0.0, 0.0, 0.0, 50.0))
+    learned = replace(TABLE, weighing=StructureWeights(INTERCEPTS, 0.0, 0.0, 0.0, 50.0))
     choices = choices_for(find_changes=True, learned=learned)
     structures = [Structure(t, False, c) for c in ((), (29.5,)) for t in ("drift", "reverting")]
     fits = [FittedStructure.from_values(s, choices, np.arange(float(N)), WALK) for s in structures]
@@ -330,7 +332,7 @@ def test_contradictory_options_are_refused():
 def test_weights_by_evidence_recover_true_structure(trend):
     """Equal prior probabilities; 16 of 20 trials."""
     # Past errors never count.
-    even = Weighing(dict.fromkeys(INTERCEPTS, 0.0), 1.0, 0.0, 0.0, np.inf)
+    even = StructureWeights(dict.fromkeys(INTERCEPTS, 0.0), 1.0, 0.0, 0.0, np.inf)
     choices = choices_for(trends=tuple(TRENDS), learned=replace(TABLE, weighing=even))
     rng, right, steps = np.random.default_rng(11), 0, np.arange(120)
     for _ in range(20):

@@ -12,10 +12,10 @@ from bayeskern.forecast.combine.width import (
     PastErrors,
     forecast_errors,
 )
-from bayeskern.forecast.model.learned import Width
+from bayeskern.forecast.model.learned import IntervalWidth
 
 RNG = np.random.default_rng(6)
-WIDTH = Width(
+WIDTH = IntervalWidth(
     log_scale=0.2, prior_count=5.0, half_life=1e12, degrees=4.0, widening=0.4, horizon=9,
     past_scale=0.9,
 )  # fmt: skip

@@ -77,7 +77,7 @@ def test_kernel_of_change_has_features_of_its_priors(trend):
     grams = []
     for changes, values in (((), own), ((at,), own | of_change)):
         structure = Structure(trend, False, changes)
-        kernel, _ = build_kernel_and_noise(choices, structure, T, Scale.of(y, False), y)
+        kernel, _ = build_kernel_and_noise(choices, structure, T, Scale.from_values(y, False), y)
         grams.append(np.asarray(kernel.at(values)(T)))
     H = features(T, at)[:, : len(of_change)]
     expected = (H * list(of_change.values())) @ H.T

@@ -178,7 +178,7 @@ def test_model_and_density_have_the_same_priors():
     choices = choices_for(trends=("reverting",), seasons={"season": 4.0})
     structure, x = Structure("reverting", False), np.arange(40.0)
     _, evidence = located(choices, structure)
-    kernel, noise = build_kernel_and_noise(choices, structure, x, Scale.of(Y, False), Y)
+    kernel, noise = build_kernel_and_noise(choices, structure, x, Scale.from_values(Y, False), Y)
     priors = {n: v for n, v in kernel.hyperparameters().items() if is_specified(v)}
     for name, middle in zip(evidence.names[:-1], evidence.middle[:-1], strict=True):
         prior = LogNormalPrior.of(priors[name])

@@ -9,7 +9,7 @@ from bayeskern.forecast.model.building import build_evidence, build_kernel_and_n
 from bayeskern.forecast.model.kernels import NOISE
 from bayeskern.forecast.model.learned import learned
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.model.trends import TRENDS
 
@@ -57,10 +57,10 @@ def example(steps, trend):
     days = steps.edges[MONTHS - 1] + 3 + np.arange(DAYS_SEEN)
     x = np.append(x_months, steps.positions(days))
     y = 100 + np.cumsum(rng.normal(size=len(x)))
-    choices = Choices((trend,), {"season": 1.0}, (False,), learned("monthly"), step=1 / 12,
+    choices = StructureChoices((trend,), {"season": 1.0}, (False,), learned("monthly"), step=1 / 12,
                       fine_steps=steps)  # fmt: skip
     structure = Structure(trend, False)
-    scale = Scale.of(y[:MONTHS], False)
+    scale = Scale.from_values(y[:MONTHS], False)
     evidence = build_evidence(choices, structure, x, scale, y)
     z = evidence.middle + 0.3 * rng.normal(size=len(evidence.middle))
     kernel, _ = build_kernel_and_noise(choices, structure, x_months, scale, y[:MONTHS])

@@ -17,7 +17,7 @@ Y = np.array([0.5, 3.0, 4.0, 20.0, 1.5])
 
 @pytest.mark.parametrize("log", [False, True])
 def test_scale_round_trip(log):
-    scale = Scale.of(Y, log)
+    scale = Scale.from_values(Y, log)
     z = scale.forward(Y)
     np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
     np.testing.assert_allclose(scale.back(z), Y, rtol=1e-12)
@@ -26,7 +26,7 @@ def test_scale_round_trip(log):
 
 @pytest.mark.parametrize("log", [False, True])
 def test_log_jacobian_is_the_derivative(log):
-    scale = Scale.of(Y, log)
+    scale = Scale.from_values(Y, log)
     slope = derivative(scale.forward, Y, initial_step=0.1).df
     np.testing.assert_allclose(scale.log_jacobian(Y), np.log(slope), rtol=1e-7)
     np.testing.assert_allclose(scale.log_jacobian(4), np.log(slope[2]), rtol=1e-7)  # an integer
@@ -34,7 +34,7 @@ def test_log_jacobian_is_the_derivative(log):
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_differences_of_logarithms_are_factors(size):
-    scale = Scale.of(size * Y, log=True, linear_share=0.4).of_differences
+    scale = Scale.from_values(size * Y, log=True, linear_share=0.4).of_differences
     factors = np.array([0.2, 1.0, 1.5])
     np.testing.assert_allclose(
         scale.ahead(np.log(factors) / scale.size, np.zeros(3)), factors, rtol=1e-12
@@ -73,7 +73,7 @@ def scores_by_rank(y):
 
 @pytest.mark.parametrize("y", [RNG.normal(size=61), RAIN], ids=["distinct", "ties"])
 def test_normal_scores_match_scipy(y):
-    scale = NormalScores.of(y)
+    scale = NormalScores.from_values(y)
     z = scale.forward(y)
     np.testing.assert_allclose(z, scores_by_rank(y), atol=1e-12)
     np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
@@ -87,17 +87,18 @@ def test_normal_scores_round_trip():
     wider = scores / scores.std()
     shift = n * np.abs(scipy.stats.norm.cdf(wider) - scipy.stats.norm.cdf(scores)).max()
     assert shift < 0.5
-    again = NormalScores.of(y).back(NormalScores.of(y).forward(y))
+    again = NormalScores.from_values(y).back(NormalScores.from_values(y).forward(y))
     ranks = np.interp(again, np.sort(y), np.arange(n))
     np.testing.assert_allclose(ranks, scipy.stats.rankdata(y) - 1.0, atol=shift + 1e-9)
     # Any increasing function of the values has the same ranks.
     np.testing.assert_allclose(
-        NormalScores.of(np.exp(y)).forward(np.exp(y)), NormalScores.of(y).forward(y)
+        NormalScores.from_values(np.exp(y)).forward(np.exp(y)),
+        NormalScores.from_values(y).forward(y),
     )
 
 
 def test_normal_scores_have_the_distribution_of_the_series():
-    scale, q = NormalScores.of(RAIN), np.linspace(0.01, 0.99, 99)
+    scale, q = NormalScores.from_values(RAIN), np.linspace(0.01, 0.99, 99)
     back = scale.back(scipy.stats.norm.ppf(q))
     np.testing.assert_allclose(back, np.quantile(RAIN, q, method="hazen"), rtol=1e-12)
     values = scale.back(scipy.stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000))
@@ -106,7 +107,7 @@ def test_normal_scores_have_the_distribution_of_the_series():
 
 
 def test_ranks_stay_within_the_range_of_the_series():
-    scale = NormalScores.of(RAIN)
+    scale = NormalScores.from_values(RAIN)
     np.testing.assert_array_equal(
         scale.back([-40.0, -1e9, 40.0, 1e9]), np.repeat([0.0, RAIN.max()], 2)
     )
@@ -118,7 +119,7 @@ def test_ranks_stay_within_the_range_of_the_series():
 def test_components_by_ranks_are_differences_from_the_median():
     """A part that says nothing is 0; one that says much is the distance of a quantile."""
     values = RAIN + 3.0
-    scale = NormalScores.of(values).of_differences
+    scale = NormalScores.from_values(values).of_differences
     assert scale.ahead(0.0, 0.0) == 0.0
     upper = np.quantile(values, 0.9, method="hazen") - np.median(values)
     assert scale.ahead(scipy.stats.norm.ppf(0.9), 0.0) == pytest.approx(upper, rel=1e-12)

@@ -68,7 +68,7 @@ def test_a_missing_entry_is_refused_by_name(trend):
     with pytest.raises(ValueError, match=rf"no prior of .* for the trend '{trend}' \(monthly\)"):
         replace(whole, priors=others).priors_of(TRENDS[trend])
     weighing = replace(whole.weighing, intercepts={"slope log": 1.0, "reverting log": 3.0})
-    features = Features.of([trend], [0.0], [1.0])
+    features = Features.from_evidence([trend], [0.0], [1.0])
     if trend in AVERAGED:
         with pytest.raises(ValueError, match=f"no intercept of '{trend}'"):
             weighing.log_weights([trend], features, 0)

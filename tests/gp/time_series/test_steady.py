@@ -43,7 +43,7 @@ def prior_of(trend, seasons):
 def pair(trend, seasons, missing=(), effects=EFFECTS):
     """The dense and the filtered density of the same data, and a point."""
     prior, known = prior_of(trend, seasons), np.setdiff1d(np.arange(N), missing)
-    states = StatePrior.of(prior, trend, seasons, STEP)
+    states = StatePrior.for_trend(prior, trend, seasons, STEP)
     data = X[known], VALUES[known], effects
     z = prior.middle + 0.6 * np.cos(np.arange(len(prior.names))) - 0.5
     # The shape of a year has no more harmonics than 12 months determine.
@@ -150,7 +150,7 @@ def test_gradient_of_the_smooth_trend():
 def test_density_equals_that_of_the_states(seasons):
     """Seasons of so few steps sum to zero, unlike the continuous kernel at these steps."""
     prior = prior_of("slope", seasons)
-    states = StatePrior.of(prior, "slope", seasons, 1.0)
+    states = StatePrior.for_trend(prior, "slope", seasons, 1.0)
     z = prior.middle + 0.3
     series = SteadyLogMarginal(states, np.arange(90.0), VALUES[:90])
     K = covariance(states.state_space(z).system, 90)
@@ -170,7 +170,7 @@ def lagged(season, values):
 
 def test_days_of_a_week_have_their_own_shapes():
     prior = prior_of("slope", {"daily": 6.0, "weekly": 42.0})
-    states = StatePrior.of(prior, "slope", {"daily": 6.0, "weekly": 42.0}, 1.0)
+    states = StatePrior.for_trend(prior, "slope", {"daily": 6.0, "weekly": 42.0}, 1.0)
     daily, weekly = states.seasons
     assert (daily.harmonics, weekly.ratio, weekly.harmonics) == (3, 7, 3)
     # Harmonics 7 k - 3, ..., 7 k + 3 of the week, without those of the day.
@@ -232,7 +232,7 @@ def test_overflow_is_a_density_of_zero(trend, shift):
 
 
 def test_values_off_the_grid_are_refused():
-    prior = StatePrior.of(prior_of("slope", {}), "slope", {}, STEP)
+    prior = StatePrior.for_trend(prior_of("slope", {}), "slope", {}, STEP)
     series = SteadyLogMarginal(prior, np.array([0.0, STEP, 2.4 * STEP]), VALUES[:3])
     with pytest.raises(ValueError, match="must lie on the grid"):
         series.log_density(series.middle)

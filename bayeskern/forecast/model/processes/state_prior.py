@@ -35,7 +35,7 @@ class StatePrior:
     step: float
 
     @classmethod
-    def of(
+    def for_trend(
         cls, hyperparameters: NumpyPrior, trend: str, periods: Mapping[str, float], step: float
     ) -> StatePrior:
         """State-space form of a default kernel.
