@@ -63,9 +63,9 @@ def test_each_averaged_trend_has_learned_weights(trend, frequency):
 @each_trend
 def test_a_missing_entry_is_refused_by_name(trend):
     """An averaged trend never takes the mean of the others unasked."""
-    whole = learned("monthly")
-    others = {name: priors for name, priors in whole.priors.items() if name != trend}
-    with pytest.raises(ValueError, match=rf"no prior of .* for the trend '{trend}' \(monthly\)"):
+    whole, own = learned("monthly"), TRENDS[trend].learned_as or trend
+    others = {name: priors for name, priors in whole.priors.items() if name != own}
+    with pytest.raises(ValueError, match=rf"no prior of .* for the trend '{own}' \(monthly\)"):
         replace(whole, priors=others).priors_of(TRENDS[trend])
     weighing = replace(whole.weighing, intercepts={"slope log": 1.0, "reverting log": 3.0})
     features = Features.from_evidence([trend], [0.0], [1.0])
