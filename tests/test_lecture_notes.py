@@ -159,6 +159,10 @@ def test_leave_one_out_residuals_are_r_over_one_minus_leverage():
     A = K @ np.linalg.inv(K + penalty * np.eye(8))
     loo = bk.GaussianProcess(kernel, X, noise=penalty).condition(y).loo()
     close(y - loo.mean, (y - A @ y) / (1.0 - np.diag(A)), rtol=1e-9)
+    # They are those of cross-validation in n folds.
+    machine = bk.KernelRidge(kernel, alpha=penalty)
+    folds = [machine.fit(X[k], y[k]).predict(X[~k])[0] for k in ~np.eye(8, dtype=bool)]
+    close(folds, loo.mean, rtol=1e-9)
 
 
 # -- kernels and their features --------------------------------------------------------------------

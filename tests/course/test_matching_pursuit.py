@@ -262,6 +262,7 @@ def test_repeated_points_are_one_atom():
     np.testing.assert_allclose(model.predict(points), y, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:tol=0 was requested")
 @pytest.mark.parametrize("options", [{}, {"n_nonzero": "loo"}, {"tol": 0.0}])
 def test_constant_target_needs_no_atoms(options):
     y = np.full(40, 7.3)

@@ -32,11 +32,6 @@ def test_default_alphas_ignore_the_constant():
     np.testing.assert_allclose(far.predict(NEW + 100.0), near.predict(NEW), rtol=1e-5)
 
 
-def test_alpha_at_the_end_of_the_path_warns():
-    with pytest.warns(UserWarning, match="at an end of alphas"):
-        KernelRidge(RBF(), "loo", alphas=[10.0, 30.0, 100.0]).fit(X, y)
-
-
 def test_overflowing_kernels_are_refused():
     for estimator in (KernelRidge(Linear().exp()), KernelRidge(Linear().exp(), "loo")):
         with pytest.raises(ValueError, match="is NaN or infinite at some"):

@@ -91,9 +91,10 @@ def test_plateau_warns_and_names_the_hyperparameter():
         bk.KernelRidge(RBF(Free(1.0)), optimize="loo").fit(x, y)
 
 
-def test_best_alpha_at_an_end_of_the_grid_warns():
+@pytest.mark.parametrize(("lengthscale", "criterion"), [(1.0, None), (Free(1.0), "loo")])
+def test_best_alpha_at_an_end_of_the_grid_warns(lengthscale, criterion):
     with pytest.warns(UserWarning, match="at an end of alphas"):
-        bk.KernelRidge(RBF(Free(1.0)), "loo", alphas=[1.0, 10.0], optimize="loo").fit(X, Y)
+        bk.KernelRidge(RBF(lengthscale), "loo", alphas=[10.0, 100.0], optimize=criterion).fit(X, Y)
 
 
 def test_restarts_are_whole_numbers():
