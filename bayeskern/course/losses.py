@@ -1,20 +1,11 @@
-"""Convex losses for kernel machines: values, slopes, conjugates and minimisers.
-
-A loss minimises J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b, (n,), and over c if there is
-an intercept, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
-s = -b / w and the convex conjugate loss*, the duality gap
-
-    gap = sum_i w_i [loss(y_i, f_i) + loss*(y_i, s_i) - s_i f_i] >= 0
-
-bounds J minus its minimum (Fenchel and Young); with an intercept this requires sum b = 0.
-"""
+"""Convex losses for kernel machines: values, slopes, conjugates and minimisers."""
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf  # pyright: ignore[reportAttributeAccessIssue]
@@ -24,128 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from bayeskern.core import validation
 from bayeskern.course import interior_point
 from bayeskern.course.interior_point import ShiftedGram
-from bayeskern.course.proximal import minimise_loss
+from bayeskern.course.loss import Loss, Minimum
 from bayeskern.likelihoods.separation import separated
-
-
-class Minimum(NamedTuple):
-    """The minimum of J found by a solver.
-
-    Attributes:
-        coefficients: b, (n,) or (n, classes).
-        intercept: c, a number or (classes,).
-        iterations: The number of steps.
-        gap: A bound on J minus its minimum.
-        value: J at b and c.
-        at_zero: J at f = 0.
-    """
-
-    coefficients: np.ndarray
-    intercept: float | np.ndarray
-    iterations: int
-    gap: float
-    value: float
-    at_zero: float
-
-
-class Loss(ABC):
-    """A convex function of a prediction f, given y.
-
-    The losses of this module are for `KernelMachineRegressor` and `KernelMachineClassifier`.
-
-    Attributes:
-        has_one_minimum: True if loss(y, f) depends on y - f, and is 0 only at f = y.
-        curvature: The largest second derivative by f; infinite for a loss with kinks.
-    """
-
-    has_one_minimum: ClassVar[bool] = False
-    curvature: ClassVar[float] = np.inf
-
-    @abstractmethod
-    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Evaluate the loss.
-
-        Args:
-            y: Targets, (n,).
-            f: Predictions, (n,).
-
-        Returns:
-            loss(y, f), (n,).
-        """
-
-    @abstractmethod
-    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Evaluate the slope of the loss.
-
-        Args:
-            y: Targets, (n,).
-            f: Predictions, (n,).
-
-        Returns:
-            d loss(y, f) / df, (n,); at a kink, one of the slopes between both sides.
-        """
-
-    @abstractmethod
-    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Evaluate the convex conjugate of the loss.
-
-        Args:
-            y: Targets, (n,).
-            s: Slopes within the range of the loss, (n,).
-
-        Returns:
-            loss*(y, s) = sup_f [s f - loss(y, f)], (n,).
-        """
-
-    @abstractmethod
-    def _solve(
-        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, intercept: bool
-    ) -> tuple[np.ndarray, float, int]:
-        """(b, c, number of steps)."""
-
-    def minimise(
-        self,
-        K: np.ndarray,
-        y: np.ndarray,
-        weights: np.ndarray,
-        intercept: bool = False,
-        penalised: bool = True,
-    ) -> Minimum:
-        """Minimise J.
-
-        Args:
-            K: The Gram matrix, (n, n), positive semidefinite.
-            y: Targets, (n,).
-            weights: Weights w, (n,), all above 0.
-            intercept: Whether to minimise over c too; otherwise c = 0.
-            penalised: False for the limit of small penalties: the minimum of the loss alone.
-
-        Returns:
-            The minimum, with its duality gap.
-
-        Raises:
-            ValueError: If the loss alone has no minimum.
-        """
-        at_zero = float(weights @ self.value(y, np.zeros_like(y)))
-        if at_zero == 0.0:
-            return Minimum(np.zeros_like(y), 0.0, 0, gap=0.0, value=0.0, at_zero=0.0)
-        if not penalised:
-            b, c, iterations, gap = minimise_loss(self, K, y, weights, intercept)
-            value = float(weights @ self.value(y, K @ b + c))
-            return Minimum(b, c, iterations, gap=gap, value=value, at_zero=at_zero)
-        b, c, iterations = self._solve(K, y, weights, intercept)
-        f = K @ b
-        squared_norm, f = b @ f, f + c
-        loss = self.value(y, f)
-        excess = loss + self.conjugate(y, -b / weights) + f * b / weights
-        return Minimum(
-            b,
-            c,
-            iterations,
-            gap=float(weights @ excess),
-            value=float(weights @ loss + 0.5 * squared_norm),
-            at_zero=at_zero,
-        )
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
-from bayeskern.gp.noise import Extra
+from bayeskern.gp.noise import Extra, NoiseModel
 from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
+from bayeskern.gp.prior import Inputs
 from bayeskern.gp.process import GaussianProcess
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.measured.kernel import RowKinds
+from bayeskern.linalg import Solver
 from bayeskern.linalg.select import structure_of
 from bayeskern.prediction.mixture import (
     MAX_MIXTURE_DRAWS,
@@ -28,18 +32,31 @@ from bayeskern.prediction.mixture import (
 )
 from bayeskern.protocols import NewValues
 
-if TYPE_CHECKING:
-    from bayeskern.gp.regression import GPRegression
+
+class RegressionModel(Protocol):
+    """Attributes of a `GPRegression` that its predictions use."""
+
+    kernel: Kernel
+    prepared: Solver | None
+
+    @property
+    def noise_model(self) -> NoiseModel: ...
+
+    def at(self, values: dict) -> Self: ...
+
+    def process(
+        self, X: Inputs, mask: ArrayLike | None = None, extra: Extra | None = None
+    ) -> GaussianProcess: ...
 
 
-def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
+def condition_at(model: RegressionModel, draw: dict[str, Array], data: tuple) -> ConditionedGP:
     """Process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *rest = data
     return model.at(draw).process(X, *rest).condition(y)
 
 
 def predictive_at(
-    model: GPRegression,
+    model: RegressionModel,
     data: tuple,
     X_new: Array,
     name: str | None,
@@ -74,7 +91,7 @@ def join(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredi
 
 
 def predict_over(
-    model: GPRegression,
+    model: RegressionModel,
     draws: dict[str, Array],
     data: tuple,
     X_new: Array,
@@ -100,7 +117,7 @@ def predict_over(
 
 
 def with_new_noise(
-    model: GPRegression,
+    model: RegressionModel,
     draws: dict[str, Array],
     X: Array,
     X_new: Array,
