@@ -108,8 +108,8 @@ if _TYPE_CHECKING:
         NormalGamma,
         NormalNormal,
     )
-    from bayeskern.diagnostics.report import report
     from bayeskern.regressor import GPRegressor
+    from bayeskern.reports import report
     from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
 
 __version__ = "0.1.0"
@@ -223,7 +223,7 @@ _MODULES = {
     "GPRegressor": "bayeskern.regressor",
     "KernelRidge": "bayeskern.ridge",
     "NystromRidge": "bayeskern.ridge",
-    "report": "bayeskern.diagnostics.report",
+    "report": "bayeskern.reports",
 }
 
 

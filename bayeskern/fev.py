@@ -18,11 +18,11 @@ import numpy as np
 
 from bayeskern.core import extras
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.read_options import ReadOptions
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.many.workers import run_all
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.series import Series
 
 with extras.needed_for("bayeskern.fev", package="fev", extra="fev"):
     from datasets import Dataset, DatasetDict

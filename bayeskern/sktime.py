@@ -14,12 +14,12 @@ import pandas as pd
 
 from bayeskern.core import extras
 from bayeskern.core.progress import hidden_progress
-from bayeskern.forecast.data.read_options import ReadOptions
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.reading import read_series
+from bayeskern.series.regressors import Regressors
 
 with extras.needed_for("BayeskernForecaster", package="sktime", extra="sktime"):
     from sktime.forecasting.base import BaseForecaster

@@ -16,8 +16,8 @@ from os import environ
 
 import bayeskern as bk
 from bayeskern.core.formatting import aligned
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.model.trends import TRENDS
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 
 SCRIPT = """
 import statistics, sys, time
@@ -26,9 +26,9 @@ import bayeskern as bk
 from bayeskern.forecast.model.target import bound
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.trends import default_kernel
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
-from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
+from bayeskern.engine.prior import NumpyPrior
+from bayeskern.engine.steady.log_marginal import SteadyLogMarginal
 from bayeskern.forecast.model.processes.state_prior import StatePrior
 
 n, engine = int(sys.argv[1]), sys.argv[2]

@@ -9,7 +9,6 @@ import numpy as np
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
 from bayeskern.forecast.combine.candidates import candidates
-from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin, origins_of
@@ -25,6 +24,7 @@ from bayeskern.forecast.model.learned import (
 )
 from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.series.reading import read_series
 from benchmarks import corpus
 
 # Start of the logarithms of the coefficients of all weights: by_evidence, by_evidence_on_scale,

@@ -17,7 +17,7 @@ from numpyro.infer.hmc import hmc
 import bayeskern as bk
 from bayeskern.inference.mcmc.kernel import potential_and_gradient
 from bayeskern.inference.model.evaluation import join_chains, unconstrain
-from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.search.objective import NegativeLogDensity
 
 CHAINS, DRAWS = 4, 1000
 OURS = "bayeskern"

@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 
 import bayeskern as bk
 from bayeskern import MAP, NUTS, Laplace
-from bayeskern.inference.optimization import lbfgs
+from bayeskern.inference.search import lbfgs
 from bayeskern.kernels import RBF, Matern32
 from bayeskern.linalg import conjugate_gradients, solver_of
 

@@ -414,7 +414,7 @@ def test_paths_of_reports(here, tmp_path, monkeypatch):
         written[Path(path).name], titles[Path(path).name] = what, title
         return Path(path)
 
-    module = types.ModuleType("bayeskern.diagnostics.report")
+    module = types.ModuleType("bayeskern.reports")
     module.report = page
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(tmp_path)

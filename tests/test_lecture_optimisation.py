@@ -11,7 +11,7 @@ from scipy.special import expit
 
 import bayeskern as bk
 from bayeskern.course import losses
-from bayeskern.inference.optimization.lbfgs import CURVATURE_SHARE, DECREASE_SHARE, minimise
+from bayeskern.inference.search.lbfgs import CURVATURE_SHARE, DECREASE_SHARE, minimise
 from bayeskern.kernels import Linear, Matern32, Polynomial
 from bayeskern.linalg import conjugate_gradients
 from bayeskern.linalg.iterative.conjugate_gradients import Preconditioner

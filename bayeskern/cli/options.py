@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bayeskern as bk
-from bayeskern.forecast.data.read_options import FILES, ReadOptions
-from bayeskern.forecast.data.regressors import read_events
 from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.inference import METHODS
 from bayeskern.likelihoods.analytic import Analytic
+from bayeskern.series.read_options import FILES, ReadOptions
+from bayeskern.series.regressors import read_events
 
 
 def _parse_whole(kind: Any, tokens: Sequence[Any]) -> int:

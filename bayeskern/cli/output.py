@@ -35,7 +35,7 @@ def write_report(
     title: str = "",
 ) -> Path:
     """Write a report. title: Heading of the page; "" for the default."""
-    from bayeskern.diagnostics.report import report  # slow to import
+    from bayeskern.reports import report  # slow to import
 
     return report(subject, path, seed=seed, title=title or None)
 

@@ -18,7 +18,7 @@ from bayeskern.cli.output import (
     write_report,
 )
 from bayeskern.core import files, validation
-from bayeskern.forecast.data.new_values import new_values
+from bayeskern.series.new_values import new_values
 
 
 @app.command

@@ -78,7 +78,7 @@ def forecast(
     if save is not None:
         require_not_input(files.require_file(save, "forecast.nc"), series)
     # Imported while the model is fitted, to save time.
-    slow_module = "bayeskern.diagnostics.report" if report else "matplotlib.figure"
+    slow_module = "bayeskern.reports" if report else "matplotlib.figure"
     threading.Thread(target=importlib.import_module, args=(slow_module,)).start()
     options = modelling.options("find" if change == ["find"] else change)
     data = bk.read_series(series, **reading.options(regressor))

@@ -1,1 +1,1 @@
-"""Shared utilities: checks of input, batching, formatting, files, figures, timing."""
+"""Text, checks of input, files and the codec of saved state, figures, timing; no statistics."""

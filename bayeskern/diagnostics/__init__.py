@@ -1,4 +1,4 @@
-"""Diagnostics of posteriors: comparison, simulation-based calibration, reports."""
+"""Diagnostics of posteriors: comparison, leave-one-out, simulation-based calibration."""
 
 from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.calibration.simulation_based import calibrate

@@ -2,7 +2,6 @@
 
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
-from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.forecast_text import summary
 from bayeskern.forecast.gaps import FilledSeries, fill_gaps
@@ -20,6 +19,7 @@ from bayeskern.forecast.reconcile.reconciled import CoherentForecast, CoherentFo
 from bayeskern.forecast.reconcile.temporal import TemporallyReconciled, reconcile_temporal
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scenarios import ScenarioComparison, compare_scenarios
+from bayeskern.series.reading import read_series
 
 __all__ = [
     "Anomalies",

@@ -15,10 +15,6 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, counted, short
 from bayeskern.core.plotting import figure
 from bayeskern.core.progress import Progress, hidden_progress
-from bayeskern.forecast.data.dates.times import parse_times
-from bayeskern.forecast.data.horizon import steps_ahead
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.evaluate.scores import (
     CRPS_PROBABILITIES,
     SCORED_PROBABILITIES,
@@ -42,6 +38,10 @@ from bayeskern.forecast.show.plot import (
 from bayeskern.forecast.show.record import finite, plain, series_facts, times_as_text
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import columns_of_table
+from bayeskern.series.dates.times import parse_times
+from bayeskern.series.horizon import steps_ahead
+from bayeskern.series.reading import read_series
+from bayeskern.series.series import MIN_VALUES, Series
 
 if TYPE_CHECKING:
     import pandas as pd

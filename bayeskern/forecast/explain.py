@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from bayeskern.core.formatting import counted, printable, short
-from bayeskern.forecast.data.calendar import DAYS_PER_YEAR
-from bayeskern.forecast.data.dates.date_forms import MONTH_NAMES, WEEKDAY_NAMES
 from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.forecast_plot import trend_with_cycles
 from bayeskern.forecast.forecast_text import predictive_format
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL
 from bayeskern.forecast.predicted_series import PredictedSeries
 from bayeskern.forecast.show.printing import rounded
+from bayeskern.series.calendar import DAYS_PER_YEAR
+from bayeskern.series.dates.date_forms import MONTH_NAMES, WEEKDAY_NAMES
 
 MONTH_TITLES = [name.capitalize() for name in MONTH_NAMES]
 WEEKDAYS = [name.capitalize() for name in WEEKDAY_NAMES]

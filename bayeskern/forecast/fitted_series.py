@@ -13,7 +13,6 @@ from bayeskern.core import validation
 from bayeskern.core.cache import ResultCache
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.stacking import Combination, Part
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.structure import StructureChoices
@@ -22,6 +21,7 @@ from bayeskern.forecast.model.trends import ALL_TRENDS, in_words
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior
 from bayeskern.prediction.mixture import Quantiles, central_probabilities
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd

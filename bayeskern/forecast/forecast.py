@@ -28,9 +28,6 @@ from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.combine.candidates import RECENT_VALUES, candidates
 from bayeskern.forecast.combine.stacking import alone, combine
 from bayeskern.forecast.combine.updating import likely_times
-from bayeskern.forecast.data.horizon import steps_ahead
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MAX_ORIGINS_WITH_LIKELIHOOD, origins_of
@@ -42,6 +39,9 @@ from bayeskern.forecast.model.transformation import is_constant
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.prediction.mixture import thin
+from bayeskern.series.horizon import steps_ahead
+from bayeskern.series.reading import read_series
+from bayeskern.series.series import Series
 
 # Caches: users often repeat a forecast with another horizon, or for a figure.
 _fits, _combinations = ResultCache(4), ResultCache(4)

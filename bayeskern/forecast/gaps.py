@@ -14,8 +14,6 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import counted, short
 from bayeskern.core.plotting import figure
 from bayeskern.forecast.combine.predictive import predictive_between
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel
@@ -25,6 +23,8 @@ from bayeskern.forecast.show.plot import FORECAST_COLOR, HISTORY_COLOR, finish, 
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
+from bayeskern.series.reading import read_series
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd

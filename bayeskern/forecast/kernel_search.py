@@ -21,8 +21,6 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import aligned, printable
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.kernels import GIVEN, name_seasons
 from bayeskern.forecast.model.learned import ANY, learned
@@ -30,6 +28,8 @@ from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.transformation import is_constant, plausible_values
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
+from bayeskern.series.reading import read_series
+from bayeskern.series.series import Series
 
 # Kinds of simple kernels. A season has a known period, a repeating kernel has an estimated period.
 SMOOTH, LINEAR, REPEATING = "smooth", "line", "repeating"

@@ -17,7 +17,6 @@ from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.combine.future_effects import continued, scenario_of
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
 from bayeskern.forecast.conformal import ConformalIntervals, conformal
-from bayeskern.forecast.data.new_values import new_values
 from bayeskern.forecast.explain import explain
 from bayeskern.forecast.forecast_text import summary, value_table
 from bayeskern.forecast.model.transformation import require_all, require_possible
@@ -29,6 +28,7 @@ from bayeskern.forecast.show.record import finite, plain, series_facts, times_as
 from bayeskern.forecast.show.saving import csv_text, write_files
 from bayeskern.forecast.show.totals import totals
 from bayeskern.inference.posterior.load import restored
+from bayeskern.series.new_values import new_values
 
 if TYPE_CHECKING:
     import pandas as pd

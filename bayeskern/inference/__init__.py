@@ -17,12 +17,12 @@ from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.unnormalized import LogDensity
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior.load import load
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.prior_predictive import prior_predictive
 from bayeskern.inference.problem import Problem
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
 __all__ = [

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
-from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import MIN_MODE_SHARE, RADIUS_SDS, Optimum
+from bayeskern.inference.search.factors import robust_cholesky
+from bayeskern.inference.search.modes import MIN_MODE_SHARE, RADIUS_SDS, Optimum
 
 
 class PointSet(NamedTuple):

@@ -19,7 +19,7 @@ from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import Gap, gaps_of
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
 # Sample statistic that numbers the region of each draw, if draws were resampled by region.

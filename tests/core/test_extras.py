@@ -28,7 +28,7 @@ def without(monkeypatch):
 
 def test_report_names_its_extra(without, monkeypatch):
     without("jinja2")
-    for module in [name for name in sys.modules if name.startswith("bayeskern.diagnostics.report")]:
+    for module in [name for name in sys.modules if name.startswith("bayeskern.reports")]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"jinja2: pip install 'bayeskern\[report\]'"):
         bk.report  # noqa: B018

@@ -11,7 +11,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import cli
-from bayeskern.forecast.data.series import Series
+from bayeskern.series.series import Series
 from tests.faults.broken_files import broken_files
 from tests.faults.mutations import mutated
 from tests.faults.valid_files import MONTHS, VALUES, valid_files

@@ -11,7 +11,7 @@ import pytest
 import bayeskern as bk
 from bayeskern import cli
 from bayeskern.core import files
-from bayeskern.diagnostics.report import document
+from bayeskern.reports import document
 
 NAMES = ["a.csv", "b.png", "c.html"]
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.data.files.tables import read_table
+from bayeskern.series.files.tables import read_table
 from tests.faults.broken_files import SHEET, cell, edited, newline_bomb, row, with_rows
 from tests.faults.valid_files import csv, valid_files
 

@@ -14,8 +14,8 @@ import bayeskern as bk
 from bayeskern import cli
 from bayeskern.core.formatting import message_of, printable, printable_lines, spreadsheet_text
 from bayeskern.core.progress import Progress
-from bayeskern.diagnostics.report import report
-from bayeskern.diagnostics.report.blocks import text
+from bayeskern.reports import report
+from bayeskern.reports.blocks import text
 
 # A new title of the window, a cleared screen, reversed text, an invisible letter, the bell, a line
 # separator and CSI as one character.

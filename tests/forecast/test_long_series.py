@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import norm
 
 import bayeskern as bk
+from bayeskern.engine.steady.log_marginal import SteadyLogMarginal
 from bayeskern.forecast.model.configuration import Request, configure
-from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from tests.marks import few
 
 N = 1_600

@@ -10,7 +10,7 @@ from scipy import stats
 
 import bayeskern as bk
 from bayeskern.core import validation
-from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
+from bayeskern.engine.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import RBF
 from tests.forecast.shop import AHEAD, CHANGES, DAYS, MAP, QUANTILES, N, fit, shop
 

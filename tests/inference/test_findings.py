@@ -9,7 +9,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.kernels import RBF
 
 # Modes at -8 and 8, of sds 1 and 0.2, with equal mass.

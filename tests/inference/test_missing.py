@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import report
 from bayeskern.inference import Target
+from bayeskern.reports import report
 from tests.compilations import compilations
 from tests.marks import few
 

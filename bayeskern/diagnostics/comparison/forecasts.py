@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from bayeskern.core.formatting import aligned, counted, printable
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import (
     SCORED_PROBABILITIES,
     joined,
@@ -18,6 +17,7 @@ from bayeskern.forecast.evaluate.scores import (
 )
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.result import Forecast
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd

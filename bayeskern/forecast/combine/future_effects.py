@@ -12,11 +12,11 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.alternatives import require_memory
 from bayeskern.forecast.combine.stacking import Combination, Part
-from bayeskern.forecast.data.reading import regressors_of
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import NO_TIMES
 from bayeskern.forecast.model.effects import Effects, EffectSources
 from bayeskern.forecast.model.future_values import FutureTimes
+from bayeskern.series.reading import regressors_of
+from bayeskern.series.series import Series
 
 NO_EFFECTS = (
     "this forecast has no regressors, events or holidays: forecast the series with regressors= or "

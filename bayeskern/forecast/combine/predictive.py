@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from bayeskern.engine.base import Moments
 from bayeskern.forecast.combine.alternatives import alternatives_of
 from bayeskern.forecast.combine.stacking import Combination, Part, response_mixture
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
-from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.average_mixture import AverageMixture
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from bayeskern.core.threads import side_by_side
+from bayeskern.engine.base import Moments
 from bayeskern.forecast.combine.width import PastErrors, forecast_errors
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Ahead, Origin
 from bayeskern.forecast.model.learned import LOG, Features, IntervalWidth
 from bayeskern.forecast.model.structure import Structure, StructureChoices
-from bayeskern.gp.time_series.base import Moments
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors

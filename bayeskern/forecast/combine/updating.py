@@ -14,9 +14,9 @@ import numpy as np
 
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.combine.stacking import LEARNING_RATE, MIN_WEIGHT, Part
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import NO_TIMES, Draws
 from bayeskern.forecast.model.structure import StructureChoices
+from bayeskern.series.series import Series
 
 # Steps precomputed beyond the horizon after an update, for values that arrive one by one.
 SPARE_STEPS_AFTER_UPDATE = 48

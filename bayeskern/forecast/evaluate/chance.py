@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.model.learned import Reliability
+from bayeskern.series.series import Series
 
 
 def chance_below_naive(

@@ -9,7 +9,6 @@ import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import (
     SCORED_PROBABILITIES,
     Scores,
@@ -18,6 +17,7 @@ from bayeskern.forecast.evaluate.scores import (
     score,
 )
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+from bayeskern.series.series import Series
 
 
 @dataclass(frozen=True, eq=False)

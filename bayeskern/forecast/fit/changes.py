@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.engine.base import LogMarginal
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.trends import priors_of_changes
-from bayeskern.gp.time_series.base import LogMarginal
 
 # Log prior odds of one more change: the data must be three times as probable with it, which is
 # "positive evidence" in Kass and Raftery (1995), "Bayes factors".

@@ -8,13 +8,13 @@ from typing import Self
 
 import numpy as np
 
+from bayeskern.engine.base import LogMarginal
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
 from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.time_series.base import LogMarginal
 from bayeskern.inference.model.target import Target
 
 

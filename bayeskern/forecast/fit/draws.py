@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.engine.predictive import JointPredictive
 from bayeskern.forecast.fit.modes import MIN_PROPOSAL_CURVATURE, FittedStructure
-from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from bayeskern.engine.base import Moments
 from bayeskern.forecast.fit.density import StructureDensity, scale_and_evidence
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fit.search import hessian_at, newton, optimise
 from bayeskern.forecast.model.structure import Structure, StructureChoices
-from bayeskern.gp.time_series.base import Moments
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 
 # Lower bound on the curvature along an eigenvector: a proposal sd of 2, twice most prior sds.
 MIN_PROPOSAL_CURVATURE = 0.25

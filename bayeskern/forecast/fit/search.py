@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from bayeskern.gp.time_series.base import LogMarginal
-from bayeskern.inference.optimization.modes import MODE_GRADIENT_TOL
+from bayeskern.engine.base import LogMarginal
+from bayeskern.inference.search.modes import MODE_GRADIENT_TOL
 
 
 def optimise(

@@ -16,9 +16,6 @@ from bayeskern.core.formatting import counted, message_of, printable_lines, shor
 from bayeskern.core.plotting import legend_below, panels
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import forecast_plot
-from bayeskern.forecast.data.new_values import NoNewValuesError, values_after
-from bayeskern.forecast.data.read_options import ReadOptions
-from bayeskern.forecast.data.reading_many import tables_by_name
 from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
 from bayeskern.forecast.predicted_series import LEVELS
 from bayeskern.forecast.result import Forecast, forecast_in
@@ -28,6 +25,9 @@ from bayeskern.forecast.show import html
 from bayeskern.forecast.show.nixtla import renamed
 from bayeskern.forecast.show.plot import short_name
 from bayeskern.forecast.show.saving import spreadsheet_frame
+from bayeskern.series.new_values import NoNewValuesError, values_after
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.reading_many import tables_by_name
 
 if TYPE_CHECKING:
     import pandas as pd

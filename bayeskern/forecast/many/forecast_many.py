@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.read_options import ReadOptions
-from bayeskern.forecast.data.reading_many import SeriesReaders, read_many
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.many.collection import Forecasts
 from bayeskern.forecast.many.forecast_summary import ForecastSummary, record_of
 from bayeskern.forecast.many.workers import run_all
 from bayeskern.forecast.saved.file import contents
 from bayeskern.forecast.saved.folder import Entry, Folder
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.reading_many import SeriesReaders, read_many
+from bayeskern.series.series import Series
 
 
 class Outcome(NamedTuple):

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.read_options import ReadOptions
-from bayeskern.forecast.data.reading_many import read_many
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.many.workers import run_all
 from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.reading_many import read_many
+from bayeskern.series.series import Series
 
 
 def posterior_moments(

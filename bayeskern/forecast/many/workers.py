@@ -16,7 +16,7 @@ from bayeskern.core import extras, validation
 from bayeskern.core.formatting import message_of
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.core.threads import without_threads
-from bayeskern.forecast.data.series import Series
+from bayeskern.series.series import Series
 
 # Maximum number of times that the processes are started, if some are killed.
 MAX_STARTS = 3

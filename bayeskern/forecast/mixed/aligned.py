@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
+from bayeskern.series.calendar import Calendar
+from bayeskern.series.series import Series
 
 
 @dataclass(frozen=True, eq=False)

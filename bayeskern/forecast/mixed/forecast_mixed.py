@@ -13,15 +13,15 @@ from bayeskern.core.formatting import printable_errors
 from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.combine.stacking import combine
 from bayeskern.forecast.combine.updating import likely_times
-from bayeskern.forecast.data.horizon import steps_ahead
-from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.mixed.aligned import aligned
 from bayeskern.forecast.mixed.result import MixedForecast
 from bayeskern.forecast.model.configuration import MAX_HORIZON, Request, configure
 from bayeskern.forecast.model.structural_model import StructuralModel, require_structural_model
 from bayeskern.forecast.model.transformation import is_constant
+from bayeskern.series.horizon import steps_ahead
+from bayeskern.series.reading import read_series
+from bayeskern.series.series import Series
 
 
 @printable_errors()

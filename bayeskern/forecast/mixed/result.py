@@ -16,7 +16,6 @@ from bayeskern.core.formatting import counted
 from bayeskern.core.plotting import concise_dates, figure, legend_below, legend_under, tidy
 from bayeskern.forecast import forecast_plot
 from bayeskern.forecast.combine.predictive import predictive_of
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.explain import moments
 from bayeskern.forecast.forecast_text import predictive_format
@@ -33,6 +32,7 @@ from bayeskern.forecast.show.plot import (
 )
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,6 +8,11 @@ from functools import lru_cache
 import numpy as np
 import numpyro.distributions as dist
 
+from bayeskern.engine.base import LogMarginal
+from bayeskern.engine.laplace_log_marginal import LaplaceLogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
+from bayeskern.engine.prior import NumpyPrior, ProcessPrior
+from bayeskern.engine.steady.log_marginal import SteadyLogMarginal
 from bayeskern.forecast.model.kernels import NOISE, default_noise
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
@@ -23,11 +28,6 @@ from bayeskern.forecast.model.trends import (
     priors_of_changes,
 )
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.time_series.base import LogMarginal
-from bayeskern.gp.time_series.laplace_log_marginal import LaplaceLogMarginal
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
-from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
-from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import Kernel
 
 # Location of the log-normal prior of the noise variance where no prior was learned.

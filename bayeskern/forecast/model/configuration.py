@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.dates.times import parse_times
-from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.model.effects import Effects, effects_of
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL, name_seasons
 from bayeskern.forecast.model.learned import frequency_of, learned
@@ -28,6 +25,9 @@ from bayeskern.forecast.model.transformation import (
 )
 from bayeskern.forecast.model.trends import AVERAGED, CHANGING, TRENDS
 from bayeskern.likelihoods.analytic import Analytic
+from bayeskern.series.calendar import Calendar
+from bayeskern.series.dates.times import parse_times
+from bayeskern.series.series import MIN_VALUES, Series
 
 # Longest forecast, in steps; with 1000 fitted values it takes gigabytes.
 MAX_HORIZON = 100_000

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.regressors import holiday_columns, known_at, on_dates
-from bayeskern.forecast.data.series import Series
 from bayeskern.gp.prior import positive_definite
 from bayeskern.kernels import Kernel
+from bayeskern.series.calendar import Calendar
+from bayeskern.series.regressors import holiday_columns, known_at, on_dates
+from bayeskern.series.series import Series
 
 
 class EffectSources(NamedTuple):

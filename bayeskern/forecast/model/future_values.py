@@ -14,12 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.dates.times import parse_times
-from bayeskern.forecast.data.regressors import contain_dates, days_of
-from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.data.zones import to_utc
 from bayeskern.prediction.mixture import Quantiles
+from bayeskern.series.calendar import Calendar
+from bayeskern.series.dates.times import parse_times
+from bayeskern.series.regressors import contain_dates, days_of
+from bayeskern.series.series import Series
+from bayeskern.series.zones import to_utc
 
 ACCEPTED = (
     "a number, one number for each time, a pandas Series indexed by time, draws of shape (S, {m}), "

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 from numpy.typing import ArrayLike
 from numpyro.distributions import constraints
 
-from bayeskern.forecast.data.calendar import Calendar
+from bayeskern.series.calendar import Calendar
 
 # Names of components: the trend, which carries the level of the series; damped cycles; short-term
 # deviations of fine steps.

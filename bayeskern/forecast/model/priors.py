@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core.formatting import aligned, counted, number
+from bayeskern.engine.prior import LogNormalPrior
 from bayeskern.forecast.model.kernels import above
-from bayeskern.gp.time_series.prior import LogNormalPrior
 from bayeskern.kernels import Kernel
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.series import MIN_VALUES
 from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.inference import Method
 from bayeskern.inference.infer import as_method
 from bayeskern.kernels import Kernel
+from bayeskern.series.series import MIN_VALUES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpyro.distributions as dist
 
+from bayeskern.engine.state_blocks import LevelStates, StateBlock, StationaryStates
 from bayeskern.forecast.model.kernels import CYCLES, GIVEN, LEVEL, NOISE, above, longest_factor
-from bayeskern.forecast.model.state_blocks import LevelStates, StateBlock, StationaryStates
 from bayeskern.kernels import (
     RBF,
     Brownian,
@@ -208,10 +208,10 @@ START_VARIANCE, WALK_VARIANCE, DRIFT_VARIANCE = (
     f"{LEVEL}.{name}.variance" for name in ("start", WALK.name, DRIFT.name)
 )
 # Rates of the states of `Matern12`, and of the smallest approximation of `RBF`.
-_REVERTING = StationaryStates("trend.memory", np.array([[-1.0]]))
+_REVERTING = StationaryStates(LEVEL, "trend.memory", np.array([[-1.0]]))
 _SMOOTH = unit_process(6).F
 _CYCLES = [
-    StationaryStates(f"cycles.{n}.rbf", _SMOOTH, f"cycles.{n}.cosine.period", CYCLES)
+    StationaryStates(CYCLES, f"cycles.{n}.rbf", _SMOOTH, f"cycles.{n}.cosine.period")
     for n in ("long", "short")
 ]
 
@@ -227,14 +227,14 @@ TRENDS = _by_name(
         "local slope",
         "a line whose slope is forgotten",
         (WALK, SLOPE, MEMORY),
-        StateTrend((LevelStates(START_VARIANCE, WALK_VARIANCE, "trend.slope"), _REVERTING)),
+        StateTrend((LevelStates(LEVEL, START_VARIANCE, WALK_VARIANCE, "trend.slope"), _REVERTING)),
     ),
     SeriesTrend(
         "drift",
         "local level with drift",
         "a line from the last level",
         (WALK, DRIFT),
-        StateTrend((LevelStates(START_VARIANCE, WALK_VARIANCE),), (DRIFT_VARIANCE,)),
+        StateTrend((LevelStates(LEVEL, START_VARIANCE, WALK_VARIANCE),), (DRIFT_VARIANCE,)),
         is_averaged=False,
     ),
     SeriesTrend(
@@ -250,7 +250,8 @@ TRENDS = _by_name(
         "back to the line of the whole series; cycles are damped",
         (DRIFT, BEND, LONG, SHORT),
         StateTrend(
-            (StationaryStates("trend.bend", _SMOOTH), *_CYCLES), (START_VARIANCE, DRIFT_VARIANCE)
+            (StationaryStates(LEVEL, "trend.bend", _SMOOTH), *_CYCLES),
+            (START_VARIANCE, DRIFT_VARIANCE),
         ),
     ),
 )

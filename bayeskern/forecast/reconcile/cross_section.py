@@ -11,7 +11,6 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import abbreviated, counted
 from bayeskern.core.progress import Progress, hidden_progress
-from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.reconcile.coupling import (
     Coupling,
@@ -28,6 +27,7 @@ from bayeskern.forecast.reconcile.weights import (
     Projector,
 )
 from bayeskern.forecast.result import Forecast
+from bayeskern.series.series import MIN_VALUES, Series
 
 
 def reconcile(

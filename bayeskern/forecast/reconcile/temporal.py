@@ -20,9 +20,6 @@ from scipy.linalg import block_diag
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import hidden_progress
-from bayeskern.forecast.data.calendar import SECONDS_PER_YEAR, Calendar
-from bayeskern.forecast.data.frequency import infer_calendar
-from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN_VALUES
 from bayeskern.forecast.forecast import forecast as forecast_series
 from bayeskern.forecast.reconcile.coupling import in_rank_order, require_draws, root_of_paths
@@ -31,6 +28,9 @@ from bayeskern.forecast.reconcile.past import PastPoint, past_quantiles, score_t
 from bayeskern.forecast.reconcile.reconciled import CoherentForecast, CoherentForecasts
 from bayeskern.forecast.reconcile.weights import RECONCILIATION_METHODS, Projector, spreads_of
 from bayeskern.forecast.result import Forecast
+from bayeskern.series.calendar import SECONDS_PER_YEAR, Calendar
+from bayeskern.series.frequency import infer_calendar
+from bayeskern.series.series import MIN_VALUES, Series
 
 if TYPE_CHECKING:
     import pandas as pd

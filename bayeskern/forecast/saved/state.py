@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 
 from bayeskern.forecast.combine.stacking import Combination, Part
-from bayeskern.forecast.data.calendar import Calendar
-from bayeskern.forecast.data.regressors import Regressors, days_of
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.fit.rolling import Origin
@@ -32,6 +29,9 @@ from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.saved.kernels import from_plain, to_plain
 from bayeskern.likelihoods.analytic import Analytic
+from bayeskern.series.calendar import Calendar
+from bayeskern.series.regressors import Regressors, days_of
+from bayeskern.series.series import Series
 
 # Classes whose instances a file stores by the name of the class.
 STORED_CLASSES = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeskern.core.formatting import printable_lines, short
-from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.show import html
 from bayeskern.forecast.show.printing import number_format, right_aligned, rounded
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.columns import NIXTLA_ID, NIXTLA_TIME
+from bayeskern.series.columns import NIXTLA_ID, NIXTLA_TIME
 
 MODEL = "bayeskern"
 SIDES = {"lower": "lo", "upper": "hi"}

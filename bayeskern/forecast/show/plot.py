@@ -11,8 +11,8 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import concise_dates, legend_under, tidy
-from bayeskern.forecast.data.series import Series
 from bayeskern.prediction.mixture import Quantiles
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeskern.forecast.data.series import Series
+from bayeskern.series.series import Series
 
 
 def series_facts(series: Series) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.data.resample import PERIODS
-from bayeskern.forecast.data.series import Series
+from bayeskern.series.resample import PERIODS
+from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ ascent direction.
 Shapes: K (C, n, n), one covariance for each of C latent functions; m, f and a (C, n); W and S
 (C, C, n), a C x C block for each row; R (C n, C n).
 
-Forecasts use `bayeskern.gp.time_series.laplace_log_marginal` instead, which compiles nothing. If W
+Forecasts use `bayeskern.engine.laplace_log_marginal` instead, which compiles nothing. If W
 may be negative, it approximates the posterior with the Fisher information, so that its log marginal
 likelihood differs.
 """

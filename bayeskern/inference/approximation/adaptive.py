@@ -14,7 +14,7 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 
 
 class AdaptedProposal(NamedTuple):

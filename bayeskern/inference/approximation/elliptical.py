@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, log_softmax, logsumexp, softmax
 
 from bayeskern.inference.approximation.psis import weighted_moments
-from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.search.factors import robust_cholesky
 
 # Minimum share of a part of a mixture, so that no mode is lost by chance.
 MIN_PART_SHARE = 0.02

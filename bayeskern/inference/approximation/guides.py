@@ -28,7 +28,7 @@ from bayeskern.hyperparameters import innermost
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import triangular_root
+from bayeskern.inference.search.factors import triangular_root
 
 type Parameters = dict[str, jax.Array]
 

@@ -27,8 +27,8 @@ from bayeskern.inference.assessment.overdispersed import OverdispersedSample, ov
 from bayeskern.inference.assessment.tails import heavy_tail_caution, unreached_tail
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 # Fewest effective draws of reliable weights.

@@ -10,8 +10,8 @@ import numpy as np
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.conditional import conditional_mode
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.conditional import conditional_mode
 
 
 class Tail(NamedTuple):

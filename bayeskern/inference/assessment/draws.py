@@ -40,8 +40,8 @@ from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Explored, Fit, MovedDraws
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust, worst_entry
 
 FIT_REMEDY = (

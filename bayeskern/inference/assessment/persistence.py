@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 
 # Shares of the draws in a tail. A distant region with a share of a few per cent is a tail of some
 # number.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
 

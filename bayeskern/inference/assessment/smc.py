@@ -31,8 +31,8 @@ from bayeskern.inference.assessment.mcmc import MAX_MISSING_SHARE
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 # Upper limit of the change of a mean, in sds, or of a log sd by the moves at the last temperature.

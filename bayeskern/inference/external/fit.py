@@ -21,8 +21,8 @@ from bayeskern.inference.mcmc.visits import ChainVisits
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit, KnownVerdict
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
 # Options of the chains that visit regions without draws, as in `NUTS`.

@@ -25,9 +25,9 @@ from bayeskern.inference.mcmc.shares import (
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.inference.verdict import Trust
 
 # Number of draws from the guide.

@@ -1,1 +1,1 @@
-"""Markov chains: kernel, starts, runs, checkpoints, regions and the evidence."""
+"""Markov chains: kernel, starts, runs, checkpoints, regions and log evidence."""

@@ -7,8 +7,8 @@ import numpy as np
 from bayeskern.core.batching import evenly
 from bayeskern.inference.model.centring import SUFFIX
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.curvature import hessian_at
-from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.search.curvature import hessian_at
+from bayeskern.inference.search.objective import NegativeLogDensity
 
 
 def informed_centredness(target: Target, z: np.ndarray) -> dict[str, np.ndarray]:

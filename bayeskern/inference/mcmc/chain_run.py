@@ -13,8 +13,8 @@ from bayeskern.inference.mcmc.mass_matrix import MetricShape
 from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.centring import PartlyCentred, recentred
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.factors import robust_cholesky
+from bayeskern.inference.search.modes import Optimum
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 from bayeskern.core.batching import evenly
 from bayeskern.inference.mcmc.kernel import potential_and_gradient
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.search.factors import robust_cholesky
 
 # Maximum number of draws that represent a region.
 MAX_REGION_DRAWS = 2000

@@ -32,14 +32,14 @@ from bayeskern.inference.mcmc.shares import (
 )
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.curvature import derivatives
-from bayeskern.inference.optimization.factors import (
+from bayeskern.inference.result import MAX_COORDINATE, Explored, Region
+from bayeskern.inference.search.curvature import derivatives
+from bayeskern.inference.search.factors import (
     ScaledEigen,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import RADIUS_SDS, Optimum
-from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.result import MAX_COORDINATE, Explored, Region
+from bayeskern.inference.search.modes import RADIUS_SDS, Optimum
+from bayeskern.inference.search.objective import NegativeLogDensity
 
 # Effect of a mode, by Laplace's method, below which it is not visited.
 MIN_MODE_EFFECT = 0.003

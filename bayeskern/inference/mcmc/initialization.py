@@ -14,9 +14,9 @@ from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.kernel import CALL_POINTS, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.optimization.starts import BOX_RADIUS, finite_positions
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
+from bayeskern.inference.search.starts import BOX_RADIUS, finite_positions
 
 # Number of draws around each mode that test the mode.
 MODE_DRAWS = 20

@@ -19,7 +19,7 @@ from numpyro.infer.hmc_util import (
 
 from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.search.objective import NegativeLogDensity
 
 type Array = jax.Array | np.ndarray
 

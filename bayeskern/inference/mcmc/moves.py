@@ -29,8 +29,8 @@ from bayeskern.inference.mcmc.metric import Metric
 from bayeskern.inference.model.cost import cost, is_costly
 from bayeskern.inference.model.evaluation import points_at_once
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.result import MovedDraws
+from bayeskern.inference.search.factors import robust_cholesky
 
 # Number of draws that move, and the same number if the density is costly.
 MOVED_DRAWS, MOVED_DRAWS_IF_COSTLY = 1024, 512

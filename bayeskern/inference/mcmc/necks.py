@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.inference.mcmc.kernel import potential_and_gradient
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.conditional import conditional_mode
+from bayeskern.inference.search.conditional import conditional_mode
 
 
 def neck_log_integral(target: Target, point: np.ndarray, z: np.ndarray) -> float:

@@ -14,8 +14,8 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.connectivity import MAX_REGION_DRAWS, shrunk_covariance, unit_map
 from bayeskern.inference.mcmc.kernel import CALL_POINTS, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.factors import robust_cholesky
+from bayeskern.inference.search.modes import Optimum
 
 
 class NearestRegion:

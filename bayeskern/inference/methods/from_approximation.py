@@ -12,8 +12,8 @@ from bayeskern.inference.approximation.adaptive import AdaptedProposal
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import resample
 from bayeskern.inference.assessment.approximation import WeightedAssessment, assess_approximation
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
 
 
 def fit_from_approximation(

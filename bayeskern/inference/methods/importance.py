@@ -28,9 +28,9 @@ from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model import forms
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.information import CURVATURES, require_information
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.information import CURVATURES, require_information
+from bayeskern.inference.search.search import find_optimum
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from bayeskern.inference.assessment.point import assess_optimum
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import gaps_of
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit, KnownVerdict
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasMode
 

@@ -37,8 +37,8 @@ from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import REGION, Fit
+from bayeskern.inference.search.modes import Optimum
 
 # Share of divergent draws above which smaller steps are not tried.
 MAX_RETRY_SHARE = 0.1

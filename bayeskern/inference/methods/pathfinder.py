@@ -18,11 +18,11 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.lbfgs import evaluate
-from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.starts import finite_positions, initial_positions
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.factors import robust_cholesky
+from bayeskern.inference.search.lbfgs import evaluate
+from bayeskern.inference.search.objective import NegativeLogDensity
+from bayeskern.inference.search.starts import finite_positions, initial_positions
 
 
 @dataclass(frozen=True)

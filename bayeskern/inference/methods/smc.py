@@ -18,9 +18,9 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.inference.smc.sampler import HISTORY_COLUMNS, ParticleState, Sampler
 from bayeskern.inference.smc.start import StartDistribution
 

@@ -27,10 +27,10 @@ from bayeskern.inference.assessment.approximation import is_useless
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.search.factors import robust_cholesky
+from bayeskern.inference.search.modes import Optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.protocols import DoesNotApplyError
 
 

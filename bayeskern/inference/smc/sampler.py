@@ -16,7 +16,7 @@ from bayeskern.inference.approximation.psis import resample, weighted_moments
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.search.factors import robust_cholesky
 from bayeskern.inference.smc.moves import TemperedPath, move
 from bayeskern.inference.smc.start import StartDistribution
 from bayeskern.inference.smc.tempering import next_temperature, resample_islands

@@ -19,7 +19,7 @@ from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.cost import has_open_loop
 from bayeskern.inference.model.evaluation import draw_prior, log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 
 # Degrees of freedom of the Student t's.
 DEGREES_OF_FREEDOM = 5.0

@@ -11,12 +11,12 @@ import bayeskern as bk
 from bayeskern.diagnostics.leave_one_out.estimates import MATCHED, PSIS, REFITTED
 from bayeskern.diagnostics.leave_one_out.loo import FAILURES, loo_by_site, with_refits
 from bayeskern.diagnostics.leave_one_out.moment_matching import Matching
-from bayeskern.diagnostics.report.sections.fit import fit
-from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.reports.sections.fit import fit
+from bayeskern.reports.subject import Subject
 from tests.compilations import compilations
-from tests.diagnostics.report.pages import page_of
 from tests.inference.any_draws import AnyDraws
 from tests.marks import few
+from tests.reports.pages import page_of
 
 RNG = np.random.default_rng(0)
 N = 20

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import bayeskern as bk
-from bayeskern.gp.time_series.steady.log_marginal import SteadyLogMarginal
+from bayeskern.engine.steady.log_marginal import SteadyLogMarginal
 from bayeskern.kernels import RBF
 from tests.forecast.test_scenarios import AHEAD, DAYS, MAP, N, fit, shop
 

@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
 from bayeskern.kernels import RBF, Brownian, Constant
 
 MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")

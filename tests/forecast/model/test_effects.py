@@ -10,15 +10,15 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
-from bayeskern.forecast.data.reading import read_series
+from bayeskern.engine.log_marginal import DenseLogMarginal
+from bayeskern.engine.prior import LogNormalPrior, NumpyPrior
 from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.trends import default_kernel
 from bayeskern.gp import GPRegression
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
-from bayeskern.gp.time_series.prior import LogNormalPrior, NumpyPrior
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import RBF
+from bayeskern.series.reading import read_series
 
 N, AHEAD = 200, 28
 DAYS = pd.date_range("2023-01-01", periods=N + AHEAD, freq="D")

@@ -9,11 +9,11 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
+from bayeskern.engine.log_marginal import DenseLogMarginal
+from bayeskern.engine.prior import NumpyPrior
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.forecast.model.processes.compiled_prior import CompiledPrior
 from bayeskern.gp.components import centered_components
-from bayeskern.gp.time_series.log_marginal import DenseLogMarginal
-from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from tests.marks import few
 

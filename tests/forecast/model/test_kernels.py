@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bayeskern.forecast.data.frequency import infer_calendar
+from bayeskern.engine.prior import LogNormalPrior
 from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.model.kernels import default_noise, name_seasons
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.model.trends import TRENDS, default_kernel
-from bayeskern.gp.time_series.prior import LogNormalPrior
+from bayeskern.series.frequency import infer_calendar
 from tests.forecast.tables import choices_for
 from tests.forecast.trend_cases import DRIFT, LEAST, LEVEL, R, S, T, seasonal
 from tests.marks import slow

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from bayeskern.engine.prior import LogNormalPrior
 from bayeskern.forecast.model import learned as module
 from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
 from bayeskern.forecast.model.learned import (
@@ -19,7 +20,6 @@ from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.model.trends import default_kernel
-from bayeskern.gp.time_series.prior import LogNormalPrior
 from bayeskern.hyperparameters import is_specified
 from tests.forecast.tables import PRIORS, TABLE, choices_for
 

@@ -14,7 +14,7 @@ from bayeskern.inference.approximation.proposals import (
     DistributionProposal,
     PriorProposal,
 )
-from bayeskern.inference.optimization.factors import robust_cholesky, triangular_root
+from bayeskern.inference.search.factors import robust_cholesky, triangular_root
 from tests.marks import few
 
 COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])

@@ -12,7 +12,7 @@ from bayeskern.inference.assessment.smc import missed_modes
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.inference.smc.start import StartDistribution
 
 MEANS = np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, -3.0]])

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import bayeskern as bk
 from bayeskern.inference import Laplace
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.search.modes import Optimum
 from bayeskern.protocols import DoesNotApplyError
 from tests.marks import few, slow
 

@@ -20,7 +20,7 @@ import bayeskern as bk
 from bayeskern import MAP, Free
 from bayeskern.inference import Optimum
 from bayeskern.inference.assessment.point import assess_point
-from bayeskern.inference.optimization import search, starts
+from bayeskern.inference.search import search, starts
 from bayeskern.kernels import RBF, Matern32, Periodic
 from tests.compilations import compilations
 from tests.inference.closed_forms import Regression, regression

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.search.search import find_optimum
 from bayeskern.inference.smc.start import StartDistribution
 from bayeskern.inference.smc.tempering import next_temperature, resample_islands
 

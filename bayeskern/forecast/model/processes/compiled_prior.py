@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.engine.prior import Gradient
 from bayeskern.gp import GPRegression
-from bayeskern.gp.time_series.prior import Gradient
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.evaluation import constrain
-from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.starts import initial_positions
+from bayeskern.inference.search.objective import NegativeLogDensity
+from bayeskern.inference.search.starts import initial_positions
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.kernels.gram_matrix import padded
 from bayeskern.kernels.pairs import Pairs

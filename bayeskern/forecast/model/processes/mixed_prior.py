@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpyro.distributions as dist
 
+from bayeskern.engine.prior import Gradient, NumpyPrior
 from bayeskern.forecast.model.kernels import NOISE, SHORT_TERM, above, default_noise
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
 from bayeskern.forecast.model.trends import TRENDS, in_units
-from bayeskern.gp.time_series.prior import Gradient, NumpyPrior
 from bayeskern.kernels import Matern12, Seasonal
 from bayeskern.kernels.pairs import Pairs
 

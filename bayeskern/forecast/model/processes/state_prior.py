@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
+from bayeskern.engine.prior import NumpyPrior
+from bayeskern.engine.state_blocks import BlockMatrices, SeasonStates, StateBlock
+from bayeskern.engine.steady.filter import System
+from bayeskern.engine.steady.log_marginal import GridModel
+from bayeskern.engine.steady.regression import SystemSlopes
 from bayeskern.forecast.model.kernels import NOISE, longest_factor
-from bayeskern.forecast.model.state_blocks import BlockMatrices, SeasonStates, StateBlock
 from bayeskern.forecast.model.trends import ALL_TRENDS, DRIFT_VARIANCE, START_VARIANCE, StateTrend
-from bayeskern.gp.time_series.prior import NumpyPrior
-from bayeskern.gp.time_series.steady.filter import System
-from bayeskern.gp.time_series.steady.log_marginal import GridModel
-from bayeskern.gp.time_series.steady.regression import SystemSlopes
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Gaussian processes in time, in NumPy without compilation: densities, filters, long series."""

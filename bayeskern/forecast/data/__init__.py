@@ -1,1 +1,0 @@
-"""Series and their time axes, read from files, frames and arrays."""

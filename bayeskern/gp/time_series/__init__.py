@@ -1,1 +1,0 @@
-"""Gaussian processes in time for forecasts, in NumPy without compilation."""

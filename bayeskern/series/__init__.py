@@ -1,0 +1,1 @@
+"""A series, its calendar and its regressors, read from files, frames and arrays."""
