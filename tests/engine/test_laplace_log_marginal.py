@@ -147,6 +147,23 @@ def test_log_density_is_close_to_quadrature(name):
     assert one.log_density(theta) == pytest.approx(truth, abs=0.1)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_single_value_is_left_out_as_by_the_prior(name):
+    """Without its only value the process has its prior, and p(y) is a quadrature over it."""
+    ours, theta, y = LIKELIHOODS[name], THETAS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
+    one = LaplaceLogMarginal(
+        NumpyPrior(Constant(0.5), 0.0), ours, np.zeros(1), np.array([y]), SHIFT, SIZE
+    )
+    mean, variance, density = (part.item() for part in one.loo(theta[None]))
+    assert mean == pytest.approx(0.0, abs=1e-10) and variance == pytest.approx(0.5, rel=1e-8)
+
+    def joint(g):
+        likelihood = ours.log_density(np.array([SHIFT + SIZE * g]), np.array([y]), theta)[0]
+        return np.exp(likelihood) * stats.norm.pdf(g, 0.0, np.sqrt(0.5))
+
+    assert density == pytest.approx(np.log(integrate.quad(joint, -6.0, 6.0)[0]), abs=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
 def test_predictions_and_loo_equal_latent_gp(name):

@@ -11,6 +11,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import bayeskern as bk
+from bayeskern.gp.regression_predictive import predictive_at
 from bayeskern.kernels import RBF, Linear, Matern12, Matern32
 from tests.gp.gp_by_hand import posterior as posterior_by_hand
 from tests.gp.gp_by_hand import rbf
@@ -44,6 +45,13 @@ def fit(model, y=Y, method="exact", **arguments):
 
 
 # -- known variances -------------------------------------------------------------------------------
+
+
+def test_rows_of_new_points_take_their_own_noise():
+    rows, data, draw = np.array([2, 0]), (column(X), Y), ({}, NEW_E2)
+    found = predictive_at(NUMBER, data, column(NEW), None, None, draw, rows).moments()
+    _, mean, variance = by_hand(np.full(N, 0.1), new=NEW[rows])
+    np.testing.assert_allclose(found, [mean, variance + NEW_E2[rows]], rtol=1e-8)
 
 
 @pytest.mark.slow

@@ -70,3 +70,12 @@ def test_a_subclass_does_not_take_the_formula_of_its_parent():
     for kernel in (Doubled(), k.Constant() + Doubled(), Doubled().named("a")):
         with pytest.raises(NotImplementedError, match="Doubled"):
             Gram(kernel)
+
+
+@pytest.mark.parametrize("kernel", [k.Brownian(1.3), k.IntegratedBrownian(0.7), k.Linear(0.7, 0.4)])
+def test_pairs_can_be_used_again_with_other_hyperparameters(kernel):
+    pairs, values = Pairs.between(S, T), kernel.hyperparameters()
+    for shift in (0.0, 0.3, 0.0):
+        at = {name: float(value) + shift for name, value in values.items()}
+        K, _ = Gram(kernel)(at.values(), pairs)
+        np.testing.assert_allclose(pairs.spread(K), kernel.at(at)(S, T), rtol=1e-10, atol=1e-12)

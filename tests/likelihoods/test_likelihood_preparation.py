@@ -7,10 +7,12 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from numpyro import handlers
-from scipy import stats
+from scipy import optimize, stats
 
 from bayeskern import likelihoods as lk
+from bayeskern.likelihoods.analytic import Analytic
 from bayeskern.likelihoods.ordered import OrderStatistics
+from tests.likelihoods.families import THETAS
 
 OUTSIDE = {
     "poisson negative": (lk.Poisson(), [1, 0, -2], {}, r"Poisson.*row 2: -2.0.*whole number"),
@@ -227,3 +229,34 @@ def test_repr_shows_the_arguments():
     assert repr(lk.Poisson(link="softplus")) == "Poisson(link='softplus')"
     assert repr(lk.Categorical(classes=["a", "b"])) == "Categorical(classes=('a', 'b'))"
     assert repr(lk.StudentT(df=4, scale=1)) == "StudentT(df=4.0, scale=1.0)"
+
+
+# -- priors and scales of forecasts ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, theta in THETAS.items() if len(theta)])
+def test_prior_of_unconstrained_hyperparameters_against_scipy(name):
+    likelihood, theta = Analytic.by_name()[name], THETAS[name]
+
+    def truth(theta):
+        # With s = 1 / sqrt(a) and theta = log a, |ds / dtheta| = s / 2. The log odds of a uniform
+        # gate are logistic.
+        s = np.exp(-0.5 * theta[0])
+        return stats.halfnorm.logpdf(s) + np.log(0.5 * s) + stats.logistic.logpdf(theta[1:]).sum()
+
+    value, gradient = likelihood.log_prior(theta)
+    assert value == pytest.approx(truth(theta), rel=1e-12)
+    expected = optimize.approx_fprime(theta, truth, 1e-6)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "zero_inflated"])
+def test_location_and_scale_of_counts_with_lognormal_rates(name):
+    rng = np.random.default_rng(4)
+    y = rng.poisson(np.exp(rng.normal(4.0, 0.3, 20_000))).astype(float)
+    if name == "zero_inflated":
+        # Zeros from the gate do not tell about the rate.
+        y = np.append(y, np.zeros(30_000))
+    location, scale = Analytic.by_name()[name].location_scale(y)
+    assert location == pytest.approx(4.0 + 0.5 * 0.3**2, abs=0.01)
+    assert scale == pytest.approx(0.3, abs=0.01)

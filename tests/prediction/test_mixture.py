@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bayeskern import Prediction
-from bayeskern.prediction.mixture import Mixture
+from bayeskern.prediction.mixture import Mixture, thin
 
 
 def mixture(means, variances):
@@ -259,3 +259,10 @@ def test_mixture_without_draws_has_one_part():
     assert prediction.parts[0].shape == (1, 2)
     np.testing.assert_allclose(prediction.mean, X)
     np.testing.assert_allclose(prediction.sd, 0.5)
+
+
+def test_thinned_draws_of_a_number_have_its_quantiles():
+    draws = np.random.default_rng(0).permutation(1_000) / 1_000.0
+    (found,) = thin({"a": draws}, 50).values()
+    # Uniform: the middle of each of 50 intervals.
+    np.testing.assert_allclose(np.sort(found), (np.arange(50) + 0.5) / 50.0, atol=1.001e-3)

@@ -105,6 +105,20 @@ def test_two_parts_have_weighted_mean_of_quantiles(errors):
         assert both.sd[column] == pytest.approx(size * error.std(), rel=1e-12)
 
 
+@every_errors
+def test_tails_equal_scipy_and_include_the_probability_of_a_bound(errors):
+    bounds = (1.0, 6.0)
+    one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1], ERRORS[errors], bounds)
+    for y in (1.0, 2.5, 4.5, 6.0):
+        for column in range(2):
+            error = errors_of_scipy(ERRORS[errors], column)
+            at = (y - 3.0 - 2.0 * MEANS[0, column]) / (2.0 * SDS[0, column])
+            at_most = 1.0 if y == bounds[1] else error.cdf(at)
+            at_least = 1.0 if y == bounds[0] else error.sf(at)
+            expected = min(at_most, at_least)
+            assert one.tails(np.full(2, y))[column] == pytest.approx(expected, rel=1e-6)
+
+
 def test_part_without_weight_is_ignored():
     one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
     with_other = QuantileAverage([1.0, 0.0], KINDS["values"], MEANS, np.array([SDS[0], [1e9, 1e9]]))

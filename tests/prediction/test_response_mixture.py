@@ -75,6 +75,15 @@ def test_impossible_values_have_density_zero():
     assert np.isneginf(found[0]).all() and np.isneginf(found[1][0]) and np.isfinite(found[1][1])
 
 
+def test_tails_and_middle_of_a_poisson_distribution_equal_scipy():
+    one = of_poisson(LOCATIONS[:1], np.full((1, 2), 1e-9), np.ones(1))
+    for y in (np.array([0.0, 1.0]), np.array([3.0, 4.0])):
+        rate = np.exp(LOCATIONS[0])
+        at_most, less = stats.poisson(rate).cdf(y), stats.poisson(rate).cdf(y - 1.0)
+        np.testing.assert_allclose(one.tails(y), np.minimum(at_most, 1.0 - less), rtol=1e-6)
+        np.testing.assert_allclose(one.middle(y), 0.5 * (at_most + less), rtol=1e-6)
+
+
 @pytest.mark.slow
 @given(
     sds=st.lists(st.floats(0.05, 6.0), min_size=2, max_size=2),

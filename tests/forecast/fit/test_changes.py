@@ -11,6 +11,7 @@ from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.fit.changes import LOG_PRIOR_ODDS, scan, with_change
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.building import build_kernel_and_noise
+from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.level_shift import level_shift
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
@@ -168,6 +169,15 @@ def test_given_change_is_used():
     values = pd.Series(jumped(0.1), MONTHS)
     f = bk.forecast(values, 6, trend="drift", model=bk.StructuralModel(changes=["2018-01-01"]))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
+
+
+def test_value_at_a_given_change_follows_it():
+    series = bk.read_series(pd.Series(LINE, MONTHS))
+    model = bk.StructuralModel(changes=["2018-01-01", "2016-06-01"])
+    _, choices = configure(series, 6, Request(model, trend="drift"))
+    x = series.calendar.positions(series.times)
+    for at, first in zip(choices.changes, ("2016-06-01", "2018-01-01"), strict=True):
+        np.testing.assert_array_equal(x > at, first <= MONTHS)
 
 
 def shifted_weeks(years, factor):

@@ -6,7 +6,10 @@ import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
+from bayeskern.forecast.fit.density import StructureDensity, scale_and_evidence
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
+from bayeskern.forecast.model.structure import Structure
+from tests.forecast.tables import choices_for
 
 RNG = np.random.default_rng(2)
 
@@ -38,6 +41,16 @@ def test_bound_is_below_and_close_to_evidence():
     covariance = np.diag(noise * factors) + 1.0
     bound = stats.multivariate_normal(np.zeros(8), covariance).logpdf(y) + extra
     assert evidence - 0.3 < bound < evidence
+
+
+def test_excess_noise_completes_the_variance_of_student_t():
+    x, y = np.arange(20.0), RNG.standard_normal(20)
+    structure, choices = Structure("drift", False), choices_for(robust=True)
+    scale, evidence = scale_and_evidence(structure, choices, x, y)
+    density = StructureDensity(structure, choices, scale, x, y, evidence)
+    noise = float(evidence.values(evidence.middle)["noise"])
+    expected = stats.t(DEGREES, scale=np.sqrt(noise)).var()
+    assert noise + density.excess_noise(evidence.middle) == pytest.approx(expected, rel=1e-12)
 
 
 def test_trusted_values_have_gaussian_noise():

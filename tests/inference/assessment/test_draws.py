@@ -10,6 +10,7 @@ import bayeskern as bk
 from bayeskern.inference import Target
 from bayeskern.inference.assessment.persistence import rank_persistence
 from bayeskern.inference.mcmc.moves import MOVE_STEPS, moved_draws
+from bayeskern.inference.result import MovedDraws
 
 RNG = np.random.default_rng(0)
 
@@ -95,6 +96,21 @@ def test_shares_of_modes_that_steps_do_not_cross_are_not_vouched_for():
     side = np.where(RNG.uniform(size=4000) < 0.8, -8.0, 8.0) + RNG.normal(size=4000)
     trust = assess(draws_of_bananas() | {"side": side}, model)
     assert trust.verdict == "caution" and "steps of NUTS hardly change" in trust.advice
+
+
+def test_pooled_batches_do_not_overstate_their_steps():
+    # Divergences are counted by draw: more steps than a batch took would understate their share.
+    few, many = (
+        MovedDraws(np.full((2, 1), steps), np.full((2, 1), -steps), steps, np.array([True, False]))
+        for steps in (2, 8)
+    )
+    for batches in ([few, many], [many, few]):
+        pooled = MovedDraws.pooled(batches)
+        assert pooled.steps == 2
+        values = [batch.steps for batch in batches for _ in range(2)]
+        np.testing.assert_array_equal(pooled.start[:, 0], values)
+        np.testing.assert_array_equal(pooled.end[:, 0], np.negative(values))
+        np.testing.assert_array_equal(pooled.diverged, [True, False, True, False])
 
 
 @pytest.mark.slow

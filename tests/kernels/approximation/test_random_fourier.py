@@ -147,6 +147,15 @@ def test_features_of_a_sum_are_allocated_by_variance():
         RandomFourierFeatures(kernel, 4).fit(X)
 
 
+def test_frequencies_of_a_sum_are_allocated_by_variance():
+    # One draw from a sum is a draw from a random term: the numbers of draws are binomial.
+    kernel = Cosine(2.0, 3.0) + Cosine(4.0, 1.0)
+    w = np.abs(np.asarray(kernel.frequencies(jax.random.key(3), 4_000, 1)))
+    of_first = np.isclose(w, np.pi)
+    assert np.all(of_first | np.isclose(w, np.pi / 2.0))
+    assert stats.binomtest(int(of_first.sum()), 4_000, 0.75).pvalue > 1e-3
+
+
 def test_an_odd_number_of_features_is_rounded_up():
     assert RandomFourierFeatures(RBF(), 7).fit_transform(X).shape == (7, 8)
 
