@@ -270,3 +270,17 @@ def test_shifted_gram_matrix_indefinite_by_rounding():
     K = np.ones((3, 3)) - 1e-9 * np.diag([0.0, 1.0, 2.0])
     b, _ = ShiftedGram(K, np.full(3, 1e12), False).solve(np.ones(3))
     np.testing.assert_allclose(K @ b, 1.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [Huber(0.4), Logistic()], ids=name)
+def test_unpenalised_gap_is_in_units_of_the_loss(loss):
+    """Doubled weights double the loss and every bound on it."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    y = np.sign(y) if loss in MARGIN else y
+    once, often = (
+        loss.minimise(X @ X.T, y, np.full(40, weight), penalised=False) for weight in (1.0, 1024.0)
+    )
+    assert once.gap != 0.0
+    assert often.gap == pytest.approx(1024.0 * once.gap, rel=1e-6)
+    assert often.value == pytest.approx(1024.0 * once.value, rel=1e-9)

@@ -15,6 +15,7 @@ from bayeskern.inference.approximation.psis import has_even_tail
 from bayeskern.inference.assessment import power_scaling
 from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS
 from bayeskern.inference.assessment.convergence import GOOD_RHAT
+from bayeskern.inference.assessment.smc import _particle_problem
 from bayeskern.reports import evidence, report
 from bayeskern.reports.blocks import Block
 from bayeskern.reports.sections import classes, convergence, fit, sensitivity
@@ -160,3 +161,14 @@ def test_score_of_the_overall_share():
 def test_loo_needs_finite_log_likelihoods():
     log = np.where(np.arange(100) < 7, np.nan, -1.0)
     assert "not finite at 7 of 100 draws" in why_unavailable(np.tile(log[:, None], (1, 3)))
+
+
+def test_good_values_of_particles_are_those_without_a_caution():
+    sizes = {"ess_bulk": 1e4, "ess_bulk_at": "x", "ess_tail": 1e4, "ess_tail_at": "x"}
+    good = sizes | {"log_evidence_error": 0.01, "unmoved": 0.0, "acceptance": 0.9}
+    assert _particle_problem(good) is None
+    for name in ("ess_bulk", "ess_tail", "log_evidence_error", "unmoved", "acceptance"):
+        side, limit = evidence.good_values()[name].split()
+        for factor, is_good in ((1.01, side == "above"), (0.99, side == "below")):
+            problem = _particle_problem(good | {name: factor * float(limit)})
+            assert (problem is None) == is_good, name

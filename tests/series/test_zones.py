@@ -115,6 +115,13 @@ def test_a_regressor_frame_has_the_zone_of_the_series():
     np.testing.assert_array_equal(series.regressors.times, series.times)
 
 
+def test_a_regressor_frame_has_the_zone_of_a_column_of_the_series():
+    prices = pd.DataFrame({"time": LOCAL, "price": VALUES})
+    frame = pd.DataFrame({"time": LOCAL, "y": VALUES, "where": "Europe/Berlin"})
+    series = read_series(frame, value="y", timezone="where", regressors=prices)
+    np.testing.assert_array_equal(series.regressors.times, HOURS.tz_convert(None))
+
+
 def test_bad_zones():
     hours = ["2024-03-31 01:00", "2024-03-31 02:30", "2024-03-31 04:00"]
     for times, zone, message in (

@@ -74,6 +74,9 @@ def test_unexpected_values_reduce_effective_draws(sales):
     wild = f.update(sales[90:] + 40.0 * np.array([1, -1, 1, -1, 1, -1]))
     calm = f.update(sales[90:])
     assert wild.effective_draws < 0.5 * calm.effective_draws
+    # A single draw dominates.
+    assert wild.effective_draws < 2.0 and wild.trust.verdict == "bad"
+    assert "leave 1.0 effective draws" in wild.problem and calm.problem is None
 
 
 @pytest.mark.slow
