@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.engine.base import LogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.trends import priors_of_changes
 
@@ -35,7 +35,7 @@ class ChangeScan(NamedTuple):
         return float(self.times[np.argmax(self.log_factors)])
 
 
-def scan(density: LogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
+def scan(density: DenseLogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
     """Bayes factors of a change of level and slope at every time between two values.
 
     A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
@@ -128,7 +128,7 @@ def with_likeliest_change(
 def _scan_of(fitted: FittedStructure, at: FittedStructure, margin: int) -> ChangeScan:
     """Scan of `fitted` at the hyperparameters of `at`."""
     z = np.array([at.mode_by_name[name] for name in fitted.density.names])
-    return scan(fitted.density, z, fitted.structure.trend, margin)
+    return scan(fitted.dense, z, fitted.structure.trend, margin)
 
 
 def _sums_after(a: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from bayeskern.engine.base import LogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.model.building import build_density, build_model, build_scale
 from bayeskern.forecast.model.structure import Structure, StructureChoices
@@ -42,7 +43,15 @@ class StructureDensity:
         """Copy with the effects of `choices`, which must be the same at the times of the data."""
         return replace(self, choices=choices, density=self.density.with_effects(choices.effects))
 
-    def student_noise(self, density: LogMarginal, x: np.ndarray, z: np.ndarray) -> LogMarginal:
+    @property
+    def dense(self) -> DenseLogMarginal:
+        """The log density by covariances: change points and robust noise exclude the filter."""
+        assert isinstance(self.density, DenseLogMarginal)
+        return self.density
+
+    def student_noise(
+        self, density: DenseLogMarginal, x: np.ndarray, z: np.ndarray
+    ) -> DenseLogMarginal:
         """Log joint density with noise factors from the residuals at hyperparameters z (d,).
 
         Values on events and holidays keep a factor of 1.

@@ -74,7 +74,7 @@ class FittedStructure(StructureDensity):
         fitted = self
         # At most 10 rounds, until the log density changes by less than 0.1 nats.
         for _ in range(10):
-            density = self.student_noise(fitted.density, self.x, fitted.mode)
+            density = self.student_noise(fitted.dense, self.x, fitted.mode)
             mode, value = optimise(density, fitted.mode)
             gain = value - fitted.log_density
             fitted = replace(fitted, density=density, mode=mode, value=value)
@@ -88,7 +88,8 @@ class FittedStructure(StructureDensity):
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.
             factors = np.append(self.density.noise_factors, np.ones(len(y) - len(self.y)))
-            density = self.student_noise(density.with_noise_factors(factors, 0.0), x, self.mode)
+            dense = self.dense.given(x, density.y).with_noise_factors(factors, 0.0)
+            density = self.student_noise(dense, x, self.mode)
         return replace(self, x=x, y=y, density=density, value=None, curvature=None)
 
     # -- Laplace's approximation -------------------------------------------------------------------
