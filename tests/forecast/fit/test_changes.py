@@ -46,7 +46,7 @@ def test_bayes_factors_equal_ratios_of_two_processes(trend):
     fitted = FittedStructure.from_values(
         Structure(trend, False), choices_for(trends=(trend,), step=1 / 12), x, y
     )
-    times, log_factors = scan(fitted.density, fitted.mode, trend)
+    times, log_factors = scan(fitted.dense, fitted.mode, trend)
     np.testing.assert_allclose(times, 0.5 * (x[1:] + x[:-1]))
     values = fitted.density.values(fitted.mode)
     K = np.asarray(fitted.model.at(values).kernel(x)) + float(values["noise"]) * np.eye(len(x))
@@ -63,8 +63,8 @@ def test_margin_leaves_out_ends():
     fitted = FittedStructure.from_values(
         Structure("drift", False), choices_for(step=1 / 12), T, jumped()
     )
-    everywhere = scan(fitted.density, fitted.mode, "drift")
-    inner = scan(fitted.density, fitted.mode, "drift", margin=5)
+    everywhere = scan(fitted.dense, fitted.mode, "drift")
+    inner = scan(fitted.dense, fitted.mode, "drift", margin=5)
     assert inner.times[0] == pytest.approx(4.5 / 12) and np.sum(inner.times[-1] < T) == 5
     np.testing.assert_array_equal(inner.log_factors, everywhere.log_factors[4:-4])
 
@@ -116,7 +116,7 @@ def test_prior_of_a_change_counts_its_times():
     )
     changed = with_change(fitted, float(T[AT] - 1 / 24), margin=5)
     z = np.array([changed.mode_by_name[name] for name in fitted.density.names])
-    times, log_factors = scan(fitted.density, z, STEADY, margin=5)
+    times, log_factors = scan(fitted.dense, z, STEADY, margin=5)
     own = log_factors[np.argmin(abs(times - changed.structure.changes[0]))]
     expected = LOG_PRIOR_ODDS + np.log(np.mean(np.exp(log_factors - own)))
     assert changed.log_prior == pytest.approx(expected)

@@ -97,7 +97,7 @@ def test_rolling_forecasts_have_student_t_noise():
     ((mean, sd),) = fitted.rolling(origins_of(np.arange(40), 3)[:1])
     noise = float(fitted.density.values(fitted.mode)["noise"])
     n = 20
-    plain = fitted.density.given(x[:n], fitted.density.y[:n])
+    plain = fitted.dense.given(x[:n], fitted.density.y[:n])
     plain = plain.with_noise_factors(fitted.density.noise_factors[:n], 0.0)
     (expected,), (variance,) = plain.moments(fitted.mode[None], x[n : n + 3])
     np.testing.assert_allclose(mean, expected, rtol=1e-7)

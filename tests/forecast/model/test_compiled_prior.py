@@ -33,7 +33,7 @@ KERNELS = {
 
 def density_and_target(kernel):
     model = bk.GPRegression(kernel, default_noise())
-    target = BoundModel.of(model, (T, Y), {}).target()
+    target = BoundModel.from_model(model, (T, Y), {}).target()
     return DenseLogMarginal(CompiledPrior(model), T, Y), target
 
 
