@@ -31,7 +31,7 @@ def targets():
     problem, rng = eight_schools.problem(), np.random.default_rng(0)
     effect, error = eight_schools.data()
     data = [(effect + 10.0 * rng.normal(size=8), error) for _ in range(FITS_AT_ONCE)]
-    return [Target.of(problem.model, one, {}) for one in data]
+    return [Target.from_model(problem.model, one, {}) for one in data]
 
 
 def ascents(guide) -> tuple[float, float]:

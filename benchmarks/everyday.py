@@ -57,7 +57,7 @@ def fit(name: str, method: str, seed: int) -> dict:
         from bayeskern.inference.model.target import Target
         from benchmarks.samplers_run import with_nutpie
 
-        target = Target.of(model, (), {})
+        target = Target.from_model(model, (), {})
         sites = constrain(target, with_nutpie(target, None, seed).z)
     else:
         posterior = bk.infer(model, method=method, seed=seed, progress=False)

@@ -67,11 +67,11 @@ def posterior_moments(
         values, vectors = np.linalg.eigh(np.nan_to_num(fitted.hessian))
         covariance = (vectors / np.maximum(values, MIN_CURVATURE)) @ vectors.T
         # Prior and mode are in the units of the series.
-        shift = fitted.evidence.middle - np.array(
-            [priors[trend][_shared(n, fitted)][0] for n in fitted.evidence.names]
+        shift = fitted.density.middle - np.array(
+            [priors[trend][_shared(n, fitted)][0] for n in fitted.density.names]
         )
         mode = fitted.mode - shift
-        names = [_shared(n, fitted) for n in fitted.evidence.names]
+        names = [_shared(n, fitted) for n in fitted.density.names]
         rows[trend] = (
             fitted.log_evidence,
             list(zip(names, mode.tolist(), np.diag(covariance).tolist(), strict=True)),

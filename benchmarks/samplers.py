@@ -59,7 +59,7 @@ def target_of(problem) -> Target | None:
     """The density that `bk.infer(method="nuts")` samples; None without latents."""
     target, marginal = form_of(bk.NUTS(), bind(problem, (), {}).target())
     if marginal is not None:
-        target = Target.of(marginal.model, marginal.args, {})
+        target = Target.from_model(marginal.model, marginal.args, {})
     return target if target.latents else None
 
 

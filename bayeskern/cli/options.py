@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import bayeskern as bk
 from bayeskern.forecast.model.trends import AVERAGED, TRENDS
 from bayeskern.inference import METHODS
 from bayeskern.likelihoods.analytic import Analytic
-from bayeskern.series.read_options import FILES, ReadOptions
+from bayeskern.series.read_options import ReadOptions
 from bayeskern.series.regressors import read_events
 
 
@@ -35,13 +35,16 @@ class Reading(ReadOptions):
 
     # Regressors are an option of the commands that take them.
     regressors: Annotated[tuple[str, ...], Parameter(parse=False)] = ()
-    skip_rows: Annotated[int | None, Parameter(converter=_parse_whole)] = field(
-        default=None, metadata=FILES
-    )
 
     def options(self, regressors: Sequence[str] | None = None) -> dict[str, Any]:
         """Arguments of `read_series`, with columns of regressors."""
         return self.given() | ({"regressors": regressors} if regressors else {})
+
+
+# A new annotation keeps the default and the metadata of the field.
+Reading.__annotations__ |= {
+    option.name: Whole | None for option in fields(ReadOptions) if option.type == "int | None"
+}
 
 
 # The density of a structure has priors and no closed form.

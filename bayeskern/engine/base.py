@@ -75,17 +75,11 @@ class ConditionedProcess(ABC):
     def coefficients(self) -> Moments:
         """Means and variances of the coefficients of linear effects: (k,) each."""
 
-    def precision(self) -> Moments:
-        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y; dense covariances only."""
-        raise NotImplementedError(f"{type(self).__name__} has no dense covariance matrix.")
-
 
 class LogMarginal(ABC):
     """Log marginal likelihood of a process in time, plus the log prior, at unconstrained z (d,).
 
-    `DenseLogMarginal` uses covariances, `SteadyLogMarginal` a filter. Change points and robust
-    noise need `ConditionedProcess.precision` and `with_noise_factors`, which only covariances
-    offer.
+    `DenseLogMarginal` uses covariances, `SteadyLogMarginal` a filter.
 
     Attributes:
         x: Times, (n,).
@@ -104,15 +98,6 @@ class LogMarginal(ABC):
     middle: np.ndarray
     prior_sd: np.ndarray
     noise_factors: np.ndarray
-
-    @property
-    def noise_state(self) -> tuple[np.ndarray, float]:
-        """Noise factors (n,), and the constant that is added to the log density."""
-        return self.noise_factors, 0.0
-
-    def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
-        """Copy with noise factors (n,) and a constant added to the log density."""
-        raise NotImplementedError(f"{type(self).__name__} has no noise factors.")
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from scipy.special import logsumexp
@@ -89,11 +89,11 @@ class LaplaceLogMarginal(DenseLogMarginal):
         self.names = (*likelihood.names, *prior.names)
         self.middle = np.append(likelihood.middle, prior.middle)
         self.prior_sd = np.append(np.ones(len(likelihood.middle)), prior.prior_sd)
-
-    def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
-        super()._set_data(x, y)
         # Start of the next search for a mode, as a = K^-1 g.
         self._start = np.zeros(len(y))
+
+    def given(self, x: np.ndarray, y: np.ndarray) -> Self:
+        return type(self)(self.prior, self.likelihood, x, y, self.shift, self.size, self.effects)
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         z, k = np.asarray(z), len(self.likelihood.middle)

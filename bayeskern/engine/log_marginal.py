@@ -86,18 +86,12 @@ class DenseLogMarginal(LogMarginal):
         self.prior, self.effects = prior, effects
         self.names, self.component_names = prior.names, prior.component_names
         self.middle, self.prior_sd = prior.middle, prior.prior_sd
-        self._set_data(x, y)
-
-    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        return self.prior.values(z)
-
-    def _set_data(self, x: np.ndarray, y: np.ndarray) -> None:
         self.x, self.y = x, y
         self.noise_factors, self._constant = np.ones(len(y)), 0.0
         self.averaged = np.ones(len(y), bool)
-        # Cached values depend on the times.
-        for name in ("_pairs", "_effects_covariance"):
-            vars(self).pop(name, None)
+
+    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        return self.prior.values(z)
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -108,9 +102,7 @@ class DenseLogMarginal(LogMarginal):
         return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        clone = copy(self)
-        clone._set_data(x, y)
-        return clone
+        return type(self)(self.prior, x, y, self.effects)
 
     def with_effects(self, effects: LinearEffects | None) -> Self:
         # The cached covariance at the times of the data stays valid.
@@ -120,9 +112,11 @@ class DenseLogMarginal(LogMarginal):
 
     @property
     def noise_state(self) -> tuple[np.ndarray, float]:
+        """Noise factors (n,), and the constant that is added to the log density."""
         return self.noise_factors, self._constant
 
     def with_noise_factors(self, noise_factors: np.ndarray, constant: float) -> Self:
+        """Copy with noise factors (n,) and a constant added to the log density."""
         clone = copy(self)
         clone.noise_factors, clone._constant = noise_factors, constant
         return clone
@@ -309,6 +303,7 @@ class ConditionedSeries(ConditionedProcess):
         return mean, prior - half.T @ half
 
     def precision(self) -> Moments:
+        """K^-1 (n, n) and K^-1 y (n,), with K the covariance of y."""
         return lapack.inverse(self.factor.copy(order="F")), lapack.solve(self.factor, self.y)
 
     def _loo(self) -> Moments:

@@ -305,8 +305,8 @@ class _Search:
             for leaf in [*self.leaves, *self._repeating(self.y - np.mean(self.y))]:
                 yield Expression((((leaf,),),)), {}
         for expression, fitted in beam:
-            with fitted.evidence.threads():
-                mean, _ = fitted.evidence.conditioned(fitted.mode).moments(self.x)
+            with fitted.density.threads():
+                mean, _ = fitted.density.conditioned(fitted.mode).moments(self.x)
             residuals = self.y - fitted.scale.back(mean)
             leaves = [*self.leaves, *self._repeating(residuals)]
             extended = []

@@ -201,7 +201,7 @@ class PredictedSeries(FittedSeries, Quantiles):
         Fewer than one in a million normal errors exceed five sds.
         """
         fitted = self.parts[0].fitted
-        means, variances, _ = fitted.evidence.loo(fitted.mode[None])
+        means, variances, _ = fitted.density.loo(fitted.mode[None])
         distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
         # The finer values of a mixed forecast follow the totals, and their times are not in the
         # series.

@@ -84,7 +84,7 @@ def infer(
         validation.one_of("missing", missing, ("impute",))
         model, args, kwargs = imputed(model, args, kwargs)
     warn_if_rounded(model, args, kwargs)
-    bound = BoundModel.of(model, args, kwargs, coords, dims)
+    bound = BoundModel.from_model(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()

@@ -85,12 +85,12 @@ def bind(problem: Problem | Callable, args: tuple, kwargs: dict) -> BoundModel:
     Raises TypeError for a Problem with arguments, since it has its own data.
     """
     if not isinstance(problem, Problem):
-        return BoundModel.of(problem, args, kwargs)
+        return BoundModel.from_model(problem, args, kwargs)
     if args or kwargs:
         raise TypeError(
             "a Problem holds its own data and takes no other arguments. To use its model with "
             "other data, pass problem.model and the data."
         )
-    return BoundModel.of(
+    return BoundModel.from_model(
         problem.model, problem._args, problem._kwargs, problem.coords, problem.dims
     )

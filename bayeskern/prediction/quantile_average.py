@@ -10,7 +10,6 @@ t error e in all parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property
 from typing import Protocol
 
@@ -83,10 +82,8 @@ class QuantileAverage(Quantiles):
 
     def with_errors(self, errors: StudentErrors) -> QuantileAverage:
         """Copy with another distribution of the error."""
-        clone = copy(self)
-        clone.errors = errors
-        vars(clone).pop("_moments", None)
-        return clone
+        parts = self.weights, self.transformations, self.means, self.sds
+        return QuantileAverage(*parts, errors, self.bounds, self._correlation)
 
     def values(self, errors: np.ndarray) -> np.ndarray:
         """Values sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""

@@ -150,7 +150,7 @@ class ForecastProcess(NamedTuple):
         """The process of the first part of a forecast, the one with the largest weight."""
         draws = forecast.parts[0].draws
         fitted, z = draws.fitted, equal_draws(draws, forecast.seed)
-        values = fitted.evidence.values(z)
+        values = fitted.density.values(z)
         kernel, _ = build_kernel_and_noise(
             forecast.choices, fitted.structure, fitted.x, fitted.scale, fitted.y
         )
@@ -184,20 +184,20 @@ class ForecastProcess(NamedTuple):
     @property
     def values(self) -> dict[str, np.ndarray]:
         """Draws of the hyperparameters by name."""
-        return self.fitted.evidence.values(self.z)
+        return self.fitted.density.values(self.z)
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each observation given the rest, (S, m) each."""
-        return self.fitted.evidence.loo(self.z)
+        return self.fitted.density.loo(self.z)
 
     def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
         """Each component at X_new (m, 1)."""
-        parts = self.fitted.evidence.components(self.z, X_new[:, 0], self.names[0])
+        parts = self.fitted.density.components(self.z, X_new[:, 0], self.names[0])
         return {name: Prediction.of(*moments) for name, moments in parts.items()}
 
     def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
         """Draws of the change of a component between two times (2, 1)."""
-        means, variances = self.fitted.evidence.changes(self.z, name, ends[:, 0])
+        means, variances = self.fitted.density.changes(self.z, name, ends[:, 0])
         standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
         return (means + standard * np.sqrt(variances)).ravel()
 

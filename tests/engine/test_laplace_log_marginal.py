@@ -104,7 +104,7 @@ def test_moments_and_probabilities_match_draws(name):
 def target(name):
     """Target of the same model by `LatentGP`."""
     model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name], mean=SHIFT, integrate=True)
-    return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
+    return BoundModel.from_model(model, (X[:, None], observations(name)), {}).target()
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ TIMES = {"irregular": X, "regular": np.flatnonzero(np.arange(46) % 9 != 4)[:40] 
 def both(kernel, noise, x=X):
     model = bk.GPRegression(kernel, noise)
     series = DenseLogMarginal(NumpyPrior(kernel, noise), x, Y)
-    return series, BoundModel.of(model, (x, Y), {}, None, None).target()
+    return series, BoundModel.from_model(model, (x, Y), {}, None, None).target()
 
 
 @pytest.mark.parametrize("times", few(TIMES, "regular"))

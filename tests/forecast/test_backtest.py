@@ -99,7 +99,7 @@ def student(f):
     """Location, scale and degrees of freedom of a forecast of one structure at one point."""
     (part,), spread = f.parts, f.combination.errors(np.arange(f.horizon))
     x = f.series.calendar.positions(f.times)
-    (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, x)
+    (mean,), (variance,) = part.fitted.density.moments(part.draws.z, x)
     sd = f.scale.size * np.sqrt(variance)
     return f.scale.shift + f.scale.size * mean, sd * spread.scales, spread.degrees
 

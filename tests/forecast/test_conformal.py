@@ -83,7 +83,7 @@ def test_past_tails_are_those_of_the_forecast_at_the_origin(f):
     fitted, y = f.parts[0].fitted, walk().to_numpy()
     first = past.origins == 30
     earlier = fitted.given(fitted.x[:30], fitted.y[:30])
-    (mean,), (variance,) = earlier.evidence.moments(earlier.mode[None], fitted.x[30:33])
+    (mean,), (variance,) = earlier.density.moments(earlier.mode[None], fitted.x[30:33])
     z = (fitted.scale.forward(y[30:33]) - mean) / np.sqrt(variance)
     # The 30 values give the scale, too.
     scales = f.combination.errors(np.arange(3), np.full(3, 30)).scales

@@ -225,7 +225,7 @@ def test_mean_and_sd_on_the_log_scale_match_quadrature(log):
     moments of a forecast do.
     """
     part, spread = log.parts[0], log.combination.errors(np.arange(HORIZON))
-    (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, years(log)[1])
+    (mean,), (variance,) = part.fitted.density.moments(part.draws.z, years(log)[1])
     errors = scipy.stats.t(spread.degrees)
     end = errors.ppf(1.0 - 1e-6)
     for i in range(HORIZON):

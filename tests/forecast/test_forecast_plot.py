@@ -143,7 +143,7 @@ def test_trend_with_cycles_is_the_whole_process_without_seasons():
     f = bk.forecast(y, 8, season=0, trend="smooth", model=model)
     total = forecast_plot.trend_with_cycles(f, f.times, 0.8)
     fitted = f.parts[0].fitted
-    mean, variance = fitted.evidence.conditioned(fitted.mode).moments(f.times.astype(float))
+    mean, variance = fitted.density.conditioned(fitted.mode).moments(f.times.astype(float))
     expected = fitted.scale.back(mean), fitted.scale.size * 1.2815516 * np.sqrt(variance)
     np.testing.assert_allclose(total["median"], expected[0], rtol=1e-6)
     np.testing.assert_allclose(total["upper"] - total["median"], expected[1], rtol=1e-6)

@@ -51,7 +51,7 @@ def growing():
 def test_growing_season_is_found_with_its_period(growing):
     assert form(next(iter(growing.probabilities))) == form("repeating x line")
     best = growing.fits[0]
-    values = best.evidence.values(best.mode)
+    values = best.density.values(best.mode)
     period = next(v for name, v in values.items() if name.endswith("period"))
     assert float(period) == pytest.approx(1.3, rel=0.02)
     assert sum(growing.probabilities.values()) == pytest.approx(1.0)

@@ -99,11 +99,11 @@ def test_intervals_are_calibrated(name):
 def test_the_density_matches_a_latent_gp(name):
     f = fitted(name)
     fit, target = f.leading, f.leading.target
-    assert tuple(target.coordinates) == fit.evidence.names
+    assert tuple(target.coordinates) == fit.density.names
     if LIKELIHOODS[name].log_concave:
         truth = float(target.log_density(jnp.array(fit.mode)))
         assert fit.log_density == pytest.approx(truth, abs=1e-5)
-    assert set(fit.evidence.names) <= set(f.posterior.summary().index)
+    assert set(fit.density.names) <= set(f.posterior.summary().index)
 
 
 def test_effects_are_factors_of_the_mean():

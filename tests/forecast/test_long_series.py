@@ -29,7 +29,7 @@ def test_five_weeks_are_fitted_with_both_seasons(whole):
     # Five weeks.
     assert len(whole.leading.y) == 840
     assert any("only the last 840" in remark for remark in whole.remarks)
-    assert isinstance(whole.leading.evidence, SteadyLogMarginal)
+    assert isinstance(whole.leading.density, SteadyLogMarginal)
     assert {"season_daily", "season_weekly"} <= set(whole.components)
     # The error of the median is that of the noise, from which nobody can foretell more.
     assert np.mean(np.abs(whole.median - TRUTH[N:])) < 0.6
@@ -125,7 +125,7 @@ def test_noise_is_noise(seed):
     y += sd * np.random.default_rng(seed).standard_normal(len(t))
     f = bk.forecast(pd.Series(y, pd.date_range("2024-01-01", periods=len(t), freq="h")), 48)
     for part in f.parts:
-        variance = part.fitted.evidence.values(part.fitted.mode)["noise"]
+        variance = part.fitted.density.values(part.fitted.mode)["noise"]
         # On the logarithm, the noise is divided by the level.
         size = part.fitted.scale.size * (100.0 if part.structure.log else 1.0)
         assert np.sqrt(variance) * size == pytest.approx(sd, rel=0.1)

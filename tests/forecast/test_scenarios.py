@@ -71,7 +71,7 @@ def test_scenario_of_long_series_equals_fit_with_changed_future():
         bk.forecast(bk.read_series(source, value="y", regressors=["price"]), AHEAD)
         for source in (frame, changed)
     )
-    assert isinstance(f.leading.evidence, SteadyLogMarginal)
+    assert isinstance(f.leading.density, SteadyLogMarginal)
     scenario = f.scenario(price=CHANGES["price"])
     np.testing.assert_allclose(scenario.quantile(QUANTILES), again.quantile(QUANTILES), rtol=1e-8)
     np.testing.assert_allclose(scenario.sample(5), again.sample(5), rtol=1e-6)
@@ -191,7 +191,7 @@ def test_differences_have_the_distribution_of_the_effect(one):
     (difference,) = comparison.differences.values()
     effects = one.choices.effects
     column = effects.columns.index("price")
-    mean, variance = one.parts[0].fitted.evidence.coefficients(one.parts[0].fitted.mode[None])
+    mean, variance = one.parts[0].fitted.density.coefficients(one.parts[0].fitted.mode[None])
     unit = -one.scale.size * effects.units[column]
     width = one.combination.errors(np.arange(AHEAD))
     np.testing.assert_allclose(cheaper.mean - one.mean, unit * mean[0, column], rtol=1e-8)

@@ -104,8 +104,8 @@ def test_given_seasons():
     sound(none)
     assert other.seasons == pytest.approx({"season": 0.5})
     # What is there is explained best by the season that is there.
-    evidence = [f.posterior.optimum.log_density for f in (none, other, right)]
-    assert evidence[2] > max(evidence[:2]) + 2
+    log_densities = [f.posterior.optimum.log_density for f in (none, other, right)]
+    assert log_densities[2] > max(log_densities[:2]) + 2
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_normal_regressor_with_linear_effect_in_closed_form(one):
     m, t = 5.2, 0.7
     g, known = one.scenario(price=stats.norm(m, t)), one.scenario(price=m)
     effects = one.choices.effects
-    mean, variance = one.parts[0].fitted.evidence.coefficients(one.parts[0].fitted.mode[None])
+    mean, variance = one.parts[0].fitted.density.coefficients(one.parts[0].fitted.mode[None])
     column = effects.columns.index("price")
     unit = one.scale.size * effects.units[column]
     width = one.combination.errors(np.arange(AHEAD))

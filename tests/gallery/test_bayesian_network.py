@@ -36,7 +36,7 @@ METHODS = {
     [slow(bayesian_network.model, FLOWERS), (bayesian_network.curve_model, CURVE)],
 )
 def test_density_is_invariant_to_hidden_unit_symmetries(model, data):
-    target, rng = Target.of(model, data, {}), np.random.default_rng(0)
+    target, rng = Target.from_model(model, data, {}), np.random.default_rng(0)
     z = jnp.asarray(rng.normal(size=target.size))
     order, sign = rng.permutation(HIDDEN), np.where(np.arange(HIDDEN) % 2, 1.0, -1.0)
     moved = target.unravel(z)

@@ -23,7 +23,7 @@ def two_modes():
 
 
 def search(seed):
-    return find_optimum(Target.of(two_modes, (), {}), 8, seed, 1000, progress=False)
+    return find_optimum(Target.from_model(two_modes, (), {}), 8, seed, 1000, progress=False)
 
 
 @pytest.mark.slow

@@ -466,7 +466,7 @@ def test_process_with_a_mask():
     x = np.flatnonzero(SEEN).astype(float)
     noise = 0.7
     expected = bk.GaussianProcess(bk.kernels.RBF(1.0), x, noise).log_prob(Y[SEEN])
-    target = Target.of(masked, (Y,), {})
+    target = Target.from_model(masked, (Y,), {})
     z, log_det = target.unconstrain({"noise": noise})
     found = float(target.log_density(z, prior=False) - log_det)
     assert found == pytest.approx(float(expected), rel=1e-8)

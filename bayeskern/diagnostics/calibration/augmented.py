@@ -98,7 +98,7 @@ def augmented_target(target: Target, data: dict[str, np.ndarray]) -> Target:
             f"{steps[0]!r} is in one), which works for one data set only. Check the method on "
             "average over the prior: bk.calibrate(model, ..., method=...)."
         )
-    return Target.of(AugmentedModel(target), (arrays_of(data, 0),), {})
+    return Target.from_model(AugmentedModel(target), (arrays_of(data, 0),), {})
 
 
 def simulate_given(

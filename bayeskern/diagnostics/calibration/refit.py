@@ -58,7 +58,7 @@ def refit(
     if isinstance(bound_model.model, takes_data) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
     # The model is inspected once for all data sets, because that may take longer than a fit.
-    template = Target.of(ConditionedModel(target), (arrays_of(data, 0),), {})
+    template = Target.from_model(ConditionedModel(target), (arrays_of(data, 0),), {})
     return refit_template(template, data, method, seeds)
 
 
@@ -240,7 +240,7 @@ def _moves_site(
     args, kwargs = _replace_arguments(
         bound_model.model, (bound_model.args, bound_model.kwargs), {argument: value}
     )
-    changed = Target.of(bound_model.model, args, kwargs)
+    changed = Target.from_model(bound_model.model, args, kwargs)
     return bool(np.array_equal(changed.observed(latents)[site], value))
 
 

@@ -43,7 +43,7 @@ def template_without(target: Target, site: str) -> Target:
         )
     draw = {s.name: jax.ShapeDtypeStruct(s.shape, float) for s in target.latents}
     shape = eqx.filter_eval_shape(_log_densities, target, draw)[site].shape
-    return Target.of(ModelWithoutOne(target, site, shape), (jnp.asarray(0),), {})
+    return Target.from_model(ModelWithoutOne(target, site, shape), (jnp.asarray(0),), {})
 
 
 def _log_densities(target: Target, draw: dict) -> dict[str, jax.Array]:

@@ -94,29 +94,27 @@ class SteadyLogMarginal(LogMarginal):
         self.names = hyperparameters.names
         self.middle, self.prior_sd = hyperparameters.middle, hyperparameters.prior_sd
         self.component_names = tuple(prior.state_space(self.middle).functions)
-        self._set_data(x, y, effects)
-
-    def _set_data(self, x: np.ndarray, y: np.ndarray, effects: LinearEffects | None) -> None:
         self.x, self.y, self.effects = np.asarray(x, float), np.asarray(y, float), effects
         self.noise_factors = np.ones(len(self.y))
-        self.grid = TimeGrid(float(self.x[0]), self.prior.step)
-        rows = None if effects is None else effects.rows
-        components = () if effects is None else effects.linear_components
-        self.columns = GridColumns(self.prior.lines, rows, components, self.prior.line_count)
+        self.grid = TimeGrid(float(self.x[0]), prior.step)
+
+    @property
+    def columns(self) -> GridColumns:
+        """Columns of the lines and of the effects, at any times."""
+        rows = None if self.effects is None else self.effects.rows
+        components = () if self.effects is None else self.effects.linear_components
+        return GridColumns(self.prior.lines, rows, components, self.prior.line_count)
 
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
         return self.prior.hyperparameters.values(z)
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
-        clone = copy(self)
-        vars(clone).pop("data", None)
-        clone._set_data(x, y, self.effects)
-        return clone
+        return type(self)(self.prior, x, y, self.effects)
 
     def with_effects(self, effects: LinearEffects | None) -> Self:
         # The cached columns at the times of the data stay valid.
         clone = copy(self)
-        clone._set_data(self.x, self.y, effects)
+        clone.effects = effects
         return clone
 
     @cached_property

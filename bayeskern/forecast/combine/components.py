@@ -15,7 +15,7 @@ from bayeskern.prediction.quantile_average import QuantileAverage
 def component_names(draws: Draws) -> tuple[str, ...]:
     """Names of the components, the level of the series first and effects last."""
     effects = draws.fitted.choices.effects
-    names = (name for name in draws.fitted.evidence.component_names if name != LEVEL)
+    names = (name for name in draws.fitted.density.component_names if name != LEVEL)
     return (LEVEL, *names, *(() if effects is None else effects.names))
 
 
@@ -28,7 +28,7 @@ def components_at(
     was fitted, factors. The components `merged` become parts of the level.
     """
     scale = draws.fitted.scale
-    moments = draws.fitted.evidence.components(equal_draws(draws, seed), x, LEVEL, merged)
+    moments = draws.fitted.density.components(equal_draws(draws, seed), x, LEVEL, merged)
     return {
         name: _averaged(scale if name == LEVEL else scale.of_differences, *mean_and_variance)
         for name, mean_and_variance in moments.items()
@@ -48,7 +48,7 @@ def effects_of(draws: Draws, seed: int) -> dict[str, QuantileAverage]:
     effects, fitted = draws.fitted.choices.effects, draws.fitted
     if effects is None:
         raise ValueError("this forecast has no regressors, events or holidays.")
-    means, variances = fitted.evidence.coefficients(equal_draws(draws, seed))
+    means, variances = fitted.density.coefficients(equal_draws(draws, seed))
     changes = {
         "per unit": effects.units[: effects.linear],
         "per sd": effects.per_sd(),

@@ -103,7 +103,7 @@ class ElementMoments:
         total, shift, mean, second = 0.0, None, 0.0, 0.0
         times = np.arange(len(x_new))
         for z, share in zip(draws.z, draws.shares, strict=True):
-            m, C = draws.fitted.evidence.elements(z, x_new, values)
+            m, C = draws.fitted.density.elements(z, x_new, values)
             if not (np.isfinite(m).all() and np.isfinite(C).all()):
                 continue
             C[times, times] += draws.fitted.excess_noise(z)
@@ -121,7 +121,7 @@ class ElementMoments:
         cls, draws: Draws, z: np.ndarray, x_new: np.ndarray, values: Sequence[np.ndarray]
     ) -> ElementMoments:
         """Moments at one draw z (d,) of the hyperparameters."""
-        return cls(*draws.fitted.evidence.elements(z, x_new, values))
+        return cls(*draws.fitted.density.elements(z, x_new, values))
 
     @cached_property
     def root(self) -> np.ndarray:

@@ -37,7 +37,7 @@ def predictive_between(
     if parts[0].fitted.choices.likelihood is not None:
 
         def moments(draws: Draws, rows: np.ndarray) -> Moments:
-            return draws.fitted.evidence.moments(draws.z[rows], x_new)
+            return draws.fitted.density.moments(draws.z[rows], x_new)
 
         return _response_mixture(parts, seed, moments, x_new)
     means_and_sds = [part.draws.moments(x_new) for part in parts]
@@ -57,7 +57,7 @@ def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | 
     if parts[0].fitted.choices.likelihood is not None:
 
         def moments(draws: Draws, rows: np.ndarray) -> Moments:
-            means, variances, _ = draws.fitted.evidence.loo(draws.z[rows])
+            means, variances, _ = draws.fitted.density.loo(draws.z[rows])
             return means, variances
 
         return _response_mixture(parts, seed, moments)
@@ -113,7 +113,7 @@ def _latent_paths(
     seed: int,
 ) -> np.ndarray:
     """Joint draws of f at x_new (m,) in part i: (n, m)."""
-    scale, (mean, covariance) = fits[i].scale, fits[i].evidence.joint(zs[i], x_new)
+    scale, (mean, covariance) = fits[i].scale, fits[i].density.joint(zs[i], x_new)
     rng = np.random.default_rng(seed)
     draws = rng.multivariate_normal(mean, covariance, n, method="eigh")
     return scale.shift + scale.size * draws

@@ -102,13 +102,13 @@ def _updated(
         return replace(draws, fitted=fitted, next_times=NO_TIMES, computed=None)
     old, next_x = draws.predictive, x[known_count:]
     if old is None:
-        old = draws.fitted.evidence.predictive(z, np.append(next_x, x_new))
+        old = draws.fitted.density.predictive(z, np.append(next_x, x_new))
     new = None
     # With robust noise the noise factors of the old values change too.
     if old.covers(next_x) and not fitted.choices.robust:
         new = old.given(next_x, fitted.scale.forward(y[known_count:]))
     if new is None or len(new.x) < forecast_count < len(x_new):
-        new = fitted.evidence.predictive(z, x_new)
+        new = fitted.density.predictive(z, x_new)
     with np.errstate(invalid="ignore"):
         gains = new.log_densities - old.log_densities
     # -inf minus -inf: a draw of density zero keeps the weight zero.

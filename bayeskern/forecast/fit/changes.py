@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.engine.base import LogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.fit.modes import FittedStructure
 from bayeskern.forecast.model.trends import priors_of_changes
 
@@ -35,7 +35,7 @@ class ChangeScan(NamedTuple):
         return float(self.times[np.argmax(self.log_factors)])
 
 
-def scan(evidence: LogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
+def scan(density: DenseLogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> ChangeScan:
     """Bayes factors of a change of level and slope at every time between two values.
 
     A change at time c adds the features 1(t > c) and max(t - c, 0) to the process, with a prior on
@@ -44,15 +44,15 @@ def scan(evidence: LogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> C
     quadratic time.
 
     Args:
-        evidence: Log joint density of n values.
+        density: Log joint density of n values.
         z: Hyperparameters, (d,).
         trend: Trend of the structure, which says whether the slope changes too.
         margin: Smallest number of values before and after a change.
     """
-    with evidence.threads():
-        precision, weighted = evidence.conditioned(z).precision()
+    with density.threads():
+        precision, weighted = density.conditioned(z).precision()
     # Time to the end, so that a feature is 0 at the last value without loss of digits.
-    x = evidence.x - evidence.x[-1]
+    x = density.x - density.x[-1]
     times = 0.5 * (x[1:] + x[:-1])
     after = [_sums_after(weighted * power) for power in (1.0, x)]
     level, mixed, square = (
@@ -73,7 +73,7 @@ def scan(evidence: LogMarginal, z: np.ndarray, trend: str, margin: int = 0) -> C
     gain = np.einsum("ma,ma->m", score, coefficients)
     occam = np.linalg.slogdet(posterior_precision)[1] + np.log(prior).sum()
     inner = slice(max(margin - 1, 0), len(times) - max(margin - 1, 0))
-    return ChangeScan((times + evidence.x[-1])[inner], 0.5 * (gain - occam)[inner])
+    return ChangeScan((times + density.x[-1])[inner], 0.5 * (gain - occam)[inner])
 
 
 def with_change(fitted: FittedStructure, time: float, margin: int) -> FittedStructure:
@@ -127,8 +127,8 @@ def with_likeliest_change(
 
 def _scan_of(fitted: FittedStructure, at: FittedStructure, margin: int) -> ChangeScan:
     """Scan of `fitted` at the hyperparameters of `at`."""
-    z = np.array([at.mode_by_name[name] for name in fitted.evidence.names])
-    return scan(fitted.evidence, z, fitted.structure.trend, margin)
+    z = np.array([at.mode_by_name[name] for name in fitted.density.names])
+    return scan(fitted.dense, z, fitted.structure.trend, margin)
 
 
 def _sums_after(a: np.ndarray) -> np.ndarray:

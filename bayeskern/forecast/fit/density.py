@@ -9,8 +9,9 @@ from typing import Self
 import numpy as np
 
 from bayeskern.engine.base import LogMarginal
+from bayeskern.engine.log_marginal import DenseLogMarginal
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
-from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
+from bayeskern.forecast.model.building import build_density, build_model, build_scale
 from bayeskern.forecast.model.structure import Structure, StructureChoices
 from bayeskern.forecast.model.target import bound, latent_target
 from bayeskern.forecast.model.transformation import Scale
@@ -28,7 +29,7 @@ class StructureDensity:
         scale: Transformation between values and transformed values.
         x: Times, (n,).
         y: Values, (n,).
-        evidence: Log joint density of the transformed values and the hyperparameters.
+        density: Log joint density of the transformed values and the hyperparameters.
     """
 
     structure: Structure
@@ -36,24 +37,32 @@ class StructureDensity:
     scale: Scale
     x: np.ndarray
     y: np.ndarray
-    evidence: LogMarginal
+    density: LogMarginal
 
     def with_effects(self, choices: StructureChoices) -> Self:
         """Copy with the effects of `choices`, which must be the same at the times of the data."""
-        return replace(self, choices=choices, evidence=self.evidence.with_effects(choices.effects))
+        return replace(self, choices=choices, density=self.density.with_effects(choices.effects))
 
-    def student_noise(self, evidence: LogMarginal, x: np.ndarray, z: np.ndarray) -> LogMarginal:
+    @property
+    def dense(self) -> DenseLogMarginal:
+        """The log density by covariances: change points and robust noise exclude the filter."""
+        assert isinstance(self.density, DenseLogMarginal)
+        return self.density
+
+    def student_noise(
+        self, density: DenseLogMarginal, x: np.ndarray, z: np.ndarray
+    ) -> DenseLogMarginal:
         """Log joint density with noise factors from the residuals at hyperparameters z (d,).
 
         Values on events and holidays keep a factor of 1.
         """
         effects = self.choices.effects
         on_events = np.zeros(len(x), bool) if effects is None else effects.on_events(x)
-        with evidence.threads():
-            mean, variance = evidence.conditioned(z).moments(evidence.x)
-        squares = np.square(evidence.y - mean) + variance
-        noise = float(evidence.values(z)["noise"])
-        return evidence.with_noise_factors(*noise_factors(squares, noise, on_events))
+        with density.threads():
+            mean, variance = density.conditioned(z).moments(density.x)
+        squares = np.square(density.y - mean) + variance
+        noise = float(density.values(z)["noise"])
+        return density.with_noise_factors(*noise_factors(squares, noise, on_events))
 
     @cached_property
     def model(self) -> GPRegression | LatentGP:
@@ -76,12 +85,12 @@ class StructureDensity:
         """Excess variance of Student t over normal noise, at z (..., d): (...)."""
         if not self.choices.robust:
             return np.zeros(np.shape(z)[:-1])
-        return (DEGREES / (DEGREES - 2.0) - 1.0) * self.evidence.values(z)["noise"]
+        return (DEGREES / (DEGREES - 2.0) - 1.0) * self.density.values(z)["noise"]
 
 
-def scale_and_evidence(
+def scale_and_density(
     structure: Structure, choices: StructureChoices, x: np.ndarray, y: np.ndarray
 ) -> tuple[Scale, LogMarginal]:
     """Scale of a structure, and log joint density of the values y (n,) at x (n,) on the scale."""
     scale = build_scale(choices, structure, choices.of_series(x, y))
-    return scale, build_evidence(choices, structure, x, scale, y)
+    return scale, build_density(choices, structure, x, scale, y)

@@ -62,7 +62,7 @@ class Draws:
         z = fitted.mode + np.linalg.solve(factor.T, standard.T).T
         log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
         log_q += np.sum(np.log(np.diag(factor)))
-        predictive = fitted.evidence.predictive(z, x_new)
+        predictive = fitted.density.predictive(z, x_new)
         return cls(fitted, z, predictive.log_densities - log_q, x_new, predictive)
 
     @classmethod
@@ -76,7 +76,7 @@ class Draws:
         """Joint distribution at `next_times` for each draw; None without times."""
         if self.computed is not None or len(self.next_times) == 0:
             return self.computed
-        return self.fitted.evidence.predictive(self.z, self.next_times)
+        return self.fitted.density.predictive(self.z, self.next_times)
 
     @cached_property
     def weights(self) -> Weights:
@@ -111,15 +111,15 @@ class Draws:
         if self.predictive is not None and self.predictive.covers(x_new):
             means, variances = self.predictive.moments(np.arange(len(self.z)), x_new)
         else:
-            means, variances = self.fitted.evidence.moments(self.z, x_new)
+            means, variances = self.fitted.density.moments(self.z, x_new)
         return self.averaged(means, variances + self.fitted.excess_noise(self.z)[:, None])
 
     def loo_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Leave-one-out mean and sd of each transformed value, over all draws: (n,) each."""
-        means, variances, _ = self.fitted.evidence.loo(self.z)
+        means, variances, _ = self.fitted.density.loo(self.z)
         # A left-out value has a noise factor of 1: its fitted factor was computed from the value.
-        factors = self.fitted.evidence.noise_factors
-        noise = np.reshape(self.fitted.evidence.values(self.z)["noise"], -1)
+        factors = self.fitted.density.noise_factors
+        noise = np.reshape(self.fitted.density.values(self.z)["noise"], -1)
         excess = self.fitted.excess_noise(self.z)[:, None] - noise[:, None] * (factors - 1.0)
         return self.averaged(means, variances + excess)
 
@@ -136,7 +136,7 @@ class Draws:
 
     def correlation(self, x_new: np.ndarray) -> np.ndarray:
         """Predictive correlation at times x_new (m,), averaged over the draws: (m, m)."""
-        pairs = [self.fitted.evidence.joint(z, x_new) for z in self.z]
+        pairs = [self.fitted.density.joint(z, x_new) for z in self.z]
         means, covariances = (np.array(part) for part in zip(*pairs, strict=True))
         means = means - self.shares @ means
         covariance = np.einsum("s,sij->ij", self.shares, covariances)
@@ -173,7 +173,7 @@ class Draws:
             z=z[None],
             assess=self._assess,
             optimum=fitted.optimum,
-            draws=fitted.evidence.values(z[None]),
+            draws=fitted.density.values(z[None]),
             log_evidence=None if self.is_point else self.weights.log_evidence,
         )
         name = "map" if self.is_point else "importance"

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from bayeskern.engine.base import Moments
-from bayeskern.forecast.fit.density import StructureDensity, scale_and_evidence
+from bayeskern.forecast.fit.density import StructureDensity, scale_and_density
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.fit.search import hessian_at, newton, optimise
 from bayeskern.forecast.model.structure import Structure, StructureChoices
@@ -48,10 +48,10 @@ class FittedStructure(StructureDensity):
 
         start: Unconstrained starting values by name; prior medians for other hyperparameters.
         """
-        scale, evidence = scale_and_evidence(structure, choices, x, y)
-        medians = zip(evidence.names, evidence.middle, strict=True)
+        scale, density = scale_and_density(structure, choices, x, y)
+        medians = zip(density.names, density.middle, strict=True)
         mode = np.array([(start or {}).get(name, z) for name, z in medians])
-        fitted = cls(structure, choices, scale, x, y, evidence, *optimise(evidence, mode))
+        fitted = cls(structure, choices, scale, x, y, density, *optimise(density, mode))
         return fitted._with_student_noise() if choices.robust else fitted
 
     @classmethod
@@ -66,30 +66,31 @@ class FittedStructure(StructureDensity):
         curvature: np.ndarray | None = None,
     ) -> FittedStructure:
         """Structure at a known mode, for values y (n,) at times x (n,)."""
-        scale, evidence = scale_and_evidence(structure, choices, x, y)
-        return cls(structure, choices, scale, x, y, evidence, mode, value, curvature)
+        scale, density = scale_and_density(structure, choices, x, y)
+        return cls(structure, choices, scale, x, y, density, mode, value, curvature)
 
     def _with_student_noise(self) -> FittedStructure:
         """Update the noise factors and the mode in turn."""
         fitted = self
         # At most 10 rounds, until the log density changes by less than 0.1 nats.
         for _ in range(10):
-            evidence = self.student_noise(fitted.evidence, self.x, fitted.mode)
-            mode, value = optimise(evidence, fitted.mode)
+            density = self.student_noise(fitted.dense, self.x, fitted.mode)
+            mode, value = optimise(density, fitted.mode)
             gain = value - fitted.log_density
-            fitted = replace(fitted, evidence=evidence, mode=mode, value=value)
+            fitted = replace(fitted, density=density, mode=mode, value=value)
             if abs(gain) < 0.1:
                 break
         return fitted
 
     def given(self, x: np.ndarray, y: np.ndarray) -> FittedStructure:
         """Copy with the same mode and scale, given values y (n,) at times x (n,)."""
-        evidence = self.evidence.given(x, self.scale.forward(y))
+        density = self.density.given(x, self.scale.forward(y))
         if self.choices.robust:
             # New values have a factor of 1 until their residuals are known.
-            factors = np.append(self.evidence.noise_factors, np.ones(len(y) - len(self.y)))
-            evidence = self.student_noise(evidence.with_noise_factors(factors, 0.0), x, self.mode)
-        return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
+            factors = np.append(self.density.noise_factors, np.ones(len(y) - len(self.y)))
+            dense = self.dense.given(x, density.y).with_noise_factors(factors, 0.0)
+            density = self.student_noise(dense, x, self.mode)
+        return replace(self, x=x, y=y, density=density, value=None, curvature=None)
 
     # -- Laplace's approximation -------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class FittedStructure(StructureDensity):
 
     @cached_property
     def _value_and_gradient(self) -> tuple[float, np.ndarray]:
-        return self.evidence.value_and_gradient(self.mode)
+        return self.density.value_and_gradient(self.mode)
 
     @property
     def log_joint(self) -> float:
@@ -124,15 +125,15 @@ class FittedStructure(StructureDensity):
     @property
     def mode_by_name(self) -> dict[str, float]:
         """Mode in unconstrained coordinates, by name of the hyperparameter."""
-        return dict(zip(self.evidence.names, self.mode.tolist(), strict=True))
+        return dict(zip(self.density.names, self.mode.tolist(), strict=True))
 
     @cached_property
     def hessian(self) -> np.ndarray:
         """Hessian of -log p at the mode, (d, d)."""
         if self.curvature is not None:
             return self.curvature
-        with self.evidence.threads():
-            return hessian_at(self.evidence, self.mode, self.gradient)
+        with self.density.threads():
+            return hessian_at(self.density, self.mode, self.gradient)
 
     # -- a more precise mode -----------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class FittedStructure(StructureDensity):
         on such an ill-conditioned density.
         """
         unit = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
-        mode, value = optimise(self.evidence, self.mode, unit, gain_tol=1e-7)
+        mode, value = optimise(self.density, self.mode, unit, gain_tol=1e-7)
         if not value > self.log_density:
             return self
         return replace(self, mode=mode, value=value, curvature=None)
@@ -157,7 +158,7 @@ class FittedStructure(StructureDensity):
         return polished if polished.optimum.converged else polished.rescaled()._newton()
 
     def _newton(self) -> FittedStructure:
-        mode, value = newton(self.evidence, self.mode, self.hessian)
+        mode, value = newton(self.density, self.mode, self.hessian)
         moved = mode - self.mode
         # Within 0.1 posterior sds of the start, its Hessian is accurate enough for the new mode.
         is_near = moved @ self.hessian @ moved < np.square(0.1)
@@ -173,7 +174,7 @@ class FittedStructure(StructureDensity):
             curvature=partial(getattr, self, "hessian"),
             ends=self.mode[None],
             start_log_densities=np.array([self.log_density]),
-            coordinates=self.evidence.names,
+            coordinates=self.density.names,
             mode="unconstrained",
         )
 
@@ -183,6 +184,6 @@ class FittedStructure(StructureDensity):
         """Predictive means and sds of transformed values after each origin, at the mode."""
         counts = [origin.count for origin in origins]
         next_counts = [len(origin.steps) for origin in origins]
-        pairs = self.evidence.rolling(self.mode, counts, next_counts)
+        pairs = self.density.rolling(self.mode, counts, next_counts)
         excess = self.excess_noise(self.mode)
         return [(mean, np.sqrt(variance + excess)) for mean, variance in pairs]

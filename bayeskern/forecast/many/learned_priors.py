@@ -45,7 +45,7 @@ def posterior_moments(
         means = shares @ z
         variances = shares @ np.square(z - means)
         weights = [part.weight] * len(means)
-        names = part.fitted.evidence.names
+        names = part.fitted.density.names
         rows += zip(names, weights, means.tolist(), variances.tolist(), strict=True)
     return f.series.calendar.step, rows
 

@@ -301,6 +301,9 @@ class Nowcast(Quantiles):
         legend_under(ax)
         return cast("Figure", ax.figure)
 
+    def _columns(self, level: float) -> dict[str, np.ndarray]:
+        return {name: np.atleast_1d(value) for name, value in super()._columns(level).items()}
+
     @property
     def in_words(self) -> dict[str, str]:
         """Rounded numbers: "median", "interval" (80 %) and "observed"."""

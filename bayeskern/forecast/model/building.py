@@ -57,7 +57,7 @@ def build_model(
     return GPRegression(kernel, noise)
 
 
-def build_evidence(
+def build_density(
     choices: StructureChoices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> LogMarginal:
     """Log joint density of the hyperparameters and values y (n,) at times x (n,), on `scale`."""

@@ -21,9 +21,9 @@ def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:
     size = -(-n // 32) * 32
     X, Y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
     X[:n], Y[:n] = x, y
-    return BoundModel.of(model, (X, Y, mask), {}).target()
+    return BoundModel.from_model(model, (X, Y, mask), {}).target()
 
 
 def latent_target(model: LatentGP, x: np.ndarray, y: np.ndarray) -> Target:
     """Target of a model of observations y (n,) at times x (n,), with f integrated out."""
-    return BoundModel.of(replace(model, integrate=True), (x[:, None], y), {}).target()
+    return BoundModel.from_model(replace(model, integrate=True), (x[:, None], y), {}).target()

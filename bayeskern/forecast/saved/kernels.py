@@ -70,11 +70,7 @@ def from_plain(value: Any) -> Any:
     """Value from the result of `to_plain`; a list becomes a tuple."""
     match value:
         case {"kernel": name, "fields": plain}:
-            kernel = object.__new__(getattr(kernels, name))
-            for field, part in plain.items():
-                # Not the constructor, whose arguments may differ from the fields.
-                object.__setattr__(kernel, field, from_plain(part))
-            return kernel
+            return getattr(kernels, name)(**{k: from_plain(v) for k, v in plain.items()})
         case {"free": init}:
             return Free(init)
         case {"prior": name, "parameters": parameters}:

@@ -126,7 +126,7 @@ def _part_state(part: Part) -> dict[str, Any]:
         "log_density": fitted.log_density,
         "curvature": fitted.curvature,
         "log_prior": fitted.log_prior,
-        "noise": fitted.evidence.noise_state if fitted.choices.robust else None,
+        "noise": fitted.dense.noise_state if fitted.choices.robust else None,
         "z": draws.z,
         "log_ratios": draws.log_ratios,
         "next_times": draws.next_times,
@@ -146,14 +146,14 @@ def _part(
         structure, choices, *_data(before.series if before else series), mode,
         state["log_density"], state["curvature"],
     )  # fmt: skip
-    evidence, (x, y) = fitted.evidence, _data(series)
+    x, y = _data(series)
+    fitted = replace(fitted, x=x, y=y, log_prior=state["log_prior"])
     if before is not None:
-        evidence = evidence.given(x, fitted.scale.forward(y))
+        fitted = replace(fitted, density=fitted.density.given(x, fitted.scale.forward(y)))
     if state["noise"] is not None:
-        evidence = evidence.with_noise_factors(*state["noise"])
-    fitted = replace(fitted, x=x, y=y, evidence=evidence, log_prior=state["log_prior"])
-    with evidence.threads():
-        value = evidence.log_density(mode)
+        fitted = replace(fitted, density=fitted.dense.with_noise_factors(*state["noise"]))
+    with fitted.density.threads():
+        value = fitted.density.log_density(mode)
     if not np.isclose(value, state["log_density"], rtol=1e-8, atol=1e-6):
         raise ValueError(
             f"the structure {structure.trend!r} of this forecast differs from the structure of the "

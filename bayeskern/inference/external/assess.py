@@ -88,7 +88,7 @@ def assess(
         passed = " and ".join(names) or "none of them"
         raise ValueError(f"assess takes exactly one of draws=, guide= and idata=; got {passed}.")
     seed = validation.seed(seed)
-    bound = BoundModel.of(model, args, kwargs, coords, dims)
+    bound = BoundModel.from_model(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()

@@ -35,7 +35,7 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
         marginal = noncentred(target)
     if marginal is None:
         return dataclasses.replace(method.run(target, seed, progress), target=target)
-    marginal_target = Target.of(marginal.model, marginal.args, marginal.kwargs or {})
+    marginal_target = Target.from_model(marginal.model, marginal.args, marginal.kwargs or {})
     marginalized = Marginalized(marginal_target, marginal.recover, seed)
     if not marginal_target.latents:
         return _without_latents(method, target, marginalized, seed, progress)

@@ -30,7 +30,7 @@ class BoundModel(NamedTuple):
     original: tuple[tuple, dict]
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         model: Callable,
         args: tuple,
@@ -56,7 +56,7 @@ class BoundModel(NamedTuple):
 
     def target(self) -> Target:
         """Log density; raises ValueError if coords or dims do not match the sites."""
-        target = Target.of(self.model, self.args, self.kwargs)
+        target = Target.from_model(self.model, self.args, self.kwargs)
         if self.coords or self.dims:
             require_axes(target.sites(), self.coords, self.dims)
         return target

@@ -17,7 +17,7 @@ def for_method(target: Target, name: str, samples_latents: bool) -> Target:
     if not isinstance(model, ChoosesForm):
         return target
     form = model.for_method(name, samples_latents)
-    return target if form is model else Target.of(form, target.args, target.kwargs)
+    return target if form is model else Target.from_model(form, target.args, target.kwargs)
 
 
 def with_sites(target: Target, name: str, sites: Iterable[str]) -> Target:

@@ -69,7 +69,7 @@ def imputed(model: Callable, args: tuple, kwargs: dict) -> tuple[Callable, tuple
             "posterior.predict(X[~seen]) predicts the other rows."
         )
     args, kwargs = jax.tree.map(_with_nan, (args, kwargs), is_leaf=_may_hold_none)
-    target = Target.of(model, args, kwargs)
+    target = Target.from_model(model, args, kwargs)
     values = target.observed({s.name: np.zeros(s.shape) for s in target.latents})
     missing = {k: np.asarray(np.isnan(np.asarray(v, float))) for k, v in values.items()}
     gaps = {name: mask for name, mask in missing.items() if mask.any()}

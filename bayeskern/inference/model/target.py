@@ -46,7 +46,7 @@ class Target(eqx.Module):
     """log p(z) for a NumPyro model and its arguments, z in R^d.
 
     A pytree: compiled functions that take a target do not recompile for new data of the same
-    shapes. `Target.of` builds one from a model.
+    shapes. `Target.from_model` builds one from a model.
 
     Attributes:
         sorted_model: The model, with the leaves of its distributions in a fixed order.
@@ -79,7 +79,7 @@ class Target(eqx.Module):
     conditioned: bool = eqx.field(static=True, default=True)
 
     @classmethod
-    def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
+    def from_model(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
         """Trace a model once, abstractly, and lay out its latent sites.
 
         Args:

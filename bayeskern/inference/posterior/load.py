@@ -189,7 +189,7 @@ def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | 
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
         if fitted["missing"]:
             model, args, kwargs = imputed(model, args, kwargs)
-        return Target.of(model, args, kwargs), None
+        return Target.from_model(model, args, kwargs), None
     except NotKeptError as reason:
         return None, str(reason)
     except Exception as reason:

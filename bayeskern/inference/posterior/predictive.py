@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -154,11 +155,20 @@ def predict(
     at_new = partial(_predict, args=args, seed=seed, extend=extend, most=draws, kwargs=kwargs)
     prediction = at_new(with_rows(posterior, rows))
     if isinstance(prediction, Predictions):
-        for name, of_site in prediction.items():
-            of_site.check = PredictionCheck(posterior, rows, partial(_of_site, at_new, name))
-    else:
-        prediction.check = PredictionCheck(posterior, rows, at_new)
-    return prediction
+        return Predictions(
+            {
+                name: _checked(of_site, posterior, rows, partial(_of_site, at_new, name))
+                for name, of_site in prediction.items()
+            }
+        )
+    return _checked(prediction, posterior, rows, at_new)
+
+
+def _checked(prediction: Any, *check: Any) -> Any:
+    """Copy of a prediction with a `PredictionCheck`."""
+    clone = copy(prediction)
+    clone.check = PredictionCheck(*check)
+    return clone
 
 
 def _of_site(at_new: Callable[[Fit], Predictions], name: str, posterior: Fit) -> Any:

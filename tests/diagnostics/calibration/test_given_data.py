@@ -34,7 +34,7 @@ NORMAL = dist.Normal()
 
 def augmented(model, args, data):
     """The target, and the target given one more data set."""
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     return target, augmented_target(target, {name: values[None] for name, values in data.items()})
 
 
@@ -161,7 +161,7 @@ def test_discrete_states_of_a_scan_are_refused():
 @pytest.mark.slow
 def test_new_data_come_from_each_draw():
     y = np.zeros((4, 3))
-    target = Target.of(groups, (y, y == 0.0, np.zeros(3, int)), {})
+    target = Target.from_model(groups, (y, y == 0.0, np.zeros(3, int)), {})
     draws = {"tau": np.ones(400), "theta": np.tile([0.0, 1.0, 2.0], (400, 1))}
     data = simulate_given(target, draws, 1)
     error = 1.0 / np.sqrt(1600)

@@ -19,9 +19,9 @@ from tests.diagnostics.calibration.known_posteriors import FromPrior, Known, Y
 
 
 def at_sites(model, *args):
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     data = {k: v[0] for k, v in simulate(target, 1, 7)[1].items()}
-    return Target.of(ConditionedModel(target), (data,), {}), data
+    return Target.from_model(ConditionedModel(target), (data,), {}), data
 
 
 def test_sites_take_simulated_data():
@@ -104,8 +104,8 @@ def test_hidden_states_of_a_scan_get_simulated_data():
 
         scan(step, 0, y)
 
-    target, new = Target.of(states, (np.zeros(4),), {}), np.array([0.3, -1.0, 2.0, 0.0])
-    conditioned = Target.of(ConditionedModel(target), ({"y": jnp.asarray(new)},), {})
+    target, new = Target.from_model(states, (np.zeros(4),), {}), np.array([0.3, -1.0, 2.0, 0.0])
+    conditioned = Target.from_model(ConditionedModel(target), ({"y": jnp.asarray(new)},), {})
     z = jnp.array([0.4])
     p = float(target.constrain(z)["p"])
     # The forward algorithm.
@@ -131,7 +131,7 @@ def test_masked_values_stay_masked():
 def test_simulated_classes_have_the_labels_of_the_data():
     X, y = np.array([[-1.0], [0.0], [1.0]]), ["no", "yes", "yes"]
     model = bk.BayesianGLM(bk.likelihoods.Bernoulli(), prior=priors.Gaussian(1.0))
-    bound = BoundModel.of(model, (X, y), {})
+    bound = BoundModel.from_model(model, (X, y), {})
     target = bound.target()
     data = np.array([[0, 1, 0], [1, 1, 1]])
     for codes, fit in zip(
@@ -149,7 +149,7 @@ def test_argument_with_the_data_among_equal_arguments():
             p = numpyro.sample("p", dist.Beta(2.0, 2.0))
             numpyro.sample("heads", dist.Binomial(throws, p), obs=heads)
 
-    bound = BoundModel.of(Throws(), (5, 5), {})
+    bound = BoundModel.from_model(Throws(), (5, 5), {})
     _, second = refit(bound, bound.target(), {"heads": np.array([2, 3])}, FromPrior(), [0, 0])
     assert [int(x) for x in second().target.args] == [5, 3]
 

@@ -35,7 +35,7 @@ def heavy(y):
 
 
 def fits(method, model=two_levels, data=DATA):
-    bound = BoundModel.of(model, (data["y"][0],), {})
+    bound = BoundModel.from_model(model, (data["y"][0],), {})
     return refit(bound, bound.target(), data, method, SEEDS)
 
 
@@ -88,7 +88,7 @@ def test_batched_fits_equal_single_fits(options):
 
 @pytest.mark.slow
 def test_batched_fits_stop_at_their_own_steps():
-    target = BoundModel.of(two_levels, (DATA["y"][0],), {}).target()
+    target = BoundModel.from_model(two_levels, (DATA["y"][0],), {}).target()
     # Steps are about 0.05, so a start 30 away needs hundreds of them.
     families = [GaussianGuide("full_rank", jnp.full(2, start), jnp.eye(2)) for start in (0.0, 30.0)]
     near, far = maximize_elbo(families, [target] * 2, [0, 1], "pathwise", [0.05], 20_000, False)
@@ -149,7 +149,7 @@ def test_batches_of_scalars(kind):
 
     heads = np.arange(COUNT) % 2 == 0 if kind is bool else 9 * np.arange(COUNT)
     heads = heads.astype(kind)
-    bound = BoundModel.of(coin, (heads[0].item(),), {})
+    bound = BoundModel.from_model(coin, (heads[0].item(),), {})
     for i, fit in enumerate(refit(bound, bound.target(), {"heads": heads}, SVI(), SEEDS)):
         a, b = 2.0 + heads[i], 2.0 + total - heads[i]
         sd = np.sqrt(a * b / (a + b + 1.0)) / (a + b)
@@ -163,7 +163,7 @@ def test_batches_with_several_sites():
         numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
         numpyro.sample("z", dist.Normal(mu, 0.5), obs=count)
 
-    bound = BoundModel.of(sites, (DATA["y"][0], 1.0), {})
+    bound = BoundModel.from_model(sites, (DATA["y"][0], 1.0), {})
     data = {"y": DATA["y"], "z": np.arange(COUNT) % 3}
     for i, fit in enumerate(refit(bound, bound.target(), data, SVI(), SEEDS)):
         precision = 1.0 + ROWS + 4.0
@@ -197,7 +197,7 @@ def amortised(x, y):
 @pytest.mark.slow
 def test_hand_written_guide_gets_simulated_data():
     x = np.linspace(-1.0, 2.0, ROWS)
-    bound = BoundModel.of(regression, (x, DATA["y"][0]), {})
+    bound = BoundModel.from_model(regression, (x, DATA["y"][0]), {})
     found = list(refit(bound, bound.target(), DATA, SVI(guide=amortised), SEEDS))
     for i in (0, COUNT - 1):
         sd = 1.0 / np.sqrt(1.0 + x @ x)

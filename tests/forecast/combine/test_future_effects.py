@@ -36,7 +36,7 @@ def conditional(f, count, y):
     """Mean and sd of the values after the first `count` of the horizon, given these values."""
     fitted = f.parts[0].fitted
     x = f.series.calendar.positions(f.times)
-    mean, covariance = fitted.evidence.joint(fitted.mode, x)
+    mean, covariance = fitted.density.joint(fitted.mode, x)
     known, rest = slice(None, count), slice(count, None)
     gain = np.linalg.solve(covariance[known, known], covariance[known, rest]).T
     mean = mean[rest] + gain @ (f.scale.forward(y) - mean[known])
@@ -90,7 +90,7 @@ def test_update_reweights_by_density_given_the_planned_prices(average):
     x = average.series.calendar.positions(average.times)[:3]
     gains = []
     for z in part.draws.z:
-        mean, covariance = part.fitted.evidence.joint(z, x)
+        mean, covariance = part.fitted.density.joint(z, x)
         values = part.fitted.scale.forward(NEW)
         gains.append(stats.multivariate_normal(mean, covariance).logpdf(values))
     np.testing.assert_allclose(after.draws.log_ratios - part.draws.log_ratios, gains, rtol=1e-6)
@@ -178,7 +178,7 @@ def test_update_of_long_series_with_regressors():
     new = frame["y"][n : n + 3].to_numpy(copy=True)
     frame.loc[n:, "y"] = np.nan
     f = bk.forecast(bk.read_series(frame, value="y", regressors=["price"]), AHEAD, model=MAP)
-    assert isinstance(f.leading.evidence, SteadyLogMarginal)
+    assert isinstance(f.leading.density, SteadyLogMarginal)
     prices = np.append([4.2, 5.7, 5.0], frame["price"][n + 3 :])
     planned = f.scenario(price=prices)
     mean, _ = conditional(planned, 3, new)

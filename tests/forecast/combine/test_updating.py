@@ -176,7 +176,7 @@ def at_draws(part, x, y, x_new):
     scale, densities, moments = part.fitted.scale, [], []
     z = ((np.log(y) if scale.log else y) - scale.shift) / scale.size
     for draw in part.draws.z:
-        values = part.fitted.evidence.values(draw)
+        values = part.fitted.density.values(draw)
         K = covariance(part.structure.trend, values, np.append(x, x_new))
         known, cross = K[: len(x), : len(x)], K[: len(x), len(x) :]
         solved = np.linalg.solve(known, cross)

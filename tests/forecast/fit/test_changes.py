@@ -47,12 +47,12 @@ def test_bayes_factors_equal_ratios_of_two_processes(trend):
     fitted = FittedStructure.from_values(
         Structure(trend, False), choices_for(trends=(trend,), step=1 / 12), x, y
     )
-    times, log_factors = scan(fitted.evidence, fitted.mode, trend)
+    times, log_factors = scan(fitted.dense, fitted.mode, trend)
     np.testing.assert_allclose(times, 0.5 * (x[1:] + x[:-1]))
-    values = fitted.evidence.values(fitted.mode)
+    values = fitted.density.values(fitted.mode)
     K = np.asarray(fitted.model.at(values).kernel(x)) + float(values["noise"]) * np.eye(len(x))
     variances = np.exp([at for at, _ in priors_of_changes(trend, 1, x[-1] - x[0]).values()])
-    z, null = fitted.evidence.y, np.zeros(len(x))
+    z, null = fitted.density.y, np.zeros(len(x))
     plain = stats.multivariate_normal(null, K).logpdf(z)
     for at, log_factor in zip(times, log_factors, strict=True):
         H = features(x, at)[:, : len(variances)]
@@ -64,8 +64,8 @@ def test_margin_leaves_out_ends():
     fitted = FittedStructure.from_values(
         Structure("drift", False), choices_for(step=1 / 12), T, jumped()
     )
-    everywhere = scan(fitted.evidence, fitted.mode, "drift")
-    inner = scan(fitted.evidence, fitted.mode, "drift", margin=5)
+    everywhere = scan(fitted.dense, fitted.mode, "drift")
+    inner = scan(fitted.dense, fitted.mode, "drift", margin=5)
     assert inner.times[0] == pytest.approx(4.5 / 12) and np.sum(inner.times[-1] < T) == 5
     np.testing.assert_array_equal(inner.log_factors, everywhere.log_factors[4:-4])
 
@@ -90,7 +90,7 @@ def test_fitted_prior_of_a_slope_is_that_of_the_search():
     fitted = FittedStructure.from_values(
         Structure("drift", False, (2.9,)), choices_for(step=1 / 12), T, jumped()
     )
-    middle = dict(zip(fitted.evidence.names, fitted.evidence.middle, strict=True))
+    middle = dict(zip(fitted.density.names, fitted.density.middle, strict=True))
     jump, slope = (
         middle[f"trend.changepoint.sum.{name}.variance"] for name in ("constant", "linear")
     )
@@ -98,7 +98,7 @@ def test_fitted_prior_of_a_slope_is_that_of_the_search():
     assert slope + 2.0 * np.log(0.5 * (T[-1] - T[0])) == pytest.approx(jump)
 
 
-def test_evidence_of_a_change_has_no_unit_of_time():
+def test_log_density_of_a_change_has_no_unit_of_time():
     structure, y = Structure("drift", False, (30.2,)), jumped(1.0)
     x = np.arange(float(N))
     values = [
@@ -116,8 +116,8 @@ def test_prior_of_a_change_counts_its_times():
         Structure(STEADY, False), choices_for(trends=(STEADY,)), T, jumped(0.3)
     )
     changed = with_change(fitted, float(T[AT] - 1 / 24), margin=5)
-    z = np.array([changed.mode_by_name[name] for name in fitted.evidence.names])
-    times, log_factors = scan(fitted.evidence, z, STEADY, margin=5)
+    z = np.array([changed.mode_by_name[name] for name in fitted.density.names])
+    times, log_factors = scan(fitted.dense, z, STEADY, margin=5)
     own = log_factors[np.argmin(abs(times - changed.structure.changes[0]))]
     expected = LOG_PRIOR_ODDS + np.log(np.mean(np.exp(log_factors - own)))
     assert changed.log_prior == pytest.approx(expected)

@@ -12,7 +12,7 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.draws import Draws
 from bayeskern.forecast.fit.modes import FittedStructure
-from bayeskern.forecast.model.building import build_evidence, build_scale
+from bayeskern.forecast.model.building import build_density, build_scale
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.trends import TRENDS
@@ -46,7 +46,7 @@ def test_evidence_and_moments_equal_quadrature():
     sds = 1.0 / np.sqrt(np.diag(fitted.hessian))
     grids = [m + s * np.linspace(-7, 7, 61) for m, s in zip(fitted.mode, sds, strict=True)]
     log_p = np.array(
-        [[fitted.evidence.log_density(np.array([a, b])) for b in grids[1]] for a in grids[0]]
+        [[fitted.density.log_density(np.array([a, b])) for b in grids[1]] for a in grids[0]]
     )
     p = np.exp(log_p - log_p.max())
 
@@ -72,12 +72,12 @@ def test_laplace_is_close_for_nearly_normal_density():
     """With a negligible kernel only the noise remains."""
     kernel = kernels.RBF(dist.LogNormal(0.3, 0.6), 1e-12)
     fitted = given(kernel)
-    value = fitted.evidence.values(fitted.mode)["noise"]
+    value = fitted.density.values(fitted.mode)["noise"]
     free = scipy.stats.norm(-1.5, 1.0)
     # Only the noise is left, as the marginal integral over its logarithm.
     z = np.linspace(-4.0, 2.0, 4001)
     sizes = np.exp(z) + 1e-8
-    y = fitted.evidence.y
+    y = fitted.density.y
     log_p = -0.5 * (y @ y) / sizes - 0.5 * N * np.log(2.0 * np.pi * sizes) + free.logpdf(z)
     truth = scipy.special.logsumexp(log_p) + np.log(z[1] - z[0]) - N * np.log(Y.std())
     assert value == pytest.approx(np.exp(z[np.argmax(log_p)]), rel=5e-3)
@@ -96,7 +96,7 @@ def test_mode_equals_map():
     assert fitted.optimum.converged
     at_mode = replace(fitted, curvature=None)
     np.testing.assert_allclose(at_mode.hessian, posterior.optimum.hessian, rtol=1e-3, atol=1e-3)
-    # The curvature that it keeps is one of near by, of which the evidence is a logarithm.
+    # The Hessian comes from a point near the mode, and the evidence takes its logarithm.
     assert abs(fitted.optimum.log_evidence - posterior.optimum.log_evidence) < 0.02
     point = Draws.at_mode(fitted).posterior(0)
     assert point.method == "map" and point.trust.verdict == "not assessable"
@@ -110,8 +110,8 @@ def test_random_starts_find_no_better_mode(trend):
     structure, choices, x, y = of_airline(trend)
     fitted = FittedStructure.from_values(structure, choices, x, y)
     rng = np.random.default_rng(1)
-    for z in fitted.evidence.middle + rng.standard_normal((8, len(fitted.mode))):
-        start = dict(zip(fitted.evidence.names, z, strict=True))
+    for z in fitted.density.middle + rng.standard_normal((8, len(fitted.mode))):
+        start = dict(zip(fitted.density.names, z, strict=True))
         other = FittedStructure.from_values(structure, choices, x, y, start)
         assert other.log_density < fitted.log_density + 0.01
 
@@ -122,15 +122,15 @@ def test_density_is_invariant_to_units_of_time_and_values(trend):
     structure, choices, x, y = of_airline(trend)
     in_steps = replace(choices, seasons={"season": 12.0}, step=1.0)
     one = FittedStructure.from_values(structure, choices, x, y)
-    other = build_evidence(
+    other = build_density(
         choices, structure, x, build_scale(choices, structure, 100.0 * y), 100.0 * y
     )
     np.testing.assert_allclose(other.log_density(one.mode), one.log_density, rtol=1e-9)
-    evidence = build_evidence(in_steps, structure, 12.0 * x, one.scale, y)
-    assert evidence.names == one.evidence.names
+    density = build_density(in_steps, structure, 12.0 * x, one.scale, y)
+    assert density.names == one.density.names
     # The unit of a hyperparameter shifts its logarithm, and so the median of its prior.
-    z = one.mode - one.evidence.middle + evidence.middle
-    np.testing.assert_allclose(evidence.log_density(z), one.log_density, rtol=1e-9)
+    z = one.mode - one.density.middle + density.middle
+    np.testing.assert_allclose(density.log_density(z), one.log_density, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -167,14 +167,14 @@ def test_moments_equal_mixture_of_draws(draws):
     weights = np.minimum(ratios / ratios.sum(), 40**-0.5)
     weights /= weights.sum()
     new = T[-1] + np.arange(1, 4) / 12.0
-    means, variances = draws.fitted.evidence.moments(draws.z, new)
+    means, variances = draws.fitted.density.moments(draws.z, new)
     mean, sd = draws.moments(new)
     np.testing.assert_allclose(mean, weights @ means, rtol=1e-7)
     square = weights @ (variances + means**2)
     np.testing.assert_allclose(sd, np.sqrt(square - (weights @ means) ** 2), rtol=1e-6)
     # Times that were not asked for before.
     others = new + 0.01
-    means, _ = draws.fitted.evidence.moments(draws.z, others)
+    means, _ = draws.fitted.density.moments(draws.z, others)
     np.testing.assert_allclose(draws.moments(others)[0], weights @ means, rtol=1e-7)
 
 
@@ -182,7 +182,7 @@ def test_correlation_equals_mixture_of_draws(draws):
     new = T[-1] + np.array([1.0, 2.0, 6.0]) / 12.0
     rng, paths = np.random.default_rng(0), []
     for z, count in zip(draws.z, rng.multinomial(200_000, draws.shares), strict=True):
-        paths.append(rng.multivariate_normal(*draws.fitted.evidence.joint(z, new), count))
+        paths.append(rng.multivariate_normal(*draws.fitted.density.joint(z, new), count))
     expected = np.corrcoef(np.concatenate(paths).T)
     np.testing.assert_allclose(draws.correlation(new), expected, atol=0.01)
 
@@ -190,8 +190,8 @@ def test_correlation_equals_mixture_of_draws(draws):
 def test_leave_one_out_moments_equal_fit_without_the_value(draws):
     mean, sd = draws.loo_moments()
     kept = np.arange(N) != 30
-    evidence = draws.fitted.evidence.given(T[kept], draws.fitted.evidence.y[kept])
-    means, variances = evidence.moments(draws.z, T[[30]])
+    density = draws.fitted.density.given(T[kept], draws.fitted.density.y[kept])
+    means, variances = density.moments(draws.z, T[[30]])
     np.testing.assert_allclose(mean[30], draws.shares @ means[:, 0], rtol=1e-7)
     square = draws.shares @ (variances + means**2)[:, 0]
     np.testing.assert_allclose(sd[30], np.sqrt(square - mean[30] ** 2), rtol=1e-7)

@@ -95,10 +95,10 @@ def test_rolling_forecasts_have_student_t_noise():
     y[30] = 25.0
     fitted = FittedStructure.from_values(Structure("drift", False), choices_for(robust=True), x, y)
     ((mean, sd),) = fitted.rolling(origins_of(np.arange(40), 3)[:1])
-    noise = float(fitted.evidence.values(fitted.mode)["noise"])
+    noise = float(fitted.density.values(fitted.mode)["noise"])
     n = 20
-    plain = fitted.evidence.given(x[:n], fitted.evidence.y[:n])
-    plain = plain.with_noise_factors(fitted.evidence.noise_factors[:n], 0.0)
+    plain = fitted.dense.given(x[:n], fitted.density.y[:n])
+    plain = plain.with_noise_factors(fitted.density.noise_factors[:n], 0.0)
     (expected,), (variance,) = plain.moments(fitted.mode[None], x[n : n + 3])
     np.testing.assert_allclose(mean, expected, rtol=1e-7)
     np.testing.assert_allclose(np.square(sd), variance + noise, rtol=1e-7)

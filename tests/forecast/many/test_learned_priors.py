@@ -78,7 +78,7 @@ def test_what_was_simulated_is_learned(learned):
 
 
 @pytest.mark.slow
-def test_the_model_has_the_priors_that_the_evidence_has(learned):
+def test_model_and_log_density_have_the_same_priors(learned):
     model = replace(MODEL, priors=learned, method="map")
     f = bk.forecast(SHOPS[0][:KNOWN], 2, **(OPTIONS | {"model": model}))
     fitted = f.leading

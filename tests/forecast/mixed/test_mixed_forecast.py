@@ -45,6 +45,10 @@ def test_the_first_step_is_the_nowcast(mixed):
     lower, upper = nowcast.interval(0.95)
     assert nowcast.observed < lower < TOTALS["2025-11-01"] < upper
     assert "18 of 30 days" in str(nowcast)
+    (row,) = nowcast.to_frame().to_dict("records")
+    values = map(float, (nowcast.mean, nowcast.sd, nowcast.median, lower, upper))
+    assert row == pytest.approx(dict(zip(row, values, strict=True)))
+    assert list(row) == ["mean", "sd", "median", "lower", "upper"]
 
 
 def test_the_nowcast_is_the_sum_seen_and_the_rest(mixed):

@@ -95,7 +95,7 @@ def test_density_and_predictions_with_effects_match_scipy(shop):
     z = (y - y.mean()) / y.std()
     model = GPRegression(default_kernel("smooth", {"season": 7.0 / 365.25}), default_noise())
     prior = NumpyPrior(model.kernel, model.noise)
-    plain, evidence = DenseLogMarginal(prior, x, z), DenseLogMarginal(prior, x, z, effects)
+    plain, density = DenseLogMarginal(prior, x, z), DenseLogMarginal(prior, x, z, effects)
     at = plain.middle
     Z = effects.rows(x)
     values = {name: float(v) for name, v in plain.values(at).items()}
@@ -103,21 +103,21 @@ def test_density_and_predictions_with_effects_match_scipy(shop):
     kernel = model.kernel.at(values)
     K = np.asarray(kernel(x)) + noise * np.eye(len(x))
     change = multivariate_normal(cov=K + Z @ Z.T).logpdf(z) - multivariate_normal(cov=K).logpdf(z)
-    np.testing.assert_allclose(evidence.log_density(at) - plain.log_density(at), change, rtol=1e-8)
-    _, gradient = evidence.value_and_gradient(at)
+    np.testing.assert_allclose(density.log_density(at) - plain.log_density(at), change, rtol=1e-8)
+    _, gradient = density.value_and_gradient(at)
     for i in range(0, len(at), 3):
         step = 1e-5 * np.eye(len(at))[i]
-        differences = evidence.log_density(at + step) - evidence.log_density(at - step)
+        differences = density.log_density(at + step) - density.log_density(at - step)
         np.testing.assert_allclose(gradient[i], differences / 2e-5, rtol=1e-4, atol=1e-6)
     solved = np.linalg.solve(K + Z @ Z.T, np.column_stack([z, Z]))
-    mean, variance = evidence.coefficients(at[None])
+    mean, variance = density.coefficients(at[None])
     np.testing.assert_allclose(mean[0], Z.T @ solved[:, 0], rtol=1e-8)
     np.testing.assert_allclose(variance[0], 1.0 - np.sum(Z * solved[:, 1:], axis=0), rtol=1e-6)
     x_new = series.calendar.positions(series.calendar.future(5))
     cross = np.asarray(kernel(x, x_new)) + Z @ effects.rows(x_new).T
-    mean, _ = evidence.moments(at[None], x_new)
+    mean, _ = density.moments(at[None], x_new)
     np.testing.assert_allclose(mean[0], cross.T @ solved[:, 0], rtol=1e-8)
-    _, covariance = evidence.joint(at, x_new)
+    _, covariance = density.joint(at, x_new)
     among = np.asarray(kernel(x_new)) + effects.covariance(x_new, x_new) + noise * np.eye(5)
     expected = among - cross.T @ np.linalg.solve(K + Z @ Z.T, cross)
     np.testing.assert_allclose(covariance, expected, rtol=1e-7)
@@ -331,8 +331,8 @@ def test_density_with_a_kernel_matches_scipy():
     model = GPRegression(default_kernel("drift", {}), default_noise())
     y = frame["y"].to_numpy()[:25]
     prior = NumpyPrior(model.kernel, model.noise)
-    evidence = DenseLogMarginal(prior, x, y, effects)
-    values = evidence.values(evidence.middle)
+    density = DenseLogMarginal(prior, x, y, effects)
+    values = density.values(density.middle)
     own = (z - z[:25].mean()) / z[:25].std()
     others = z[::-1]
     others = (others - others[:25].mean()) / others[:25].std()
@@ -343,7 +343,7 @@ def test_density_with_a_kernel_matches_scipy():
     priors = [*model.kernel.hyperparameters().values(), model.noise]
     scales = [LogNormalPrior.of(p).scale for p in priors if is_specified(p)]
     truth = multivariate_normal(np.zeros(25), K).logpdf(y) + norm(0.0, scales).logpdf(0.0).sum()
-    assert evidence.log_density(evidence.middle) == pytest.approx(truth, abs=1e-6)
+    assert density.log_density(density.middle) == pytest.approx(truth, abs=1e-6)
 
 
 @pytest.mark.parametrize(

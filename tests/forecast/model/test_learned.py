@@ -7,7 +7,7 @@ import pytest
 
 from bayeskern.engine.prior import LogNormalPrior
 from bayeskern.forecast.model import learned as module
-from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
+from bayeskern.forecast.model.building import build_density, build_kernel_and_noise, build_scale
 from bayeskern.forecast.model.learned import (
     ANY,
     Growth,
@@ -120,10 +120,10 @@ Y = np.cumsum(np.random.default_rng(1).normal(size=40))
 
 
 def located(choices, structure, y=Y):
-    """Name -> location and scale of the prior in the evidence of a structure."""
+    """Name -> location and scale of the prior in the log density of a structure."""
     x = choices.step * np.arange(len(y))
-    evidence = build_evidence(choices, structure, x, build_scale(choices, structure, y), y)
-    return dict(zip(evidence.names, evidence.middle, strict=True)), evidence
+    density = build_density(choices, structure, x, build_scale(choices, structure, y), y)
+    return dict(zip(density.names, density.middle, strict=True)), density
 
 
 def test_locations_are_in_units_of_steps():
@@ -162,7 +162,7 @@ def test_several_seasons_share_the_learned_prior():
 
 def test_given_priors_replace_learned_ones():
     own = Priors({"noise": (-7.0, 0.3), "cycles.long.rbf.variance": (1.0, 1.0)}, step=1.0)
-    locations, evidence = located(choices_for(priors=own), Structure("drift", False))
+    locations, density = located(choices_for(priors=own), Structure("drift", False))
     plain, other = located(choices_for(), Structure("drift", False))
     assert locations["noise"] == -7.0 != plain["noise"]
     assert {n: v for n, v in locations.items() if n != "noise"} == {
@@ -170,28 +170,28 @@ def test_given_priors_replace_learned_ones():
     }
     # A prior that is narrower says more against what lies far from it.
     far = np.array([plain["noise"] + 6.0 if n == "noise" else v for n, v in plain.items()])
-    assert evidence.log_density(far) < other.log_density(far) - 20.0
+    assert density.log_density(far) < other.log_density(far) - 20.0
 
 
 def test_model_and_density_have_the_same_priors():
     """Both read the same table: the one in NumPy, and the one that methods of inference take."""
     choices = choices_for(trends=("reverting",), seasons={"season": 4.0})
     structure, x = Structure("reverting", False), np.arange(40.0)
-    _, evidence = located(choices, structure)
+    _, density = located(choices, structure)
     kernel, noise = build_kernel_and_noise(choices, structure, x, Scale.from_values(Y, False), Y)
     priors = {n: v for n, v in kernel.hyperparameters().items() if is_specified(v)}
-    for name, middle in zip(evidence.names[:-1], evidence.middle[:-1], strict=True):
+    for name, middle in zip(density.names[:-1], density.middle[:-1], strict=True):
         prior = LogNormalPrior.of(priors[name])
         assert prior.location == pytest.approx(middle, abs=1e-12)
         assert prior.scale == pytest.approx(TABLE.priors["reverting"][name][1])
         # A memory of less than a step would be noise.
         assert prior.least == (choices.step if name == "trend.memory.lengthscale" else 0.0)
-    z = evidence.middle - 5.0
+    z = density.middle - 5.0
     np.testing.assert_allclose(
-        [evidence.values(z)[name] for name in priors],
+        [density.values(z)[name] for name in priors],
         [p.least + np.exp(p.location - 5.0) for p in map(LogNormalPrior.of, priors.values())],
     )
-    assert float(noise.base_dist.loc) == pytest.approx(evidence.middle[-1])
+    assert float(noise.base_dist.loc) == pytest.approx(density.middle[-1])
 
 
 def test_step_sizes_have_a_lower_limit():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
-from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise
+from bayeskern.forecast.model.building import build_density, build_kernel_and_noise
 from bayeskern.forecast.model.kernels import NOISE
 from bayeskern.forecast.model.learned import learned
 from bayeskern.forecast.model.processes.fine_steps import FineSteps
@@ -51,7 +51,7 @@ class Dense:
 
 
 def example(steps, trend):
-    """Evidence of 16 months and 40 later days, its kernel, and A of the values."""
+    """Log density of 16 months and 40 later days, its kernel, and A of the values."""
     rng = np.random.default_rng(0)
     x_months = np.arange(MONTHS) / 12
     days = steps.edges[MONTHS - 1] + 3 + np.arange(DAYS_SEEN)
@@ -61,39 +61,39 @@ def example(steps, trend):
                       fine_steps=steps)  # fmt: skip
     structure = Structure(trend, False)
     scale = Scale.from_values(y[:MONTHS], False)
-    evidence = build_evidence(choices, structure, x, scale, y)
-    z = evidence.middle + 0.3 * rng.normal(size=len(evidence.middle))
+    density = build_density(choices, structure, x, scale, y)
+    z = density.middle + 0.3 * rng.normal(size=len(density.middle))
     kernel, _ = build_kernel_and_noise(choices, structure, x_months, scale, y[:MONTHS])
-    values = {name: float(v) for name, v in evidence.values(z).items()}
+    values = {name: float(v) for name, v in density.values(z).items()}
     names = kernel.hyperparameters()
     kernel = kernel.at({name: v for name, v in values.items() if name in names})
     dense = Dense(steps, kernel, values)
     A = np.array([*map(dense.of_month, range(MONTHS)), *map(dense.of_day, days)])
-    return evidence, z, dense, A, scale.forward(y)
+    return density, z, dense, A, scale.forward(y)
 
 
 @pytest.mark.parametrize("trend", TRENDS)
 def test_the_density_is_that_of_sums_of_days(steps, trend):
-    evidence, z, dense, A, y = example(steps, trend)
-    prior = evidence.prior
+    density, z, dense, A, y = example(steps, trend)
+    prior = density.prior
     log_prior = sum(
         np.sum(norm.logpdf(part, p._location, p._scale))
         for part, p in zip(prior._split(z), (prior._slow, prior._fast), strict=True)
     )
     expected = multivariate_normal.logpdf(y, cov=A @ dense.K @ A.T, allow_singular=False)
-    assert evidence.log_density(z) == pytest.approx(expected + log_prior, rel=1e-9)
+    assert density.log_density(z) == pytest.approx(expected + log_prior, rel=1e-9)
 
 
 @pytest.mark.parametrize("trend", TRENDS)
 def test_the_gradient_is_that_of_the_density(steps, trend):
-    evidence, z, *_ = example(steps, trend)
-    ahead, behind = (approx_fprime(z, evidence.log_density, step) for step in (1e-5, -1e-5))
+    density, z, *_ = example(steps, trend)
+    ahead, behind = (approx_fprime(z, density.log_density, step) for step in (1e-5, -1e-5))
     expected = 0.5 * (ahead + behind)
-    np.testing.assert_allclose(evidence.value_and_gradient(z)[1], expected, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(density.value_and_gradient(z)[1], expected, rtol=2e-4, atol=2e-4)
 
 
 def test_predictions_are_those_of_the_days(steps):
-    evidence, z, dense, A, y = example(steps, "reverting")
+    density, z, dense, A, y = example(steps, "reverting")
     x_new = np.append(np.arange(MONTHS - 1, MONTHS + 4) / 12, steps.positions(dense.days[-70:-60]))
     B = np.array(
         [
@@ -102,37 +102,37 @@ def test_predictions_are_those_of_the_days(steps):
         ]
     )
     weights = np.linalg.solve(A @ dense.K @ A.T, A @ dense.K @ B.T)
-    mean, covariance = evidence.joint(z, x_new)
+    mean, covariance = density.joint(z, x_new)
     np.testing.assert_allclose(mean, weights.T @ y, rtol=1e-7, atol=1e-9)
     expected = B @ dense.K @ B.T - weights.T @ A @ dense.K @ B.T
     np.testing.assert_allclose(covariance, expected, rtol=1e-6, atol=1e-8)
-    means, variances = evidence.moments(z[None], x_new)
+    means, variances = density.moments(z[None], x_new)
     np.testing.assert_allclose(means[0], mean)
     np.testing.assert_allclose(variances[0], np.diag(covariance), atol=1e-8)
 
 
 def test_a_total_is_the_mean_of_its_days(steps):
-    evidence, z, *_ = example(steps, "slope")
+    density, z, *_ = example(steps, "slope")
     # A month of which some days are seen, and a month ahead.
     for month in (MONTHS, MONTHS + 3):
         days = np.arange(*steps.edges[month : month + 2])
-        mean, covariance = evidence.joint(z, steps.positions(days))
-        total, variance = evidence.joint(z, np.array([month / 12]))
+        mean, covariance = density.joint(z, steps.positions(days))
+        total, variance = density.joint(z, np.array([month / 12]))
         assert total[0] == pytest.approx(mean.mean(), rel=1e-9)
         assert variance[0, 0] == pytest.approx(covariance.mean(), rel=1e-6)
 
 
 def test_seen_days_are_certain(steps):
-    evidence, z, dense, _, y = example(steps, "drift")
-    x_seen = evidence.x[MONTHS:]
-    mean, covariance = evidence.joint(z, x_seen)
+    density, z, dense, _, y = example(steps, "drift")
+    x_seen = density.x[MONTHS:]
+    mean, covariance = density.joint(z, x_seen)
     np.testing.assert_allclose(mean, y[MONTHS:], atol=1e-8)
     assert np.abs(covariance).max() < 1e-8 * np.diag(dense.K).max()
 
 
 def test_days_alone_are_a_daily_series(steps):
-    evidence, z, dense, A, y = example(steps, "smooth")
-    days = evidence.given(evidence.x[MONTHS:], evidence.y[MONTHS:])
+    density, z, dense, A, y = example(steps, "smooth")
+    days = density.given(density.x[MONTHS:], density.y[MONTHS:])
     log_prior = days.prior.log_density(z)
     cov = (A @ dense.K @ A.T)[MONTHS:, MONTHS:]
     expected = multivariate_normal.logpdf(y[MONTHS:], cov=cov) + log_prior

@@ -164,7 +164,7 @@ def model(y):
 
 
 def test_prior_as_a_proposal():
-    target = Target.of(model, (np.array([0.3, 2.0]),), {})
+    target = Target.from_model(model, (np.array([0.3, 2.0]),), {})
     z, log_q = PriorProposal(target).draw(np.random.default_rng(0), 4_000)
     s = np.exp(z[:, 1])
     density = stats.norm(1.0, 2.0).logpdf(z[:, 0]) + stats.gamma(3.0, scale=0.5).logpdf(s) + z[:, 1]

@@ -151,7 +151,7 @@ def test_verdicts_on_models_of_the_gallery():
 # -- one error at a time -------------------------------------------------------------------------
 
 
-GAUSSIAN = Target.of(
+GAUSSIAN = Target.from_model(
     lambda: numpyro.sample("x", dist.Normal(jnp.zeros(2), 1.0).to_event(1)), (), {}
 )
 
@@ -251,6 +251,6 @@ def test_deterministic_sites_are_assessed():
         x = numpyro.sample("x", dist.Normal(0.0, 1.0))
         numpyro.deterministic("e", jnp.exp(2.0 * x))
 
-    trust = judged([-0.13], [1], Target.of(model, (), {}), count=20_000)
+    trust = judged([-0.13], [1], Target.from_model(model, (), {}), count=20_000)
     assert trust.verdict != "good"
     assert trust.evidence["log_sd_ratio_at"] == "e"

@@ -17,7 +17,7 @@ from tests.inference.zoo.zoo import BY_NAME
 
 def posterior_of(model, *args):
     """Draws of a model whose density extends beyond them."""
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     z = np.random.default_rng(0).standard_normal((500, target.size))
     return SimpleNamespace(fitted_target=target, z=3.0 * z[None])
 
@@ -82,7 +82,7 @@ def test_sd_accounts_for_missing_extreme_draws(df):
     """The outermost hundredth on each side is replaced by the next one."""
     x = scipy.stats.t(df).ppf((np.arange(4_000) + 0.5) / 4_000)
     kept = np.r_[x[40:80], x[40:-40], x[-80:-40]]
-    target = Target.of(student, (df, 1), {})
+    target = Target.from_model(student, (df, 1), {})
     tail = density_tail(SimpleNamespace(fitted_target=target, z=kept[None, :, None]), "x[0]")
     np.testing.assert_allclose(tail.sd, scipy.stats.t(df).std(), rtol=0.05)
     assert np.std(kept) < 0.95 * tail.sd
@@ -95,7 +95,9 @@ def test_squares_neither_overflow_nor_underflow(unit):
         numpyro.factor("t", dist.StudentT(5.0).log_prob(x / unit))
 
     x = scipy.stats.t(5.0).ppf((np.arange(4_000) + 0.5) / 4_000)
-    draws = SimpleNamespace(fitted_target=Target.of(model, (), {}), z=unit * x[None, :, None])
+    draws = SimpleNamespace(
+        fitted_target=Target.from_model(model, (), {}), z=unit * x[None, :, None]
+    )
     sd = scipy.stats.t(5.0).std()
     np.testing.assert_allclose(density_tail(draws, "x").sd / unit, sd, rtol=0.02)
 

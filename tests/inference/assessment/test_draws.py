@@ -118,7 +118,7 @@ def test_moves_leave_the_posterior_and_lead_to_it():
     def model():
         numpyro.sample("x", dist.Normal(jnp.zeros(3), jnp.array([1e-3, 1.0, 50.0])).to_event(1))
 
-    target, sds = Target.of(model, (), {}), np.array([1e-3, 1.0, 50.0])
+    target, sds = Target.from_model(model, (), {}), np.array([1e-3, 1.0, 50.0])
     exact = sds * RNG.normal(size=(3000, 3))
     *_, last = moved_draws(target, exact, 0, seed=0)
     assert last.steps == MOVE_STEPS[-1] and not last.diverged.any()

@@ -27,7 +27,7 @@ def four():
 
 @pytest.fixture(scope="module")
 def search():
-    target = Target.of(four, (), {})
+    target = Target.from_model(four, (), {})
     optimum = find_optimum(target, 32, 0, 1000, False)
     z, log_q = StartDistribution.at_modes(target, optimum, 0).draw(np.random.default_rng(0), 4000)
     return optimum, Sample(z, log_densities(target, z), log_q)

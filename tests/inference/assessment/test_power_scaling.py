@@ -122,9 +122,9 @@ def columns(y):
 
 
 def test_only_priors_at_the_top_are_scaled():
-    assert power_scaling.scaled_priors(Target.of(hierarchy, (Y,), {})) == ("level", "tau")
+    assert power_scaling.scaled_priors(Target.from_model(hierarchy, (Y,), {})) == ("level", "tau")
     # Without hyperpriors, the prior of a plate is at the top.
-    assert power_scaling.scaled_priors(Target.of(columns, (Y,), {})) == ("beta",)
+    assert power_scaling.scaled_priors(Target.from_model(columns, (Y,), {})) == ("beta",)
 
 
 def uniform(y):
@@ -157,8 +157,8 @@ def costly(y):
 
 @pytest.mark.slow
 def test_costly_density_is_left_to_the_report(conflict):
-    assert power_scaling.is_costly(Target.of(costly, (Y,), {}))
-    target = Target.of(costly, (Y,), {})
+    assert power_scaling.is_costly(Target.from_model(costly, (Y,), {}))
+    target = Target.from_model(costly, (Y,), {})
     posterior = dataclasses.replace(conflict, target=target, draws={"mu": conflict.draws["mu"]})
     trust = Trust("good", "", {})
     assert power_scaling.with_prior_conflict(posterior, trust) is trust

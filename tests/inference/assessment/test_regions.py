@@ -38,7 +38,7 @@ def assessed(diverging=0, saturated=0, share_error=0.001, left=0):
         z=z,
         flat={"x": z.reshape(-1)},
         sample_stats={"diverging": np.zeros((4, 500), bool)},
-        fitted_target=Target.of(normal, (), {}),
+        fitted_target=Target.from_model(normal, (), {}),
     )
     each = [stats(diverging, saturated), stats(0, 0)]
     return assess_regions(posterior, Explored(regions, left), each)

@@ -38,7 +38,7 @@ def replaced(name, index, value):
 
 
 def read(draws, model=scales):
-    return read_draws(Target.of(model, (), {}), draws)
+    return read_draws(Target.from_model(model, (), {}), draws)
 
 
 def test_draws_return_to_their_constrained_values():
@@ -97,7 +97,7 @@ def test_draws_that_are_no_mapping_are_refused():
 
 
 def test_deterministic_sites_must_agree_with_the_model():
-    target, w = Target.of(model, (Y,), {}), exact(100)
+    target, w = Target.from_model(model, (Y,), {}), exact(100)
     assert set(read_draws(target, {"w": w, "total": w @ H}).sites) == {"w", "total"}
     with pytest.raises(ValueError, match="'total' has other values in the draws"):
         read_draws(target, {"w": w, "total": w @ H[::-1]})

@@ -50,7 +50,7 @@ def regression_case(rho):
 )
 def test_log_evidence_is_within_its_standard_error(case):
     model, data, truth, draw = case()
-    target = Target.of(model, data, {})
+    target = Target.from_model(model, data, {})
     found = [bridge_log_integral(target, draw(np.random.default_rng(s)), s) for s in SEEDS]
     scores = np.array([(e.value - truth) / e.error for e in found])
     assert np.all(np.abs(scores) < 4.0)
@@ -80,7 +80,7 @@ def test_error_counts_effective_draws():
 def test_too_few_draws_give_no_evidence():
     model, data, _, draw = regression_case(0.0)
     z = draw(np.random.default_rng(0))
-    assert np.all(np.isnan(bridge_log_integral(Target.of(model, data, {}), z[:1, :6], 0)))
+    assert np.all(np.isnan(bridge_log_integral(Target.from_model(model, data, {}), z[:1, :6], 0)))
 
 
 def test_nonfinite_density_gives_no_evidence():
@@ -89,14 +89,14 @@ def test_nonfinite_density_gives_no_evidence():
         numpyro.factor("f", jnp.nan * x)
 
     z = np.random.default_rng(0).normal(size=(4, 100, 1))
-    assert np.isnan(bridge_log_integral(Target.of(broken, (), {}), z, 0).value)
+    assert np.isnan(bridge_log_integral(Target.from_model(broken, (), {}), z, 0).value)
 
 
 def test_stuck_chains_give_no_evidence():
     model, data, _, draw = coin_case()
     z = draw(np.random.default_rng(0))
     z[:, 250:] = z[0, 0]
-    assert np.isnan(bridge_log_integral(Target.of(model, data, {}), z, 0).value)
+    assert np.isnan(bridge_log_integral(Target.from_model(model, data, {}), z, 0).value)
 
 
 def test_proposal_without_overlap_gives_no_evidence():
@@ -108,4 +108,4 @@ def test_proposal_without_overlap_gives_no_evidence():
 
     rng = np.random.default_rng(0)
     z = 1e3 * rng.choice([-1.0, 1.0], (4, 400, 6)) + rng.normal(0.0, np.sqrt(0.5), (4, 400, 6))
-    assert np.isnan(bridge_log_integral(Target.of(corners, (), {}), z, 0).value)
+    assert np.isnan(bridge_log_integral(Target.from_model(corners, (), {}), z, 0).value)

@@ -182,6 +182,8 @@ def test_fingerprint_depends_on_static_data():
         with numpyro.plate("groups", len(np.unique(group))):
             numpyro.sample("a", dist.Normal())
 
-    first, second = (Target.of(model, (np.array(g),), {}) for g in ([0, 1, 1], [0, 0, 1]))
+    first, second = (Target.from_model(model, (np.array(g),), {}) for g in ([0, 1, 1], [0, 0, 1]))
     assert fingerprint(first, ()) != fingerprint(second, ())
-    assert fingerprint(first, ()) == fingerprint(Target.of(model, (np.array([0, 1, 1]),), {}), ())
+    assert fingerprint(first, ()) == fingerprint(
+        Target.from_model(model, (np.array([0, 1, 1]),), {}), ()
+    )

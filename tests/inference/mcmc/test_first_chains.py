@@ -31,7 +31,7 @@ def first_draws(last, log_density, steps):
 
 
 def assert_metric_of_normal(draws):
-    target = Target.of(normal, (), {})
+    target = Target.from_model(normal, (), {})
     points, metric = draws.starts(target, may_be_diagonal=True)
     # 600 independent draws, and 5 of unit covariance.
     sds = np.linalg.svd(np.linalg.solve(ROOT, metric.matrix), compute_uv=False)
@@ -66,6 +66,6 @@ def test_metric_is_diagonal_where_correlations_do_not_help(correlation):
     z = np.random.default_rng(0).normal(size=(4, 30, 2)) @ root.T
     unit = Metric.of_root(np.ones(2), 2)
     draws = FirstDraws(z, np.zeros(4), np.full(4, 7.0), (unit,) * 4, ())
-    target = Target.of(two, (), {})
+    target = Target.from_model(two, (), {})
     assert draws.starts(target, may_be_diagonal=True)[1].rank == (2 if correlation else 0)
     assert draws.starts(target, may_be_diagonal=False)[1].rank == 2

@@ -28,4 +28,4 @@ def test_jumps_are_found(name):
         numpyro.factor("factor", log_factor(x[0]))
 
     draws = np.random.default_rng(0).normal(size=(100, 3))
-    assert has_jumps(Target.of(model, (), {}), draws) is expected
+    assert has_jumps(Target.from_model(model, (), {}), draws) is expected

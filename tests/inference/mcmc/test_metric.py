@@ -170,7 +170,7 @@ def model():
 
 @pytest.mark.slow
 def test_kernel_equals_that_of_numpyro_with_the_inverse_mass_matrix():
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     point, scale = initial_points(target, None, 1, 0)[0], np.array([0.2, 1.5, 3.0, 0.7])
     metric, key = Metric.of_root(scale, 0), jax.random.key(5)
     state = ChainState.at(point, metric, key)
@@ -201,6 +201,6 @@ def test_auto_mass_matrix_depends_on_the_number_of_coordinates():
         def normal():
             numpyro.sample("x", dist.Normal(0.0, 1.0).expand([d]).to_event(1))
 
-        return MetricShape.from_option(Target.of(normal, (), {}), "auto").rank
+        return MetricShape.from_option(Target.from_model(normal, (), {}), "auto").rank
 
     assert of_size(5) == 5 and 0 < of_size(400) < 100 and of_size(2000) == 0

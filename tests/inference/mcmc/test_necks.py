@@ -37,7 +37,7 @@ def draws_and_end():
 
 def test_neck_has_the_integral_of_the_marginal_density():
     """Laplace's method is exact, because the latents are normal given the residual sd."""
-    target = Target.of(noisy, (), {})
+    target = Target.from_model(noisy, (), {})
     z, end = draws_and_end()
     # From the first of 8 steps on.
     first = np.mean(z[:, 0]) * 7.0 / 8.0 - 6.0 / 8.0
@@ -50,7 +50,7 @@ def test_neck_is_unknown_where_its_marginal_density_rises():
         u = numpyro.sample("u", dist.Normal(-9.0, 1.0))
         numpyro.sample("x", dist.Normal(0.0, jnp.exp(u)).expand([3]).to_event(1))
 
-    target = Target.of(funnel, (), {})
+    target = Target.from_model(funnel, (), {})
     z = np.random.default_rng(2).normal(0.0, 0.5, (500, 4))
     assert np.isnan(neck_log_integral(target, np.array([-8.0, 0.0, 0.0, 0.0]), z))
 

@@ -42,12 +42,12 @@ def test_mode_is_connected_to_draws_around_it_in_any_dimension(d, draws):
 
     near = Neighbours(RNG.standard_normal((draws, d)))
     points = np.concatenate([np.zeros((1, d)), RNG.standard_normal((4, d))])
-    assert np.all(connected(Target.of(model, (), {}), points, near))
+    assert np.all(connected(Target.from_model(model, (), {}), points, near))
 
 
 @pytest.mark.parametrize("name", ["unequal, d = 2", "unequal, d = 5", "unequal, d = 10"])
 def test_separate_mode_is_not_connected(name):
-    target = Target.of(SEPARATED[name].model, (), {})
+    target = Target.from_model(SEPARATED[name].model, (), {})
     d = target.size
     end = np.full(d, 4.0 / np.sqrt(d))
     near = Neighbours(RNG.standard_normal((2000, d)) - end)
@@ -70,7 +70,7 @@ def test_stuck_chain_has_no_neighbours_elsewhere(spread):
 
 
 def test_stray_draws_do_not_connect_a_mode():
-    target = Target.of(SEPARATED["unequal, d = 2"].model, (), {})
+    target = Target.from_model(SEPARATED["unequal, d = 2"].model, (), {})
     end = np.full(2, 4.0 / np.sqrt(2.0))
     draws = RNG.standard_normal((2000, 2)) - end
     draws[:10] += 2.0 * end
@@ -78,7 +78,7 @@ def test_stray_draws_do_not_connect_a_mode():
 
 
 def test_points_of_a_thin_ring_are_connected_along_it():
-    target = Target.of(SEPARATED["rings"].model, (), {})
+    target = Target.from_model(SEPARATED["rings"].model, (), {})
     angle = RNG.uniform(0.0, 2.0 * np.pi, 2000)
     radius = 2.0 + 0.1 * RNG.standard_normal(2000)
 
@@ -144,7 +144,7 @@ def test_points_from_which_chains_return_count_as_visited(center, unvisited):
         z = normal_chains(centers)
         return Transitions(z, *(np.zeros(z.shape[:2]) for _ in Transitions._fields[1:]))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     exploration = FarPoints(target, chains(0.0, 0.0), lambda *_: chains(center), Exchanges())
     # Each more than an sd from the others.
     points = np.outer(4.0 + 2.0 * np.arange(20), [0.0, 1.0, 0.0])

@@ -29,7 +29,7 @@ def scales():
 
 
 def started(values, chains=2):
-    target = Target.of(scales, (), {})
+    target = Target.from_model(scales, (), {})
     points = start_at(target, initial_points(target, None, chains, 0), values)
     return target, points
 
@@ -92,7 +92,7 @@ def test_thinned_step_diverges_where_any_of_its_interval_did():
         v = numpyro.sample("v", dist.Normal(0.0, 3.0))
         numpyro.sample("x", dist.Normal(0.0, jnp.exp(0.5 * v)).expand([9]).to_event(1))
 
-    target = Target.of(neck, (), {})
+    target = Target.from_model(neck, (), {})
     point = initial_points(target, None, 1, 0)[0]
     metric = Metric.of_root(np.ones(10), 0)
     state = ChainState.at(point, metric, jax.random.key(1))
@@ -114,7 +114,7 @@ def test_chains_start_at_init_values():
     def two():
         numpyro.sample("x", dist.Normal(0.0, 30.0))
 
-    method, target = bk.NUTS(chains=2, init={"x": [500.0, -500.0]}), Target.of(two, (), {})
+    method, target = bk.NUTS(chains=2, init={"x": [500.0, -500.0]}), Target.from_model(two, (), {})
     stages = method._initial_stages(target, None, 0)
     z = [stage.metrics[0].to_z(np.asarray(stage.states[0].u)) for stage in stages]
     np.testing.assert_allclose(z, [[500.0], [-500.0]])
@@ -136,7 +136,7 @@ def root_of_condition(d, condition):
 
 def test_chains_start_with_the_covariance_at_a_mode():
     root = root_of_condition(10, 1e6)
-    target = Target.of(ill_conditioned, (root,), {})
+    target = Target.from_model(ill_conditioned, (root,), {})
     points = initial_points(target, find_modes(target, 0, False), 4, 0)
     for point in points:
         np.testing.assert_allclose(point.root, root, atol=1e-6)
@@ -152,7 +152,7 @@ def test_chains_whose_search_did_not_end_start_at_the_best_mode():
     def model():
         numpyro.sample("x", dist.Normal(500.0, 3.0).expand([2]).to_event(1))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     best = find_modes(target, 0, False)
     ends = best.z + np.array([[0.0, 0.0], [8.0, 0.0], [0.0, -8.0]])
     unfinished = replace(best, z=ends[1], gradient=np.ones(2))

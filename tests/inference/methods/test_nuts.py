@@ -256,7 +256,7 @@ def two_modes():
 
 
 def points(model, *args, count=16):
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     return initial_points(target, find_modes(target, 0, False), count, 0)
 
 
@@ -265,7 +265,7 @@ def test_starts_have_twice_the_posterior_sd():
     starts = points(regression, *CASE.data, count=200)
     z = np.stack([p.z for p in starts])
     np.testing.assert_allclose(((z - CASE.mean) / CASE.sd).std(axis=0), 2.0, rtol=0.2)
-    log_p = log_densities(Target.of(regression, CASE.data, {}), z)
+    log_p = log_densities(Target.from_model(regression, CASE.data, {}), z)
     np.testing.assert_allclose([-p.potential for p in starts], log_p, rtol=1e-10)
     for p in starts[:3]:
         np.testing.assert_allclose(p.root @ p.root.T, CASE.covariance)
@@ -286,7 +286,7 @@ COVARIANCE[0, 3] = COVARIANCE[3, 0] = 0.995
 
 
 def test_blocks_of_a_mass_matrix():
-    shape = MetricShape.from_option(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
+    shape = MetricShape.from_option(Target.from_model(blocked, (COVARIANCE,), {}), [("a", "b")])
     assert shape == (2, (0, -1, -1, 0))
     matrix = shape.metric(np.linalg.cholesky(COVARIANCE)).to_z(np.eye(4))
     np.testing.assert_allclose(matrix @ matrix.T, COVARIANCE, atol=1e-10)
@@ -344,7 +344,7 @@ def test_starts_avoid_modes_of_negligible_weight():
         x = numpyro.sample("x", dist.Uniform(-20.0, 20.0))
         numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2 - 8.0, -2.5 * (x - 6.0) ** 2))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     z = np.stack([p.z for p in points(model)])
     x = np.array([target.constrain(one)["x"] for one in z])
     assert np.all(np.abs(x - 6.0) < 3.0)

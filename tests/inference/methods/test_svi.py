@@ -51,7 +51,7 @@ def test_expressive_guides_recover_a_gaussian_posterior(guide, seed):
 @pytest.mark.parametrize("gradient", few(["pathwise", "score"], "score"))
 @pytest.mark.parametrize("seed", seeds(3))
 def test_both_gradients_converge_to_the_exact_gaussian(gradient, seed):
-    target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
+    target, method = Target.from_model(regression, (X, Y), {}), SVI(gradient=gradient)
     # Three posterior sds off, twice as wide and without the correlations.
     family = GaussianGuide("full_rank", jnp.asarray(MEAN + 3.0 * SD), jnp.diag(2.0 * SD))
     [(params, trace, doubt)] = method._maximize([family], [SVIStart(target, seed, None)], False)

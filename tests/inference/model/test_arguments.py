@@ -76,9 +76,9 @@ def test_numpy_numbers_are_static_and_arrays_of_any_library_are_traced(kind):
     def model(count, group, y, shifted):
         counted(count if shifted else 0, group, y)
 
-    target = Target.of(model, (np.int64(3), kind(GROUP), kind(Y), (Y > 0).any()), {})
+    target = Target.from_model(model, (np.int64(3), kind(GROUP), kind(Y), (Y > 0).any()), {})
     z = jnp.array([0.3, -0.2, 0.1])
-    plain = Target.of(counted, (3, GROUP, Y), {})
+    plain = Target.from_model(counted, (3, GROUP, Y), {})
     assert target.size == 3 and not target.holds_data
     np.testing.assert_allclose(target.log_density(z), plain.log_density(z), rtol=1e-14)
 
@@ -126,7 +126,7 @@ def test_models_that_read_traced_values_are_refused(read):
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     with pytest.raises(ValueError, match="looks at a value .* Use NumPy on data.* jnp.where"):
-        Target.of(model, (np.zeros(3),), {})
+        Target.from_model(model, (np.zeros(3),), {})
 
 
 # -- what cannot be hashed or traced ---------------------------------------------------------------
@@ -147,7 +147,7 @@ class Options:
 
 @pytest.mark.parametrize("options", [argparse.Namespace(sd=2.0), {"a", "b"}])
 def test_objects_without_a_hash(options):
-    target, z = Target.of(options_model, (Y, options), {}), jnp.array([0.3])
+    target, z = Target.from_model(options_model, (Y, options), {}), jnp.array([0.3])
     expected = norm.logpdf(0.3, scale=2.0) + norm.logpdf(Y, 0.3).sum()
     np.testing.assert_allclose(eqx.filter_jit(Target.log_density)(target, z), expected)
 
@@ -157,7 +157,7 @@ def test_changes_of_an_object_without_a_hash_are_noticed():
     for sd in (2.0, 0.1):
         options.sd = sd
         expected = norm.logpdf(0.3, scale=sd) + norm.logpdf(Y, 0.3).sum()
-        target = Target.of(options_model, (Y, options), {})
+        target = Target.from_model(options_model, (Y, options), {})
         np.testing.assert_allclose(log_density(target, z), expected)
 
 
@@ -169,7 +169,7 @@ def test_data_frames_that_a_model_indexes_are_refused():
     with pytest.raises(
         ValueError, match=r"a data frame, which became an array.*infer\(model, df\['x'\]"
     ):
-        Target.of(model, (pd.DataFrame({"x": Y, "y": Y}),), {})
+        Target.from_model(model, (pd.DataFrame({"x": Y, "y": Y}),), {})
 
 
 def test_scans_that_start_with_32_bits_are_refused():
@@ -183,7 +183,7 @@ def test_scans_that_start_with_32_bits_are_refused():
         scan(step, jnp.zeros((), jnp.int32), y)
 
     with pytest.raises(TypeError, match="carry of a scan starts with 32 bits"):
-        Target.of(model, (Y,), {})
+        Target.from_model(model, (Y,), {})
 
 
 # -- observations that cannot be drawn -------------------------------------------------------------

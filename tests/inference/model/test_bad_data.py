@@ -38,7 +38,7 @@ def in_plate(y):
 
 def message(model, *args) -> str:
     """The message at z = 0."""
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     with pytest.raises(ValueError, match="outside|NaN|infinite|not finite") as error:
         refuse_nonfinite(target, np.zeros(target.size))
     return str(error.value)
@@ -90,11 +90,11 @@ def test_first_value_outside_the_support(model, y, begins):
 
 def test_only_supports_without_latents_are_checked_before_a_search():
     y = np.array([0.5, 2e3])
-    uniform = Target.of(observed(lambda rate: dist.Uniform(0.0, rate)), (y,), {})
+    uniform = Target.from_model(observed(lambda rate: dist.Uniform(0.0, rate)), (y,), {})
     refuse_bad_data(uniform, np.zeros(1))
     begins = "y[1] = 2000 is outside the support of Uniform"
     assert message(observed(lambda rate: dist.Uniform(0.0, rate)), y).startswith(begins)
-    poisson = Target.of(observed(dist.Poisson), (COUNTS,), {})
+    poisson = Target.from_model(observed(dist.Poisson), (COUNTS,), {})
     with pytest.raises(ValueError, match=r"y\[3\] = 1.5"):
         refuse_bad_data(poisson, np.zeros(1))
 
@@ -205,7 +205,7 @@ MISSING = r"has 2 missing values \(None or masked\), the first in row 1"
 )
 def test_missing_values_and_values_that_are_no_numbers(X, y, says):
     with pytest.raises(ValueError, match=says):
-        Target.of(line, (X, y), {})
+        Target.from_model(line, (X, y), {})
 
 
 def test_words_that_the_model_reads_are_accepted():
@@ -213,7 +213,7 @@ def test_words_that_the_model_reads_are_accepted():
         level = np.unique(words, return_inverse=True)[1]
         line(level, y)
 
-    assert Target.of(model, (WORDS, Y), {}).size == 1
+    assert Target.from_model(model, (WORDS, Y), {}).size == 1
 
 
 # -- shapes of observations ------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def square(X, y):
 )
 def test_observations_in_another_shape_than_their_distribution(model, X, y, shapes):
     with pytest.raises(ValueError, match=f"site 'y' has values of shape {shapes}"):
-        Target.of(model, (X, y), {})
+        Target.from_model(model, (X, y), {})
 
 
 def test_one_number_may_stand_for_several_observations():
@@ -259,5 +259,5 @@ def test_one_number_may_stand_for_several_observations():
         numpyro.sample("y", dist.Normal(mu * jnp.ones(3), 1.0), obs=0.5)
 
     by_hand = dist.Normal().log_prob(0.2) + 3 * dist.Normal(0.2, 1.0).log_prob(0.5)
-    log_p = Target.of(model, (), {}).log_density(jnp.array([0.2]))
+    log_p = Target.from_model(model, (), {}).log_density(jnp.array([0.2]))
     np.testing.assert_allclose(log_p, by_hand, rtol=1e-12)

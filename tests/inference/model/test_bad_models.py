@@ -88,7 +88,7 @@ def by_factor(y):
     ],
 )
 def test_data_that_the_density_does_not_depend_on(model, args, forgets):
-    assert forgets_data(Target.of(model, args, {})) is forgets
+    assert forgets_data(Target.from_model(model, args, {})) is forgets
 
 
 def test_errors_of_the_model_are_unchanged():

@@ -77,11 +77,11 @@ STANDARDISED = {
 def forms(family):
     """The target of a model, its non-centred form, and a partly centred one."""
     if family in STANDARDISED:
-        target = Target.of(partial(standardised, prior=STANDARDISED[family]), (Y,), {})
+        target = Target.from_model(partial(standardised, prior=STANDARDISED[family]), (Y,), {})
     else:
-        target = Target.of(groups(FAMILIES[family]), (), {})
+        target = Target.from_model(groups(FAMILIES[family]), (), {})
     marginal = noncentred(target)
-    form = Target.of(marginal.model, marginal.args, marginal.kwargs or {})
+    form = Target.from_model(marginal.model, marginal.args, marginal.kwargs or {})
     ((name, zeros),) = form.model.centredness.items()
     centredness = np.linspace(0.1, 1.0, zeros.size).reshape(zeros.shape)
     return target, form, form.model.with_centredness(form, {name: centredness})
@@ -89,8 +89,8 @@ def forms(family):
 
 def test_forms_of_one_model_share_their_programs():
     def density_of_new_form(y):
-        marginal = noncentred(Target.of(standardised, (), {"y": y}))
-        form = Target.of(marginal.model, marginal.args, marginal.kwargs or {})
+        marginal = noncentred(Target.from_model(standardised, (), {"y": y}))
+        form = Target.from_model(marginal.model, marginal.args, marginal.kwargs or {})
         return log_densities(form, np.zeros((5, form.size)))
 
     before = len(compilations)
@@ -186,7 +186,7 @@ def test_scales_of_standardised_sites():
 
     # `own` is in the noise too, `later` comes after its site, `added` has no scale; `factor` and
     # `single` have no standard distribution of one number.
-    form = noncentred(Target.of(products, (1.0,), {})).model
+    form = noncentred(Target.from_model(products, (1.0,), {})).model
     assert form.scales == {"z": ("tau", "sds")}
     assert list(form.centredness) == ["z"]
 
@@ -215,7 +215,7 @@ def test_sites_that_are_no_funnels_keep_their_form():
         numpyro.sample("x", dist.Normal(jnp.zeros(2), tau).mask(jnp.array([True, False])))
 
     for model in (constant_scale, steps, scaled, masked):
-        assert noncentred(Target.of(model, (), {})) is None
+        assert noncentred(Target.from_model(model, (), {})) is None
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_loops_of_unknown_length():
         numpyro.factor("f", jax.jit(halved)(a) if loops else a)
 
     for loops in (True, False):
-        assert cost.has_open_loop(Target.of(model, (loops,), {})) is loops
+        assert cost.has_open_loop(Target.from_model(model, (loops,), {})) is loops
 
 
 def test_largest_array_inside_loops_and_functions():
@@ -50,7 +50,7 @@ def test_largest_array_inside_loops_and_functions():
         numpyro.factor("f", jax.lax.scan(jax.jit(step), jnp.zeros(()), x)[0])
 
     # An outer product of each row.
-    assert cost.largest_array(Target.of(model, (np.ones((4, 9)),), {})) == 81
+    assert cost.largest_array(Target.from_model(model, (np.ones((4, 9)),), {})) == 81
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_processes_are_costly_and_regressions_are_not():
         numpyro.sample("y", dist.Normal(X @ w, 1.0), obs=y)
 
     X = np.random.default_rng(1).normal(size=(300, 5))
-    assert not cost.is_costly(Target.of(regression, (X, X[:, 0]), {}))
+    assert not cost.is_costly(Target.from_model(regression, (X, X[:, 0]), {}))
     model = bk.GPRegression(RBF(dist.LogNormal(0.0, 1.0)), noise=dist.HalfNormal(1.0))
     posterior = bk.infer(model, X[:, :1], X[:, 0], method="map", progress=False)
     assert cost.is_costly(posterior.fitted_target)

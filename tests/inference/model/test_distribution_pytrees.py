@@ -48,7 +48,7 @@ from bayeskern.inference import Target
 from bayeskern.kernels import RBF
 model = bk.GPRegression(RBF(dist.InverseGamma(5.0, 30.0)), 0.1, dist.StudentT(3.0, 1.0, 2.0))
 model, args = model.prepare([0.0, 1.0, 2.0], [1.0, 2.0, 0.5])
-print(jax.tree.leaves(Target.of(model, args, {}).sorted_model))
+print(jax.tree.leaves(Target.from_model(model, args, {}).sorted_model))
 """
 
 

@@ -37,7 +37,7 @@ def parts(z):
 
 @pytest.mark.slow
 def test_log_density_of_a_mixture():
-    target, z = Target.of(assigned, (Y,), {}), np.array([-0.4, 0.2, 4.5])
+    target, z = Target.from_model(assigned, (Y,), {}), np.array([-0.4, 0.2, 4.5])
     prior, data = parts(z)
     assert target.discrete == ("k",)
     np.testing.assert_allclose(target.log_density(jnp.asarray(z)), prior + data, rtol=1e-12)
@@ -104,7 +104,7 @@ def test_observations_of_one_discrete_latent_need_a_plate():
     y = np.linspace(-1.0, 2.0, 2)
     with pytest.raises(ValueError, match=r"'y' has an axis of 2 .*numpyro.plate\('rows', 2\)"):
         bk.infer(model, y, False)
-    log_p = Target.of(model, (y, True), {}).log_density(jnp.array([0.5]))
+    log_p = Target.from_model(model, (y, True), {}).log_density(jnp.array([0.5]))
     each = [np.prod(norm.pdf(y, 0.5 + 3.0 * k)) for k in (0, 1)]
     expected = norm.logpdf(0.5) + np.log(0.7 * each[0] + 0.3 * each[1])
     assert float(log_p) == pytest.approx(expected, rel=1e-12)
@@ -126,7 +126,7 @@ def test_steps_of_a_scan_need_no_plate():
     move, forward = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([1.0, 0.0])
     for value in Y:
         forward = (forward @ move) * norm.pdf(value, [0.0, 3.0])
-    log_p = Target.of(model, (Y,), {}).log_density(jnp.zeros(1))
+    log_p = Target.from_model(model, (Y,), {}).log_density(jnp.zeros(1))
     expected = np.log(forward.sum()) + beta(2, 2).logpdf(0.5) + np.log(0.25)
     assert float(log_p) == pytest.approx(expected, rel=1e-12)
 
@@ -210,4 +210,4 @@ def indexed(y):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", few([nested, event, indexed], nested))
 def test_densities_that_can_be_summed_are_accepted(model):
-    Target.of(model, (np.arange(6.0).reshape(3, 2),), {}).require_summable()
+    Target.from_model(model, (np.arange(6.0).reshape(3, 2),), {}).require_summable()

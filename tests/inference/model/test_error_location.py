@@ -48,7 +48,7 @@ def wrong_plate(X, y):
 )
 def test_site_or_line_of_an_error(model, says):
     with pytest.raises((ValueError, TypeError), match=says):
-        Target.of(model, (X, Y), {})
+        Target.from_model(model, (X, Y), {})
 
 
 def test_errors_that_the_model_raises_are_unchanged():
@@ -57,7 +57,7 @@ def test_errors_that_the_model_raises_are_unchanged():
             raise ValueError("too few wells")
 
     with pytest.raises(ValueError, match="^too few wells"):
-        Target.of(model, (Y,), {})
+        Target.from_model(model, (Y,), {})
 
 
 def test_errors_that_this_package_raises_are_unchanged():
@@ -65,7 +65,7 @@ def test_errors_that_this_package_raises_are_unchanged():
         bk.GaussianProcess(bk.kernels.RBF(lengthscale=-1.0), y[:, None])
 
     with pytest.raises(ValueError, match="lengthscale") as error:
-        Target.of(model, (Y,), {})
+        Target.from_model(model, (Y,), {})
     assert "line" not in str(error.value)
 
 
@@ -74,4 +74,4 @@ def test_model_without_a_source_file():
     names = {"numpyro": numpyro, "dist": dist}
     exec(source, names)
     with pytest.raises(ValueError, match="^<string>, line 2: Normal distribution got invalid"):
-        Target.of(names["model"], (Y,), {})
+        Target.from_model(names["model"], (Y,), {})

@@ -72,7 +72,7 @@ MODELS = {
 def exchanges_of(name, count=3):
     """The target, draws from its prior, and the exchanges that hold at three of them."""
     model, args, _ = MODELS[name]
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     z = draw_prior(target, np.random.default_rng(1), np.ones(count))
     return target, z, find_exchanges(target, z[:3])
 
@@ -117,7 +117,7 @@ def test_copies_of_many_members_have_two_of_them_swapped():
         a = numpyro.sample("a", dist.Normal().expand([7]))
         numpyro.factor("data", -jnp.prod(a))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     exchange = Exchange(target, 7, {"a": (0,)})
     np.testing.assert_array_equal(exchange.copies(np.arange(7.0)), [[1, 0, 2, 3, 4, 5, 6]])
 

@@ -50,7 +50,7 @@ MODELS = [closed_over, in_columns, in_a_scan]
 
 
 def check(model, *args):
-    require_indices_in_range(Target.of(model, args, {}))
+    require_indices_in_range(Target.from_model(model, args, {}))
 
 
 @pytest.mark.parametrize("group", [GROUPS, GROUPS.astype(np.int8)])

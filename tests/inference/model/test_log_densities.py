@@ -33,7 +33,7 @@ def parts(z):
 @pytest.mark.parametrize("max_cheap", [0, 2**18])
 def test_any_number_of_points(monkeypatch, max_cheap):
     monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", max_cheap)
-    target = Target.of(model, (Y,), {})
+    target = Target.from_model(model, (Y,), {})
     # Not a multiple of any batch.
     z = np.random.default_rng(0).normal(size=(300, 2))
     likelihood, prior, log_det = parts(z)
@@ -50,7 +50,7 @@ def test_costly_density_in_threads():
     X, y = rng.normal(size=(160, 2)), rng.normal(size=160)
     kernel = RBF(dist.LogNormal(jnp.zeros(2), 1.0).to_event(1), dist.LogNormal(0.0, 1.0))
     gp, (X, y) = bk.GPRegression(kernel, noise=dist.LogNormal(-1.0, 1.0)).prepare(X, y)
-    target = Target.of(gp, (X, y), {})
+    target = Target.from_model(gp, (X, y), {})
     assert cost.is_costly(target)
     z = 0.3 * rng.normal(size=(40, target.size))
     expected = []

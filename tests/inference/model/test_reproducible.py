@@ -38,7 +38,7 @@ def outside_the_support(y):
 
 @pytest.mark.parametrize("model", [with_numpy, in_a_factor, outside_the_support])
 def test_random_numbers_of_python_and_numpy_are_refused(model):
-    target = Target.of(model, (Y,), {})
+    target = Target.from_model(model, (Y,), {})
     with pytest.raises(ValueError, match="differs between two evaluations"):
         require_reproducible(target)
 
@@ -86,24 +86,24 @@ def with_a_mixture(y):
 )
 def test_equal_programs_are_not_evaluated(model, monkeypatch):
     monkeypatch.setattr(reproducible, "_values", None)
-    require_reproducible(Target.of(model, (Y,), {}))
+    require_reproducible(Target.from_model(model, (Y,), {}))
 
 
 def test_models_are_traced_twice_in_the_first_call_only(monkeypatch):
     def model(y):
         normal(y)
 
-    require_reproducible(Target.of(model, (Y,), {}))
+    require_reproducible(Target.from_model(model, (Y,), {}))
     monkeypatch.setattr(reproducible, "_trace_again", None)
-    require_reproducible(Target.of(model, (Y + 1.0,), {}))
+    require_reproducible(Target.from_model(model, (Y + 1.0,), {}))
     # Arguments of another shape are another program.
     with pytest.raises(TypeError):
-        require_reproducible(Target.of(model, (Y[1:],), {}))
+        require_reproducible(Target.from_model(model, (Y[1:],), {}))
 
 
 def test_nan_is_equal_to_itself(monkeypatch):
     monkeypatch.setattr(reproducible, "_values", None)
-    require_reproducible(Target.of(normal, (Y, float("nan") * np.ones(4)), {}))
+    require_reproducible(Target.from_model(normal, (Y, float("nan") * np.ones(4)), {}))
 
 
 class Remembering:
@@ -122,5 +122,5 @@ def test_other_operations_with_equal_values_are_accepted(monkeypatch):
     compared = []
     values = reproducible._values
     monkeypatch.setattr(reproducible, "_values", lambda *args: compared.append(1) or values(*args))
-    require_reproducible(Target.of(Remembering(), (Y,), {}))
+    require_reproducible(Target.from_model(Remembering(), (Y,), {}))
     assert len(compared) == 2

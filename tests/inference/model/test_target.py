@@ -33,7 +33,7 @@ def test_normal_with_data_and_keyword_arguments():
         mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
         numpyro.sample("y", dist.Normal(mu, scale), obs=y)
 
-    target = Target.of(model, (jnp.asarray(Y),), {"scale": 0.5})
+    target = Target.from_model(model, (jnp.asarray(Y),), {"scale": 0.5})
     assert (target.size, target.coordinates) == (1, ["mu"])
     plain = stats.norm(1.0, 2.0).logpdf(0.4) + stats.norm(0.4, 0.5).logpdf(Y).sum()
     check(target, [0.4], plain, 0.0)
@@ -54,7 +54,7 @@ def test_normal_with_data_and_keyword_arguments():
     ],
 )
 def test_positive_parameters(prior, peer):
-    target = Target.of(lambda: numpyro.sample("s", prior), (), {})
+    target = Target.from_model(lambda: numpyro.sample("s", prior), (), {})
     # s = exp(z), ds/dz = exp(z).
     check(target, [-1.3], peer.logpdf(np.exp(-1.3)), -1.3)
     np.testing.assert_allclose(target.constrain(jnp.array([0.8]))["s"], np.exp(0.8), rtol=1e-12)
@@ -62,7 +62,7 @@ def test_positive_parameters(prior, peer):
 
 def test_simplex():
     alpha = np.array([2.0, 3.0, 0.5])
-    target = Target.of(lambda: numpyro.sample("p", dist.Dirichlet(alpha)), (), {})
+    target = Target.from_model(lambda: numpyro.sample("p", dist.Dirichlet(alpha)), (), {})
     assert target.coordinates == ["p[0]", "p[1]"]
     z = jnp.array([0.3, -0.8])
     p = target.constrain(z)["p"]
@@ -82,7 +82,7 @@ def test_ordered_vector():
         cuts = numpyro.sample("cuts", prior)
         numpyro.sample("y", dist.Normal(cuts[1], 1.0), obs=0.4)
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     z = np.array([-0.7, 0.2, -1.1])
     cuts = np.cumsum([z[0], np.exp(z[1]), np.exp(z[2])])
     np.testing.assert_allclose(target.constrain(jnp.asarray(z))["cuts"], cuts, rtol=1e-12)
@@ -99,7 +99,7 @@ def test_plates():
                 m = numpyro.sample("m", dist.Normal(0.0, s))
         numpyro.sample("y", dist.Normal(m.sum(), 1.0), obs=y)
 
-    target = Target.of(model, (1.5,), {})
+    target = Target.from_model(model, (1.5,), {})
     assert target.coordinates == [
         *("s[0]", "s[1]", "s[2]"),
         *("m[0, 0]", "m[0, 1]", "m[0, 2]", "m[1, 0]", "m[1, 1]", "m[1, 2]"),
@@ -122,7 +122,7 @@ def test_factor_param_and_deterministic():
         numpyro.deterministic("product", a * x)
         numpyro.sample("y", dist.Normal(x, a), obs=1.0)
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     assert target.coordinates == ["x", "a"]
     assert target.without_prior == ("a",)
     z = np.array([0.6, -0.4])
@@ -140,7 +140,7 @@ def test_improper_uniform():
         w = numpyro.sample("w", dist.ImproperUniform(constraints.real, (), (2,)))
         numpyro.sample("y", dist.Normal(w.sum(), s), obs=y)
 
-    target = Target.of(model, (jnp.asarray(Y),), {})
+    target = Target.from_model(model, (jnp.asarray(Y),), {})
     assert target.coordinates == ["s", "w[0]", "w[1]"]
     assert target.without_prior == ("s", "w")
     z = np.array([0.3, 0.5, -0.2])
@@ -152,7 +152,7 @@ def test_support_that_depends_on_another_latent():
         a = numpyro.sample("a", dist.Gamma(2.0, 1.0))
         numpyro.sample("u", dist.Uniform(0.0, a))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     z = np.array([0.9, -0.3])
     a, p = np.exp(0.9), expit(-0.3)
     np.testing.assert_allclose(target.constrain(jnp.asarray(z))["u"], a * p, rtol=1e-12)
@@ -170,7 +170,7 @@ def test_model_with_masks_and_scales():
         ):
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
-    target = Target.of(model, (jnp.asarray(Y),), {})
+    target = Target.from_model(model, (jnp.asarray(Y),), {})
     plain = stats.norm.logpdf(0.2) + 3.0 * stats.norm(0.2).logpdf(Y[[0, 1, 3]]).sum()
     check(target, [0.2], plain, 0.0)
 
@@ -178,7 +178,7 @@ def test_model_with_masks_and_scales():
 @pytest.mark.slow
 def test_correlation_matrix():
     # LKJ(2) in three dimensions: |R|^(2 - 1) over a constant (Lewandowski et al. 2009, eq. 16).
-    target = Target.of(lambda: numpyro.sample("L", dist.LKJCholesky(3, 2.0)), (), {})
+    target = Target.from_model(lambda: numpyro.sample("L", dist.LKJCholesky(3, 2.0)), (), {})
     assert target.size == 3
     z = jnp.array([0.2, -0.5, 0.9])
     L = np.asarray(target.constrain(z)["L"])
@@ -213,7 +213,7 @@ def several_sites():
 
 
 def test_ravel_and_unravel_are_inverse():
-    target = Target.of(several_sites, (), {})
+    target = Target.from_model(several_sites, (), {})
     assert target.coordinates == ["p[0]", "p[1]", "s[0]", "s[1]", "x"]
     parts = target.unravel(jnp.arange(5.0))
     assert {k: v.tolist() for k, v in parts.items()} == {"p": [0, 1], "s": [2, 3], "x": 4}
@@ -223,7 +223,7 @@ def test_ravel_and_unravel_are_inverse():
 
 @pytest.mark.slow
 def test_draws_from_the_prior_by_kolmogorov_smirnov():
-    target = Target.of(several_sites, (), {})
+    target = Target.from_model(several_sites, (), {})
     keys = jax.random.split(jax.random.key(0), 2000)
     draws = jax.jit(jax.vmap(lambda k: target.constrain(target.draw_prior(k, 1.0))))(keys)
     # Kolmogorov-Smirnov: a correct sampler fails each of these once in 10,000 seeds.
@@ -242,7 +242,7 @@ def test_draws_without_a_proper_prior_lie_around_the_first_value():
         s = numpyro.sample("s", dist.ImproperUniform(constraints.positive, (), ()))
         numpyro.sample("y", dist.Normal(a, s), obs=1.0)
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     draws = jax.jit(jax.vmap(lambda k: target.draw_prior(k, 1.0)))(
         jax.random.split(jax.random.key(0), 1000)
     )
@@ -262,7 +262,7 @@ def test_new_values_of_the_same_shape_do_not_trace_again():
 
     density = eqx.filter_jit(lambda target, z: target.log_density(z))
     for y in (Y, Y + 1.0):
-        target = Target.of(model, (jnp.asarray(y),), {})
+        target = Target.from_model(model, (jnp.asarray(y),), {})
         before = len(traced)
         expected = stats.norm.logpdf(0.5) + stats.norm(0.5).logpdf(y).sum()
         np.testing.assert_allclose(density(target, jnp.array([0.5])), expected, rtol=1e-12)
@@ -275,7 +275,7 @@ def test_random_keys_of_a_model_are_fixed():
         noise = jax.random.normal(numpyro.prng_key())
         numpyro.factor("noise", x * noise)
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     z = jnp.array([1.0])
     assert target.log_density(z) == target.log_density(z)
 
@@ -290,7 +290,7 @@ def test_latents_inside_a_scan():
         scan(step, 1.0, y)
 
     y = np.array([1.0, 2.0, 0.5])
-    target = Target.of(model, (y,), {})
+    target = Target.from_model(model, (y,), {})
     z = np.array([0.1, -0.3, 0.4])
     x = np.exp(z)
     before = np.concatenate([[1.0], x[:-1]])
@@ -305,5 +305,5 @@ def test_log_determinant_of_a_scaled_site_is_not_scaled():
         with numpyro.handlers.scale(scale=3.0):
             numpyro.sample("x", dist.Gamma(2.0, 1.0))
 
-    target = Target.of(model, (), {})
+    target = Target.from_model(model, (), {})
     check(target, [0.3], 3.0 * stats.gamma(2.0).logpdf(np.exp(0.3)), 0.3)

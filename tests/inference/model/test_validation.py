@@ -28,7 +28,7 @@ def event(y):
 
 def test_one_event_has_the_density_of_separate_observations():
     z = jnp.array([0.3])
-    as_event, separate = (Target.of(model, (Y,), {}) for model in (event, mean_of))
+    as_event, separate = (Target.from_model(model, (Y,), {}) for model in (event, mean_of))
     np.testing.assert_allclose(as_event.log_density(z), separate.log_density(z), rtol=1e-12)
 
 
@@ -39,7 +39,7 @@ def test_a_factor_may_be_in_a_plate():
             numpyro.factor("y", dist.Normal(mu, 1.0).log_prob(y))
 
     expected = norm.logpdf(0.3, 0.0, 2.0) + np.sum(norm.logpdf(Y, 0.3, 1.0))
-    log_density = Target.of(model, (Y,), {}).log_density(jnp.array([0.3]))
+    log_density = Target.from_model(model, (Y,), {}).log_density(jnp.array([0.3]))
     np.testing.assert_allclose(log_density, expected, rtol=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_plates_named_like_an_axis_of_the_draws_are_refused(name):
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     with pytest.raises(ValueError, match=f"plate is named '{name}'.*Rename"):
-        Target.of(model, (Y,), {})
+        Target.from_model(model, (Y,), {})
 
 
 def test_deterministics_need_the_shape_of_their_plate():
@@ -66,8 +66,8 @@ def test_deterministics_need_the_shape_of_their_plate():
 
     for value, shape in ((2.0, r"\(\)"), (np.ones(3), r"\(3,\)")):
         with pytest.raises(ValueError, match=f"'d' has shape {shape} inside plate 'rows'.*6 rows"):
-            Target.of(model, (Y, value), {})
-    assert Target.of(model, (Y, np.ones(6)), {}).deterministics == ("d",)
+            Target.from_model(model, (Y, value), {})
+    assert Target.from_model(model, (Y, np.ones(6)), {}).deterministics == ("d",)
 
 
 def test_deterministics_may_have_event_axes_behind_their_plate():
@@ -78,7 +78,7 @@ def test_deterministics_may_have_event_axes_behind_their_plate():
                 theta = numpyro.sample("theta", dist.Normal(mu * jnp.ones(3), 1.0).to_event(1))
             numpyro.sample("y", dist.Normal(theta[:, 0], 1.0), obs=y)
 
-    target = Target.of(model, (Y,), {})
+    target = Target.from_model(model, (Y,), {})
     assert target.deterministics == ("theta",)
     assert target.sites()["theta"].shape == (6, 3)
 
@@ -95,9 +95,9 @@ def in_parts(y, subsample_size=None):
 
 
 def test_log_density_of_a_subsampled_plate_counts_all_rows():
-    whole = Target.of(in_parts, (Y,), {})
+    whole = Target.from_model(in_parts, (Y,), {})
     # 4 does not divide the 6 rows.
-    parts = Target.of(in_parts, (Y,), {"subsample_size": 4})
+    parts = Target.from_model(in_parts, (Y,), {"subsample_size": 4})
     assert parts.subsampled and not whole.subsampled
     for z in np.random.default_rng(0).normal(size=(1, 2)):
         for options in ({}, {"jacobian": False}, {"prior": False}):
@@ -113,13 +113,13 @@ def test_rows_indexed_by_a_subsampled_plate():
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=jnp.asarray(y)[i])
 
     z = jnp.array([0.4])
-    log_p = [Target.of(model, (Y, size), {}).log_density(z) for size in (None, 2)]
+    log_p = [Target.from_model(model, (Y, size), {}).log_density(z) for size in (None, 2)]
     np.testing.assert_allclose(log_p[0], log_p[1], rtol=1e-12)
 
 
 @pytest.mark.slow
 def test_subsampled_log_density_is_unbiased():
-    target = Target.of(in_parts, (Y,), {"subsample_size": 2})
+    target = Target.from_model(in_parts, (Y,), {"subsample_size": 2})
     z = jnp.array([0.3, -0.2])
     keys = jax.random.split(jax.random.key(0), 4_000)
     noisy = np.asarray(jax.vmap(lambda key: target.noisy_log_density(z, key))(keys))
@@ -145,7 +145,7 @@ def test_latents_inside_subsampled_plates_are_whole():
         with numpyro.plate("rows", len(y), subsample_size=size) as i:
             numpyro.sample("y", dist.Normal(x.sum(), 1.0), obs=jnp.asarray(y)[i])
 
-    whole, parts = (Target.of(model, (Y, size), {}) for size in (None, 2))
+    whole, parts = (Target.from_model(model, (Y, size), {}) for size in (None, 2))
     assert parts.coordinates == whole.coordinates == ["x[0]", "x[1]", "x[2]"]
     z = jnp.array([0.4, -0.2, 1.0])
     np.testing.assert_allclose(parts.log_density(z), whole.log_density(z), rtol=1e-12)

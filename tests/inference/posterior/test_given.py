@@ -152,7 +152,7 @@ def test_formerly_deterministic_site_keeps_its_draws():
 
 def test_upstream_sites():
     def sites(model, *args):
-        return upstream_sites(Target.of(model, args, {}))
+        return upstream_sites(Target.from_model(model, args, {}))
 
     assert sites(line, X, Y) == (frozenset(), frozenset())
     assert sites(errors_in_variables, X, Y) == (frozenset({"x"}), frozenset())

@@ -138,7 +138,9 @@ def test_mask_that_depends_on_the_draw_is_refused():
             numpyro.sample("y", dist.Normal(0.0, 1.0), obs=y)
 
     posterior = fit(masked, Y)
-    changing = dataclasses.replace(posterior, target=bk.inference.Target.of(model, (Y,), {}))
+    changing = dataclasses.replace(
+        posterior, target=bk.inference.Target.from_model(model, (Y,), {})
+    )
     with pytest.raises(ValueError, match="observed site 'y' changes"):
         changing.log_likelihood()
 

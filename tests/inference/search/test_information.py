@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def curvature(model, args, z, kind):
-    target = Target.of(model, args, {})
+    target = Target.from_model(model, args, {})
     return np.asarray(hessian_at(NegativeLogDensity(target, True), jnp.asarray(z), kind))
 
 
@@ -295,7 +295,7 @@ def test_conditioned_parameters_are_no_observations():
         numpyro.sample("y", dist.Normal(X @ w, sd), obs=y)
 
     held, y = numpyro.handlers.condition(model, {"sd": jnp.array(0.5)}), CANONICAL["linear"][1]
-    require_information(Target.of(held, (X, y), {}), "fisher")
+    require_information(Target.from_model(held, (X, y), {}), "fisher")
     exact = curvature(held, (X, y), Z, "exact")
     np.testing.assert_allclose(curvature(held, (X, y), Z, "fisher"), exact, rtol=1e-8)
 

@@ -44,13 +44,13 @@ def test_fits_start_where_the_density_is_finite(name, method):
 
 def test_modes_of_two_moons():
     """Both factors of the density have their tops at (2, 0) and (-2, 0)."""
-    optimum = find_optimum(Target.of(MOON.model, (), {}), 4, 0, 1000, False)
+    optimum = find_optimum(Target.from_model(MOON.model, (), {}), 4, 0, 1000, False)
     np.testing.assert_allclose(np.abs(optimum.z), [2.0, 0.0], atol=1e-2)
 
 
 @pytest.mark.slow
 def test_finite_positions_are_draws_from_the_prior():
-    target = Target.of(uniform, (Y,), {})
+    target = Target.from_model(uniform, (Y,), {})
     objective = NegativeLogDensity(target, True)
 
     def positions(seed, count=4):
@@ -65,7 +65,7 @@ def test_finite_positions_are_draws_from_the_prior():
 
 
 def test_finite_positions_of_a_prior_with_a_dummy_sample():
-    target = Target.of(MOON.model, (), {})
+    target = Target.from_model(MOON.model, (), {})
     objective = NegativeLogDensity(target, True)
     z = finite_positions(target, lambda z: evaluate(objective, z), 5, 0, 4)
     assert z.shape == (5, 2) and np.all(np.abs(z) < 2.0) and len(np.unique(z)) == 10

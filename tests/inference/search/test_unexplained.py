@@ -31,7 +31,7 @@ def normal():
 
 
 def optimum_of(model, seed=0):
-    return find_optimum(Target.of(model, (), {}), 8, seed, 500, False)
+    return find_optimum(Target.from_model(model, (), {}), 8, seed, 500, False)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_unexplained_places_around_a_narrow_mode():
 
 
 def test_wide_draws_have_the_moments_of_the_prior():
-    target = Target.of(normal, (), {})
+    target = Target.from_model(normal, (), {})
     z = wide_draws(target, np.random.default_rng(0), 20_000, 2_000)
     assert z.shape == (20_000, 3)
     # The moments themselves are those of 2,000 draws.
@@ -114,6 +114,6 @@ def test_verdicts_count_the_unexplained_draws_followed():
 
 
 def test_search_from_one_start_follows_no_draws():
-    optimum = find_optimum(Target.of(normal, (), {}), 1, 0, 500, False)
+    optimum = find_optimum(Target.from_model(normal, (), {}), 1, 0, 500, False)
     assert optimum.unexplained is None and optimum.starts == 1
     assert optimum.search_evidence == {"unexplained_draws_followed": "not looked for"}

@@ -63,7 +63,7 @@ def two_modes():
 
 @pytest.mark.slow
 def test_start_distribution_is_normalised_and_traceable():
-    target = Target.of(two_modes, (), {})
+    target = Target.from_model(two_modes, (), {})
     optimum = find_optimum(target, 8, 0, 200, False)
     start = StartDistribution.at_modes(target, optimum, 0)
     z, log_q = start.draw(np.random.default_rng(0), 4000)

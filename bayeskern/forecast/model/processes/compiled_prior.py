@@ -30,7 +30,7 @@ class CompiledPrior:
 
     def __init__(self, model: GPRegression):
         # A target needs data; their values do not matter for the density of the hyperparameters.
-        self._target = BoundModel.of(model, (np.zeros(2), np.zeros(2)), {}).target()
+        self._target = BoundModel.from_model(model, (np.zeros(2), np.zeros(2)), {}).target()
         objective = NegativeLogDensity(self._target, jacobian=True)
         self.middle = np.asarray(initial_positions(objective, 1, 0)[0])
         self.prior_sd = np.ones(len(self.middle))

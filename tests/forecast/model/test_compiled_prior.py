@@ -31,51 +31,49 @@ KERNELS = {
 }
 
 
-def evidence_and_target(kernel):
+def density_and_target(kernel):
     model = bk.GPRegression(kernel, default_noise())
-    target = BoundModel.of(model, (T, Y), {}).target()
+    target = BoundModel.from_model(model, (T, Y), {}).target()
     return DenseLogMarginal(CompiledPrior(model), T, Y), target
 
 
 @pytest.mark.parametrize("name", few(KERNELS, "other kernel", "named twice"))
 def test_density_and_gradient_match_the_model(name):
-    evidence, target = evidence_and_target(KERNELS[name])
-    assert evidence.names == tuple(target.coordinates)
-    z = evidence.middle + 0.2 * np.random.default_rng(1).normal(size=target.size)
+    density, target = density_and_target(KERNELS[name])
+    assert density.names == tuple(target.coordinates)
+    z = density.middle + 0.2 * np.random.default_rng(1).normal(size=target.size)
     expected, slope = jax.jit(jax.value_and_grad(target.log_density))(jnp.asarray(z))
-    value, gradient = evidence.value_and_gradient(z)
+    value, gradient = density.value_and_gradient(z)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
-    np.testing.assert_allclose(evidence.log_density(z), expected, rtol=1e-9)
+    np.testing.assert_allclose(density.log_density(z), expected, rtol=1e-9)
     np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-8 * abs(slope).max())
 
 
 @pytest.mark.parametrize("name", ["other kernel", "white noise"])
 def test_predictions_match_the_process(name):
-    evidence, target = evidence_and_target(KERNELS[name])
-    z = evidence.middle + 0.1
-    model = target.model.at({k: v[0] for k, v in evidence.values(z[None]).items()})
+    density, target = density_and_target(KERNELS[name])
+    z = density.middle + 0.1
+    model = target.model.at({k: v[0] for k, v in density.values(z[None]).items()})
     process = model.condition(T, Y)
     expected = process.predict(NEW, noise=model.noise)
-    (mean,), (variance,) = evidence.moments(z[None], NEW)
+    (mean,), (variance,) = density.moments(z[None], NEW)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8)
     np.testing.assert_allclose(variance, expected.variance, rtol=1e-8)
-    mean, covariance = evidence.joint(z, NEW)
+    mean, covariance = density.joint(z, NEW)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8)
     truth = np.asarray(process.covariance(NEW)) + float(model.noise) * np.eye(3)
     np.testing.assert_allclose(covariance, truth, rtol=1e-7, atol=1e-10)
-    for ours, theirs in zip(evidence.loo(z[None]), process.loo(), strict=True):
+    for ours, theirs in zip(density.loo(z[None]), process.loo(), strict=True):
         np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["other prior", "named twice"])
 def test_components_match_the_model(name):
-    evidence, target = evidence_and_target(KERNELS[name])
-    zs = evidence.middle + np.array([[0.1], [-0.2]])
-    parts = evidence.components(zs, NEW, "a")
-    expected = centered_components(
-        target.model, evidence.values(zs), target.args, NEW[:, None], "a"
-    )
+    density, target = density_and_target(KERNELS[name])
+    zs = density.middle + np.array([[0.1], [-0.2]])
+    parts = density.components(zs, NEW, "a")
+    expected = centered_components(target.model, density.values(zs), target.args, NEW[:, None], "a")
     assert list(parts) == list(expected) == ["a", "b"]
     for part, moments in parts.items():
         for ours, theirs in zip(moments, expected[part].parts, strict=True):
@@ -85,11 +83,11 @@ def test_components_match_the_model(name):
 def test_white_noise_is_known_at_its_own_points_only():
     """Its component at the times of the data, with the future beside and without."""
     kernel = kernels.RBF(1.0).named("a") + kernels.White(dist.LogNormal(-2.0, 1.0)).named("b")
-    evidence, target = evidence_and_target(kernel)
-    z = evidence.middle[None]
-    expected = centered_components(target.model, evidence.values(z), target.args, T[:, None], "a")
-    both = evidence.components(z, np.append(T, NEW), "a")
-    for name, moments in evidence.components(z, T, "a").items():
+    density, target = density_and_target(kernel)
+    z = density.middle[None]
+    expected = centered_components(target.model, density.values(z), target.args, T[:, None], "a")
+    both = density.components(z, np.append(T, NEW), "a")
+    for name, moments in density.components(z, T, "a").items():
         for ours, theirs, longer in zip(moments, expected[name].parts, both[name], strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
             np.testing.assert_allclose(ours, longer[:, :N], rtol=1e-8, atol=1e-10)
@@ -97,7 +95,7 @@ def test_white_noise_is_known_at_its_own_points_only():
 
 def test_jax_matches_formulas_in_numpy():
     kernel = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
-    by_jax, _ = evidence_and_target(kernel)
+    by_jax, _ = density_and_target(kernel)
     in_numpy = DenseLogMarginal(NumpyPrior(kernel, default_noise()), T, Y)
     # The median of 64 draws from the prior, for the median itself.
     np.testing.assert_allclose(by_jax.middle, in_numpy.middle, atol=0.5)
