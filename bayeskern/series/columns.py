@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from bayeskern.core import validation
+from bayeskern.series.files.tables import Table
 from bayeskern.series.read_options import ReadOptions
 from bayeskern.series.zones import is_zone, require_zone
 
@@ -22,27 +26,67 @@ ZONE_NAMES = ("timezone", "time_zone", "time zone", "tz")
 COUNT_NAME = "count"
 # Columns that together hold a time, if no column holds a date.
 PARTS_OF_TIME = [("year", "month", "day"), ("year", "month"), ("year", "quarter"), ("year", "week")]
+# Name of the column for an index, or for times passed separately.
+INDEX_COLUMN = "the index of the frame"
 
 
-def choose_columns(
-    columns: Mapping[str, Any], options: ReadOptions
-) -> tuple[dict[str, Any], str, str]:
-    """Choose the time column and the value column of a table.
+@dataclass(frozen=True, eq=False)
+class SeriesColumns:
+    """Cells of a series in a table of n rows.
+
+    Attributes:
+        time_name: Name of the times.
+        value_name: Name of the values.
+        times: Times that `parse_times` accepts, (n,).
+        cells: Values that `read_numbers` accepts, (n,).
+        regressors: Cells of each regressor by name, (n,) each.
+        zones: Time zone of each row, (n,); None for the zone of the options.
+        points_may_group: True if 1.234 may also mean 1234.
+        remarks: Decisions made while reading.
+    """
+
+    time_name: str
+    value_name: str
+    times: Any
+    cells: Any
+    regressors: dict[str, Any] = field(default_factory=dict)
+    zones: list[str] | None = None
+    points_may_group: bool = False
+    remarks: tuple[str, ...] = ()
+
+    def at(self, rows: list[int]) -> SeriesColumns:
+        """The columns at given rows."""
+        return replace(
+            self,
+            times=take(self.times, rows),
+            cells=take(self.cells, rows),
+            regressors={name: take(cells, rows) for name, cells in self.regressors.items()},
+            zones=self.zones and take(self.zones, rows),
+        )
+
+
+def take(cells: Any, rows: list[int]) -> Any:
+    """Cells of an array or a list at given rows."""
+    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
+
+
+def choose_columns(table: Table, options: ReadOptions) -> SeriesColumns:
+    """Choose the columns of times, of values and of time zones of a table.
 
     Args:
-        columns: Cells by column name.
+        table: The table; its column `INDEX_COLUMN` holds the times.
         options: Columns named by the user. Without a time column, guess it, and join parts of a
             time in several columns, such as year and month. Without a value column, take the only
             column besides times and regressors; or y if the times are in ds; or a new column of
             ones to count rows.
 
-    Returns:
-        The columns, the name of the time column and the name of the value column.
-
     Raises:
         ValueError: If a named column is missing, or several columns may hold the values.
     """
-    columns, time, value = dict(columns), options.time, options.value
+    columns, zones, remarks = split_zones(table.columns, options)
+    time, value = options.time, options.value
+    if INDEX_COLUMN in columns and time not in columns:
+        time = INDEX_COLUMN
     if time is None:
         columns, time = _join_parts_of_time(columns)
     for name in options.regressors:
@@ -52,7 +96,7 @@ def choose_columns(
         validation.one_of("value", value, names)
     time = choose_time([name for name in names if name != value], time)
     if options.counts_rows:
-        return {time: columns[time], COUNT_NAME: [1.0] * len(columns[time])}, time, COUNT_NAME
+        columns[COUNT_NAME], value = [1.0] * len(columns[time]), COUNT_NAME
     others = [name for name in names if name != time] if value is None else [value]
     if time == NIXTLA_TIME and NIXTLA_VALUE in others:
         others = [NIXTLA_VALUE]
@@ -61,7 +105,21 @@ def choose_columns(
             f"value= (--value) must name the column of values; besides the times, {time}, there "
             f"are {', '.join(others) or 'no columns'}. To count rows: --by count."
         )
-    return columns, time, others[0]
+    return SeriesColumns(
+        time_label(time, columns[time]),
+        others[0],
+        columns[time],
+        columns[others[0]],
+        {name: columns[name] for name in options.regressors},
+        zones,
+        table.points_may_group,
+        (*table.remarks, *remarks),
+    )
+
+
+def time_label(time: str, times: Any) -> str:
+    """Name of the times: the name of their column, or of the index."""
+    return str(getattr(times, "name", None) or "time") if time == INDEX_COLUMN else time
 
 
 def split_id(columns: Mapping[str, Any], options: ReadOptions) -> tuple[dict[str, Any], str | None]:

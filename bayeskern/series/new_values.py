@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core.formatting import counted, printable_errors
-from bayeskern.series.cells import count_cells, read_numbers
-from bayeskern.series.columns import NIXTLA_ID, choose_columns, split_zones
-from bayeskern.series.dates.times import parse_times, read_times
+from bayeskern.series.columns import INDEX_COLUMN, NIXTLA_ID, choose_columns
+from bayeskern.series.files.tables import Table
 from bayeskern.series.read_options import INFERRED, ReadOptions
-from bayeskern.series.reading import INDEX_COLUMN, read_file, with_index_of_times
+from bayeskern.series.reading import table_of
 from bayeskern.series.resample import resample
-from bayeskern.series.series import Series
-from bayeskern.series.zones import to_utc, to_wall
+from bayeskern.series.series import Series, read_rows
 
 
 class LaterValues(NamedTuple):
@@ -53,65 +50,43 @@ def new_values(source: Any, series: Series, options: ReadOptions = INFERRED) -> 
     """
     if isinstance(source, LaterValues):
         return source
-    if isinstance(source, str | Path):
-        table = read_file(source, options)
-        return values_after(series, table.columns, options, table.points_may_group, table.remarks)
-    if hasattr(source, "columns"):
-        return values_after(series, with_index_of_times(source, options), options)
+    if isinstance(source, str | Path) or hasattr(source, "columns"):
+        return values_after(series, table_of(source, options), options)
     index = getattr(source, "index", None)
     if index is None or callable(index) or index.dtype.kind not in "MO":
         return LaterValues(None, source)
-    columns = {INDEX_COLUMN: index, series.value_name: list(source)}
-    return values_after(series, columns, replace(options, time=INDEX_COLUMN))
+    table = Table({INDEX_COLUMN: index, series.value_name: list(source)})
+    return values_after(series, table, options)
 
 
-def values_after(
-    series: Series,
-    columns: Mapping[str, Any],
-    options: ReadOptions = INFERRED,
-    points_may_group: bool = False,
-    remarks: tuple[str, ...] = (),
-) -> LaterValues:
+def values_after(series: Series, table: Table, options: ReadOptions) -> LaterValues:
     """Values of a table after the end of a series.
 
     Args:
         series: The series.
-        columns: Cells by column name.
+        table: The table.
         options: Names and notation of the columns; None for the names of the series.
-        points_may_group: True if 1.234 may also mean 1234.
-        remarks: Earlier remarks.
 
     Raises:
         ValueError: As in `new_values`.
     """
-    columns = {name: cells for name, cells in columns.items() if name != NIXTLA_ID}
-    time, value = options.time, options.value
-    if time is None:
-        known = (series.time_name, INDEX_COLUMN)
-        time = next((name for name in known if name in columns), None)
-    if value is None and series.value_name in columns:
+    cells = {name: cells for name, cells in table.columns.items() if name != NIXTLA_ID}
+    time, value, tz = options.time, options.value, series.calendar.tz
+    if time is None and series.time_name in cells:
+        time = series.time_name
+    if value is None and series.value_name in cells:
         value = series.value_name
-    tz = series.calendar.tz
     # Local times are in the zone of the series.
     options = replace(options, time=time, value=value, timezone=options.timezone or tz)
-    columns, zones, notes = split_zones(columns, options)
-    columns, time, value = choose_columns(columns, options)
-    remarks += notes
-    if options.by == "count":
-        values, notes = count_cells(columns[value]), ()
-    else:
-        values, notes = read_numbers(columns[value], value, options.decimal, points_may_group)
-    times, _, time_remarks = read_times(columns[time], time, options, zones)
+    columns = choose_columns(replace(table, columns=cells), options)
+    times, values, _, remarks = read_rows(columns, options)
     if times.dtype.kind != series.times.dtype.kind:
         kind = "dates" if series.times.dtype.kind == "M" else "numbers"
-        raise ValueError(f"{time}: the times of the series are {kind}; got {times.dtype}.")
-    order = np.argsort(times, kind="stable")
-    times, values = times[order], values[order]
-    remarks = (*remarks, *notes, *time_remarks)
-    if options.every is not None and options.by is not None:
-        wall = times if tz is None else to_wall(times, tz)
-        wall, values, notes = resample(wall, values, options.every, options.by)
-        times = parse_times(wall if tz is None else to_utc(wall, tz))
+        raise ValueError(
+            f"{columns.time_name}: the times of the series are {kind}; got {times.dtype}."
+        )
+    if options.every is not None:
+        times, values, notes = resample(times, values, options, tz)
         remarks += notes
     later = times > series.times[-1]
     if not np.any(later & np.isfinite(values)):
@@ -119,7 +94,7 @@ def values_after(
         raise NoNewValuesError(f"there is no value of {series.value_name} after {last}.")
     if options.every is None:
         remarks += _revised(series, times[~later], values[~later])
-    return LaterValues(times[later], values[later], remarks)
+    return LaterValues(times[later], values[later], tuple(remarks))
 
 
 def _revised(series: Series, times: np.ndarray, values: np.ndarray) -> tuple[str, ...]:

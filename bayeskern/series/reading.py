@@ -13,11 +13,12 @@ from bayeskern import datasets
 from bayeskern.core.formatting import printable_errors, suggestion
 from bayeskern.series.cells import read_numbers
 from bayeskern.series.columns import (
+    INDEX_COLUMN,
     TIME_NAMES,
+    SeriesColumns,
     choose_columns,
     choose_time,
     split_id,
-    split_zones,
 )
 from bayeskern.series.dates.times import parse_times
 from bayeskern.series.files.layout import is_readable
@@ -28,9 +29,6 @@ from bayeskern.series.series import Series
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Name of the column for an index, or for times passed separately.
-INDEX_COLUMN = "the index of the frame"
 
 
 @printable_errors()
@@ -109,34 +107,21 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
             name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
         else:
             name, columns = None, with_index_of_times(source, options)
-            time = INDEX_COLUMN if INDEX_COLUMN in columns else time
         table = Table(columns)
     else:
         hint = "An array has no columns: use times= and a frame of regressors."
         _refuse(options.given("columns", "files"), hint)
-        name, table, time = None, _from_values(source, times, options.counts_rows), INDEX_COLUMN
-    columns, id = split_id(table.columns, options)
-    columns, zones, remarks = split_zones(columns, options)
-    columns, time, value = choose_columns(columns, replace(options, time=time))
-    if table.header is not None and _is_row_of_data(columns[time], time, value, options):
+        name, table = None, _from_values(source, times, options.counts_rows)
+    others, id = split_id(table.columns, options)
+    columns = choose_columns(replace(table, columns=others), replace(options, time=time))
+    if table.header is not None and _is_row_of_data(columns, options):
         delimiter = next((mark for mark in DELIMITERS if mark in table.header), None)
         example = f'"time{delimiter}value"' if delimiter else '"value"'
         raise ValueError(
             f"{source} has no header: its first line is {table.header}. Put a header such as "
             f"{example} before it."
         )
-    return Series.from_columns(
-        id or name or value,
-        time_label(time, columns[time]),
-        value,
-        columns[time],
-        columns[value],
-        options,
-        {name: columns[name] for name in options.regressors},
-        table.points_may_group,
-        (*table.remarks, *remarks),
-        zones,
-    )
+    return Series.from_columns(id or name or columns.value_name, columns, options)
 
 
 def _refuse(options: Mapping[str, Any], hint: str) -> None:
@@ -162,17 +147,19 @@ def read_file(source: str | Path, options: ReadOptions) -> Table:
     return read_table(path, options.sheet, options.encoding, options.skip_rows)
 
 
+def table_of(source: Any, options: ReadOptions) -> Table:
+    """Table of a file or a frame."""
+    if isinstance(source, str | Path):
+        return read_file(source, options)
+    return Table(with_index_of_times(source, options))
+
+
 def columns_of(frame: Any) -> dict[str, list[Any]]:
     """Columns of a pandas or polars frame by name."""
     import narwhals as nw  # slow to import
 
     table = nw.from_native(frame, eager_only=True)
     return {str(name): table.get_column(name).to_list() for name in table.columns}
-
-
-def time_label(time: str, times: Any) -> str:
-    """Name of the times: the name of their column, or of the index."""
-    return str(getattr(times, "name", None) or "time") if time == INDEX_COLUMN else time
 
 
 def with_index_of_times(frame: Any, options: ReadOptions) -> dict[str, Any]:
@@ -200,8 +187,9 @@ def _with_times(table: Table, time: str | None) -> tuple[Table, str | None]:
     return replace(table, columns=columns, remarks=(*table.remarks, remark)), time
 
 
-def _is_row_of_data(times: Sequence[Any], time: str, value: str, options: ReadOptions) -> bool:
+def _is_row_of_data(columns: SeriesColumns, options: ReadOptions) -> bool:
     """True if the names of the time and value columns could be a row of data."""
+    times, time, value = columns.times, columns.time_name, columns.value_name
     is_number = any(is_readable(read_numbers, [value], value, mark, False) for mark in ".,")
     if not is_number and not options.counts_rows:
         return False

@@ -8,28 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bayeskern.core import validation
 from bayeskern.core.formatting import printable_errors
-from bayeskern.series.cells import AmbiguousError, count_cells, read_numbers
+from bayeskern.series.cells import AmbiguousError, read_numbers
 from bayeskern.series.columns import (
+    INDEX_COLUMN,
     NIXTLA_ID,
+    SeriesColumns,
     choose_columns,
     choose_time,
     split_zones,
+    take,
+    time_label,
 )
 from bayeskern.series.dates.times import read_times, read_written_times
 from bayeskern.series.files.tables import Table
 from bayeskern.series.read_options import ReadOptions
-from bayeskern.series.reading import (
-    INDEX_COLUMN,
-    read_file,
-    read_series,
-    time_label,
-    with_index_of_times,
-)
-from bayeskern.series.series import Series
+from bayeskern.series.reading import read_series, table_of
+from bayeskern.series.series import Series, read_values
 from bayeskern.series.zones import aware, is_aware
 
 
@@ -62,13 +58,12 @@ def read_many(series: Any, id: str | None, options: ReadOptions) -> SeriesReader
     is_file = isinstance(series, str | Path)
     if not is_file and (unused := options.given("files")):
         raise ValueError(f"{'=, '.join(unused)}= can only be used with files.")
-    if is_file:
-        readers = _from_table(read_file(series, options), id, options)
-    elif hasattr(series, "columns"):
+    if is_file or hasattr(series, "columns"):
         import narwhals as nw  # slow to import
 
-        readers = _from_table(Table(with_index_of_times(series, options)), id, options)
-        readers = readers._replace(backend=nw.get_native_namespace(series))
+        readers = _from_table(table_of(series, options), id, options)
+        if not is_file:
+            readers = readers._replace(backend=nw.get_native_namespace(series))
     else:
         if id is not None or options.given("columns"):
             raise ValueError(
@@ -93,19 +88,14 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     if id is None and options.value is None:
         return _from_wide_table(table, options)
     id = validation.one_of("id", id, table.columns)
-    names, points_may_group = table.columns[id], table.points_may_group
-    known_time = INDEX_COLUMN if INDEX_COLUMN in table.columns else options.time
+    names = table.columns[id]
     others = {name: cells for name, cells in table.columns.items() if name != id}
-    others, zones, notes = split_zones(others, options)
-    columns, time, value = choose_columns(others, replace(options, time=known_time))
-    times, values, remarks = columns[time], columns[value], table.remarks + notes
-    time = time_label(time, times)
+    columns = choose_columns(replace(table, columns=others), options)
+    times, values, remarks = columns.times, columns.cells, columns.remarks
     # Columns are read as a whole, because one series may determine the notation of the others. If
     # that fails, each series is read separately, so that only series with a wrong cell fail.
     try:
-        if options.by == "count":
-            values = count_cells(values)
-        values, notes = read_numbers(values, value, options.decimal, points_may_group)
+        values, notes = read_values(columns, options)
         remarks += notes
     except AmbiguousError:
         raise
@@ -113,14 +103,14 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
         pass
     # Local times become UTC series by series: of two equal times of one series, the second is the
     # later one.
-    is_local = (zones or options.timezone) and not is_aware(times)
+    is_local = (columns.zones or options.timezone) and not is_aware(times)
     if any(isinstance(cell, str | float) for cell in times[:1]):
         try:
             if is_local:
-                times, notes = read_written_times(times, time, options.date_format)
+                times, notes = read_written_times(times, columns.time_name, options.date_format)
                 remarks += notes
-            elif zones is None:
-                times, tz, notes = read_times(times, time, options)
+            elif columns.zones is None:
+                times, tz, notes = read_times(times, columns.time_name, options)
                 times = times if tz is None else aware(times, tz)
                 remarks += notes
         except AmbiguousError:
@@ -131,23 +121,12 @@ def _from_table(table: Table, id: str | None, options: ReadOptions) -> SeriesRea
     if missing is not None:
         raise ValueError(f"{id}, row {missing + 1}: the name of the series is missing.")
     rows = _rows_by_name(names)
+    columns = replace(columns, times=times, cells=values, remarks=())
     functions = [
-        partial(
-            Series.from_columns,
-            str(name),
-            time,
-            value,
-            _take(times, series_rows),
-            _take(values, series_rows),
-            options,
-            {column: _take(columns[column], series_rows) for column in options.regressors},
-            points_may_group,
-            (),
-            zones if zones is None else _take(zones, series_rows),
-        )
+        partial(Series.from_columns, str(name), columns.at(series_rows), options)
         for name, series_rows in rows.items()
     ]
-    return SeriesReaders([*rows], functions, id, time, "pandas", remarks)
+    return SeriesReaders([*rows], functions, id, columns.time_name, "pandas", remarks)
 
 
 def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
@@ -172,53 +151,38 @@ def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
             ) from None
     times = columns[time]
     label = time_label(time, times)
-    functions = [
-        partial(
-            Series.from_columns, name, label, name, times, cells, options, {},
-            table.points_may_group, (), zones,
-        )
-        for name, cells in named.items()
-    ]  # fmt: skip
+    functions = []
+    for name, cells in named.items():
+        series = SeriesColumns(label, name, times, cells, {}, zones, table.points_may_group)
+        functions.append(partial(Series.from_columns, name, series, options))
     remarks = (*table.remarks, *notes, f"each column besides {label} is a series")
     return SeriesReaders([*named], functions, "series", label, "pandas", remarks)
 
 
-class TablesByName(NamedTuple):
-    """Rows of each series of a file or a frame.
-
-    Attributes:
-        rows: Name of the series as text -> cells by column name.
-        points_may_group: True if 1.234 may also mean 1234.
-        remarks: Decisions made while reading the file.
-    """
-
-    rows: dict[str, dict[str, Any]]
-    points_may_group: bool
-    remarks: tuple[str, ...]
-
-
-def tables_by_name(source: Any, id: str, options: ReadOptions) -> TablesByName:
-    """Rows of each series of a file or a frame.
+def tables_by_name(
+    source: Any, id: str, options: ReadOptions
+) -> tuple[dict[str, Table], tuple[str, ...]]:
+    """Table of each series of a file or a frame, by its name as text.
 
     Args:
         source: The file or the frame.
         id: Column that names the series.
         options: How a file is read.
 
+    Returns:
+        The tables, and decisions made while reading the file.
+
     Raises:
         ValueError: If the source cannot be read, or there is no column `id`.
     """
-    if isinstance(source, str | Path):
-        table = read_file(source, options)
-    else:
-        table = Table(with_index_of_times(source, options))
+    table = table_of(source, options)
     names = map(str, table.columns[validation.one_of("id", id, table.columns)])
     columns = {name: cells for name, cells in table.columns.items() if name != id}
-    rows = {
-        name: {column: _take(cells, series_rows) for column, cells in columns.items()}
-        for name, series_rows in _rows_by_name(names).items()
-    }
-    return TablesByName(rows, table.points_may_group, table.remarks)
+    whole = replace(table, columns=columns, remarks=())
+    return {
+        name: replace(whole, columns={column: take(c, rows) for column, c in columns.items()})
+        for name, rows in _rows_by_name(names).items()
+    }, table.remarks
 
 
 def _rows_by_name[Name](names: Iterable[Name]) -> dict[Name, list[int]]:
@@ -227,8 +191,3 @@ def _rows_by_name[Name](names: Iterable[Name]) -> dict[Name, list[int]]:
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)
     return rows
-
-
-def _take(cells: Any, rows: list[int]) -> Any:
-    """Cells of an array or a list at the given rows."""
-    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]

@@ -6,7 +6,10 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
+from bayeskern.series.dates.times import parse_times
 from bayeskern.series.files.contents import SizeLimit
+from bayeskern.series.read_options import ReadOptions
+from bayeskern.series.zones import to_utc, to_wall
 
 # Names of periods and their pandas frequencies. Weeks begin on Mondays.
 PERIODS = {
@@ -21,7 +24,7 @@ PERIODS = {
 
 
 def resample(
-    times: np.ndarray, values: np.ndarray, every: str, by: str
+    times: np.ndarray, values: np.ndarray, options: ReadOptions, tz: str | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Aggregate values to whole periods.
 
@@ -30,27 +33,29 @@ def resample(
     period without events has the count 0.
 
     Args:
-        times: Sorted local times, (n,); duplicates are allowed.
+        times: Sorted times, (n,), naive UTC if there is a time zone; duplicates are allowed.
         values: Values, (n,), NaN where missing.
-        every: A key of `PERIODS`.
-        by: "sum", "mean", "last" or "count".
+        options: Period, a key of `PERIODS`, and aggregation.
+        tz: Time zone of the periods.
 
     Returns:
         Starts of the periods, their values, and remarks.
 
     Raises:
-        ValueError: If `every` or `by` is not an accepted name, the times are numbers, or no period
-            is complete.
+        ValueError: If `options.every` or `options.by` is not an accepted name, the times are
+            numbers, or no period is complete.
     """
     import pandas as pd  # slow to import
 
-    frequency = PERIODS[validation.one_of("every", every, PERIODS)]
-    by = validation.one_of("by", by, ("sum", "mean", "last", "count"))
+    every = validation.one_of("every", options.every, PERIODS)
+    frequency = PERIODS[every]
+    by = validation.one_of("by", options.by, ("sum", "mean", "last", "count"))
     if times.dtype.kind != "M":
         raise ValueError(
             f"every={every!r} needs dates; the times are numbers. Name the column of dates: "
             "time= or --time."
         )
+    times = to_wall(times, tz) if tz else times
     # Longer periods than days need less memory.
     seconds = {"minute": 60.0, "hour": 3600.0}.get(every, 86400.0)
     steps = float(np.ptp(times) / np.timedelta64(1, "s")) / seconds
@@ -81,4 +86,5 @@ def resample(
     dropped = first + len(starts) - last
     if dropped:
         remarks += (f"{counted(dropped, f'incomplete {every}')} at the ends left out",)
-    return starts.to_numpy()[first:last], totals[first:last], remarks
+    kept = starts.to_numpy()[first:last]
+    return parse_times(to_utc(kept, tz) if tz else kept), totals[first:last], remarks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +11,13 @@ from numpy.typing import ArrayLike
 from bayeskern.core.formatting import counted
 from bayeskern.series.calendar import Calendar
 from bayeskern.series.cells import count_cells, read_numbers
+from bayeskern.series.columns import SeriesColumns
 from bayeskern.series.dates.times import parse_times, read_times
 from bayeskern.series.files.contents import SizeLimit
 from bayeskern.series.frequency import infer_calendar
 from bayeskern.series.read_options import ReadOptions
 from bayeskern.series.regressors import Regressors
 from bayeskern.series.resample import resample
-from bayeskern.series.zones import to_utc, to_wall
 
 # Fewer values cannot determine level, change and spread.
 MIN_VALUES = 3
@@ -47,67 +46,37 @@ class Series:
     regressors: Regressors | None = None
 
     @classmethod
-    def from_columns(
-        cls,
-        name: str,
-        time_name: str,
-        value_name: str,
-        times: Any,
-        cells: Any,
-        options: ReadOptions,
-        regressors: Mapping[str, Any],
-        points_may_group: bool = False,
-        remarks: Sequence[str] = (),
-        zones: Sequence[str] | None = None,
-    ) -> Series:
+    def from_columns(cls, name: str, columns: SeriesColumns, options: ReadOptions) -> Series:
         """Read and sort values, drop missing values at the end, and infer the calendar.
 
         Args:
             name: Name of the series.
-            time_name: Name of the times.
-            value_name: Name of the values.
-            times: Times that `parse_times` accepts, (n,).
-            cells: Cells that `read_numbers` accepts, (n,).
+            columns: Cells of the series.
             options: Notation of the cells and the times, and aggregation.
-            regressors: Columns at the same times, in the same notation.
-            points_may_group: True if 1.234 may also mean 1234.
-            remarks: Earlier remarks.
-            zones: Time zone of each row, (n,); None for that of the options.
 
         Raises:
             ValueError: If a cell cannot be read, or there are fewer than three values.
         """
-        if (options.every is None) != (options.by is None):
-            raise ValueError(
-                "every= (--every) and by= (--by) must be given together, as a period and 'sum', "
-                f"'mean', 'last' or 'count'; got every={options.every!r} and by={options.by!r}."
-            )
-        if options.by == "count":
-            values, notes = count_cells(cells), ()
-        else:
-            values, notes = read_numbers(cells, value_name, options.decimal, points_may_group)
-        remarks = [*remarks, *notes]
-        regressor_columns = None
-        if regressors:
+        time_name, value_name = columns.time_name, columns.value_name
+        times, values, tz, remarks = read_rows(columns, options)
+        regressors = None
+        if columns.regressors:
             if options.every is not None:
                 raise ValueError(
                     "every= cannot be used with columns of regressors: give a frame of regressors "
                     "at the aggregated times."
                 )
-            regressor_columns = Regressors.from_columns(
-                times, regressors, time_name, options, points_may_group, zones
+            regressors = Regressors.from_columns(
+                columns.times,
+                columns.regressors,
+                time_name,
+                options,
+                columns.points_may_group,
+                columns.zones,
             )
-        times, tz, notes = read_times(times, time_name, options, zones)
-        remarks += notes
-        order = np.argsort(times, kind="stable")
-        if not np.array_equal(order, np.arange(len(order))):
-            times, values = times[order], values[order]
-            remarks.append("the times were not in order and have been sorted")
-        if options.every is not None and options.by is not None:
-            wall = times if tz is None else to_wall(times, tz)
-            wall, values, resampled = resample(wall, values, options.every, options.by)
-            times = parse_times(wall if tz is None else to_utc(wall, tz))
-            remarks += resampled
+        if options.every is not None:
+            times, values, notes = resample(times, values, options, tz)
+            remarks += notes
         observed = int(np.sum(np.isfinite(values)))
         if observed < MIN_VALUES:
             raise ValueError(
@@ -123,7 +92,7 @@ class Series:
             remarks.append(f"{counted(count - observed, 'missing value')} left out of the fit")
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks
-        return cls(name, time_name, value_name, values, calendar, tuple(remarks), regressor_columns)
+        return cls(name, time_name, value_name, values, calendar, tuple(remarks), regressors)
 
     @property
     def times(self) -> np.ndarray:
@@ -213,3 +182,35 @@ class Series:
         end = int(np.flatnonzero(self.observed[:count])[-1]) + 1
         calendar = replace(self.calendar, times=self.times[:end], remarks=())
         return replace(self, values=self.values[:end], calendar=calendar, remarks=())
+
+
+def read_values(columns: SeriesColumns, options: ReadOptions) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Values of the cells, (n,), or ones to count them, and remarks."""
+    if options.by == "count":
+        return count_cells(columns.cells), ()
+    return read_numbers(
+        columns.cells, columns.value_name, options.decimal, columns.points_may_group
+    )
+
+
+def read_rows(
+    columns: SeriesColumns, options: ReadOptions
+) -> tuple[np.ndarray, np.ndarray, str | None, list[str]]:
+    """Sorted times and their values, (n,) each, before aggregation; time zone and remarks.
+
+    Raises:
+        ValueError: If a cell cannot be read, or only one of every= and by= is given.
+    """
+    if (options.every is None) != (options.by is None):
+        raise ValueError(
+            "every= (--every) and by= (--by) must be given together, as a period and 'sum', "
+            f"'mean', 'last' or 'count'; got every={options.every!r} and by={options.by!r}."
+        )
+    values, value_remarks = read_values(columns, options)
+    times, tz, time_remarks = read_times(columns.times, columns.time_name, options, columns.zones)
+    remarks = [*columns.remarks, *value_remarks, *time_remarks]
+    order = np.argsort(times, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        times, values = times[order], values[order]
+        remarks.append("the times were not in order and have been sorted")
+    return times, values, tz, remarks

@@ -163,17 +163,16 @@ class Forecasts(Mapping[Any, Forecast]):
             ValueError: If the source cannot be read, or a column is missing.
         """
         options = ReadOptions(**reading)
-        table = tables_by_name(source, id or self.id_name, options)
-        remarks = list(table.remarks)
+        tables, notes = tables_by_name(source, id or self.id_name, options)
+        remarks = [*notes]
         summaries, sources = list(self.results), list(self.sources)
-        with Progress("updates", len(table.rows), progress) as bar:
-            for name, columns in table.rows.items():
+        with Progress("updates", len(tables), progress) as bar:
+            for name, table in tables.items():
                 index = self._indices_of_text.get(name)
                 if index is not None and summaries[index].problem is None:
                     f, verdict = self[self.ids[index]], bool(summaries[index].verdict)
                     try:
-                        new = values_after(f.series, columns, options, table.points_may_group)
-                        f = f.update(new)
+                        f = f.update(values_after(f.series, table, options))
                         summaries[index] = ForecastSummary.from_forecast(f, self.levels, verdict)
                         sources[index] = contents_or_forecast(f)
                     except NoNewValuesError:
@@ -181,7 +180,7 @@ class Forecasts(Mapping[Any, Forecast]):
                     except (ValueError, ArithmeticError) as error:
                         remarks.append(f"no update of {name}: {message_of(error)}")
                 bar.advance()
-        if unknown := [name for name in table.rows if name not in self._indices_of_text]:
+        if unknown := [name for name in tables if name not in self._indices_of_text]:
             remarks.append(
                 f"no forecast of {counted(len(unknown), 'new series')}, such as "
                 f"{unknown[0]}: use forecast_many"

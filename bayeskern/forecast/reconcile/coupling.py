@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
@@ -105,10 +106,8 @@ def in_rank_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def root_of_paths(paths: np.ndarray) -> np.ndarray:
     """Cholesky factor of the correlation of the normal scores of paths (D, horizon)."""
-    import pandas as pd  # slow to import
-
     # Ties share their rank.
-    ranks = pd.DataFrame(paths).rank().to_numpy()
+    ranks = rankdata(paths, axis=0)
     scores = np.asarray(ndtri(ranks / (len(paths) + 1.0)))
     correlation = correlation_of(scores)
     # Consecutive steps of a smooth path can be equal up to rounding.

@@ -149,14 +149,13 @@ def _require_alike(forecasts: Mapping[Any, Forecast]) -> None:
         raise TypeError(
             f"forecasts must map names to forecasts of bk.forecast; {wrong!r} is a {kind}."
         )
-    (first, reference), *others = forecasts.items()
+    first, reference = next(iter(forecasts.items()))
     for name, f in forecasts.items():
         if not f.series.calendar.regular:
             raise ValueError(
                 f"forecasts: the times of {name!r} are {f.series.calendar.description}; a "
                 "hierarchy needs regular times."
             )
-    for name, f in others:
         if f.horizon != reference.horizon:
             raise ValueError(
                 f"forecasts must have the same horizon; {first!r} has {reference.horizon} steps "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.formatting import abbreviated, counted, short, suggestion
+from bayeskern.series.reading import columns_of
 
 # Names of the levels of the sum of all series and of the bottom series.
 TOTAL, BOTTOM = "total", "bottom"
@@ -186,11 +187,8 @@ def _listed(names: Sequence[Any]) -> str:
 
 def _columns(source: Any) -> dict[str, list[Any]]:
     """Columns of a frame by name."""
-    import narwhals as nw  # slow to import
-
     try:
-        frame = nw.from_native(source, eager_only=True)
-        columns = {str(name): frame[name].to_list() for name in frame.columns}
+        columns = columns_of(source)
     except (TypeError, AttributeError):
         raise TypeError(
             "hierarchy must be a frame with columns child and parent, a mapping from child to "

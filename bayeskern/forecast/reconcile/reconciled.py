@@ -234,16 +234,12 @@ class CoherentForecasts(Mapping):
         return fig
 
     def __repr__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
-        """Lines of the summary."""
         first = next(iter(self.series.values()))
         lines = [f"{len(self)} forecasts that add up, {len(first.draws)} draws, {self.method}"]
         lines += [f"  remark    {remark}" for remark in self.remarks]
         if self.scores is not None:
             lines += ["", *(f"  {line}" for line in score_lines(self.scores))]
-        return lines
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -239,7 +239,8 @@ def reconcile_temporal(
         Level(name, size, _forecast_of_blocks(forecast, name, size, options))
         for name, size in sorted(sizes.items(), key=lambda item: -item[1])
     ]
-    levels.append(Level(_name_of_step(calendar), 1, forecast))
+    single_steps = (name for name, n in _steps_by_period(calendar).items() if abs(n - 1.0) < 1e-6)
+    levels.append(Level(next(single_steps, "step"), 1, forecast))
     probabilities = (np.arange(draws) + 0.5) / draws
     quantiles = [level.forecast.quantile(probabilities) for level in levels]
     roots = tuple(root_of_paths(level.forecast.sample(draws, seed)) for level in levels)
@@ -257,18 +258,11 @@ def reconcile_temporal(
     return TemporallyReconciled(series, method, (), blocks, nonnegative, seed)
 
 
-def _units(calendar: Calendar) -> float:
-    """Length of a step in the unit of `PERIOD_LENGTHS`."""
-    if calendar.kind == "second":
-        return calendar.step * SECONDS_PER_YEAR
-    return float(calendar.every)
-
-
-def _name_of_step(calendar: Calendar) -> str:
-    """Name of the period of a single step, "step" if it has none."""
-    lengths = PERIOD_LENGTHS.get(calendar.kind, {})
-    names = (name for name, n in lengths.items() if abs(n - _units(calendar)) < 1e-6 * n)
-    return next(names, "step")
+def _steps_by_period(calendar: Calendar) -> dict[str, float]:
+    """Number of steps of each period of the calendar, by name."""
+    is_ticks = calendar.kind == "second"
+    unit = calendar.step * SECONDS_PER_YEAR if is_ticks else calendar.every
+    return {name: n / unit for name, n in PERIOD_LENGTHS.get(calendar.kind, {}).items()}
 
 
 def _size_of(period: str | int, calendar: Calendar, horizon: int) -> int:
@@ -277,9 +271,8 @@ def _size_of(period: str | int, calendar: Calendar, horizon: int) -> int:
     Raises ValueError unless it is between 2 and the horizon.
     """
     if isinstance(period, str):
-        lengths = PERIOD_LENGTHS.get(calendar.kind, {})
-        steps = {name: length / _units(calendar) for name, length in lengths.items()}
-        whole = {name: n for name, n in steps.items() if n > 1.5 and abs(n - round(n)) < 1e-6}
+        steps = _steps_by_period(calendar).items()
+        whole = {name: n for name, n in steps if n > 1.5 and abs(n - round(n)) < 1e-6}
         if not whole:
             raise ValueError(
                 f"periods: {period!r} is not a whole number of steps of a series that is "

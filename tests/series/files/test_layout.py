@@ -24,185 +24,114 @@ def rows(times, header="day,sales", delimiter=","):
     return "\n".join([header.replace(",", delimiter), *cells]) + "\n"
 
 
-# Name: text of the file, expected times, expected remark ("" for none), options.
+def read(text, remark="", times=MONTHS, **options):
+    """File that is read: its text, expected times, expected remark ("" for none) and options."""
+    return text, times, remark, options
+
+
+def refused(text, message, **options):
+    """File that is refused: its text, expected message and options."""
+    return text, message, options
+
+
 READ = {
-    "a title": (
-        "Sales of 2020\n" + TABLE,
-        MONTHS,
-        "the first row, 'Sales of 2020', is a title",
-        {},
+    "a title": read("Sales of 2020\n" + TABLE, "the first row, 'Sales of 2020', is a title"),
+    "a title between quotes": read('"Sales, net, 2020"\n' + TABLE, "'Sales, net, 2020'"),
+    "a title with empty cells": read("Sales,\n" + TABLE, "'Sales', is a title"),
+    "a title of another delimiter": read(
+        "Sales, net\n" + TABLE.replace(",", ";"), "'Sales, net', is a title"
     ),
-    "a title between quotes": ('"Sales, net, 2020"\n' + TABLE, MONTHS, "'Sales, net, 2020'", {}),
-    "a title with empty cells": ("Sales,\n" + TABLE, MONTHS, "'Sales', is a title", {}),
-    "a title of another delimiter": (
-        "Sales, net\n" + TABLE.replace(",", ";"),
-        MONTHS,
-        "'Sales, net', is a title",
-        {},
-    ),
-    "a title of tabs": ("Sales\n" + TABLE.replace(",", "\t"), MONTHS, "is a title", {}),
-    "two titles": (
-        "Sales\nin EUR\n" + TABLE,
-        MONTHS,
-        "the first 2 rows, from 'Sales', are titles",
-        {},
-    ),
-    "a title and an empty line": ("Sales\n\n" + TABLE, MONTHS, "is a title", {}),
-    "a title and empty cells": ("Sales,\n,\n" + TABLE, MONTHS, "is a title", {}),
-    "a title that is a year": ("2020\n" + TABLE, MONTHS, "'2020', is a title", {}),
-    "an empty line": ("\n" + TABLE, MONTHS, "", {}),
-    "a row of empty cells": (",\n" + TABLE, MONTHS, "", {}),
-    "rows of empty cells below": (TABLE + ",\n,\n", MONTHS, "", {}),
-    "a total": (TABLE + "Total,105\n", MONTHS, "the last row, 'Total', is a total", {}),
-    "a total in capitals": (TABLE + "TOTAL,105\n", MONTHS, "'TOTAL', is a total", {}),
-    "a grand total": (TABLE + "Grand total:,105\n", MONTHS, "is a total", {}),
-    "a sum": (TABLE + "Sum,105\n", MONTHS, "'Sum', is a total", {}),
-    "a German sum": (TABLE + "Summe,105\n", MONTHS, "'Summe', is a total", {}),
-    "a total and a mean": (
-        TABLE + "Total,105\nMean,26.25\n",
-        MONTHS,
-        "from 'Total', are totals",
-        {},
-    ),
-    "a total without a value": (TABLE + "Total,\n", MONTHS, "left out", {}),
-    "a note": (
-        TABLE + "Source: Statistics Office\n",
-        MONTHS,
-        "'Source: Statistics Office', is a note",
-        {},
-    ),
-    "two notes": (
-        TABLE + "* estimated\nSource: Office\n",
-        MONTHS,
-        "from '* estimated', are notes",
-        {},
-    ),
-    "a total and a note": (
-        TABLE + "Total,105\nSource: Office\n",
-        MONTHS,
-        "'Total', is a total",
-        {},
-    ),
-    "all at once": (
-        "Sales\n\n" + TABLE + "Total,105\n\nSource: Office\n",
-        MONTHS,
-        "is a title",
-        {},
-    ),
-    "units below the names": (
-        "month,sales\nyyyy-mm,EUR\n" + BODY,
-        MONTHS,
-        "joined as in 'month yyyy",
-        {},
-    ),
-    "units in brackets": ("month,sales\n,(EUR)\n" + BODY, MONTHS, "joined as in 'sales (EUR)'", {}),
-    "groups above the names": (
+    "a title of tabs": read("Sales\n" + TABLE.replace(",", "\t"), "is a title"),
+    "two titles": read("Sales\nin EUR\n" + TABLE, "the first 2 rows, from 'Sales', are titles"),
+    "a title and an empty line": read("Sales\n\n" + TABLE, "is a title"),
+    "a title and empty cells": read("Sales,\n,\n" + TABLE, "is a title"),
+    "a title that is a year": read("2020\n" + TABLE, "'2020', is a title"),
+    "an empty line": read("\n" + TABLE),
+    "a row of empty cells": read(",\n" + TABLE),
+    "rows of empty cells below": read(TABLE + ",\n,\n"),
+    "a total": read(TABLE + "Total,105\n", "the last row, 'Total', is a total"),
+    "a total in capitals": read(TABLE + "TOTAL,105\n", "'TOTAL', is a total"),
+    "a grand total": read(TABLE + "Grand total:,105\n", "is a total"),
+    "a sum": read(TABLE + "Sum,105\n", "'Sum', is a total"),
+    "a German sum": read(TABLE + "Summe,105\n", "'Summe', is a total"),
+    "a total and a mean": read(TABLE + "Total,105\nMean,26.25\n", "from 'Total', are totals"),
+    "a total without a value": read(TABLE + "Total,\n", "left out"),
+    "a note": read(TABLE + "Source: Statistics Office\n", "'Source: Statistics Office', is a note"),
+    "two notes": read(TABLE + "* estimated\nSource: Office\n", "from '* estimated', are notes"),
+    "a total and a note": read(TABLE + "Total,105\nSource: Office\n", "'Total', is a total"),
+    "all at once": read("Sales\n\n" + TABLE + "Total,105\n\nSource: Office\n", "is a title"),
+    "units below the names": read("month,sales\nyyyy-mm,EUR\n" + BODY, "joined as in 'month yyyy"),
+    "units in brackets": read("month,sales\n,(EUR)\n" + BODY, "joined as in 'sales (EUR)'"),
+    "groups above the names": read(
         ",Sales,\nmonth,north,south\n" + BODY.replace("\n", ",7\n"),
-        MONTHS,
         "joined as in 'Sales north'",
-        {"value": "Sales north"},
+        value="Sales north",
     ),
-    "years above the names": (
+    "years above the names": read(
         ",2019,\nmonth,units,eur\n" + BODY.replace("\n", ",7\n"),
-        MONTHS,
         "joined as in '2019 units'",
-        {"value": "2019 units"},
+        value="2019 units",
     ),
-    "types below the names": (
-        "month,sales\ndate,float\n" + BODY,
-        MONTHS,
-        "joined as in 'month date'",
-        {},
+    "types below the names": read("month,sales\ndate,float\n" + BODY, "joined as in 'month date'"),
+    "lines to skip": read("Sales, net, EUR\nof all shops\n" + TABLE, skip_rows=2),
+    "empty lines to skip": read("\n\n\n" + TABLE, skip_rows=3),
+    "no lines to skip": read(TABLE, skip_rows=0),
+    "a comment to skip": read("#\nmonths,of,sales\n" + TABLE, skip_rows=2),
+    "MM.YYYY": read(rows(["01.2020", "02.2020", "03.2020", "04.2020"]), "read as months"),
+    "M.YYYY": read(rows(["1.2020", "2.2020", "3.2020", "4.2020"]), "1.2020 is 2020-01"),
+    "YYYY.MM": read(rows(["2020.01", "2020.02", "2020.03", "2020.04"]), "read as months"),
+    "MM.YYYY by its format": read(
+        rows(["01.2020", "02.2020", "03.2020", "04.2020"]), date_format="%m.%Y"
     ),
-    "lines to skip": ("Sales, net, EUR\nof all shops\n" + TABLE, MONTHS, "", {"skip_rows": 2}),
-    "empty lines to skip": ("\n\n\n" + TABLE, MONTHS, "", {"skip_rows": 3}),
-    "no lines to skip": (TABLE, MONTHS, "", {"skip_rows": 0}),
-    "a comment to skip": ("#\nmonths,of,sales\n" + TABLE, MONTHS, "", {"skip_rows": 2}),
-    "MM.YYYY": (rows(["01.2020", "02.2020", "03.2020", "04.2020"]), MONTHS, "read as months", {}),
-    "M.YYYY": (rows(["1.2020", "2.2020", "3.2020", "4.2020"]), MONTHS, "1.2020 is 2020-01", {}),
-    "YYYY.MM": (rows(["2020.01", "2020.02", "2020.03", "2020.04"]), MONTHS, "read as months", {}),
-    "MM.YYYY by its format": (
-        rows(["01.2020", "02.2020", "03.2020", "04.2020"]),
-        MONTHS,
-        "",
-        {"date_format": "%m.%Y"},
-    ),
-    "MM-YYYY": (rows(["01-2020", "02-2020", "03-2020", "04-2020"]), MONTHS, "", {}),
-    "MM/YYYY": (rows(["01/2020", "02/2020", "03/2020", "04/2020"]), MONTHS, "", {}),
-    "2020-1-13": (rows([f"2020-1-{d}" for d in range(13, 17)]), DAYS, "", {}),
-    "weekdays": (
+    "MM-YYYY": read(rows(["01-2020", "02-2020", "03-2020", "04-2020"])),
+    "MM/YYYY": read(rows(["01/2020", "02/2020", "03/2020", "04/2020"])),
+    "2020-1-13": read(rows([f"2020-1-{d}" for d in range(13, 17)]), times=DAYS),
+    "weekdays": read(
         rows(
             [
-                f'"{w}, {d} January 2020"'
-                for w, d in zip(
-                    ["Monday", "Tuesday", "Wednesday", "Thursday"], range(13, 17), strict=True
-                )
+                f'"{w} January 2020"'
+                for w in ("Monday, 13", "Tuesday, 14", "Wednesday, 15", "Thursday, 16")
             ]
         ),
-        DAYS,
-        "",
-        {},
+        times=DAYS,
     ),
-    "short weekdays": (
-        rows(
-            [
-                f"{w} {d}.1.2020"
-                for w, d in zip(["Mon", "Tue", "Wed", "Thu"], range(13, 17), strict=True)
-            ]
-        ),
-        DAYS,
-        "",
-        {},
+    "short weekdays": read(
+        rows(["Mon 13.1.2020", "Tue 14.1.2020", "Wed 15.1.2020", "Thu 16.1.2020"]), times=DAYS
     ),
-    "weekdays behind": (
-        rows(
-            [
-                f"2020-01-{d} ({w})"
-                for w, d in zip(["Mon", "Tue", "Wed", "Thu"], range(13, 17), strict=True)
-            ]
-        ),
-        DAYS,
-        "",
-        {},
+    "weekdays behind": read(
+        rows(["2020-01-13 (Mon)", "2020-01-14 (Tue)", "2020-01-15 (Wed)", "2020-01-16 (Thu)"]),
+        times=DAYS,
     ),
-    "weekdays that tell the order": (
-        rows(["Wed 01/01/2020", "Sat 02/01/2020", "Sun 03/01/2020", "Wed 04/01/2020"]),
-        MONTHS,
-        "",
-        {"date_format": None},
+    "weekdays that tell the order": read(
+        rows(["Wed 01/01/2020", "Sat 02/01/2020", "Sun 03/01/2020", "Wed 04/01/2020"])
     ),
-    "a column of zones": (
+    "a column of zones": read(
         rows([f"{day},Asia/Tokyo" for day in DAYS.astype("M8[D]")], "day,tz,sales"),
-        DAYS - np.timedelta64(9, "h"),
         "local times of the zones in tz",
-        {},
-    ),
-    "a zone by option": (
-        rows(DAYS.astype("M8[D]")),
         DAYS - np.timedelta64(9, "h"),
-        "",
-        {"timezone": "Asia/Tokyo"},
     ),
-    "a log of events": (
+    "a zone by option": read(
+        rows(DAYS.astype("M8[D]")), times=DAYS - np.timedelta64(9, "h"), timezone="Asia/Tokyo"
+    ),
+    "a log of events": read(
         "time,what\n"
         + "".join(
             f"{t},x\n" for t, n in zip(DAYS, (15, 20, 40, 30), strict=True) for _ in range(n)
         ),
-        DAYS,
         "each day has the number of its rows",
-        {"every": "day", "by": "count"},
+        DAYS,
+        every="day",
+        by="count",
     ),
-    "middles of years": (
+    "middles of years": read(
         rows(["2017.5", "2018.5", "2019.5", "2020.5"]),
-        [2017.5, 2018.5, 2019.5, 2020.5],
         "2017.5 is the middle of 2017",
-        {},
+        [2017.5, 2018.5, 2019.5, 2020.5],
     ),
-    "months as numbers on request": (
+    "months as numbers on request": read(
         rows(["2020.01", "2020.02", "2020.03", "2020.04"]),
-        [2020.01, 2020.02, 2020.03, 2020.04],
-        "",
-        {"date_format": "number"},
+        times=[2020.01, 2020.02, 2020.03, 2020.04],
+        date_format="number",
     ),
 }
 
@@ -218,73 +147,58 @@ def test_files_that_are_read(tmp_path, text, times, remark, options):
     assert remark in said and bool(said) == bool(remark)
 
 
-# Name: text of the file, expected message, options.
 REFUSED = {
-    "half a title": ("Sales, net, EUR\n" + TABLE, "row 1: 2 cells, .* has 3.*--skip-rows", {}),
-    "too many lines skipped": (TABLE, "has no header: its first line is 2020-01", {"skip_rows": 1}),
-    "all lines skipped": (TABLE, "has no rows", {"skip_rows": 9}),
-    "lines to skip below zero": (
-        TABLE,
-        "skip_rows must be a whole number of at least 0",
-        {"skip_rows": -1},
+    "half a title": refused("Sales, net, EUR\n" + TABLE, "row 1: 2 cells, .* has 3.*--skip-rows"),
+    "too many lines skipped": refused(
+        TABLE, "has no header: its first line is 2020-01", skip_rows=1
     ),
-    "lines of JSON to skip": (
-        '[{"month": "2020-01", "y": 1}]',
-        "is for text files and sheets",
-        {"skip_rows": 1},
+    "all lines skipped": refused(TABLE, "has no rows", skip_rows=9),
+    "lines to skip below zero": refused(
+        TABLE, "skip_rows must be a whole number of at least 0", skip_rows=-1
     ),
-    "a total in the middle": (TABLE + "Total,105\n2020-05,3\n", "row 5: cannot read 'Total'", {}),
-    "a total in each year": (TABLE + "Total,105\n2021-01,3\nTotal,3\n", "cannot read 'Total'", {}),
-    "yearly Junes": (
-        rows(["1990.06", "1991.06", "1992.06", "1993.06"]),
-        "1990-06 .* number 1990.06",
-        {},
+    "lines of JSON to skip": refused(
+        '[{"month": "2020-01", "y": 1}]', "is for text files and sheets", skip_rows=1
     ),
-    "tenths or months": (
-        rows(["1990.1", "1990.2", "1990.3", "1990.4"]),
-        "1990-01 .* number 1990.1",
-        {},
+    "a total in the middle": refused(
+        TABLE + "Total,105\n2020-05,3\n", "row 5: cannot read 'Total'"
     ),
-    "a month 13": (
-        rows(["01.1990", "02.1990", "13.1990", "04.1990"]),
-        "row 3: cannot read '13.1990'",
-        {},
+    "a total in each year": refused(
+        TABLE + "Total,105\n2021-01,3\nTotal,3\n", "cannot read 'Total'"
     ),
-    "months of two digits": (
-        rows(["01.90", "02.90", "03.90", "04.90"]),
-        "row 1: cannot read '01.90'",
-        {},
+    "yearly Junes": refused(
+        rows(["1990.06", "1991.06", "1992.06", "1993.06"]), "1990-06 .* number 1990.06"
     ),
-    "a wrong weekday": (
+    "tenths or months": refused(
+        rows(["1990.1", "1990.2", "1990.3", "1990.4"]), "1990-01 .* number 1990.1"
+    ),
+    "a month 13": refused(
+        rows(["01.1990", "02.1990", "13.1990", "04.1990"]), "row 3: cannot read '13.1990'"
+    ),
+    "months of two digits": refused(
+        rows(["01.90", "02.90", "03.90", "04.90"]), "row 1: cannot read '01.90'"
+    ),
+    "a wrong weekday": refused(
         rows(["Mon 2020-01-13", "Tue 2020-01-14", "Sun 2020-01-15", "Thu 2020-01-16"]),
         "row 3: 'Sun 2020-01-15' is a Wednesday",
-        {},
     ),
-    "days or months": (
+    "days or months": refused(
         rows(["01/01/2020", "02/02/2020", "03/04/2020", "05/05/2020"]),
         "row 3: .*2020-04-03 .* or 2020-03-04",
-        {},
     ),
-    "an unknown zone": (
-        rows(DAYS.astype("M8[D]")),
-        "Did you mean 'Europe/Berlin'",
-        {"timezone": "Europe/Berln"},
+    "an unknown zone": refused(
+        rows(DAYS.astype("M8[D]")), "Did you mean 'Europe/Berlin'", timezone="Europe/Berln"
     ),
-    "a zone of numbers": (
-        rows([1, 2, 3, 4]),
-        "needs dates; day holds numbers",
-        {"timezone": "UTC"},
+    "a zone of numbers": refused(
+        rows([1, 2, 3, 4]), "needs dates; day holds numbers", timezone="UTC"
     ),
-    "a time that clocks skip": (
+    "a time that clocks skip": refused(
         rows(["2024-03-31 01:00", "2024-03-31 02:00", "2024-03-31 03:00", "2024-03-31 04:00"]),
         "row 2: 2024-03-31T02:00:00 does not exist",
-        {"timezone": "Europe/Berlin"},
+        timezone="Europe/Berlin",
     ),
-    "counts without a period": (TABLE, "must be given together", {"by": "count"}),
-    "counts of numbers": (
-        rows([1, 2, 3, 4]),
-        "needs dates.*--time",
-        {"every": "day", "by": "count"},
+    "counts without a period": refused(TABLE, "must be given together", by="count"),
+    "counts of numbers": refused(
+        rows([1, 2, 3, 4]), "needs dates.*--time", every="day", by="count"
     ),
 }
 
