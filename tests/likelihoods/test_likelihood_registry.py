@@ -17,18 +17,31 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("likelihood", OWN)
 def test_every_likelihood_is_public_documented_and_tested(likelihood):
     name = likelihood.__name__
-    assert getattr(likelihoods, name) is likelihood and name in likelihoods.__all__
-    assert f"::: bayeskern.likelihoods.{name}\n" in (DOCS / "api/likelihoods.md").read_text() + "\n"
+    assert name in likelihoods.__all__, f"export {name} in bayeskern/likelihoods/__init__.py"
+    assert getattr(likelihoods, name) is likelihood
+    entry = f"::: bayeskern.likelihoods.{name}\n"
+    listed = entry in (DOCS / "api/likelihoods.md").read_text() + "\n"
+    assert listed, f"docs/api/likelihoods.md lacks the line {entry}"
     for link in likelihood.links:
-        assert f"{name}-{link}" in CASES or name in SEVERAL, "no case in families.py"
+        has_case = f"{name}-{link}" in CASES or name in SEVERAL
+        assert has_case, f"tests/likelihoods/families.py has no case of {name} with link {link!r}"
 
 
 @pytest.mark.parametrize("likelihood", ANALYTIC)
 def test_every_likelihood_of_forecasts_is_documented_and_tested(likelihood):
     name = likelihood.forecast_name()
+    assert name in THETAS, f"THETAS in tests/likelihoods/families.py lacks {name!r}"
     assert len(THETAS[name]) == len(likelihood.middle) == len(likelihood().names)
-    assert f'"{name}"' in (DOCS / "howto/counts.md").read_text()
-    assert f'"{name}"' in (DOCS / "forecasting.md").read_text()
+    for page in ("howto/counts.md", "forecasting.md"):
+        documented = f'"{name}"' in (DOCS / page).read_text()
+        assert documented, f'docs/{page} does not mention the likelihood "{name}"'
+
+
+@pytest.mark.parametrize("name", sorted({*likelihoods.__all__} - {"Likelihood"}))
+def test_every_public_likelihood_is_complete(name):
+    """A class that lacks a method is not registered, so that no other test sees it."""
+    missing = getattr(getattr(likelihoods, name), "__abstractmethods__", ())
+    assert not missing, f"{name} lacks {', '.join(sorted(missing))}"
 
 
 def test_forecasts_take_a_likelihood_of_your_own():

@@ -6,7 +6,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
-from bayeskern.forecast.fit.density import StructureDensity, scale_and_evidence
+from bayeskern.forecast.fit.density import StructureDensity, scale_and_density
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
@@ -46,7 +46,7 @@ def test_bound_is_below_and_close_to_evidence():
 def test_excess_noise_completes_the_variance_of_student_t():
     x, y = np.arange(20.0), RNG.standard_normal(20)
     structure, choices = Structure("drift", False), choices_for(robust=True)
-    scale, evidence = scale_and_evidence(structure, choices, x, y)
+    scale, evidence = scale_and_density(structure, choices, x, y)
     density = StructureDensity(structure, choices, scale, x, y, evidence)
     noise = float(evidence.values(evidence.middle)["noise"])
     expected = stats.t(DEGREES, scale=np.sqrt(noise)).var()

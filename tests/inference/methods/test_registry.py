@@ -15,8 +15,9 @@ def test_method_has_a_case_and_is_documented(name):
     method = METHODS[name]
     assert name in CASES, f"{name} has no case in tests/inference/methods/cases.py"
     assert type(CASES[name]) is method and method.name == name
-    assert getattr(bk, method.__name__) is method, "exported in bayeskern and bayeskern.inference"
-    assert f'"{name}"' in bk.infer.__doc__
+    exported = getattr(bk, method.__name__, None) is method
+    assert exported, f"export {method.__name__} in bayeskern and bayeskern.inference"
+    assert f'"{name}"' in bk.infer.__doc__, f'the docstring of infer lacks the method "{name}"'
     assert method.use, f"{method.__name__}.use says for which problems the method is"
 
 
